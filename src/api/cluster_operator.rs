@@ -1,0 +1,48 @@
+//! `ClusterOperator` (apis §2): what a component's operator says about itself.
+
+use super::condition::Condition;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// The spec is empty but must be present on create (apis §2).
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "config.openshift.io",
+    version = "v1",
+    kind = "ClusterOperator",
+    plural = "clusteroperators",
+    shortname = "co",
+    status = "ClusterOperatorStatus",
+    schema = "disabled"
+)]
+pub struct ClusterOperatorSpec {}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterOperatorStatus {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Versions reached, by operand name; `operator` is the release version (apis §2).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<OperandVersion>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub related_objects: Vec<RelatedObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extension: Option<serde_json::Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperandVersion {
+    pub name: String,
+    pub version: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RelatedObject {
+    pub group: String,
+    pub resource: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+}

@@ -1,0 +1,204 @@
+//! `ClusterVersion` (apis §1): the request of the administrator and the answer of the daemon.
+
+use super::condition::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as MetaCondition, Time};
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// What the administrator asks for (apis §1.1).
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "config.openshift.io",
+    version = "v1",
+    kind = "ClusterVersion",
+    plural = "clusterversions",
+    status = "ClusterVersionStatus",
+    schema = "disabled"
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterVersionSpec {
+    #[serde(rename = "clusterID")]
+    pub cluster_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired_update: Option<Update>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub upstream: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub channel: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<CapabilitiesSpec>,
+    /// Unset and empty mean different things (cluster-version §7.4).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature_stores: Option<Vec<SignatureStore>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<ComponentOverride>,
+}
+
+/// `spec.desiredUpdate` (apis §1.2).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Update {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub architecture: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accept_risks: Vec<AcceptRisk>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub mode: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AcceptRisk {
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CapabilitiesSpec {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub baseline_capability_set: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub additional_enabled_capabilities: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SignatureStore {
+    pub url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<ConfigMapName>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConfigMapName {
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ComponentOverride {
+    pub kind: String,
+    pub group: String,
+    pub namespace: String,
+    pub name: String,
+    pub unmanaged: bool,
+}
+
+/// What the daemon answers (apis §1.3). `desired`, `observedGeneration`, `versionHash` and `availableUpdates` are
+/// always written, the last as `null` when nothing is known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterVersionStatus {
+    pub desired: Release,
+    /// Newest first.
+    pub history: Vec<HistoryEntry>,
+    pub observed_generation: i64,
+    pub version_hash: String,
+    #[serde(skip_serializing_if = "Capabilities::is_empty")]
+    pub capabilities: Capabilities,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    pub available_updates: Option<Vec<Release>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditional_updates: Vec<ConditionalUpdate>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditional_update_risks: Vec<ConditionalUpdateRisk>,
+}
+
+/// A release as it appears in status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Release {
+    pub version: String,
+    pub image: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<String>,
+    /// `Multi` or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub architecture: String,
+}
+
+/// One entry of `status.history` (apis §1.4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryEntry {
+    pub state: HistoryState,
+    pub started_time: Time,
+    /// The key is always written, `null` while the entry is open.
+    #[serde(default)]
+    pub completion_time: Option<Time>,
+    #[serde(default)]
+    pub version: String,
+    pub image: String,
+    #[serde(default)]
+    pub verified: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub accepted_risks: String,
+}
+
+/// Free string in the schema; what is not `Completed` reads as `Partial` (cluster-version §3.2 rule 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HistoryState {
+    Completed,
+    #[serde(other)]
+    Partial,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Capabilities {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub enabled_capabilities: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub known_capabilities: Vec<String>,
+}
+
+impl Capabilities {
+    pub fn is_empty(&self) -> bool {
+        self.enabled_capabilities.is_empty() && self.known_capabilities.is_empty()
+    }
+}
+
+/// A target that is recommended only where its risks do not apply (apis §1.7).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionalUpdate {
+    pub release: Release,
+    pub risks: Vec<ConditionalUpdateRisk>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<MetaCondition>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub risk_names: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionalUpdateRisk {
+    pub url: String,
+    pub name: String,
+    pub message: String,
+    pub matching_rules: Vec<MatchingRule>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<MetaCondition>,
+}
+
+/// `Always` or `PromQL`; rules of other types never reach status (apis §1.7).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MatchingRule {
+    #[serde(rename = "type")]
+    pub type_: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promql: Option<PromQl>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PromQl {
+    pub promql: String,
+}

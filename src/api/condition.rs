@@ -1,0 +1,33 @@
+//! `ClusterOperatorStatusCondition`, used by ClusterVersion and ClusterOperator alike (apis §1.5).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::{Deserialize, Serialize};
+
+/// One condition. Unlike `metav1.Condition` the reason may be empty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub type_: String,
+    pub status: ConditionStatus,
+    /// Moves only when `status` changes; whole seconds.
+    pub last_transition_time: Time,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// `True`, `False` or `Unknown`; anything else that a foreign writer put there reads as `Unknown`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    True,
+    False,
+    #[serde(other)]
+    Unknown,
+}
+
+/// The condition of that type, if there is one.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|c| c.type_ == type_)
+}

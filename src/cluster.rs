@@ -1,0 +1,1 @@
+//! Clients, discovery, watches and the object index, read-merge-write, lease, events.

@@ -1,0 +1,1 @@
+//! Builds everything, leads, stops in order.

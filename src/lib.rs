@@ -1,0 +1,36 @@
+//! The cluster version orchestrator: carries a Kubernetes cluster from one release to the next.
+//!
+//! The house has two halves. The **pure core** says what an update *means*: functions of their arguments, without a
+//! runtime, a client, a file, an environment variable or a clock. The **shell** talks to the cluster, the network and
+//! the disk, and decides as little as it can. Arrows between the rooms go down only:
+//!
+//! ```text
+//! main -> cli -> daemon -> work -> { cluster, net, serve }
+//!                          work -> core
+//! ```
+//!
+//! `api` may be used by all. `tests::house` (below) reads the `use` lines and fails on an arrow that runs up and on
+//! IO in the core.
+
+pub mod api;
+
+// The pure core.
+pub mod gate;
+pub mod graph;
+pub mod merge;
+pub mod payload;
+pub mod status;
+pub mod updates;
+pub mod verify;
+pub mod version;
+
+// The shell.
+pub mod cli;
+pub mod cluster;
+pub mod daemon;
+pub mod net;
+pub mod serve;
+pub mod work;
+
+#[cfg(test)]
+mod house;

@@ -1,0 +1,7 @@
+//! Arguments, TLS provider, run.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cvo::cli::run()
+}

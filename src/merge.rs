@@ -1,0 +1,1 @@
+//! Desired into live (payload-and-apply §5).

@@ -1,0 +1,1 @@
+//! HTTP with proxy and CA, OCI registry, signature stores.

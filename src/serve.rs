@@ -1,0 +1,1 @@
+//! TLS, authentication, metrics, health.

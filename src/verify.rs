@@ -1,0 +1,1 @@
+//! Digests, OpenPGP, who must have signed (cluster-version §7).

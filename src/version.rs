@@ -1,0 +1,42 @@
+//! Semantic versions as the releases use them, and (later) the two range dialects. Cargo's dialect is not ours.
+
+use semver::Version;
+use std::cmp::Ordering;
+
+/// A version string that is not strict SemVer (no leading `v`, three numbers).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a semantic version (MAJOR.MINOR.PATCH without a leading v): {cause}")]
+pub struct VersionError {
+    pub text: String,
+    pub cause: String,
+}
+
+/// Parses strict SemVer.
+pub fn parse(text: &str) -> Result<Version, VersionError> {
+    Version::parse(text).map_err(|e| VersionError { text: text.to_owned(), cause: e.to_string() })
+}
+
+/// Order by precedence: build metadata is ignored (SemVer §10), unlike `Ord` of the semver crate.
+pub fn precedence(a: &Version, b: &Version) -> Ordering {
+    a.cmp_precedence(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leading_v_and_short_forms_are_refused_with_the_text_named() {
+        for text in ["v1.2.3", "1.2", "", "1.2.3.4"] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(&format!("{text:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn build_metadata_does_not_order() {
+        let (a, b) = (parse("1.0.0+a").unwrap(), parse("1.0.0+b").unwrap());
+        assert_eq!(precedence(&a, &b), Ordering::Equal);
+        assert_eq!(precedence(&parse("1.0.0-rc.1").unwrap(), &a), Ordering::Less);
+    }
+}
