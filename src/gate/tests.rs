@@ -411,6 +411,9 @@ fn any_live() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    // A failure prints its smallest input; nothing is left in the tree.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// `said` compares the verdicts on the object and on its view; nothing that is in an object makes a gate panic.
     #[test]
     fn the_view_is_judged_like_the_object(live in any_live(), spoilt in any::<bool>()) {

@@ -74,9 +74,6 @@ impl Frontier {
     /// All nodes that may start now and were not started before; they count as running from here on. The one with
     /// the most manifests on its way to an end comes first. Empty after `cancel`.
     pub fn start(&mut self) -> Vec<usize> {
-        if self.cancelled {
-            return Vec::new();
-        }
         let mut started = Vec::with_capacity(self.ready.len());
         while let Some((_, Reverse(node))) = self.ready.pop() {
             self.set(node, State::Running);

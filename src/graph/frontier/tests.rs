@@ -120,6 +120,9 @@ fn any_pass() -> impl Strategy<Value = (Vec<usize>, Vec<(usize, usize)>, Vec<u8>
 }
 
 proptest! {
+    // A failure prints its smallest input; nothing is left in the tree.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// A runner that ends running nodes in any order, fails some, retries some, and may cancel at some moment.
     #[test]
     fn a_pass_keeps_its_promises((weights, edges, choices) in any_pass(), cancel_at in prop::option::of(0..20usize)) {
