@@ -43,13 +43,15 @@ fn lists(advice: &Advice) -> (Vec<&str>, Vec<&str>) {
     (available, advice.conditional.iter().map(|u| u.release.version.as_str()).collect())
 }
 
+/// What, edges, conditional edges, available, conditional.
+type Row = (&'static str, Value, Vec<Value>, Vec<&'static str>, Vec<&'static str>);
+
 #[test]
 fn edges_and_conditional_edges_become_the_two_lists() {
     let unknown = || risk("U", json!([{"type": "Oracle", "promql": 7}]));
     let half = || risk("H", json!([{"type": "Oracle"}, {"type": "PromQL", "promql": {"promql": "up"}}]));
     let all = json!([[0, 1], [0, 2], [1, 2], [2, 3]]);
-    // what, edges, conditional edges, available, conditional
-    let table: Vec<(&str, Value, Vec<Value>, Vec<&str>, Vec<&str>)> = vec![
+    let table: Vec<Row> = vec![
         ("own edges only, highest first", all.clone(), vec![], vec!["1.0.2", "1.0.1"], vec![]),
         ("the same edge twice, and one to itself", json!([[0, 1], [0, 1], [0, 0]]), vec![], vec!["1.0.1"], vec![]),
         ("both kinds: conditional", all.clone(), vec![group("1.0.2", &[always("A")])], vec!["1.0.1"], vec!["1.0.2"]),
@@ -239,7 +241,7 @@ fn expected(graph: &Value, own: &str) -> (BTreeSet<String>, BTreeSet<String>) {
 #[test]
 fn whole_channels_of_a_real_product_are_read_from_every_version() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/graphs");
-    let folder = std::env::var("CVO_TEST_DATA").map_or(folder, |data| std::path::Path::new(&data).join("graphs"));
+    let folder = std::env::var("CVO_SHARED_DATA").map_or(folder, |data| std::path::Path::new(&data).join("graphs"));
     let files = [
         "stable-4.14",
         "stable-4.16",
