@@ -123,10 +123,7 @@ const KINDS: &[Kind] = &[
     kind(RBAC, "ClusterRole", rbac::CLUSTER_ROLE),
     Kind { fixed: ROLE_REF, ..kind(RBAC, "RoleBinding", rbac::BINDING) },
     Kind { fixed: ROLE_REF, ..kind(RBAC, "ClusterRoleBinding", rbac::BINDING) },
-    Kind {
-        adapt: crd::keep_conversion_bundle,
-        ..kind("apiextensions.k8s.io", "CustomResourceDefinition", crd::CRD)
-    },
+    Kind { adapt: crd::keep_conversion_bundle, ..kind("apiextensions.k8s.io", "CustomResourceDefinition", crd::CRD) },
     Kind { adapt: webhook::keep_bundles, ..kind(ADMISSION, "ValidatingWebhookConfiguration", webhook::WEBHOOKS) },
     Kind { adapt: webhook::keep_bundles, ..kind(ADMISSION, "MutatingWebhookConfiguration", webhook::WEBHOOKS) },
     Kind { adapt: webhook::keep_service_bundle, ..kind("apiregistration.k8s.io", "APIService", webhook::API_SERVICE) },

@@ -2,7 +2,7 @@
 //! (payload-and-apply §5.6, §5.8).
 
 use super::metadata::ROOT;
-use super::rule::{Absent, Rule, Shape, both_ways, closed, default, field, open};
+use super::rule::{Absent, Elements, Extra, Field, Rule, Shape, both_ways, closed, default, field, open};
 use super::webhook::{injected, keep_bundle};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -17,6 +17,7 @@ const SPEC: &Shape = &closed(&[
             default("listKind", Absent::Infer(list_kind), Rule::Exact),
         ])),
     ),
+    both_ways("versions", Rule::List(&Elements::Whole(VERSION))),
     default(
         "conversion",
         Absent::Empty,
@@ -26,6 +27,65 @@ const SPEC: &Shape = &closed(&[
         ])),
     ),
 ]);
+
+const VERSION: Rule =
+    Rule::Map(&closed(&[both_ways("schema", Rule::Map(&closed(&[both_ways("openAPIV3Schema", SCHEMA)])))]));
+
+/// A schema in a schema, by the name of a property.
+const BY_NAME: Rule =
+    Rule::Map(&Shape { base: &[], fields: &[], others: SCHEMA, extra: Extra::Remove, verbatim: true });
+const SCHEMAS: Rule = Rule::List(&Elements::Whole(SCHEMA));
+
+/// The keywords that an API server keeps. It drops all others, so that one more in a manifest is no difference.
+const SCHEMA: Rule = Rule::Within(|| {
+    const KEPT: &Shape = &Shape { others: Rule::Never, ..closed(KEYWORDS) };
+    Rule::Map(KEPT)
+});
+
+const KEYWORDS: &[Field] = &[
+    both_ways("additionalItems", SCHEMA),
+    both_ways("additionalProperties", SCHEMA),
+    both_ways("allOf", SCHEMAS),
+    both_ways("anyOf", SCHEMAS),
+    both_ways("default", Rule::Exact),
+    both_ways("definitions", BY_NAME),
+    both_ways("dependencies", Rule::Exact),
+    both_ways("description", Rule::Exact),
+    both_ways("enum", Rule::Exact),
+    both_ways("example", Rule::Exact),
+    both_ways("exclusiveMaximum", Rule::Exact),
+    both_ways("exclusiveMinimum", Rule::Exact),
+    both_ways("externalDocs", Rule::Exact),
+    both_ways("format", Rule::Exact),
+    both_ways("id", Rule::Exact),
+    both_ways("items", SCHEMA),
+    both_ways("maxItems", Rule::Exact),
+    both_ways("maxLength", Rule::Exact),
+    both_ways("maxProperties", Rule::Exact),
+    both_ways("maximum", Rule::Exact),
+    both_ways("minItems", Rule::Exact),
+    both_ways("minLength", Rule::Exact),
+    both_ways("minProperties", Rule::Exact),
+    both_ways("minimum", Rule::Exact),
+    both_ways("multipleOf", Rule::Exact),
+    both_ways("not", SCHEMA),
+    both_ways("nullable", Rule::Exact),
+    both_ways("oneOf", SCHEMAS),
+    both_ways("pattern", Rule::Exact),
+    both_ways("patternProperties", BY_NAME),
+    both_ways("properties", BY_NAME),
+    both_ways("required", Rule::Exact),
+    both_ways("title", Rule::Exact),
+    both_ways("type", Rule::Exact),
+    both_ways("uniqueItems", Rule::Exact),
+    both_ways("x-kubernetes-embedded-resource", Rule::Exact),
+    both_ways("x-kubernetes-int-or-string", Rule::Exact),
+    both_ways("x-kubernetes-list-map-keys", Rule::Exact),
+    both_ways("x-kubernetes-list-type", Rule::Exact),
+    both_ways("x-kubernetes-map-type", Rule::Exact),
+    both_ways("x-kubernetes-preserve-unknown-fields", Rule::Exact),
+    both_ways("x-kubernetes-validations", Rule::Exact),
+];
 
 /// How the API server reaches a webhook.
 pub(super) const CLIENT: &Shape = &closed(&[

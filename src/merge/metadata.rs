@@ -12,22 +12,16 @@ pub struct Owner {
     pub uid: String,
 }
 
-const OWNERS: &Elements =
-    &Elements::Keyed { key: "uid", rule: Rule::Exact, extra: Extra::Keep, order: Order::Live };
+const OWNERS: &Elements = &Elements::Keyed { key: "uid", rule: Rule::Exact, extra: Extra::Keep, order: Order::Live };
 
 /// Labels and annotations key by key, owners by uid; everything else is the server's or belongs to others.
 const METADATA: &Shape = &Shape {
     others: Rule::Never,
-    ..open(&[
-        field("labels", ENTRIES),
-        field("annotations", ENTRIES),
-        field("ownerReferences", Rule::List(OWNERS)),
-    ])
+    ..open(&[field("labels", ENTRIES), field("annotations", ENTRIES), field("ownerReferences", Rule::List(OWNERS))])
 };
 
 /// Metadata inside a template: it has no server half, so that a name counts too.
-pub(super) const TEMPLATE_METADATA: Rule =
-    Rule::Map(&open(&[field("labels", ENTRIES), field("annotations", ENTRIES)]));
+pub(super) const TEMPLATE_METADATA: Rule = Rule::Map(&open(&[field("labels", ENTRIES), field("annotations", ENTRIES)]));
 
 /// The top level of every object.
 pub(super) const ROOT: &[Field] = &[

@@ -2,9 +2,7 @@
 //! the generic shape of every kind without a rule of its own (payload-and-apply §5.6, §5.9).
 
 use super::metadata::ROOT;
-use super::rule::{
-    AMOUNTS, Absent, BYTES, ENTRIES, Elements, Rule, Shape, both_ways, closed, default, field, open,
-};
+use super::rule::{AMOUNTS, Absent, BYTES, ENTRIES, Elements, Rule, Shape, both_ways, closed, default, field, open};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};

@@ -24,6 +24,8 @@ fn rules(role: &Map<String, Value>) -> Rule {
 
 pub(super) const BINDING: &Shape = &Shape {
     base: ROOT,
+    // Releases still carry fields of the API before this one (`userNames`), which the server drops.
+    others: Rule::Never,
     ..open(&[
         both_ways(
             "subjects",

@@ -22,6 +22,8 @@ pub(super) enum Rule {
     List(&'static Elements),
     /// The rule depends on what else the manifest sets in the same map.
     Choose(fn(&Map<String, Value>) -> Rule),
+    /// A rule that contains itself.
+    Within(fn() -> Rule),
 }
 
 /// How a map is merged.

@@ -12,12 +12,7 @@ pub(super) const SERVICE: &Shape = &Shape {
         Rule::Map(&open(&[
             both_ways(
                 "ports",
-                Rule::List(&Elements::Keyed {
-                    key: "name",
-                    rule: PORT,
-                    extra: Extra::Remove,
-                    order: Order::Live,
-                }),
+                Rule::List(&Elements::Keyed { key: "name", rule: PORT, extra: Extra::Remove, order: Order::Live }),
             ),
             default("type", Absent::Text("ClusterIP"), Rule::Deep),
             both_ways("selector", ENTRIES_WHOLE),

@@ -3,12 +3,8 @@
 use super::rule::{Absent, Elements, Extra, Field, Order, Rule, both_ways, closed, default, field};
 use serde_json::{Map, Value, json};
 
-pub(super) const VOLUMES: &Elements = &Elements::Keyed {
-    key: "name",
-    rule: Rule::Map(&closed(SOURCES)),
-    extra: Extra::Remove,
-    order: Order::Live,
-};
+pub(super) const VOLUMES: &Elements =
+    &Elements::Keyed { key: "name", rule: Rule::Map(&closed(SOURCES)), extra: Extra::Remove, order: Order::Live };
 
 const MODE: Absent = Absent::Int(0o644);
 const ITEMS: Field = both_ways("items", Rule::Exact);
@@ -75,10 +71,8 @@ const DOWNWARD_ITEMS: Field = both_ways(
     ])))),
 );
 
-pub(super) const FIELD_REF: Rule =
-    Rule::Map(&closed(&[default("apiVersion", Absent::Text("v1"), Rule::Exact)]));
-pub(super) const RESOURCE_REF: Rule =
-    Rule::Map(&closed(&[default("divisor", Absent::Text("0"), Rule::Quantity)]));
+pub(super) const FIELD_REF: Rule = Rule::Map(&closed(&[default("apiVersion", Absent::Text("v1"), Rule::Exact)]));
+pub(super) const RESOURCE_REF: Rule = Rule::Map(&closed(&[default("divisor", Absent::Text("0"), Rule::Quantity)]));
 
 /// A volume that names no source is an empty directory.
 fn no_source(volume: &Map<String, Value>) -> Option<Value> {

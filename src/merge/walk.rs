@@ -114,6 +114,7 @@ impl Walk {
     pub(super) fn value(&mut self, rule: Rule, live: &Value, want: &Value, at: &At<'_>) -> Settled {
         let (shape, elements) = match (rule, at.name()) {
             (Rule::Never, _) => return Settled::Keep,
+            (Rule::Within(rule), _) => return self.value(rule(), live, want, at),
             (Rule::Map(shape), _) => (shape, WHOLE_DEEP),
             (Rule::List(elements), _) => (OPEN, elements),
             (Rule::Deep, "limits" | "requests" | "hard" | "capacity") => return self.named(AMOUNTS, live, want, at),
@@ -140,13 +141,22 @@ impl Walk {
         }
     }
 
-    fn map(&mut self, shape: &Shape, live: &Map<String, Value>, want: &Map<String, Value>, at: &At<'_>) -> Settled {
+    fn map<'a>(
+        &mut self,
+        shape: &Shape,
+        live: &'a Map<String, Value>,
+        want: &'a Map<String, Value>,
+        at: &At<'_>,
+    ) -> Settled {
         let mut changes = Vec::new();
         for (key, value) in want {
-            let value = if shape.verbatim && value.is_null() { &EMPTY } else { value };
-            if !value.is_null() {
+            let text = |value: &'a Value| -> &'a Value {
+                if shape.verbatim && *value == Value::Null { &EMPTY } else { value }
+            };
+            if !text(value).is_null() {
                 let rule = shape.rule(key, want);
-                let settled = self.entry(shape, rule, live.get(key), value, &at.then(Step::Key(key)));
+                let live = live.get(key).map(text);
+                let settled = self.entry(shape, rule, live, text(value), &at.then(Step::Key(key)));
                 changes.push((key.as_str(), settled));
             }
         }
@@ -203,7 +213,7 @@ impl Walk {
             },
         };
         match default {
-            Some(default) => self.value(field.rule, live, &default, at),
+            Some(default) => self.value(field.rule.resolved(want), live, &default, at),
             None => self.clear(live, at),
         }
     }
@@ -331,10 +341,14 @@ impl Shape {
     }
 
     fn rule(&self, name: &str, want: &Map<String, Value>) -> Rule {
-        match self.field(name).map_or(self.others, |field| field.rule) {
-            Rule::Choose(choose) => choose(want),
-            rule => rule,
-        }
+        self.field(name).map_or(self.others, |field| field.rule).resolved(want)
+    }
+}
+
+impl Rule {
+    /// The rule that holds beside these fields of the manifest.
+    fn resolved(self, want: &Map<String, Value>) -> Rule {
+        if let Rule::Choose(choose) = self { choose(want) } else { self }
     }
 }
 

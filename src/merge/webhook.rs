@@ -10,12 +10,7 @@ pub(super) const WEBHOOKS: &Shape = &Shape {
     base: ROOT,
     ..open(&[both_ways(
         "webhooks",
-        Rule::List(&Elements::Keyed {
-            key: "name",
-            rule: WEBHOOK,
-            extra: Extra::Remove,
-            order: Order::Manifest,
-        }),
+        Rule::List(&Elements::Keyed { key: "name", rule: WEBHOOK, extra: Extra::Remove, order: Order::Manifest }),
     )])
 };
 
@@ -34,10 +29,8 @@ const WEBHOOK: Rule = Rule::Map(&closed(&[
     ),
 ]));
 
-pub(super) const API_SERVICE: &Shape = &Shape {
-    base: ROOT,
-    ..open(&[field("spec", Rule::Map(&open(&[field("caBundle", Rule::Base64)])))])
-};
+pub(super) const API_SERVICE: &Shape =
+    &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(&open(&[field("caBundle", Rule::Base64)])))]) };
 
 /// Annotations by which an object asks another controller for its CA bundle; a value means that exactly it is needed.
 const INJECTORS: &[(&str, Option<&str>)] = &[

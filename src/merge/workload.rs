@@ -116,8 +116,7 @@ pub(super) const CRON_JOB: &Shape = &Shape {
     )])
 };
 
-const TEMPLATE: Rule =
-    Rule::Map(&open(&[field("metadata", TEMPLATE_METADATA), field("spec", Rule::Map(&open(POD)))]));
+const TEMPLATE: Rule = Rule::Map(&open(&[field("metadata", TEMPLATE_METADATA), field("spec", Rule::Map(&open(POD)))]));
 
 const POD: &[Field] = &[
     both_ways("containers", CONTAINERS),
@@ -156,12 +155,7 @@ const POD: &[Field] = &[
             field("supplementalGroups", ADDITIVE),
             field(
                 "sysctls",
-                Rule::List(&Elements::Keyed {
-                    key: "name",
-                    rule: Rule::Exact,
-                    extra: Extra::Keep,
-                    order: Order::Live,
-                }),
+                Rule::List(&Elements::Keyed { key: "name", rule: Rule::Exact, extra: Extra::Keep, order: Order::Live }),
             ),
         ])),
     ),
@@ -201,12 +195,7 @@ const CONTAINER: &[Field] = &[
     ),
     both_ways(
         "volumeMounts",
-        Rule::List(&Elements::Keyed {
-            key: "mountPath",
-            rule: Rule::Exact,
-            extra: Extra::Remove,
-            order: Order::Live,
-        }),
+        Rule::List(&Elements::Keyed { key: "mountPath", rule: Rule::Exact, extra: Extra::Remove, order: Order::Live }),
     ),
     both_ways("livenessProbe", PROBE),
     both_ways("readinessProbe", PROBE),
