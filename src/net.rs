@@ -1,1 +1,4 @@
 //! HTTP with proxy and CA, OCI registry, signature stores.
+
+pub mod http;
+pub mod signatures;
