@@ -1,0 +1,3 @@
+//! `cvo release`: tools for those who build releases.
+
+pub mod sign;
