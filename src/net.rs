@@ -1,1 +1,3 @@
 //! HTTP with proxy and CA, OCI registry, signature stores.
+
+pub mod registry;

@@ -1,0 +1,3 @@
+//! Against a registry of our own in this process, which can lie.
+
+use super::*;
