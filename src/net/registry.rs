@@ -33,7 +33,9 @@ const MANIFEST_TYPES: &str = "application/vnd.oci.image.manifest.v1+json, applic
 /// Something with a registry did not work.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    #[error("{given:?} is no image reference: {cause} (write REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:HEX)")]
+    #[error(
+        "{given:?} is no image reference: {cause} (write REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:HEX)"
+    )]
     Reference { given: String, cause: String },
     #[error("registry {registry}, repository {repository}: cannot {attempt}: {cause}{way_out}")]
     Failed { registry: String, repository: String, attempt: String, cause: String, way_out: &'static str },
@@ -74,7 +76,9 @@ impl std::fmt::Debug for Repository {
 
 /// Parses an image reference; `latest` is assumed when there is neither tag nor digest.
 pub fn parse_reference(given: &str) -> Result<Reference, RegistryError> {
-    given.parse().map_err(|e: oci_client::ParseError| RegistryError::Reference { given: given.into(), cause: e.to_string() })
+    given
+        .parse()
+        .map_err(|e: oci_client::ParseError| RegistryError::Reference { given: given.into(), cause: e.to_string() })
 }
 
 /// `REGISTRY/REPOSITORY@sha256:…`.
@@ -142,13 +146,23 @@ impl Repository {
                 let platform = entry.platform.as_ref();
                 platform.is_some_and(|p| p.os.to_string() == "linux" && p.architecture.to_string() == architecture)
             });
-            let missing = || self.failed(format!("read manifest {name}"), format!("it is an index without an image for linux/{architecture}"), "");
+            let missing = || {
+                self.failed(
+                    format!("read manifest {name}"),
+                    format!("it is an index without an image for linux/{architecture}"),
+                    "",
+                )
+            };
             let entry = entry.ok_or_else(missing)?.digest.clone();
             (bytes, digest) = self.manifest(&entry).await?;
             manifest = self.parse_manifest(&entry, &bytes)?;
         }
         let OciManifest::Image(manifest) = manifest else {
-            return Err(self.failed(format!("read manifest {digest}"), "an index within an index is not supported", ""));
+            return Err(self.failed(
+                format!("read manifest {digest}"),
+                "an index within an index is not supported",
+                "",
+            ));
         };
         let config_bytes = self.blob(&manifest.config).await?;
         let config = serde_json::from_slice(&config_bytes)
@@ -193,7 +207,8 @@ impl Repository {
 
     fn parse_manifest(&self, name: &str, bytes: &[u8]) -> Result<OciManifest, RegistryError> {
         serde_json::from_slice(bytes).map_err(|_| {
-            let known = format!("it is neither {OCI_IMAGE_MEDIA_TYPE} nor {IMAGE_MANIFEST_MEDIA_TYPE} nor an index of such");
+            let known =
+                format!("it is neither {OCI_IMAGE_MEDIA_TYPE} nor {IMAGE_MANIFEST_MEDIA_TYPE} nor an index of such");
             self.failed(format!("read manifest {name}"), known, "")
         })
     }
@@ -325,7 +340,9 @@ impl Repository {
 
     fn refused(&self, attempt: String, error: OciDistributionError) -> RegistryError {
         let status = match &error {
-            OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => Some(401),
+            OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
+                Some(401)
+            }
             OciDistributionError::ServerError { code, .. } => Some(*code),
             OciDistributionError::RequestError(e) => e.status().map(|s| s.as_u16()),
             _ => Some(0),
@@ -337,8 +354,12 @@ impl Repository {
 /// What to do about an answer with this status; `None`: there was no answer.
 fn way_out(status: Option<u16>) -> &'static str {
     match status {
-        None => " (is the name right and the registry running? if it speaks plain HTTP, name it with --insecure-registry; if its certificate is your own, --registry-ca)",
-        Some(401 | 403) => " (log in with `docker login` or `podman login`, or give the credentials file with --registry-config)",
+        None => {
+            " (is the name right and the registry running? if it speaks plain HTTP, name it with --insecure-registry; if its certificate is your own, --registry-ca)"
+        }
+        Some(401 | 403) => {
+            " (log in with `docker login` or `podman login`, or give the credentials file with --registry-config)"
+        }
         Some(404) => " (check repository, tag and digest)",
         Some(429) => " (the registry asks for patience: try again later)",
         Some(500..=599) => " (the registry itself has a problem: look into its log, then try again)",

@@ -248,7 +248,11 @@ impl Images {
         }
         alternatives.sort_by_key(|(key, _)| std::cmp::Reverse(key.len()));
         let pattern = alternatives.iter().map(|(_, p)| p.as_str()).collect::<Vec<_>>().join("|");
-        let pattern = if pattern.is_empty() { None } else { Regex::new(&pattern).map_err(|e| problems.push(format!("{place}: {e}"))).ok() };
+        let pattern = if pattern.is_empty() {
+            None
+        } else {
+            Regex::new(&pattern).map_err(|e| problems.push(format!("{place}: {e}"))).ok()
+        };
         Images { pattern, targets }
     }
 
@@ -322,7 +326,9 @@ impl Versions {
                         let version = version.split('+').next().unwrap_or_default();
                         parts.entry(name.into()).or_default().insert(version.into());
                     }
-                    None => problems.push(format!("image {tag}: annotation {BUILD_VERSIONS}: {pair:?} is not NAME=VERSION")),
+                    None => {
+                        problems.push(format!("image {tag}: annotation {BUILD_VERSIONS}: {pair:?} is not NAME=VERSION"))
+                    }
                 }
             }
         }

@@ -120,9 +120,15 @@ fn versions_are_filled_in() {
     assert!(text(&files, "0000_50_net_a.yaml").contains("x: 1.2.3 v1.36.1\n"), "without build metadata");
 
     let unknown = problems(&input(vec![component("net", &[("a.yaml", body)], None)], &[]));
-    assert!(unknown.contains("in/net/a.yaml") && unknown.contains("no image states a version of kubernetes"), "{unknown}");
+    assert!(
+        unknown.contains("in/net/a.yaml") && unknown.contains("no image states a version of kubernetes"),
+        "{unknown}"
+    );
 
-    let second = Tag { image: "r/l".into(), annotations: [(BUILD_VERSIONS.to_string(), "kubernetes=1.35.0".to_string())].into() };
+    let second = Tag {
+        image: "r/l".into(),
+        annotations: [(BUILD_VERSIONS.to_string(), "kubernetes=1.35.0".to_string())].into(),
+    };
     with.tags.insert("l".into(), second);
     assert!(problems(&with).contains("1.35.0 and 1.36.1"));
 }
@@ -152,10 +158,18 @@ fn bad_input_names_file_cause_and_way_out() {
         ("no text", vec![0xff, 0xfe], "not UTF-8"),
         ("no kind", b"apiVersion: v1\nmetadata: {name: a}\n".to_vec(), "kind is missing"),
         ("no name", b"apiVersion: v1\nkind: A\nmetadata: {}\n".to_vec(), "metadata.name is missing"),
-        ("name is no text", b"apiVersion: v1\nkind: A\nmetadata: {name: 1}\n".to_vec(), "metadata.name is missing or no text"),
+        (
+            "name is no text",
+            b"apiVersion: v1\nkind: A\nmetadata: {name: 1}\n".to_vec(),
+            "metadata.name is missing or no text",
+        ),
         ("no version", b"kind: A\nmetadata: {name: a}\n".to_vec(), "apiVersion is missing"),
         ("a list", b"- 1\n".to_vec(), "apiVersion is missing"),
-        ("twice", [config_map("a", "1"), b"---\n".to_vec(), config_map("a", "2")].concat(), "ConfigMap /a occurs twice"),
+        (
+            "twice",
+            [config_map("a", "1"), b"---\n".to_vec(), config_map("a", "2")].concat(),
+            "ConfigMap /a occurs twice",
+        ),
     ];
     for (what, bytes, expected) in table {
         let message = problems(&input(vec![component("net", &[("bad.yaml", bytes)], None)], &[]));
@@ -163,7 +177,8 @@ fn bad_input_names_file_cause_and_way_out() {
     }
     let missing = problems(&input(vec![component("net", &[], Some(stream(&[("cli", "q/cli")])))], &[]));
     assert!(missing.contains("in/net/image-references") && missing.contains("add cli=IMAGE@sha256:"), "{missing}");
-    let foreign = problems(&input(vec![component("net", &[], Some(b"kind: Pod\napiVersion: v1\nspec: {}".to_vec()))], &[]));
+    let foreign =
+        problems(&input(vec![component("net", &[], Some(b"kind: Pod\napiVersion: v1\nspec: {}".to_vec()))], &[]));
     assert!(foreign.contains("must be an image.openshift.io/v1 ImageStream, not v1 Pod"), "{foreign}");
 }
 

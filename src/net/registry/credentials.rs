@@ -143,7 +143,10 @@ mod tests {
         let path = dir.path().join("config.json");
         std::fs::write(&path, r#"{"auths": {"quay.io": {"auth": "%%"}}}"#).unwrap();
         let message = Credentials::find(Some(&path)).unwrap_err().to_string();
-        assert!(message.contains("config.json") && message.contains("quay.io") && message.contains("base64"), "{message}");
+        assert!(
+            message.contains("config.json") && message.contains("quay.io") && message.contains("base64"),
+            "{message}"
+        );
         let message = Credentials::find(Some(&dir.path().join("absent"))).unwrap_err().to_string();
         assert!(message.contains("absent"), "{message}");
     }

@@ -96,12 +96,7 @@ pub fn append(
     finish(config, &base.media_type, &base.manifest.config.media_type, layers)
 }
 
-fn finish(
-    config: Value,
-    media_type: &str,
-    config_type: &str,
-    layers: Vec<OciDescriptor>,
-) -> Result<Image, ImageError> {
+fn finish(config: Value, media_type: &str, config_type: &str, layers: Vec<OciDescriptor>) -> Result<Image, ImageError> {
     let wrong = |e: serde_json::Error| ImageError::Config { place: "the new image".into(), cause: e.to_string() };
     let config_bytes = serde_json::to_vec(&config).map_err(wrong)?;
     let manifest = OciImageManifest {

@@ -23,11 +23,15 @@ pub enum LayerError {
     BadPath { path: String },
     #[error("{path:?} is given twice for the same layer: leave one of the two files out")]
     Twice { path: String },
-    #[error("entry {path:?} is a link that leads to {target:?}, outside the folder it is in: rebuild the image with regular files")]
+    #[error(
+        "entry {path:?} is a link that leads to {target:?}, outside the folder it is in: rebuild the image with regular files"
+    )]
     LinkLeaves { path: String, target: String },
     #[error("{path:?} is a {what} where the image should have a directory: rebuild the image with regular files")]
     NotADirectory { path: String, what: &'static str },
-    #[error("the layer is compressed with {found}, which is not supported: rebuild the image with gzip or uncompressed layers")]
+    #[error(
+        "the layer is compressed with {found}, which is not supported: rebuild the image with gzip or uncompressed layers"
+    )]
     Compression { found: &'static str },
     #[error("the image has more than {limit} {unit} under {prefixes}: this is no release image")]
     TooMuch { limit: u64, unit: &'static str, prefixes: String },
@@ -228,7 +232,8 @@ impl Gathered {
             return Ok(());
         }
         let bare = name.trim_end_matches('/');
-        if !kind.is_dir() && self.prefixes.iter().any(|p| p.starts_with(&format!("{bare}/"))) && !self.is_covered(bare) {
+        if !kind.is_dir() && self.prefixes.iter().any(|p| p.starts_with(&format!("{bare}/"))) && !self.is_covered(bare)
+        {
             let what = if kind.is_symlink() { "symbolic link" } else { "file or link" };
             return Err(LayerError::NotADirectory { path: name.into(), what });
         }
@@ -341,7 +346,10 @@ impl Extended {
         let mut bytes = Vec::new();
         entry.take(MAX_EXTENDED_HEADER + 1).read_to_end(&mut bytes).map_err(reading)?;
         if bytes.len() as u64 > MAX_EXTENDED_HEADER {
-            return Err(reading(io::Error::new(io::ErrorKind::InvalidData, "an extended file name is longer than 1 MiB")));
+            return Err(reading(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "an extended file name is longer than 1 MiB",
+            )));
         }
         if long_name || long_link {
             let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
