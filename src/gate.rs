@@ -8,11 +8,7 @@ use crate::status::failure::UpdateError;
 pub enum Verdict {
     Ready,
     /// Not yet; the node is parked until the object changes. The error says how the wait is reported in conditions.
-    Waiting {
-        reason: String,
-        message: String,
-        report: Option<UpdateError>,
-    },
+    Waiting { reason: String, message: String, report: Option<UpdateError> },
     /// Failed: reported as the error's effect says. The node stays parked and is judged again when the object changes.
     Failing(UpdateError),
 }

@@ -23,7 +23,7 @@ pub const BASE_DIGEST_LABEL: &str = "io.openshift.release.base-image-digest";
 #[derive(Debug, Subcommand)]
 pub enum ReleaseCommand {
     /// Build a release image from the manifests of its components, and push it
-    New(new::NewArgs),
+    New(Box<new::NewArgs>),
     /// Show what a release image, or a folder with a release in it, holds
     Info(info::InfoArgs),
     /// Unpack the manifests of a release image into a folder
@@ -33,7 +33,7 @@ pub enum ReleaseCommand {
 /// Runs the command. What it prints on standard output is its result; remarks go to standard error.
 pub async fn run(command: ReleaseCommand) -> anyhow::Result<()> {
     match command {
-        ReleaseCommand::New(args) => new::run(args).await,
+        ReleaseCommand::New(args) => new::run(*args).await,
         ReleaseCommand::Info(args) => info::run(args).await,
         ReleaseCommand::Extract(args) => extract::run(args).await,
     }

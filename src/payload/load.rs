@@ -62,9 +62,7 @@ pub struct Payload {
 /// Loading failed; every bad file is named.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
-    #[error(
-        "{place} is not a release payload: {missing} is missing (a payload has manifests/, release-manifests/, release-manifests/release-metadata and release-manifests/image-references)"
-    )]
+    #[error("{place} is not a release payload: {missing} is missing (a payload has manifests/, release-manifests/, release-manifests/release-metadata and release-manifests/image-references)")]
     NotAPayload { place: String, missing: String },
     #[error("the payload in {place} cannot be used: {}", .problems.join("; "))]
     Integrity { place: String, problems: Vec<String> },

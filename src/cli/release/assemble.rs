@@ -50,6 +50,9 @@ pub struct Input {
     /// Free properties: `url` and the like.
     pub metadata: Map<String, Value>,
     pub created: Timestamp,
+    /// Versions of what is in the images, by name: what `0.0.1-snapshot-<name>` stands for. Stronger than what the
+    /// images state themselves.
+    pub versions: BTreeMap<String, semver::Version>,
     /// Component images by name.
     pub tags: BTreeMap<String, Tag>,
     pub components: Vec<Component>,
@@ -332,6 +335,9 @@ impl Versions {
                 }
             }
         }
+        for (name, version) in &input.versions {
+            parts.insert(name.clone(), [version.to_string()].into());
+        }
         let pattern = Regex::new(VERSION_PLACEHOLDER).map_err(|e| problems.push(e.to_string())).ok();
         Versions { pattern, release, parts }
     }
@@ -358,7 +364,7 @@ impl Versions {
                 Err(format!("0.0.1-snapshot-{name}: the images state two versions of {name}, {one} and {other}"))
             }
             (None, _) => Err(format!(
-                "0.0.1-snapshot-{name}: no image states a version of {name} (annotation {BUILD_VERSIONS} on a tag of image-references)"
+                "0.0.1-snapshot-{name}: no image states a version of {name} (add --component-version {name}=VERSION, or an annotation {BUILD_VERSIONS} on a tag of image-references)"
             )),
         }
     }

@@ -25,6 +25,7 @@ fn input(components: Vec<Component>, images: &[(&str, &str)]) -> Input {
         version: "1.2.3+b".parse().unwrap(),
         previous: ["1.10.0", "1.2.0", "1.2.0"].map(|v| v.parse().unwrap()).into(),
         next: Vec::new(),
+        versions: BTreeMap::new(),
         metadata: Map::new(),
         created: "2026-01-02T03:04:05Z".parse().unwrap(),
         tags: images.iter().map(tag).collect(),
@@ -131,6 +132,12 @@ fn versions_are_filled_in() {
     };
     with.tags.insert("l".into(), second);
     assert!(problems(&with).contains("1.35.0 and 1.36.1"));
+
+    with.versions.insert("kubernetes".into(), "1.34.0".parse().unwrap());
+    assert!(
+        text(&assemble(&with).unwrap(), "0000_50_net_a.yaml").contains("v1.34.0\n"),
+        "what is said outright counts"
+    );
 }
 
 #[test]

@@ -65,6 +65,9 @@ pub struct NewArgs {
     /// Versions this one may be updated to, if known already
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     pub next: Vec<semver::Version>,
+    /// Version of something in the images, for manifests that say 0.0.1-snapshot-NAME; may be repeated
+    #[arg(long, value_name = "NAME=VERSION")]
+    pub component_version: Vec<String>,
     /// More properties of the release as a JSON object, for example {"url": "https://example.com/1.0.1"}
     #[arg(long, value_name = "JSON")]
     pub metadata: Option<String>,
@@ -109,6 +112,7 @@ pub async fn run(args: NewArgs) -> anyhow::Result<()> {
         version: args.name.clone(),
         previous: args.previous.clone(),
         next: args.next.clone(),
+        versions: args.component_version.iter().map(|given| component_version(given)).collect::<Result<_, _>>()?,
         metadata: metadata(args.metadata.as_deref())?,
         created,
         tags,
@@ -204,6 +208,13 @@ fn metadata(json: Option<&str>) -> anyhow::Result<Map<String, Value>> {
     let Some(json) = json else { return Ok(Map::new()) };
     serde_json::from_str(json)
         .with_context(|| format!("--metadata {json} must be a JSON object such as {{\"url\": \"https://…\"}}"))
+}
+
+fn component_version(given: &str) -> anyhow::Result<(String, semver::Version)> {
+    let (name, version) =
+        given.split_once('=').with_context(|| format!("--component-version {given}: no \"=\" in it"))?;
+    let version = version.parse().with_context(|| format!("--component-version {given}: no semantic version"))?;
+    Ok((name.into(), version))
 }
 
 /// Splits `COMPONENT=IMAGE@DIGEST`. A tag could be moved later, and with it a release that was signed.

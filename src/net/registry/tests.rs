@@ -200,10 +200,11 @@ async fn content_that_is_not_what_its_digest_says_is_refused() {
 
     // A manifest under a digest that is not its own.
     let other = format!("sha256:{}", "0".repeat(64));
-    let mut shelf = fake.shelf.lock().unwrap();
-    let manifest = shelf.manifests[&("a".to_string(), "1".to_string())].clone();
-    shelf.manifests.insert(("a".into(), other.clone()), manifest);
-    drop(shelf);
+    {
+        let mut shelf = fake.shelf.lock().unwrap();
+        let manifest = shelf.manifests[&("a".to_string(), "1".to_string())].clone();
+        shelf.manifests.insert(("a".into(), other.clone()), manifest);
+    }
     let message =
         fake.repository(&format!("a@{other}"), &Access::default()).pull("amd64").await.unwrap_err().to_string();
     assert!(message.contains(&format!("content with digest {}", image.digest)), "{message}");
