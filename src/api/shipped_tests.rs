@@ -1,0 +1,1 @@
+//! What this repository ships, checked as a release would be.
