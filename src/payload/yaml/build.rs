@@ -140,9 +140,10 @@ impl<'text> Builder<'text, '_> {
             }
             Event::SequenceStart(anchor, _) => (self.sequence(line, depth)?, anchor),
             Event::MappingStart(anchor, _) => (self.mapping(line, depth)?, anchor),
-            Event::Alias(anchor) => return self.alias(anchor, line, depth),
+            Event::Alias(anchor) => return self.alias(anchor, line),
             _ => return Err(YamlError::Syntax { line, cause: "a value was expected here".to_owned() }),
         };
+        // Nodes on the way down are counted above; what aliases brought in below is only known here.
         if depth + node.height > MAX_DEPTH {
             return Err(YamlError::TooDeep { line });
         }
@@ -154,11 +155,8 @@ impl<'text> Builder<'text, '_> {
         Ok(node)
     }
 
-    fn alias(&mut self, anchor: usize, line: usize, depth: usize) -> Result<Node, YamlError> {
+    fn alias(&mut self, anchor: usize, line: usize) -> Result<Node, YamlError> {
         let target = self.anchors.get(&anchor).ok_or(YamlError::Alias { line })?;
-        if depth + target.height > MAX_DEPTH {
-            return Err(YamlError::TooDeep { line });
-        }
         self.budget.spend(target.nodes, target.text, line)?;
         Ok(target.clone())
     }
