@@ -1,1 +1,3 @@
 //! The work loops.
+
+pub mod payload_dir;
