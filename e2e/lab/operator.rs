@@ -110,7 +110,11 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     let mut owed = false;
     loop {
         let event = async {
-            if owed { tokio::time::timeout(RETRY, events.next()).await.unwrap_or(Some(())) } else { events.next().await }
+            if owed {
+                tokio::time::timeout(RETRY, events.next()).await.unwrap_or(Some(()))
+            } else {
+                events.next().await
+            }
         };
         let go_on = tokio::select! {
             event = event => event.is_some(),

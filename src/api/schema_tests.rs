@@ -367,7 +367,9 @@ const UPDATE_RULES: &str =
 fn rules_decide_alike() {
     use Verdict::{Accepted, Broken, Refused};
     let capabilities = |spec: Value, enabled: Option<Value>| match enabled {
-        Some(enabled) => json!({"spec": {"capabilities": spec}, "status": {"capabilities": {"enabledCapabilities": enabled}}}),
+        Some(enabled) => {
+            json!({"spec": {"capabilities": spec}, "status": {"capabilities": {"enabledCapabilities": enabled}}})
+        }
         None => json!({"spec": {"capabilities": spec}}),
     };
     let olm = "OperatorLifecycleManager";

@@ -41,11 +41,8 @@ pub fn decide(args: &OperatorArgs, facts: &Facts) -> Vec<Action> {
             }
         }
     }
-    let report = if !facts.repaired {
-        broken(args)
-    } else {
-        progress(args, facts, &before, &missing, !changes.is_empty())
-    };
+    let report =
+        if !facts.repaired { broken(args) } else { progress(args, facts, &before, &missing, !changes.is_empty()) };
     let status = status(args, facts, &before, report);
     let mut actions = Vec::new();
     if status != before {
@@ -120,7 +117,8 @@ fn progress(
     }
     // While pods are being replaced, having served before counts; a first rollout has nothing to show yet.
     let served = holds(before, "Available") || !gone && before.versions.iter().any(|v| v.name == "operator");
-    let available = if served { ready } else { (false, "NotRolledOut", format!("{} has not served yet", args.component)) };
+    let available =
+        if served { ready } else { (false, "NotRolledOut", format!("{} has not served yet", args.component)) };
     let progressing = match (missing.is_empty(), settled) {
         (true, _) if behind.is_empty() => (true, "RollingOut", format!("rolling out {version}")),
         (true, _) => (true, "RollingOut", format!("rolling out {version}: {}", behind.join(", "))),
@@ -174,7 +172,7 @@ fn status(args: &OperatorArgs, facts: &Facts, before: &ClusterOperatorStatus, re
 fn workload(args: &OperatorArgs, operand: &Operand, config: Option<&Value>) -> Value {
     let labels = json!({"app": operand.name});
     let settings = config.map_or_else(|| "{}".to_owned(), Value::to_string);
-    let mut spec = json!({
+    let spec = json!({
         "selector": {"matchLabels": labels},
         "template": {
             "metadata": {"labels": labels},
@@ -195,9 +193,6 @@ fn workload(args: &OperatorArgs, operand: &Operand, config: Option<&Value>) -> V
             },
         },
     });
-    if operand.kind == OperandKind::Deployment {
-        spec["replicas"] = json!(1);
-    }
     json!({
         "apiVersion": "apps/v1",
         "kind": operand.kind.name(),

@@ -1,5 +1,5 @@
-use super::*;
 use super::super::facts::Facts;
+use super::*;
 use cvo::api::ClusterOperator;
 use cvo::api::cluster_operator::ClusterOperatorSpec;
 use std::sync::Arc;
@@ -113,14 +113,14 @@ fn reports_follow_the_rollout() {
             facts(operator("network", DONE, &ran), true, Some(live(&args, &config, 1, 0))),
             "--- 1.0.1",
         ),
-        (
-            "the operand was deleted",
-            facts(operator("network", DONE, &ran), true, None),
-            "AP- 1.0.1 rollout",
-        ),
+        ("the operand was deleted", facts(operator("network", DONE, &ran), true, None), "AP- 1.0.1 rollout"),
         (
             "configuration changed",
-            facts(operator("network", DONE, &ran), true, Some(live(&args, &json!({"networkCIDR": "10.1.0.0/16"}), 1, 1))),
+            facts(
+                operator("network", DONE, &ran),
+                true,
+                Some(live(&args, &json!({"networkCIDR": "10.1.0.0/16"}), 1, 1)),
+            ),
             "AP- 1.0.1 rollout",
         ),
         (

@@ -49,8 +49,7 @@ pub fn watch(client: &kube::Client, args: &OperatorArgs) -> (Stores, SelectAll<B
         workloads.push((operand.clone(), store));
     }
     let config = args.needs_config.then(|| {
-        let resource =
-            ApiResource::from_gvk(&GroupVersionKind::gvk("platform.example.com", "v1", "PlatformConfig"));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("platform.example.com", "v1", "PlatformConfig"));
         let (store, stream) = follow(Api::all_with(client.clone(), &resource), resource, named("cluster"));
         streams.push(stream);
         store
