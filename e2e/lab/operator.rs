@@ -12,9 +12,11 @@ use anyhow::{Context, bail};
 use cvo::api::{ClusterOperator, ClusterOperatorStatus};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -108,23 +110,27 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     println!("operator of {} at {}", args.component, args.version);
     let (stores, mut events) = facts::watch(&client, &args);
     let mut owed = false;
+    let mut awaited = Versions::new();
     loop {
-        let event = async {
-            if owed {
-                tokio::time::timeout(RETRY, events.next()).await.unwrap_or(Some(()))
-            } else {
-                events.next().await
-            }
+        let event =
+            async { if owed { tokio::time::timeout(RETRY, events.next()).await } else { Ok(events.next().await) } };
+        tokio::select! {
+            event = event => match event {
+                Ok(Some(())) => {}
+                Ok(None) => return Ok(()),
+                // What was written has been deleted or overtaken meanwhile.
+                Err(_) => awaited.clear(),
+            },
+            () = stopped() => return Ok(()),
         };
-        let go_on = tokio::select! {
-            event = event => event.is_some(),
-            () = stopped() => false,
-        };
-        if !go_on {
-            return Ok(());
-        }
         let Some(facts) = stores.facts(jiff::Timestamp::now()) else { continue };
-        owed = match perform(&client, &args, decide::decide(&args, &facts)).await {
+        // Deciding on a picture that lacks our own last writes would repeat them.
+        awaited.retain(|object, version| facts.versions.get(object).is_none_or(|seen| seen < version));
+        if !awaited.is_empty() {
+            owed = true;
+            continue;
+        }
+        owed = match perform(&client, &args, decide::decide(&args, &facts), &mut awaited).await {
             Ok(()) => false,
             Err(error) => {
                 eprintln!("{}: {error:#}", args.component);
@@ -141,20 +147,36 @@ async fn stopped() {
     }
 }
 
-async fn perform(client: &kube::Client, args: &OperatorArgs, actions: Vec<decide::Action>) -> anyhow::Result<()> {
+/// Resource version by `KIND/NAME`. The API server's grow, and compare as numbers.
+type Versions = BTreeMap<String, u64>;
+
+fn version(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_ref().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// Does what was decided, and notes the versions that the writes gave.
+async fn perform(
+    client: &kube::Client,
+    args: &OperatorArgs,
+    actions: Vec<decide::Action>,
+    awaited: &mut Versions,
+) -> anyhow::Result<()> {
     let params = PatchParams::apply(&format!("{}-operator", args.component)).force();
     for action in actions {
         match action {
             decide::Action::Report(status) => {
-                report(client, args, &params, &status).await?;
+                let written = report(client, args, &params, &status).await?;
+                awaited.insert(format!("ClusterOperator/{}", args.component), version(&written.metadata));
             }
             decide::Action::RollOut(operand, object) => {
                 let api: Api<DynamicObject> =
                     Api::namespaced_with(client.clone(), &args.component, &operand.kind.resource());
                 println!("{}: rolls out {} {}", args.component, operand.kind.name(), operand.name);
-                api.patch(&operand.name, &params, &Patch::Apply(&object))
+                let written = api
+                    .patch(&operand.name, &params, &Patch::Apply(&object))
                     .await
                     .with_context(|| format!("cannot write {} {}", operand.kind.name(), operand.name))?;
+                awaited.insert(format!("{}/{}", operand.kind.name(), operand.name), version(&written.metadata));
             }
         }
     }
@@ -166,7 +188,7 @@ async fn report(
     args: &OperatorArgs,
     params: &PatchParams,
     status: &ClusterOperatorStatus,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<ClusterOperator> {
     for condition in &status.conditions {
         println!("{}: {}={:?} {}", args.component, condition.type_, condition.status, condition.message);
     }
@@ -179,8 +201,7 @@ async fn report(
     Api::<ClusterOperator>::all(client.clone())
         .patch_status(&args.component, params, &Patch::Apply(&object))
         .await
-        .with_context(|| format!("cannot write the status of ClusterOperator {}", args.component))?;
-    Ok(())
+        .with_context(|| format!("cannot write the status of ClusterOperator {}", args.component))
 }
 
 /// What a release's Job runs: brings stored data to this version's layout. Doing it twice changes nothing.

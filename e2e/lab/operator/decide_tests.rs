@@ -54,6 +54,7 @@ fn facts(own: ClusterOperator, storage: bool, operand: Option<Value>) -> Facts {
         operands: vec![operand],
         config: Some(json!({"networkCIDR": "10.0.0.0/8"})),
         repaired: true,
+        ..Facts::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the operator sees: stores fed by watches, and one stream that says that something moved.
 
-use super::{Operand, OperatorArgs};
+use super::{Operand, OperatorArgs, version};
 use cvo::api::ClusterOperator;
 use futures::stream::{BoxStream, SelectAll, StreamExt, select_all};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -23,6 +23,8 @@ pub struct Facts {
     pub operands: Vec<Option<Value>>,
     /// Spec of PlatformConfig `cluster`.
     pub config: Option<Value>,
+    /// What the stores hold of the objects that the operator writes.
+    pub versions: super::Versions,
     /// Does the ConfigMap that repairs a failing component exist?
     pub repaired: bool,
 }
@@ -97,8 +99,20 @@ impl Stores {
             return None;
         }
         let operators = self.operators.state();
+        let mut versions: super::Versions = operators
+            .iter()
+            .map(|o| {
+                (format!("ClusterOperator/{}", o.metadata.name.as_deref().unwrap_or_default()), version(&o.metadata))
+            })
+            .collect();
+        for (operand, store) in &self.workloads {
+            if let Some(object) = store.state().first() {
+                versions.insert(format!("{}/{}", operand.kind.name(), operand.name), version(&object.metadata));
+            }
+        }
         Some(Facts {
             now,
+            versions,
             operators: operators.into_iter().filter_map(|o| Some((o.metadata.name.clone()?, o))).collect(),
             operands: self.workloads.iter().map(|(_, store)| only(store)).collect(),
             config: self.config.as_ref().and_then(only).and_then(|object| object.get("spec").cloned()),
