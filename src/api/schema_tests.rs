@@ -304,13 +304,15 @@ fn normalised(value: &Value) -> Value {
 
 /// A CRD of the reference, or nothing (with a note) when the folder is not there.
 fn reference(file: &str) -> Option<Value> {
-    let folder =
-        std::env::var("CVO_SHARED_DATA").unwrap_or_else(|_| format!("{}/../shared/data", env!("CARGO_MANIFEST_DIR")));
-    // A worktree lies one level deeper.
-    let candidates = [format!("{folder}/crds/{file}"), format!("{folder}/../../../shared/data/crds/{file}")];
-    let text = candidates.iter().find_map(|path| std::fs::read_to_string(path).ok());
+    let beside = |path: &str| format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
+    let folders = match std::env::var("CVO_SHARED_DATA") {
+        Ok(folder) => vec![folder],
+        // The second is for a worktree, which lies one level deeper.
+        Err(_) => vec![beside("../shared/data"), beside("../../shared/data")],
+    };
+    let text = folders.iter().find_map(|folder| std::fs::read_to_string(format!("{folder}/crds/{file}")).ok());
     if text.is_none() {
-        println!("skipped: no {file} under {folder}/crds (set CVO_SHARED_DATA to the folder that holds crds/)");
+        println!("skipped: no crds/{file} in {folders:?} (set CVO_SHARED_DATA to the folder that holds crds/)");
     }
     text.map(|text| crd(&text))
 }
