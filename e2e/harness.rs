@@ -10,18 +10,27 @@
 #![allow(dead_code)]
 
 pub mod certificates;
+pub mod cgroup;
 pub mod control_plane;
 pub mod error;
 pub mod files;
+pub mod image;
 pub mod kubeconfig;
 pub mod machine;
+pub mod network;
+pub mod node;
 pub mod process;
 pub mod ready;
+pub mod registry;
 pub mod site;
 pub mod teardown;
 pub mod toolbox;
 
-use std::{ffi::OsStr, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client, Config, api::ObjectMeta, config::KubeConfigOptions};
@@ -71,8 +80,13 @@ impl Cluster {
             .map_err(|error| HarnessError::Thread(error.to_string()))??;
         // From here on an early return drops the cluster, which ends what was started so far.
         let cluster = Self { site, owned: true };
-        control_plane::start(&cluster.site, &options).await?;
-        cluster.wait_for_default_account().await?;
+        control_plane::write_identities(&cluster.site)?;
+        tokio::try_join!(cluster.start_control_plane(&options), cluster.start_registry(&options), async {
+            if options.node { node::prepare(&cluster.site, &options).await } else { Ok(()) }
+        })?;
+        if options.node {
+            node::start(&cluster.site, cluster.client().await?).await?;
+        }
         Ok(cluster)
     }
 
@@ -187,6 +201,11 @@ impl Cluster {
         self.site.stop(name)
     }
 
+    /// Loads an image archive (docker or OCI layout in a tar) into the node, for images that no registry has.
+    pub async fn import_image(&self, archive: &Path) -> Result<()> {
+        node::import(&self.site, archive).await
+    }
+
     /// Kills the API server and starts it again on the same data and port; returns when it is ready.
     pub async fn restart_apiserver(&self) -> Result<()> {
         control_plane::restart_apiserver(&self.site).await
@@ -200,6 +219,15 @@ impl Cluster {
             nodes.create(&Default::default(), &control_plane::fake_node(number)).await?;
         }
         Ok(())
+    }
+
+    async fn start_control_plane(&self, options: &Options) -> Result<()> {
+        control_plane::start(&self.site, options).await?;
+        self.wait_for_default_account().await
+    }
+
+    async fn start_registry(&self, options: &Options) -> Result<()> {
+        if options.registry { registry::start(&self.site).await } else { Ok(()) }
     }
 
     /// Pods cannot be created before the controller-manager made the namespace's service account.

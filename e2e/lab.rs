@@ -5,6 +5,9 @@ mod harness;
 /// One file a subcommand.
 mod lab {
     pub mod cluster;
+    pub mod forward;
+    pub mod pause;
+    pub mod reach;
 }
 
 use std::process::ExitCode;
@@ -24,12 +27,24 @@ enum Command {
     /// Test clusters: start, stop, use.
     #[command(subcommand)]
     Cluster(lab::cluster::Command),
+    /// Pass TCP connections on (a node's stand-in for kube-proxy).
+    #[command(hide = true)]
+    Forward(lab::forward::Forward),
+    /// Sleep until ended (the pause container).
+    #[command(hide = true)]
+    Pause,
+    /// Ask the API server for its version as a pod does (a probe of the test cluster's network).
+    #[command(hide = true)]
+    Reach,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Cluster(command) => lab::cluster::run(command).await,
+        Command::Forward(forward) => lab::forward::run(forward).await,
+        Command::Pause => lab::pause::run().await,
+        Command::Reach => lab::reach::run().await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

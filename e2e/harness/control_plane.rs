@@ -17,9 +17,8 @@ use super::{
     site::Site,
 };
 
-/// Starts everything and waits until it is ready.
+/// Starts everything and waits until it is ready. `write_identities` comes before.
 pub async fn start(site: &Site, options: &Options) -> Result<()> {
-    write_identities(site)?;
     if options.audit {
         files::write(&site.dir().join("audit-policy.yaml"), AUDIT_POLICY)?;
     }
@@ -55,7 +54,7 @@ async fn apiserver_ready(site: &Site) -> Result<()> {
 }
 
 /// Waits for a process's health page.
-async fn healthy(site: &Site, process: &str, url: String) -> Result<()> {
+pub async fn healthy(site: &Site, process: &str, url: String) -> Result<()> {
     let client = http(site)?;
     ready::until(&format!("{process} to be healthy"), site, &[process], SETTLE, async || answers(&client, &url).await)
         .await
@@ -80,7 +79,7 @@ fn http(site: &Site) -> Result<reqwest::Client> {
 }
 
 /// Certificates, token keys and kubeconfigs.
-fn write_identities(site: &Site) -> Result<()> {
+pub fn write_identities(site: &Site) -> Result<()> {
     let authority = Authority::new("cvo-lab")?;
     write_leaf(site, "ca", &authority.leaf)?;
     let service = site.service_address().to_string();
@@ -251,7 +250,12 @@ pub fn fake_node(number: usize) -> Node {
         "metadata": {
             "name": name,
             "annotations": {"kwok.x-k8s.io/node": "fake"},
-            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "type": "kwok"},
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "type": "kwok",
+            },
         },
         "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
         "status": {

@@ -16,9 +16,7 @@ pub enum HarnessError {
     Name(String, &'static str),
     #[error("there is no cluster {0:?} (see `hack/cluster list`)")]
     Unknown(String),
-    #[error(
-        "no free slot: all {0} are taken by running clusters or their ports by other programs; end some with `hack/cluster down`"
-    )]
+    #[error("no free slot: all {0} are taken by clusters or by programs on their ports; end some: `hack/cluster down`")]
     Slots(u16),
     #[error("{0}: {1}")]
     Io(PathBuf, #[source] io::Error),
