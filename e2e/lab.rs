@@ -1,1 +1,65 @@
-fn main() {}
+//! The laboratory: test clusters for people, and the programs that play in them. Not part of an installation.
+
+mod harness;
+
+#[path = "releases/compose.rs"]
+mod compose;
+#[path = "lab/operator.rs"]
+mod operator;
+
+/// One file a subcommand.
+mod lab {
+    pub mod cluster;
+    pub mod forward;
+    pub mod pause;
+    pub mod reach;
+}
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Test clusters and what plays in them.
+#[derive(Debug, Parser)]
+#[command(name = "lab", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Test clusters: start, stop, use.
+    #[command(subcommand)]
+    Cluster(lab::cluster::Command),
+    /// Pass TCP connections on (a node's stand-in for kube-proxy).
+    #[command(hide = true)]
+    Forward(lab::forward::Forward),
+    /// A sample component's operator, as it runs in its pod.
+    #[command(hide = true)]
+    Operator(operator::OperatorArgs),
+    /// Sleep until ended (the pause container).
+    #[command(hide = true)]
+    Pause,
+    /// Ask the API server for its version as a pod does (a probe of the test cluster's network).
+    #[command(hide = true)]
+    Reach,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Cluster(command) => lab::cluster::run(command).await,
+        Command::Forward(forward) => lab::forward::run(forward).await,
+        Command::Operator(args) => operator::run(args).await,
+        Command::Pause => lab::pause::run().await,
+        Command::Reach => lab::reach::run().await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A cluster's certificate authority and what it signs.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+
+use super::error::{HarnessError, Result};
+
+/// A key and its certificate, PEM.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// Signs for one cluster; its key is kept too, for the controller that signs certificate requests.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pub leaf: Leaf,
+}
+
+impl Authority {
+    /// A fresh authority.
+    pub fn new(name: &str) -> Result<Self> {
+        let failed = |error: rcgen::Error| HarnessError::Certificate(name.to_owned(), error.to_string());
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().map_err(failed)?;
+        let certificate = params.self_signed(&key).map_err(failed)?.pem();
+        let leaf = Leaf { certificate, key: key.serialize_pem() };
+        Ok(Self { issuer: Issuer::new(params, key), leaf })
+    }
+
+    /// A client's certificate: Kubernetes takes the common name for the user, the organisation for the group.
+    pub fn client(&self, user: &str, group: Option<&str>) -> Result<Leaf> {
+        self.sign(user, group, &[], ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    /// A server's certificate for these names and addresses.
+    pub fn server(&self, name: &str, hosts: &[&str]) -> Result<Leaf> {
+        self.sign(name, None, hosts, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    fn sign(&self, name: &str, group: Option<&str>, hosts: &[&str], usage: ExtendedKeyUsagePurpose) -> Result<Leaf> {
+        let failed = |error: rcgen::Error| HarnessError::Certificate(name.to_owned(), error.to_string());
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let mut params = CertificateParams::new(hosts).map_err(failed)?;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![usage];
+        params.use_authority_key_identifier_extension = true;
+        params.distinguished_name = Default::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        if let Some(group) = group {
+            params.distinguished_name.push(DnType::OrganizationName, group);
+        }
+        let key = KeyPair::generate().map_err(failed)?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?.pem();
+        Ok(Leaf { certificate, key: key.serialize_pem() })
+    }
+}
+
+/// The key pair that signs service account tokens: private and public half, PEM.
+pub fn token_keys() -> Result<(String, String)> {
+    let key = KeyPair::generate()
+        .map_err(|error| HarnessError::Certificate("service account tokens".to_owned(), error.to_string()))?;
+    Ok((key.serialize_pem(), key.public_key_pem()))
+}

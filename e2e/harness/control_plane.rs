@@ -1,0 +1,268 @@
+//! etcd, API server, controller-manager and scheduler (and kwok), all on loopback.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use reqwest::Certificate;
+use serde_json::json;
+
+use super::{
+    Options, SETTLE,
+    certificates::{Authority, Leaf, token_keys},
+    error::{HarnessError, Result},
+    files,
+    kubeconfig::kubeconfig,
+    process::Launch,
+    ready,
+    site::Site,
+};
+
+/// Starts everything and waits until it is ready. `write_identities` comes before.
+pub async fn start(site: &Site, options: &Options) -> Result<()> {
+    if options.audit {
+        files::write(&site.dir().join("audit-policy.yaml"), AUDIT_POLICY)?;
+    }
+    // The API server retries until etcd answers, so the two start side by side.
+    site.spawn(&etcd(site))?;
+    site.spawn(&apiserver(site, options))?;
+    apiserver_ready(site).await?;
+    site.spawn(&controller_manager(site, options))?;
+    site.spawn(&scheduler(site))?;
+    if options.kwok {
+        site.spawn(&kwok(site))?;
+        healthy(site, "kwok", format!("http://127.0.0.1:{}/healthz", site.ports().kwok)).await?;
+    }
+    let ports = site.ports();
+    healthy(site, "kube-controller-manager", format!("https://127.0.0.1:{}/healthz", ports.controller_manager)).await?;
+    healthy(site, "kube-scheduler", format!("https://127.0.0.1:{}/healthz", ports.scheduler)).await
+}
+
+/// Kills the API server and starts it again with the same arguments.
+pub async fn restart_apiserver(site: &Site) -> Result<()> {
+    site.respawn("kube-apiserver")?;
+    apiserver_ready(site).await
+}
+
+/// /readyz also waits for the bootstrap RBAC rules; before them nobody but masters may do anything.
+async fn apiserver_ready(site: &Site) -> Result<()> {
+    let client = http(site)?;
+    let url = format!("{}/readyz", site.server());
+    ready::until("the API server to be ready", site, &["etcd", "kube-apiserver"], SETTLE, async || {
+        answers(&client, &url).await
+    })
+    .await
+}
+
+/// Waits for a process's health page.
+pub async fn healthy(site: &Site, process: &str, url: String) -> Result<()> {
+    let client = http(site)?;
+    ready::until(&format!("{process} to be healthy"), site, &[process], SETTLE, async || answers(&client, &url).await)
+        .await
+}
+
+async fn answers(client: &reqwest::Client, url: &str) -> bool {
+    client.get(url).send().await.is_ok_and(|response| response.status().is_success())
+}
+
+/// A client that trusts the cluster's authority alone and no proxy.
+fn http(site: &Site) -> Result<reqwest::Client> {
+    let path = site.pki("ca.crt");
+    let pem = std::fs::read(&path).map_err(|error| HarnessError::Io(path.clone(), error))?;
+    let failed = |error: reqwest::Error| HarnessError::Certificate(path.display().to_string(), error.to_string());
+    let authority = Certificate::from_pem(&pem).map_err(failed)?;
+    reqwest::Client::builder()
+        .tls_certs_only([authority])
+        .no_proxy()
+        .timeout(Duration::from_secs(3))
+        .build()
+        .map_err(failed)
+}
+
+/// Certificates, token keys and kubeconfigs.
+pub fn write_identities(site: &Site) -> Result<()> {
+    let authority = Authority::new("cvo-lab")?;
+    write_leaf(site, "ca", &authority.leaf)?;
+    let service = site.service_address().to_string();
+    let node = site.node_address().to_string();
+    let hosts = [
+        "127.0.0.1",
+        "localhost",
+        &service,
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ];
+    write_leaf(site, "serving", &authority.server("kube-apiserver", &hosts)?)?;
+    write_leaf(
+        site,
+        "kubelet-serving",
+        &authority.server(&site.node_name(), &[&node, "127.0.0.1", &site.node_name()])?,
+    )?;
+    // The aggregator shows itself to extension servers by an authority of its own, which may vouch for any user.
+    let front = Authority::new("cvo-lab-front")?;
+    write_leaf(site, "front-ca", &front.leaf)?;
+    write_leaf(site, "front", &front.client("front-proxy", None)?)?;
+    let (private, public) = token_keys()?;
+    files::write(&site.pki("tokens.key"), private)?;
+    files::write(&site.pki("tokens.pub"), public)?;
+
+    let admin = authority.client("lab-admin", Some("system:masters"))?;
+    write_leaf(site, "admin", &admin)?;
+    let node_user = format!("system:node:{}", site.node_name());
+    let users = [
+        (site.admin_kubeconfig(), admin),
+        (site.pki("controller-manager.kubeconfig"), authority.client("system:kube-controller-manager", None)?),
+        (site.pki("scheduler.kubeconfig"), authority.client("system:kube-scheduler", None)?),
+        (site.pki("kubelet.kubeconfig"), authority.client(&node_user, Some("system:nodes"))?),
+    ];
+    for (path, client) in users {
+        files::write_json(&path, &kubeconfig(&site.server(), &authority.leaf.certificate, &client))?;
+    }
+    Ok(())
+}
+
+fn write_leaf(site: &Site, name: &str, leaf: &Leaf) -> Result<()> {
+    files::write(&site.pki(&format!("{name}.crt")), &leaf.certificate)?;
+    files::write(&site.pki(&format!("{name}.key")), &leaf.key)
+}
+
+fn etcd(site: &Site) -> Launch {
+    let client = format!("http://127.0.0.1:{}", site.ports().etcd);
+    let peer = format!("http://127.0.0.1:{}", site.ports().etcd_peer);
+    let arguments = [
+        "--name=lab".to_owned(),
+        format!("--data-dir={}", site.dir().join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=lab={peer}"),
+        // A test cluster need not survive a power cut, and fsync is most of a write's time.
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=warn".to_owned(),
+    ];
+    Launch::new("etcd", site.tools().go("etcd"), arguments)
+}
+
+fn apiserver(site: &Site, options: &Options) -> Launch {
+    let pki = |name| site.pki(name).display().to_string();
+    let mut arguments = vec![
+        format!("--etcd-servers=http://127.0.0.1:{}", site.ports().etcd),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={}", site.ports().apiserver),
+        format!("--advertise-address={}", site.node_address()),
+        // The default reconciler would write the advertised address into an endpoint that nobody serves.
+        "--endpoint-reconciler-type=none".to_owned(),
+        format!("--service-cluster-ip-range={}", site.service_network()),
+        "--authorization-mode=Node,RBAC".to_owned(),
+        "--enable-admission-plugins=NodeRestriction".to_owned(),
+        "--allow-privileged=true".to_owned(),
+        format!("--client-ca-file={}", pki("ca.crt")),
+        format!("--tls-cert-file={}", pki("serving.crt")),
+        format!("--tls-private-key-file={}", pki("serving.key")),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        format!("--service-account-key-file={}", pki("tokens.pub")),
+        format!("--service-account-signing-key-file={}", pki("tokens.key")),
+        format!("--kubelet-certificate-authority={}", pki("ca.crt")),
+        format!("--kubelet-client-certificate={}", pki("admin.crt")),
+        format!("--kubelet-client-key={}", pki("admin.key")),
+        "--kubelet-preferred-address-types=InternalIP".to_owned(),
+        format!("--requestheader-client-ca-file={}", pki("front-ca.crt")),
+        "--requestheader-allowed-names=front-proxy".to_owned(),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+        format!("--proxy-client-cert-file={}", pki("front.crt")),
+        format!("--proxy-client-key-file={}", pki("front.key")),
+        "--profiling=false".to_owned(),
+    ];
+    if options.audit {
+        arguments.push(format!("--audit-policy-file={}", site.dir().join("audit-policy.yaml").display()));
+        arguments.push(format!("--audit-log-path={}", site.audit_log().display()));
+        // One file: a rotated log would hide requests from the test that counts them.
+        arguments.push("--audit-log-maxsize=10000".to_owned());
+    }
+    Launch::new("kube-apiserver", site.tools().go("kube-apiserver"), arguments)
+}
+
+/// Who did what to which object, once per request.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+";
+
+fn controller_manager(site: &Site, options: &Options) -> Launch {
+    let pki = |name| site.pki(name).display().to_string();
+    let arguments = [
+        format!("--kubeconfig={}", pki("controller-manager.kubeconfig")),
+        format!("--authentication-kubeconfig={}", pki("controller-manager.kubeconfig")),
+        format!("--authorization-kubeconfig={}", pki("controller-manager.kubeconfig")),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={}", site.ports().controller_manager),
+        format!("--tls-cert-file={}", pki("serving.crt")),
+        format!("--tls-private-key-file={}", pki("serving.key")),
+        format!("--root-ca-file={}", pki("ca.crt")),
+        format!("--service-account-private-key-file={}", pki("tokens.key")),
+        format!("--cluster-signing-cert-file={}", pki("ca.crt")),
+        format!("--cluster-signing-key-file={}", pki("ca.key")),
+        "--use-service-account-credentials=true".to_owned(),
+        "--leader-elect=false".to_owned(),
+        format!("--controllers={}", options.controllers.as_deref().unwrap_or("*")),
+    ];
+    Launch::new("kube-controller-manager", site.tools().go("kube-controller-manager"), arguments)
+}
+
+fn scheduler(site: &Site) -> Launch {
+    let pki = |name| site.pki(name).display().to_string();
+    let arguments = [
+        format!("--kubeconfig={}", pki("scheduler.kubeconfig")),
+        format!("--authentication-kubeconfig={}", pki("scheduler.kubeconfig")),
+        format!("--authorization-kubeconfig={}", pki("scheduler.kubeconfig")),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={}", site.ports().scheduler),
+        format!("--tls-cert-file={}", pki("serving.crt")),
+        format!("--tls-private-key-file={}", pki("serving.key")),
+        "--leader-elect=false".to_owned(),
+    ];
+    Launch::new("kube-scheduler", site.tools().go("kube-scheduler"), arguments)
+}
+
+fn kwok(site: &Site) -> Launch {
+    let arguments = [
+        format!("--kubeconfig={}", site.admin_kubeconfig().display()),
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),
+        "--cidr=10.215.0.0/16".to_owned(),
+        format!("--server-address=127.0.0.1:{}", site.ports().kwok),
+    ];
+    Launch::new("kwok", site.tools().go("kwok"), arguments)
+}
+
+/// A node that kwok plays.
+pub fn fake_node(number: usize) -> Node {
+    let name = format!("fake-{number}");
+    let node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "type": "kwok",
+            },
+        },
+        "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": {"cpu": "32", "memory": "256Gi", "pods": "110"},
+            "capacity": {"cpu": "32", "memory": "256Gi", "pods": "110"},
+        },
+    });
+    // Built from a literal above: it always fits, and an empty node would fail loudly at the API server.
+    serde_json::from_value(node).unwrap_or_default()
+}

@@ -1,0 +1,41 @@
+//! Whether this machine can carry the cluster that is wanted.
+
+use super::{
+    Options,
+    error::{HarnessError, Result},
+    site, toolbox,
+    toolbox::Toolbox,
+};
+
+/// Below this a cluster may run the disk full (images, etcd, logs).
+const NEEDED_GIB: u64 = 5;
+
+/// Checks system, root, disk and programs, and names the first that is missing.
+pub fn check(options: &Options, tools: &Toolbox) -> Result<()> {
+    if !cfg!(target_os = "linux") {
+        return Err(HarnessError::Machine("it needs Linux".to_owned()));
+    }
+    if options.node && !is_root() {
+        return Err(HarnessError::Machine(
+            "a node mounts, and makes cgroups and bridges: run as root, or ask for no node".to_owned(),
+        ));
+    }
+    let root = site::root()?;
+    let free = rustix::fs::statvfs(&root).map(|stat| stat.f_bavail * stat.f_frsize / (1 << 30)).unwrap_or(0);
+    if free < NEEDED_GIB {
+        let what = format!("{} has {free} GiB free of {NEEDED_GIB} needed: free some, or set TMPDIR", root.display());
+        return Err(HarnessError::Machine(what));
+    }
+    if options.node {
+        toolbox::require(&tools.node("containerd"))?;
+    }
+    if options.registry {
+        toolbox::require(&tools.node("docker-registry"))?;
+    }
+    Ok(())
+}
+
+/// Whether this process may mount and make network devices.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -1,0 +1,75 @@
+//! The machine's side of a node's network: a bridge for the pods that carries the node's own address, and the address
+//! of the `kubernetes` service, at which a forwarder listens, since there is no kube-proxy.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use super::{
+    error::{HarnessError, Result},
+    site::Site,
+};
+
+/// Makes bridge and addresses.
+pub fn make(site: &Site) -> Result<()> {
+    let bridge = site.bridge();
+    let node = format!("{}/24", site.node_address());
+    ip(&["link", "add", &bridge, "type", "bridge"])?;
+    ip(&["addr", "add", &node, "dev", &bridge])?;
+    ip(&["link", "set", &bridge, "up"])?;
+    ip(&["addr", "add", &format!("{}/32", site.service_address()), "dev", "lo"])
+}
+
+/// Removes them, and the devices of pods that still hang on the bridge.
+pub fn remove(site: &Site) -> Result<()> {
+    let bridge = site.bridge();
+    let device = Path::new("/sys/class/net").join(&bridge);
+    if device.exists() {
+        for port in fs::read_dir(device.join("brif")).into_iter().flatten().flatten() {
+            // It may vanish by itself together with its pod's network namespace.
+            let _ = ip(&["link", "del", &port.file_name().to_string_lossy()]);
+        }
+        ip(&["link", "del", &bridge])?;
+    }
+    let service = format!("{}/32", site.service_address());
+    if read_ip(&["-4", "-o", "addr", "show", "dev", "lo"])?.split_whitespace().any(|word| word == service) {
+        ip(&["addr", "del", &service, "dev", "lo"])?;
+    }
+    Ok(())
+}
+
+/// The CNI configuration of the pods' network. No masquerading, hence no iptables: pods talk to each other and to the
+/// machine only.
+pub fn cni(site: &Site) -> Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "name": site.bridge(),
+        "plugins": [{
+            "type": "bridge",
+            "bridge": site.bridge(),
+            "isGateway": true,
+            "ipMasq": false,
+            "hairpinMode": true,
+            "ipam": {
+                "type": "host-local",
+                "dataDir": site.run_dir().join("addresses"),
+                "ranges": [[{"subnet": site.pod_network()}]],
+                "routes": [{"dst": "0.0.0.0/0"}],
+            },
+        }],
+    })
+}
+
+fn ip(arguments: &[&str]) -> Result<()> {
+    read_ip(arguments).map(|_| ())
+}
+
+fn read_ip(arguments: &[&str]) -> Result<String> {
+    let name = || format!("ip {}", arguments.join(" "));
+    let done = Command::new("ip").args(arguments).output().map_err(|error| HarnessError::Spawn(name(), error))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    Err(HarnessError::Command(name(), done.status.to_string(), said))
+}

@@ -1,0 +1,197 @@
+//! Processes of a cluster: started in groups of their own, known by process id and start time, ended for certain.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
+use serde::{Deserialize, Serialize};
+
+use super::error::{HarnessError, Result};
+
+/// One process for certain: a process id alone is used again, also after a reboot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub pid: i32,
+    /// Start time in clock ticks since boot (field 22 of /proc/<pid>/stat).
+    start: u64,
+    /// Which boot that was.
+    boot: String,
+}
+
+/// What to start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Unique in the cluster; names the log and the pid file.
+    pub name: String,
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+    /// Added to a bare environment (PATH, HOME, TMPDIR): a proxy setting of the caller must not reach a cluster.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Launch {
+    /// A program with arguments and nothing else.
+    pub fn new<A: Into<String>>(
+        name: &str,
+        program: impl Into<PathBuf>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: BTreeMap::new(),
+        }
+    }
+
+    /// The same with one more variable.
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.environment.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+impl Identity {
+    /// The process that has this id now; `None` when there is none.
+    pub fn of(pid: i32) -> Option<Self> {
+        let (_, start) = stat(pid)?;
+        Some(Self { pid, start, boot: boot_id() })
+    }
+
+    /// This process.
+    pub fn own() -> Option<Self> {
+        i32::try_from(std::process::id()).ok().and_then(Self::of)
+    }
+
+    /// Whether it still runs. A zombie does not, once all its threads have ended: until then its sockets stay open.
+    pub fn alive(&self) -> bool {
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            // Reaps it when it was our child and has ended; an error only means that it was not.
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+        let ended = |state| matches!(state, 'Z' | 'X') && threads(self.pid) <= 1;
+        stat(self.pid).is_some_and(|(state, start)| start == self.start && !ended(state)) && self.boot == boot_id()
+    }
+
+    /// Sends SIGKILL to the process, and to its group when it leads one.
+    pub fn kill(&self) {
+        if !self.alive() {
+            return;
+        }
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            // Errors mean that it ended in between. kill_process_group fails when it leads no group.
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    /// Waits until it is gone; `false` when it is not within `limit`.
+    pub fn gone_within(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while self.alive() {
+            if Instant::now() > deadline {
+                return false;
+            }
+            // The process need not be our child, so there is no event to wait for.
+            thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+}
+
+/// Starts a process in a group of its own, appending its output to `log`. `mark` is put into its environment, whence
+/// children have it too: `marked` finds them all.
+pub fn spawn(launch: &Launch, home: &Path, log: &Path, path: &str, mark: &str) -> Result<Identity> {
+    let failed = |error| HarnessError::Spawn(launch.program.display().to_string(), error);
+    let output = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log)
+        .map_err(|error| HarnessError::Io(log.to_owned(), error))?;
+    let child = Command::new(&launch.program)
+        .args(&launch.arguments)
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", home)
+        .env("TMPDIR", std::env::temp_dir())
+        .env(MARK, mark)
+        .envs(&launch.environment)
+        .current_dir(home)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().map_err(failed)?)
+        .stderr(output)
+        .process_group(0)
+        .spawn()
+        .map_err(failed)?;
+    let pid = i32::try_from(child.id()).unwrap_or_default();
+    // It is our child and not reaped, so its entry exists even when it has already ended.
+    Identity::of(pid).ok_or_else(|| failed(std::io::Error::other("it vanished at once")))
+}
+
+/// The variable that says which cluster a process belongs to; its value is the cluster's folder.
+pub const MARK: &str = "CVO_LAB_CLUSTER";
+
+/// Every process with this mark in its environment: what was started, and their children (containerd's shims).
+pub fn marked(mark: &str) -> Vec<Identity> {
+    let wanted = format!("{MARK}={mark}");
+    all().filter(|pid| has_variable(*pid, wanted.as_bytes())).filter_map(Identity::of).collect()
+}
+
+/// All process ids.
+fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
+}
+
+fn has_variable(pid: i32, wanted: &[u8]) -> bool {
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == wanted))
+}
+
+/// Kills all of them, then waits for all.
+pub fn end_all(processes: &[Identity], limit: Duration) -> Result<()> {
+    processes.iter().for_each(Identity::kill);
+    let deadline = Instant::now() + limit;
+    for process in processes {
+        if !process.gone_within(deadline.saturating_duration_since(Instant::now())) {
+            return Err(HarnessError::LeftBehind(format!("process {}", process.pid)));
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command to its end; its standard output.
+pub async fn output(name: &str, mut command: tokio::process::Command) -> Result<String> {
+    let done =
+        command.stdin(Stdio::null()).output().await.map_err(|error| HarnessError::Spawn(name.to_owned(), error))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    Err(HarnessError::Command(name.to_owned(), done.status.to_string(), said))
+}
+
+/// State and start time from /proc/<pid>/stat. The command's name in it may hold spaces and parentheses.
+fn stat(pid: i32) -> Option<(char, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // The state is field 3, the start time field 22.
+    let start = fields.nth(18)?.parse().ok()?;
+    Some((state, start))
+}
+
+fn threads(pid: i32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}

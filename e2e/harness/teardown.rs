@@ -1,0 +1,107 @@
+//! Ends a cluster and removes every trace of it, whether it is whole, half started, or left by a killed owner.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::mount::{UnmountFlags, unmount};
+
+use super::{
+    cgroup,
+    error::{HarnessError, Result},
+    machine, network, process,
+    site::Site,
+};
+
+/// How long a killed process may take to vanish.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// Ends every process of the cluster, then removes what it had. May be called again after a failure. Blocks.
+pub fn remove(site: &Site) -> Result<()> {
+    // kubelet first: it would start anew what is killed below.
+    site.stop("kubelet")?;
+    end_processes(site)?;
+    // What follows exists for a node only, and only root can have made one.
+    if machine::is_root() {
+        cgroup::remove(site)?;
+        unmount_below(&[site.dir(), site.run_dir()])?;
+        network::remove(site)?;
+        remove_machine_wide(site);
+        remove_dir(&site.run_dir())?;
+    }
+    remove_dir(&site.dir())
+}
+
+/// Kills until no process carries the cluster's mark: one may start another between the look and the kill. The
+/// containers' own processes do not carry it; they are in the cluster's cgroup.
+fn end_processes(site: &Site) -> Result<()> {
+    let mark = site.dir().display().to_string();
+    for _ in 0..10 {
+        let found = process::marked(&mark);
+        if found.is_empty() {
+            return Ok(());
+        }
+        process::end_all(&found, LIMIT)?;
+    }
+    Err(HarnessError::LeftBehind(format!("processes of {} that keep coming back", site.id())))
+}
+
+/// Unmounts everything below the folders, innermost first, and makes sure that nothing is left: removing a folder
+/// through a mount would delete what is mounted.
+fn unmount_below(folders: &[PathBuf]) -> Result<()> {
+    for place in mounts_below(folders).iter().rev() {
+        // Detached: a process that just died may hold it a moment longer. Failures show in the look below.
+        let _ = unmount(place, UnmountFlags::DETACH);
+    }
+    match mounts_below(folders).first() {
+        Some(left) => Err(HarnessError::LeftBehind(format!("mount {}", left.display()))),
+        None => Ok(()),
+    }
+}
+
+/// Mount points below the folders, outermost first.
+fn mounts_below(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let places = text.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    places.filter(|place| folders.iter().any(|folder| place.starts_with(folder))).collect()
+}
+
+/// Files that kubelet, containerd and CNI keep at places which no setting moves. Leaving one would harm nobody, so
+/// failures are passed over.
+fn remove_machine_wide(site: &Site) {
+    let bundles = site.run_dir().join("containerd/io.containerd.runtime.v2.task/k8s.io");
+    let mut containers = Vec::new();
+    for bundle in entries(&bundles) {
+        // The shim's socket, `unix:///run/containerd/s/<hash>`.
+        let address = fs::read_to_string(bundle.join("address")).unwrap_or_default();
+        if let Some(socket) = address.trim().strip_prefix("unix://") {
+            let _ = fs::remove_file(socket);
+        }
+        containers.extend(bundle.file_name().map(|name| name.to_string_lossy().into_owned()));
+    }
+    // `<network>-<container>-<interface>`; the loopback network has the same name in all clusters.
+    for result in entries(Path::new("/var/lib/cni/results")) {
+        let name = result.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(&format!("{}-", site.bridge())) || containers.iter().any(|id| name.contains(id.as_str())) {
+            let _ = fs::remove_file(&result);
+        }
+    }
+    for link in entries(Path::new("/var/log/containers")) {
+        if fs::read_link(&link).is_ok_and(|target| target.starts_with(site.dir())) {
+            let _ = fs::remove_file(&link);
+        }
+    }
+}
+
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn remove_dir(dir: &Path) -> Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(HarnessError::Io(dir.to_owned(), error)),
+        _ => Ok(()),
+    }
+}
