@@ -16,6 +16,7 @@ pub mod error;
 pub mod files;
 pub mod image;
 pub mod kubeconfig;
+pub mod kwok;
 pub mod machine;
 pub mod network;
 pub mod node;
@@ -216,7 +217,7 @@ impl Cluster {
     pub async fn add_fake_nodes(&self, count: usize) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client().await?);
         for number in 0..count {
-            nodes.create(&Default::default(), &control_plane::fake_node(number)).await?;
+            nodes.create(&Default::default(), &kwok::fake_node(number)).await?;
         }
         Ok(())
     }
