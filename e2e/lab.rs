@@ -2,6 +2,11 @@
 
 mod harness;
 
+#[path = "releases/compose.rs"]
+mod compose;
+#[path = "lab/operator.rs"]
+mod operator;
+
 /// One file a subcommand.
 mod lab {
     pub mod cluster;
@@ -30,6 +35,9 @@ enum Command {
     /// Pass TCP connections on (a node's stand-in for kube-proxy).
     #[command(hide = true)]
     Forward(lab::forward::Forward),
+    /// A sample component's operator, as it runs in its pod.
+    #[command(hide = true)]
+    Operator(operator::OperatorArgs),
     /// Sleep until ended (the pause container).
     #[command(hide = true)]
     Pause,
@@ -43,6 +51,7 @@ async fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Cluster(command) => lab::cluster::run(command).await,
         Command::Forward(forward) => lab::forward::run(forward).await,
+        Command::Operator(args) => operator::run(args).await,
         Command::Pause => lab::pause::run().await,
         Command::Reach => lab::reach::run().await,
     };

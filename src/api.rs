@@ -4,6 +4,10 @@ pub mod cluster_operator;
 pub mod cluster_version;
 pub mod condition;
 pub mod progress;
+#[cfg(test)]
+mod schema_tests;
+#[cfg(test)]
+mod shipped_tests;
 
 pub use cluster_operator::{ClusterOperator, ClusterOperatorStatus};
 pub use cluster_version::{

@@ -1,9 +1,79 @@
 //! The command line: one file a subcommand.
 
+pub mod image_build;
+pub mod payload;
+pub mod preflight;
+pub mod release;
+pub mod render;
+pub mod start;
+
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Carries a Kubernetes cluster from one release to the next.
+#[derive(Parser, Debug)]
+#[command(name = "cvo", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Start(start::StartArgs),
+    Render(render::RenderArgs),
+    /// Build, show, unpack and sign release images.
+    #[command(subcommand)]
+    Release(release::ReleaseCommand),
+    ImageBuild(image_build::ImageBuildArgs),
+    #[command(hide = true)]
+    Preflight(preflight::PreflightArgs),
+    /// Commands that retrieval Jobs run.
+    #[command(subcommand, hide = true)]
+    Payload(payload::PayloadCommand),
+}
 
 /// Parses the arguments and runs the subcommand. Exit code 0: done; 1: failed, with the reason on standard error;
 /// 2: wrong usage.
 pub fn run() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = Cli::parse();
+    log(matches!(cli.command, Command::Start(_)));
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        tracing::debug!("a TLS provider was installed before");
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("cvo: cannot start the runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(perform(cli.command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cvo: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn perform(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Start(args) => start::run(args).await,
+        Command::Render(args) => render::run(args).await,
+        Command::Release(command) => release::run(command).await,
+        Command::ImageBuild(args) => image_build::run(args).await,
+        Command::Preflight(args) => preflight::run(args).await,
+        Command::Payload(command) => payload::run(command),
+    }
+}
+
+/// The daemon logs what it does; commands for people only what is wrong. `RUST_LOG` overrides both.
+fn log(daemon: bool) {
+    let default = if daemon { "info,kube=warn" } else { "warn" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Somebody who embeds this may have set a subscriber of their own.
+    let _already = subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init();
 }

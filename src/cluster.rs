@@ -1,1 +1,25 @@
-//! Clients, discovery, watches and the object index, read-merge-write, lease, events.
+//! Everything that talks to the API server: clients, the kinds it serves, reads and writes, the object index, the lease.
+
+pub mod client;
+pub mod feed;
+pub mod index;
+pub mod kinds;
+pub mod lease;
+pub mod objects;
+
+pub use client::{ClientError, Clients};
+pub use index::{Index, Sight};
+pub use kinds::{Kind, Kinds};
+pub use objects::{ApiError, Objects};
+
+use std::time::Duration;
+
+/// `base` doubled for each failure after the first, at most `cap`, plus up to a quarter of jitter.
+pub fn jittered(base: Duration, failures: u32, cap: Duration) -> Duration {
+    let doubled = base.saturating_mul(1u32 << failures.saturating_sub(1).min(16));
+    let pause = doubled.min(cap);
+    // A random UUID is the randomness already in the tree.
+    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
+    let share = (random % 1000) as f64 / 4000.0;
+    pause.mul_f64(1.0 + share)
+}

@@ -1,14 +1,92 @@
 //! Is it there yet? Pure predicates over the live object: ClusterOperator, Deployment, DaemonSet, Job, CRD
 //! (payload-and-apply §6, decided in §6.5a).
+//!
+//! A gate is asked again whenever its object changes; it never looks at a clock and remembers nothing. A caller parks
+//! on `Waiting` and on `Failing` alike.
 
+pub mod aggregate;
+mod definition;
+mod observed;
+mod operator;
+mod workload;
+
+pub use aggregate::aggregate;
+
+use crate::graph::Mode;
 use crate::status::failure::UpdateError;
+use observed::Observed;
+use serde_json::{Map, Value};
 
 /// What a gate says about one manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Ready,
-    /// Not yet; the node is parked until the object changes. The error says how the wait is reported in conditions.
-    Waiting { reason: String, message: String, report: Option<UpdateError> },
-    /// Failed: reported as the error's effect says. The node stays parked and is judged again when the object changes.
+    /// Not yet; the node is parked until the object changes. The error says how the wait is reported in conditions;
+    /// none: not at all.
+    Waiting {
+        reason: String,
+        message: String,
+        report: Option<UpdateError>,
+    },
+    /// Failed: reported as the error's effect says. The node stays parked and is judged again when the object
+    /// changes; with effect `Report` alone it goes on, but the pass is no success while the error stands (§3.7).
     Failing(UpdateError),
 }
+
+/// Judges a wanted object by the live one; `live` is `None` when there is none.
+type Gate = fn(&Observed<'_>, Option<&Observed<'_>>, Mode) -> Verdict;
+
+/// Who is gated, by group and kind. Any version of the group counts.
+const GATES: [(&str, &str, Gate); 5] = [
+    ("config.openshift.io", "ClusterOperator", operator::judge),
+    ("apps", "Deployment", workload::deployment),
+    ("apps", "DaemonSet", workload::daemon_set),
+    ("batch", "Job", workload::job),
+    ("apiextensions.k8s.io", "CustomResourceDefinition", definition::judge),
+];
+
+/// Whether objects of this kind have a gate; all others are ready once they are written (§6.6).
+pub fn gated(group: &str, kind: &str) -> bool {
+    gate(group, kind).is_some()
+}
+
+/// Whether the object that the manifest `want` describes is there. `live` is the freshest known state of it, whole or
+/// as `view` leaves it.
+pub fn judge(want: &Value, live: Option<&Value>, mode: Mode) -> Verdict {
+    let want = Observed(want);
+    match gate(want.group(), want.kind()) {
+        Some(gate) => gate(&want, live.map(Observed).as_ref(), mode),
+        None => Verdict::Ready,
+    }
+}
+
+/// The parts of a live object that gates read, for an index of many: `judge` says the same of both.
+pub fn view(live: &Value) -> Value {
+    const METADATA: [&str; 6] = ["name", "namespace", "generation", "deletionTimestamp", "uid", "resourceVersion"];
+    const SPEC: [&str; 3] = ["replicas", "updateStrategy", "completions"];
+    let mut kept = pick(Some(live), &["apiVersion", "kind"]);
+    let parts = [("metadata", pick(live.get("metadata"), &METADATA)), ("spec", pick(live.get("spec"), &SPEC))];
+    for (key, part) in parts.into_iter().filter(|(_, part)| !part.is_empty()) {
+        kept.insert(key.into(), Value::Object(part));
+    }
+    if let Some(mut status) = live.get("status").and_then(Value::as_object).cloned() {
+        // Lists of unknown length that no gate reads.
+        for key in ["relatedObjects", "extension", "uncountedTerminatedPods"] {
+            status.remove(key);
+        }
+        kept.insert("status".into(), Value::Object(status));
+    }
+    Value::Object(kept)
+}
+
+fn gate(group: &str, kind: &str) -> Option<Gate> {
+    GATES.iter().find(|(g, k, _)| (*g, *k) == (group, kind)).map(|(_, _, gate)| *gate)
+}
+
+fn pick(from: Option<&Value>, keys: &[&str]) -> Map<String, Value> {
+    let part = |key: &&str| from?.get(*key).map(|value| ((*key).to_owned(), value.clone()));
+    keys.iter().filter_map(part).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,5 @@
 //! HTTP with proxy and CA, OCI registry, signature stores.
+
+pub mod http;
+pub mod registry;
+pub mod signatures;

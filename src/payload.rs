@@ -8,7 +8,10 @@ pub mod manifest;
 pub mod metadata;
 pub mod references;
 pub mod template;
+pub mod verification;
 pub mod yaml;
 
-pub use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile};
+pub use filter::{DEFAULT_PROFILE, Filter};
+pub use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile, load};
 pub use manifest::{Manifest, ObjectId, Origin};
+pub use verification::{VerificationConfig, verification_config};

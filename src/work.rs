@@ -1,1 +1,12 @@
-//! The work loops.
+//! The work loops. Each has one shape: wait for an event, a deadline or a stop; gather facts; decide; perform.
+
+pub mod apply;
+pub mod available;
+pub mod drift;
+pub mod feeds;
+pub mod node;
+pub mod pass;
+pub mod payload_dir;
+pub mod record;
+pub mod retrieve;
+pub mod sync;

@@ -24,6 +24,8 @@ pub struct Progress {
     pub clocks: BTreeMap<String, Timestamp>,
     /// Seconds that a node took when it last completed, by component: what estimates are made of.
     pub durations: BTreeMap<String, f64>,
+    /// Extracted payloads that may be used again: release digest to tree hash of the folder.
+    pub payloads: BTreeMap<String, String>,
     /// A copy of `status.history`, in case the ClusterVersion is lost.
     pub history: Vec<HistoryEntry>,
 }

@@ -1,9 +1,24 @@
 //! Who takes part (payload-and-apply §2).
 
+use super::manifest::Manifest;
+use crate::api::ComponentOverride;
 use std::collections::BTreeSet;
 
+/// The profile of a cluster nobody chose one for (§2.6).
+pub const DEFAULT_PROFILE: &str = "self-managed-high-availability";
+const DEFAULT_FEATURE_SET: &str = "Default";
+const FEATURE_SETS: [&str; 5] =
+    [DEFAULT_FEATURE_SET, "TechPreviewNoUpgrade", "DevPreviewNoUpgrade", "CustomNoUpgrade", "OKD"];
+
+const INCLUDE: &str = "include.release.openshift.io/";
+const EXCLUDE: &str = "exclude.release.openshift.io/";
+const FEATURE_SET: &str = "release.openshift.io/feature-set";
+const FEATURE_GATE: &str = "release.openshift.io/feature-gate";
+const MAJOR_VERSION: &str = "release.openshift.io/major-version";
+const CAPABILITY: &str = "capability.openshift.io/name";
+
 /// Load-time filters (§2.2). Capabilities and overrides are not filtered on load.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Filter {
     /// `EXCLUDE_MANIFESTS`.
     pub exclude_identifier: Option<String>,
@@ -11,6 +26,137 @@ pub struct Filter {
     pub feature_set: Option<String>,
     /// Enabled gates; `None` switches the filter off.
     pub feature_gates: Option<BTreeSet<String>>,
-    /// Major version of the payload being loaded; filled in by `load`.
+    /// Major version of the payload being loaded; filled in by `load`. `None` switches the filter off.
     pub major: Option<u64>,
+    /// Cluster profile; filled in by `load`. An empty one excludes everything (§2.6), `None` switches the filter off.
+    pub profile: Option<String>,
 }
+
+impl Default for Filter {
+    fn default() -> Self {
+        Filter {
+            exclude_identifier: None,
+            feature_set: None,
+            feature_gates: None,
+            major: None,
+            profile: Some(DEFAULT_PROFILE.to_owned()),
+        }
+    }
+}
+
+impl Filter {
+    /// Whether the manifest takes part; if not, why. The first hit in the order of §2.2 decides.
+    pub fn check(&self, manifest: &Manifest) -> Result<(), String> {
+        if manifest.annotations.is_empty() {
+            return Err("it has no annotations".to_owned());
+        }
+        if let Some(identifier) = self.exclude_identifier.as_deref().filter(|i| !i.is_empty()) {
+            let key = format!("{EXCLUDE}{identifier}");
+            if manifest.annotation(&key) == Some("true") {
+                return Err(format!("{key}=true"));
+            }
+        }
+        let set = self.feature_set.as_deref().zip(manifest.annotation(FEATURE_SET));
+        let gates = self.feature_gates.as_ref().zip(manifest.annotation(FEATURE_GATE));
+        if set.is_some() && gates.is_some() {
+            return Err(format!("{FEATURE_SET} and {FEATURE_GATE} cannot be combined"));
+        }
+        if let Some((active, listed)) = set {
+            feature_set(active, listed)?;
+        }
+        if let Some((enabled, listed)) = gates {
+            feature_gates(enabled, listed)?;
+        }
+        if let Some((major, listed)) = self.major.zip(manifest.annotation(MAJOR_VERSION)) {
+            major_version(manifest, major, listed)?;
+        }
+        if let Some(profile) = &self.profile {
+            let key = format!("{INCLUDE}{profile}");
+            if manifest.annotation(&key) != Some("true") {
+                return Err(format!("{key} is not \"true\""));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// No trimming: ` OKD` is a set nobody knows, and one such excludes (§2.1).
+fn feature_set(active: &str, listed: &str) -> Result<(), String> {
+    let active = if active.is_empty() { DEFAULT_FEATURE_SET } else { active };
+    if let Some(unknown) = listed.split(',').find(|set| !FEATURE_SETS.contains(set)) {
+        return Err(format!("{FEATURE_SET}={listed} names the unknown feature set {unknown:?}"));
+    }
+    if listed.split(',').any(|set| set == active) {
+        Ok(())
+    } else {
+        Err(format!("{FEATURE_SET}={listed} does not list the cluster's feature set {active}"))
+    }
+}
+
+fn feature_gates(enabled: &BTreeSet<String>, listed: &str) -> Result<(), String> {
+    for token in listed.split(',').map(str::trim).filter(|t| !t.is_empty()) {
+        let (gate, wanted) = token.strip_prefix('-').map_or((token, true), |gate| (gate, false));
+        if enabled.contains(gate) != wanted {
+            let is = if wanted { "is not enabled" } else { "is enabled" };
+            return Err(format!("{FEATURE_GATE}={listed}: {gate} {is}"));
+        }
+    }
+    Ok(())
+}
+
+/// §2.5. A number both listed and negated excludes whatever the payload's is.
+fn major_version(manifest: &Manifest, major: u64, listed: &str) -> Result<(), String> {
+    let allowed = [("config.openshift.io", "FeatureGate"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
+    if !allowed.contains(&(manifest.id.group.as_str(), manifest.id.kind.as_str())) {
+        return Err(format!("{MAJOR_VERSION} is not allowed on {}", manifest.id.kind));
+    }
+    let (mut wanted, mut unwanted) = (BTreeSet::new(), BTreeSet::new());
+    for token in listed.split(',').map(str::trim) {
+        let (number, side) = token.strip_prefix('-').map_or((token, &mut wanted), |number| (number, &mut unwanted));
+        // Rust takes a plus sign, Go's unsigned numbers have none.
+        let number = number.parse::<u64>().ok().filter(|_| !number.starts_with('+'));
+        side.insert(number.ok_or_else(|| format!("{MAJOR_VERSION}={listed}: {token:?} is not a major version"))?);
+    }
+    if let Some(both) = wanted.intersection(&unwanted).next() {
+        return Err(format!("{MAJOR_VERSION}={listed} both lists and negates {both}"));
+    }
+    if unwanted.contains(&major) || !(wanted.is_empty() || wanted.contains(&major)) {
+        return Err(format!("{MAJOR_VERSION}={listed} leaves out major version {major}"));
+    }
+    Ok(())
+}
+
+/// Names of the capabilities a manifest needs (§2.1); none for a manifest without the annotation.
+pub fn required_capabilities(manifest: &Manifest) -> BTreeSet<&str> {
+    manifest.annotation(CAPABILITY).unwrap_or_default().split('+').filter(|name| !name.is_empty()).collect()
+}
+
+/// Whether every capability the manifest needs is known and enabled; if not, why (§2.7). Checked when applying.
+pub fn capabilities(manifest: &Manifest, known: &BTreeSet<String>, enabled: &BTreeSet<String>) -> Result<(), String> {
+    let outside = |set: &BTreeSet<String>| {
+        let names: Vec<_> = required_capabilities(manifest).into_iter().filter(|name| !set.contains(*name)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    if let Some(unknown) = outside(known) {
+        return Err(format!("unrecognized capability names: {unknown}"));
+    }
+    match outside(enabled) {
+        Some(disabled) => Err(format!("disabled capabilities: {disabled}")),
+        None => Ok(()),
+    }
+}
+
+/// Whether an override takes the object out of our hands (§2.8). Checked when applying.
+pub fn overridden(manifest: &Manifest, overrides: &[ComponentOverride]) -> bool {
+    let id = &manifest.id;
+    overrides.iter().any(|o| {
+        o.unmanaged
+            && o.group == id.group
+            && o.kind == id.kind
+            && o.name == id.name
+            && (id.namespace.is_empty() || o.namespace == id.namespace)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,16 @@
 //! From files to a payload: order, templates, decoding, identity, filters, one error for all bad files (§1.7-§1.10).
 
-use super::filter::Filter;
-use super::manifest::Manifest;
+use super::filter::{DEFAULT_PROFILE, Filter};
+use super::manifest::{Manifest, ObjectId, Origin};
+use super::metadata::{self, ReleaseMetadata};
+use super::references::{self, ImageReferences};
+use super::template::{self, Variables};
+use super::{hash, yaml};
 use crate::api::Release;
+use crate::version;
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// One file of a release folder, read by the shell.
@@ -27,7 +33,7 @@ pub struct PayloadFiles {
 }
 
 /// What loading needs to know beside the files.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// Pull spec of the release being loaded: `.ReleaseImage`.
     pub image: String,
@@ -35,7 +41,19 @@ pub struct LoadOptions {
     pub profile: String,
     /// A template that cannot be evaluated fails the load instead of skipping the file (`render`, §1.6 rule 2).
     pub strict_templates: bool,
+    /// Its `major` and `profile` are replaced by the payload's and by the profile above.
     pub filter: Filter,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions {
+            image: String::new(),
+            profile: DEFAULT_PROFILE.to_owned(),
+            strict_templates: false,
+            filter: Filter::default(),
+        }
+    }
 }
 
 /// A loaded release.
@@ -62,8 +80,230 @@ pub struct Payload {
 /// Loading failed; every bad file is named.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
-    #[error("{place} is not a release payload: {missing} is missing (a payload has manifests/, release-manifests/, release-manifests/release-metadata and release-manifests/image-references)")]
+    #[error(
+        "{place} is not a release payload: {missing} is missing (a payload has manifests/, release-manifests/, release-manifests/release-metadata and release-manifests/image-references)"
+    )]
     NotAPayload { place: String, missing: String },
     #[error("the payload in {place} cannot be used: {}", .problems.join("; "))]
     Integrity { place: String, problems: Vec<String> },
 }
+
+/// Loads a release (§1.7-§1.10). Every file is looked at before the verdict: one error names all that are bad.
+pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadError> {
+    let PayloadFiles { place, own, release } = files;
+    let mut problems = Vec::new();
+    let described = describe(&place, &release, &mut problems)?;
+    let images = described.as_ref().map(|d| d.references.images()).unwrap_or_default();
+    let variables = Variables { release_image: &options.image, cluster_profile: &options.profile, images: &images };
+    let mut reader = Reader { variables, strict: options.strict_templates, warnings: Vec::new(), problems };
+    let mut all = reader.folder(Origin::Own, own);
+    all.extend(reader.folder(Origin::Release, release));
+    let Reader { mut warnings, problems, .. } = reader;
+    let Some(Described { metadata, references, major }) = described.filter(|_| problems.is_empty()) else {
+        return Err(LoadError::Integrity { place, problems });
+    };
+
+    let filter = Filter { major: Some(major), profile: Some(options.profile.clone()), ..options.filter.clone() };
+    let (mut manifests, mut excluded) = (Vec::new(), Vec::new());
+    for manifest in all {
+        match filter.check(&manifest) {
+            Ok(()) => manifests.push(manifest),
+            Err(reason) => excluded.push((manifest, reason)),
+        }
+    }
+    let (release, more) = metadata.release(&options.image);
+    warnings.extend(more);
+    Ok(Payload {
+        release,
+        previous: metadata.previous,
+        images,
+        created: references.created,
+        hash: hash::of(manifests.iter().map(|m| m.raw.as_ref())),
+        manifests,
+        excluded,
+        warnings,
+    })
+}
+
+/// The two files that say which release this is.
+struct Described {
+    metadata: ReleaseMetadata,
+    references: ImageReferences,
+    major: u64,
+}
+
+/// Reads both; `None` after adding what is wrong with them to `problems`.
+fn describe(place: &str, release: &[SourceFile], problems: &mut Vec<String>) -> Result<Option<Described>, LoadError> {
+    let file = |name: &str| {
+        release.iter().find(|f| f.name == name).ok_or_else(|| LoadError::NotAPayload {
+            place: place.to_owned(),
+            missing: format!("release-manifests/{name}"),
+        })
+    };
+    let (metadata, references) = (file(metadata::FILE)?, file(references::FILE)?);
+    let metadata = ReleaseMetadata::parse(&metadata.bytes).map_err(|e| problems.push(e.to_string())).ok();
+    let references = ImageReferences::parse(&references.bytes).map_err(|e| problems.push(e.to_string())).ok();
+    let Some((metadata, references)) = metadata.zip(references) else { return Ok(None) };
+    if metadata.version != references.name {
+        problems.push(format!(
+            "{} is of version {:?} but {} is named {:?}; they must be of one release",
+            metadata::FILE,
+            metadata.version,
+            references::FILE,
+            references.name
+        ));
+        return Ok(None);
+    }
+    match version::parse(&metadata.version) {
+        Ok(version) => Ok(Some(Described { metadata, references, major: version.major })),
+        Err(error) => {
+            problems.push(error.to_string());
+            Ok(None)
+        }
+    }
+}
+
+/// Goes through files and remembers what was wrong.
+struct Reader<'a> {
+    variables: Variables<'a>,
+    strict: bool,
+    warnings: Vec<String>,
+    problems: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// All manifests of one folder, in byte order of file names; other suffixes are left alone (§1.7).
+    fn folder(&mut self, origin: Origin, mut files: Vec<SourceFile>) -> Vec<Arc<Manifest>> {
+        files.retain(|f| [".yaml", ".yml", ".json"].iter().any(|suffix| f.name.ends_with(suffix)));
+        files.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+        let mut manifests = Vec::new();
+        for file in files {
+            let bytes = match origin {
+                Origin::Own => match self.templated(&file) {
+                    Some(text) => text,
+                    None => continue,
+                },
+                Origin::Release => file.bytes,
+            };
+            match manifests_of(origin, &file.name, &bytes) {
+                Ok(found) => manifests.extend(found),
+                Err(problem) => self.problems.push(format!("{}/{}: {problem}", folder(origin), file.name)),
+            }
+        }
+        manifests
+    }
+
+    /// The file after its templates; `None` if it is to be skipped. A release made later may use what this program
+    /// does not know; its own orchestrator will load the file (§1.6 rule 1).
+    fn templated(&mut self, file: &SourceFile) -> Option<Vec<u8>> {
+        let Ok(text) = std::str::from_utf8(&file.bytes) else {
+            // The decoder names the line.
+            return Some(file.bytes.clone());
+        };
+        let place = format!("{}/{}", folder(Origin::Own), file.name);
+        let rendered = match template::render(text, &self.variables) {
+            Ok(rendered) => rendered,
+            Err(error) if self.strict => {
+                self.problems.push(format!("{place}: {error}"));
+                return None;
+            }
+            Err(error) => {
+                self.warnings.push(format!("{place} is skipped: {error}"));
+                return None;
+            }
+        };
+        let said = if self.strict { &mut self.problems } else { &mut self.warnings };
+        for image in &rendered.missing_images {
+            said.push(format!("{place}: the release has no image {image:?}, the empty string stands for it"));
+        }
+        Some(rendered.text.into_bytes())
+    }
+}
+
+fn folder(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Own => "manifests",
+        Origin::Release => "release-manifests",
+    }
+}
+
+/// The manifests of one file, before any filter; one identity must not come twice (§1.9).
+fn manifests_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Arc<Manifest>>, String> {
+    let file: Arc<str> = name.into();
+    let mut seen = BTreeSet::new();
+    let mut manifests = Vec::new();
+    for (index, document) in yaml::documents(bytes).map_err(|e| e.to_string())?.into_iter().enumerate() {
+        let problem = |cause: String| format!("line {}: {cause}", document.line);
+        let (id, api_version, annotations) = identify(&document.value).map_err(problem)?;
+        if !seen.insert(id.clone()) {
+            return Err(problem(format!("{id} stands in this file twice")));
+        }
+        let raw = serde_json::to_vec(&document.value).map_err(|e| problem(e.to_string()))?;
+        manifests.push(Arc::new(Manifest {
+            origin,
+            file: Arc::clone(&file),
+            index_in_file: index,
+            id,
+            api_version,
+            annotations,
+            raw: raw.into(),
+        }));
+    }
+    Ok(manifests)
+}
+
+type Identity = (ObjectId, String, BTreeMap<String, String>);
+
+/// Identity and annotations of an object, refusing what no API server would take (§1.8, §9.3 C1).
+fn identify(value: &Value) -> Result<Identity, String> {
+    let object = value.as_object().ok_or("a manifest must be an object with kind and metadata.name")?;
+    let empty = Map::new();
+    let metadata = match object.get("metadata") {
+        None | Some(Value::Null) => &empty,
+        Some(metadata) => metadata.as_object().ok_or("metadata must be an object")?,
+    };
+    let kind = required(object, "kind", "kind")?;
+    let api_version = required(object, "apiVersion", "apiVersion")?;
+    let name = required(metadata, "name", "metadata.name")?;
+    let namespace = text(metadata, "namespace", "metadata.namespace")?.unwrap_or_default();
+    let annotations = texts(metadata, "annotations", "metadata.annotations")?;
+    texts(metadata, "labels", "metadata.labels")?;
+    let group = match api_version.split_once('/') {
+        None => "",
+        Some((group, version)) if !group.is_empty() && !version.is_empty() && !version.contains('/') => group,
+        Some(_) => return Err(format!("apiVersion {api_version:?} is neither VERSION nor GROUP/VERSION")),
+    };
+    if group.is_empty() && kind == "ConfigMap" {
+        texts(object, "data", "data")?;
+    }
+    Ok((ObjectId::new(group, kind, namespace, name), api_version.to_owned(), annotations))
+}
+
+fn text<'a>(object: &'a Map<String, Value>, key: &str, path: &str) -> Result<Option<&'a str>, String> {
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(format!("{path} must be text, not {other}; quote it")),
+    }
+}
+
+fn required<'a>(object: &'a Map<String, Value>, key: &str, path: &str) -> Result<&'a str, String> {
+    text(object, key, path)?.filter(|t| !t.is_empty()).ok_or_else(|| format!("{path} is missing"))
+}
+
+/// A map whose values are all text; empty if it is not there.
+fn texts(object: &Map<String, Value>, key: &str, path: &str) -> Result<BTreeMap<String, String>, String> {
+    let map = match object.get(key) {
+        None | Some(Value::Null) => return Ok(BTreeMap::new()),
+        Some(value) => value.as_object().ok_or_else(|| format!("{path} must be a map of text"))?,
+    };
+    map.iter()
+        .map(|(key, value)| match value {
+            Value::String(text) => Ok((key.clone(), text.clone())),
+            other => Err(format!("{path}[{key:?}] must be text, not {other}; quote it")),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,155 @@
-//! Part of payload.
+//! `release-metadata` (payload-and-apply §1.3): what a release says about itself. Read by loading, written when a
+//! release is built.
+
+use crate::api::Release;
+use crate::version;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+/// The only kind there is.
+pub const KIND: &str = "cincinnati-metadata-v0";
+/// File name in `release-manifests/`.
+pub const FILE: &str = "release-metadata";
+const ARCHITECTURE: &str = "release.openshift.io/architecture";
+const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
+
+/// The document as it stands in the image.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReleaseMetadata {
+    #[serde(default)]
+    pub kind: String,
+    #[serde(default)]
+    pub version: String,
+    /// Versions this release may be reached from.
+    #[serde(default, deserialize_with = "null_is_empty")]
+    pub previous: Vec<String>,
+    #[serde(default, deserialize_with = "null_is_empty", skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<String>,
+    #[serde(default, deserialize_with = "null_is_empty", skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// `release-metadata` that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MetadataError {
+    #[error("{FILE} is not the JSON object it must be: {0}")]
+    Json(String),
+    #[error("{FILE} has kind {0:?}, only {KIND:?} is known")]
+    Kind(String),
+    #[error("{FILE} names no usable version: {0}")]
+    Version(#[from] version::VersionError),
+}
+
+impl ReleaseMetadata {
+    /// Metadata of a version that comes from nowhere yet; the error is that of an unusable version.
+    pub fn new(version: &str) -> Result<Self, MetadataError> {
+        version::parse(version)?;
+        Ok(ReleaseMetadata { kind: KIND.into(), version: version.into(), ..ReleaseMetadata::default() })
+    }
+
+    pub fn parse(bytes: &[u8]) -> Result<Self, MetadataError> {
+        let wrong = |e: serde_json::Error| MetadataError::Json(e.to_string());
+        // By way of a map, since serde would take a list for the fields in their order.
+        let object: Map<String, Value> = serde_json::from_slice(bytes).map_err(wrong)?;
+        let parsed: Self = serde_json::from_value(Value::Object(object)).map_err(wrong)?;
+        if parsed.kind != KIND {
+            return Err(MetadataError::Kind(parsed.kind));
+        }
+        version::parse(&parsed.version)?;
+        Ok(parsed)
+    }
+
+    /// The document as JSON for people, keys of `metadata` sorted: equal content gives equal bytes.
+    pub fn to_json(&self) -> Result<Vec<u8>, MetadataError> {
+        let mut bytes = serde_json::to_vec_pretty(self).map_err(|e| MetadataError::Json(e.to_string()))?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    /// The release as status shows it, and warnings about properties that were left out because they are no good.
+    pub fn release(&self, image: &str) -> (Release, Vec<String>) {
+        let mut release = Release { version: self.version.clone(), image: image.into(), ..Release::default() };
+        let mut warnings = Vec::new();
+        let mut unusable = |key: &str, value: &Value, wanted: &str| {
+            warnings.push(format!("{FILE}: metadata {key:?} is {value}, not {wanted}; it is ignored"));
+        };
+        if let Some(value) = self.metadata.get("url") {
+            match value.as_str() {
+                Some(url) if url.parse::<http::Uri>().is_ok() => release.url = url.into(),
+                _ => unusable("url", value, "a URL"),
+            }
+        }
+        if let Some(value) = self.metadata.get(ARCHITECTURE) {
+            match value.as_str() {
+                Some("multi") => release.architecture = "Multi".into(),
+                _ => unusable(ARCHITECTURE, value, "\"multi\""),
+            }
+        }
+        if let Some(value) = self.metadata.get(CHANNELS) {
+            match value.as_str() {
+                Some(list) => {
+                    release.channels = list.split(',').filter(|c| !c.is_empty()).map(str::to_owned).collect();
+                    release.channels.sort();
+                }
+                None => unusable(CHANNELS, value, "a comma-separated list"),
+            }
+        }
+        (release, warnings)
+    }
+}
+
+/// Go reads `null` as the empty value.
+fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(input: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(input)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let table = [
+            ("[]", "not the JSON object"),
+            ("{\"kind\":\"x\",\"version\":\"1.0.0\"}", "has kind \"x\""),
+            ("{\"version\":\"1.0.0\"}", "has kind \"\""),
+            ("{\"kind\":\"cincinnati-metadata-v0\"}", "\"\" is not a semantic version"),
+            ("{\"kind\":\"cincinnati-metadata-v0\",\"version\":\"1.0\"}", "\"1.0\" is not a semantic version"),
+        ];
+        for (text, expected) in table {
+            let error = ReleaseMetadata::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with(FILE) && error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn properties_and_their_warnings() {
+        let text = br#"{"kind":"cincinnati-metadata-v0","version":"1.0.1","previous":["1.0.0"],"next":null,"metadata":
+            {"url":"https://example.com/notes/1.0.1","release.openshift.io/architecture":"multi",
+             "io.openshift.upgrades.graph.release.channels":"stable-1,,fast-1"}}"#;
+        let read = ReleaseMetadata::parse(text).unwrap();
+        let (release, warnings) = read.release("example.com/r@sha256:1");
+        assert_eq!(warnings, Vec::<String>::new());
+        assert_eq!(release.url, "https://example.com/notes/1.0.1");
+        assert_eq!(release.architecture, "Multi");
+        assert_eq!(release.channels, ["fast-1", "stable-1"]);
+        assert_eq!((release.version.as_str(), release.image.as_str()), ("1.0.1", "example.com/r@sha256:1"));
+
+        let mut bad = read.clone();
+        bad.metadata.insert("url".into(), 5.into());
+        bad.metadata.insert(ARCHITECTURE.into(), "amd64".into());
+        bad.metadata.insert(CHANNELS.into(), Value::Array(vec![]));
+        let (release, warnings) = bad.release("");
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert_eq!(release, Release { version: "1.0.1".into(), ..Release::default() });
+    }
+
+    #[test]
+    fn written_metadata_reads_back() {
+        let mut made = ReleaseMetadata::new("1.0.0").unwrap();
+        made.previous.push("0.9.0".into());
+        made.metadata.insert("url".into(), "https://example.com".into());
+        assert_eq!(ReleaseMetadata::parse(&made.to_json().unwrap()).unwrap(), made);
+        assert!(ReleaseMetadata::new("v1").is_err());
+    }
+}

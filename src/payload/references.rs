@@ -1,1 +1,169 @@
-//! Part of payload.
+//! `image-references` (payload-and-apply §1.4): the ImageStream that names every component image of a release. Read by
+//! loading, written when a release is built.
+
+use super::yaml;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// File name in `release-manifests/`.
+pub const FILE: &str = "image-references";
+const API_VERSION: &str = "image.openshift.io/v1";
+const KIND: &str = "ImageStream";
+const DOCKER_IMAGE: &str = "DockerImage";
+
+/// The part of the ImageStream that matters to a release.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageReferences {
+    /// Must equal the release's version.
+    pub name: String,
+    /// When the release was made.
+    pub created: Option<Timestamp>,
+    /// In the order of the file.
+    pub tags: Vec<Tag>,
+}
+
+/// One component image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tag {
+    /// Short name, as templates and `image` know it.
+    pub name: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<From>,
+}
+
+/// Where a tag points.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct From {
+    #[serde(default)]
+    pub kind: String,
+    /// Pull spec, for kind `DockerImage`.
+    #[serde(default)]
+    pub name: String,
+}
+
+impl Tag {
+    /// A tag that points at a pull spec.
+    pub fn image(name: &str, pull_spec: &str) -> Self {
+        let from = From { kind: DOCKER_IMAGE.into(), name: pull_spec.into() };
+        Tag { name: name.into(), from: Some(from), annotations: BTreeMap::new() }
+    }
+}
+
+/// `image-references` that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReferencesError {
+    #[error("{FILE} is neither JSON nor YAML: {0}")]
+    Syntax(#[from] yaml::YamlError),
+    #[error("{FILE} is empty, it must hold one {KIND} of {API_VERSION}")]
+    Empty,
+    #[error("{FILE} holds kind {kind:?} of {api_version:?}, it must be {KIND} of {API_VERSION}")]
+    Kind { kind: String, api_version: String },
+    #[error("{FILE} does not have the form of an {KIND}: {0}")]
+    Form(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ImageStream {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: String,
+    creation_timestamp: Option<Timestamp>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Spec {
+    tags: Option<Vec<Tag>>,
+}
+
+impl ImageReferences {
+    /// Reads JSON or YAML.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ReferencesError> {
+        let first = yaml::documents(bytes)?.into_iter().next().ok_or(ReferencesError::Empty)?;
+        let text = |key| first.value.get(key).and_then(|v| v.as_str()).unwrap_or_default().to_owned();
+        let (kind, api_version) = (text("kind"), text("apiVersion"));
+        if kind != KIND || api_version != API_VERSION {
+            return Err(ReferencesError::Kind { kind, api_version });
+        }
+        let stream: ImageStream =
+            serde_json::from_value(first.value).map_err(|e| ReferencesError::Form(e.to_string()))?;
+        Ok(ImageReferences {
+            name: stream.metadata.name,
+            created: stream.metadata.creation_timestamp,
+            tags: stream.spec.tags.unwrap_or_default(),
+        })
+    }
+
+    /// The ImageStream as JSON for people. Tags are sorted by name: equal content gives equal bytes.
+    pub fn to_json(&self) -> Result<Vec<u8>, ReferencesError> {
+        let mut tags = self.tags.clone();
+        tags.sort_by(|a, b| a.name.cmp(&b.name));
+        let stream = ImageStream {
+            kind: KIND.into(),
+            api_version: API_VERSION.into(),
+            metadata: Metadata { name: self.name.clone(), creation_timestamp: self.created },
+            spec: Spec { tags: Some(tags) },
+        };
+        let mut bytes = serde_json::to_vec_pretty(&stream).map_err(|e| ReferencesError::Form(e.to_string()))?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    /// Short name to pull spec; tags that do not point at an image are left out.
+    pub fn images(&self) -> BTreeMap<String, String> {
+        let named = |tag: &Tag| {
+            let from = tag.from.as_ref().filter(|from| from.kind == DOCKER_IMAGE)?;
+            Some((tag.name.clone(), from.name.clone()))
+        };
+        self.tags.iter().filter_map(named).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yaml_and_json_give_the_same_images() {
+        let yaml = "apiVersion: image.openshift.io/v1\nkind: ImageStream\nmetadata:\n  name: 1.0.0\n  creationTimestamp: \
+            2026-01-02T03:04:05Z\nspec:\n  tags:\n  - name: b\n    from: {kind: DockerImage, name: r/b@sha256:2}\n  - name: a\n    \
+            annotations: {k: v}\n    from: {kind: DockerImage, name: r/a@sha256:1}\n  - name: c\n    from: {kind: ImageStreamTag, name: x}\n  - name: d\n";
+        let read = ImageReferences::parse(yaml.as_bytes()).unwrap();
+        let expected = [("a", "r/a@sha256:1"), ("b", "r/b@sha256:2")].map(|(n, i)| (n.to_owned(), i.to_owned()));
+        assert_eq!(read.images(), BTreeMap::from(expected));
+        assert_eq!(read.created.map(|t| t.to_string()).as_deref(), Some("2026-01-02T03:04:05Z"));
+        let again = ImageReferences::parse(&read.to_json().unwrap()).unwrap();
+        assert_eq!((again.images(), again.created, &again.name), (read.images(), read.created, &read.name));
+        assert_eq!(again.tags.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn what_is_no_image_stream_is_refused() {
+        let table = [
+            ("", "is empty"),
+            ("kind: ImageStream\napiVersion: v1\n", "of \"v1\""),
+            ("kind: List\napiVersion: image.openshift.io/v1\n", "\"List\""),
+            ("kind: ImageStream\napiVersion: image.openshift.io/v1\nspec: {tags: 5}\n", "does not have the form"),
+            ("kind: [\n", "neither JSON nor YAML: line "),
+        ];
+        for (text, expected) in table {
+            let error = ImageReferences::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with(FILE) && error.contains(expected), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,1 +1,256 @@
-//! Part of payload.
+//! The part of Go's text/template that releases use in their own manifests (payload-and-apply §1.6): three fields, a
+//! lookup by name, text literals, comments and whitespace trim. Anything else is an error that names it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What templates may refer to.
+#[derive(Clone, Copy, Debug)]
+pub struct Variables<'a> {
+    /// `.ReleaseImage`: pull spec of the release being loaded.
+    pub release_image: &'a str,
+    /// `.ClusterProfile`
+    pub cluster_profile: &'a str,
+    /// `index .Images "name"`
+    pub images: &'a BTreeMap<String, String>,
+}
+
+/// A template after evaluation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    pub text: String,
+    /// Images asked for that the release does not have; each gave the empty string, as in Go.
+    pub missing_images: BTreeSet<String>,
+}
+
+/// A template that cannot be evaluated. Lines count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    #[error("line {line}: the action that begins with {{{{{start} is not closed by }}}}")]
+    Open { line: usize, start: String },
+    #[error(
+        "line {line}: {{{{{expression}}}}} is not known; known are .ReleaseImage, .ClusterProfile, index .Images \"NAME\" and text in quotes"
+    )]
+    Unknown { line: usize, expression: String },
+    #[error("line {line}: {literal} is not a text literal of Go")]
+    Literal { line: usize, literal: String },
+}
+
+/// Evaluates `source`.
+pub fn render(source: &str, variables: &Variables<'_>) -> Result<Rendered, TemplateError> {
+    let mut rendered = Rendered::default();
+    let mut rest = source;
+    let mut line = 1;
+    let mut trim_next = false;
+    loop {
+        let (text, after) = match rest.split_once("{{") {
+            Some((text, after)) => (text, Some(after)),
+            None => (rest, None),
+        };
+        line += text.matches('\n').count();
+        let kept = if trim_next { text.trim_start_matches(BLANKS) } else { text };
+        let Some(after) = after else {
+            rendered.text.push_str(kept);
+            return Ok(rendered);
+        };
+        // A trim mark is a minus sign with a blank on its inner side; {{-3}} is a number.
+        let trim_before = after.strip_prefix('-').filter(|inner| inner.starts_with(BLANKS));
+        rendered.text.push_str(if trim_before.is_some() { kept.trim_end_matches(BLANKS) } else { kept });
+        let action = trim_before.unwrap_or(after);
+        let Some(end) = end_of_action(action) else {
+            return Err(TemplateError::Open { line, start: action.lines().next().unwrap_or_default().trim().into() });
+        };
+        let (inside, behind) = (action.get(..end).unwrap_or_default(), action.get(end + 2..).unwrap_or_default());
+        let trimmed = inside.strip_suffix('-').filter(|inner| inner.ends_with(BLANKS));
+        trim_next = trimmed.is_some();
+        evaluate(trimmed.unwrap_or(inside), line, variables, &mut rendered)?;
+        line += inside.matches('\n').count();
+        rest = behind;
+    }
+}
+
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// Offset of the `}}` that closes an action: the first one outside literals and comments.
+fn end_of_action(action: &str) -> Option<usize> {
+    if let Some(comment) = action.trim_start_matches(BLANKS).strip_prefix("/*") {
+        let end = action.len() - comment.len() + comment.find("*/")? + 2;
+        return Some(end + action.get(end..)?.find("}}")?);
+    }
+    let mut quote = None;
+    let mut escaped = false;
+    let mut characters = action.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some('"' | '\'') if character == '\\' => escaped = true,
+            Some(open) => {
+                if character == open {
+                    quote = None;
+                }
+            }
+            None => match character {
+                '"' | '`' | '\'' => quote = Some(character),
+                '}' if characters.peek().is_some_and(|(_, next)| *next == '}') => return Some(at),
+                _ => {}
+            },
+        }
+    }
+    None
+}
+
+fn evaluate(
+    action: &str,
+    line: usize,
+    variables: &Variables<'_>,
+    rendered: &mut Rendered,
+) -> Result<(), TemplateError> {
+    let expression = action.trim_matches(BLANKS);
+    let unknown = || TemplateError::Unknown { line, expression: action.chars().take(200).collect() };
+    match expression {
+        ".ReleaseImage" => rendered.text.push_str(variables.release_image),
+        ".ClusterProfile" => rendered.text.push_str(variables.cluster_profile),
+        comment if comment.starts_with("/*") && comment.ends_with("*/") => {}
+        literal if literal.starts_with(['"', '`']) => rendered.text.push_str(&text_literal(literal, line, unknown)?),
+        lookup => {
+            let name = lookup
+                .strip_prefix("index")
+                .filter(|rest| rest.starts_with(BLANKS))
+                .and_then(|rest| rest.trim_start_matches(BLANKS).strip_prefix(".Images"))
+                .filter(|rest| rest.starts_with(BLANKS))
+                .map(|rest| rest.trim_start_matches(BLANKS))
+                .filter(|rest| rest.starts_with(['"', '`']))
+                .ok_or_else(unknown)?;
+            let name = text_literal(name, line, unknown)?;
+            match variables.images.get(&name) {
+                Some(image) => rendered.text.push_str(image),
+                None => {
+                    rendered.missing_images.insert(name);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A whole quoted or raw literal; more behind it (a pipe, an argument) makes the expression one nobody knows.
+fn text_literal(source: &str, line: usize, unknown: impl Fn() -> TemplateError) -> Result<String, TemplateError> {
+    let wrong = || TemplateError::Literal { line, literal: source.chars().take(200).collect() };
+    if let Some(raw) = source.strip_prefix('`') {
+        let (text, behind) = raw.split_once('`').ok_or_else(wrong)?;
+        // Go drops carriage returns from raw text.
+        return if behind.is_empty() { Ok(text.replace('\r', "")) } else { Err(unknown()) };
+    }
+    let mut bytes = Vec::new();
+    let mut rest = source.strip_prefix('"').ok_or_else(wrong)?.chars();
+    loop {
+        match rest.next().ok_or_else(wrong)? {
+            '"' => break,
+            '\n' => return Err(wrong()),
+            '\\' => escape(&mut rest, &mut bytes).ok_or_else(wrong)?,
+            plain => bytes.extend_from_slice(plain.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    if !rest.as_str().is_empty() {
+        return Err(unknown());
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+/// What follows a backslash in a quoted literal of Go. `None` if Go has no such escape.
+fn escape(rest: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) -> Option<()> {
+    let simple = match rest.next()? {
+        'a' => 0x07,
+        'b' => 0x08,
+        'f' => 0x0c,
+        'n' => b'\n',
+        'r' => b'\r',
+        't' => b'\t',
+        'v' => 0x0b,
+        '\\' => b'\\',
+        '"' => b'"',
+        'x' => u8::try_from(digits(rest, 2, 16)?).ok()?,
+        first @ '0'..='7' => u8::try_from(first.to_digit(8)? * 64 + digits(rest, 2, 8)?).ok()?,
+        wide @ ('u' | 'U') => {
+            let code = digits(rest, if wide == 'u' { 4 } else { 8 }, 16)?;
+            bytes.extend_from_slice(char::from_u32(code)?.encode_utf8(&mut [0; 4]).as_bytes());
+            return Some(());
+        }
+        _ => return None,
+    };
+    bytes.push(simple);
+    Some(())
+}
+
+fn digits(rest: &mut std::str::Chars<'_>, count: u32, base: u32) -> Option<u32> {
+    (0..count).try_fold(0u32, |value, _| value.checked_mul(base)?.checked_add(rest.next()?.to_digit(base)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(source: &str) -> Result<Rendered, TemplateError> {
+        let images = BTreeMap::from([("a-b".to_owned(), "r/ab@sha256:1".to_owned())]);
+        render(source, &Variables { release_image: "r/r@sha256:0", cluster_profile: "prof", images: &images })
+    }
+
+    #[test]
+    fn what_releases_use() {
+        let table = [
+            ("", ""),
+            ("plain } } {", "plain } } {"),
+            ("i: '{{.ReleaseImage}}'", "i: 'r/r@sha256:0'"),
+            ("{{ .ClusterProfile }}{{.ClusterProfile}}", "profprof"),
+            ("{{index .Images \"a-b\"}} {{ index\n .Images `a-b` }}", "r/ab@sha256:1 r/ab@sha256:1"),
+            ("x {{ \"{{ $labels.name }}\" }} y", "x {{ $labels.name }} y"),
+            (r#"{{ "a \"{{q}}\" \\ \n\t\x41\101\u00e4\U0001F600" }}"#, "a \"{{q}}\" \\ \n\tAA\u{e4}\u{1F600}"),
+            ("{{ `raw \\n }} \"` }}", "raw \\n }} \""),
+            ("a \n {{- .ClusterProfile -}} \n b", "aprofb"),
+            ("a {{- \"\" }} b", "a b"),
+            ("a{{/* a comment }} */}}b", "ab"),
+            ("a {{- /* c */ -}} b", "ab"),
+        ];
+        for (source, expected) in table {
+            assert_eq!(rendered(source).map(|r| r.text), Ok(expected.to_owned()), "{source:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_named_with_its_line() {
+        let table = [
+            ("\n{{ .Unknown }}", "line 2: {{ .Unknown }} is not known"),
+            ("{{ \"a\nb\" }}", "line 1: \"a\nb\" is not a text literal"),
+            ("{{ .ReleaseImage | quote }}", "line 1: {{ .ReleaseImage | quote }} is not known"),
+            ("{{ \"a\" | quote }}", "is not known"),
+            ("{{ if .X }}", "is not known"),
+            ("{{ index .Images }}", "is not known"),
+            ("{{ index .Other \"a\" }}", "is not known"),
+            ("{{ $x.y }}", "is not known"),
+            ("{{}}", "is not known"),
+            ("{{-3}}", "is not known"),
+            ("a\nb {{ .ReleaseImage }", "line 2: the action that begins with {{.ReleaseImage } is not closed"),
+            ("{{ \"}} ", "is not closed"),
+            ("{{ /* }}", "is not closed"),
+            (r#"{{ "\q" }}"#, "is not a text literal"),
+            (r#"{{ "\xff" }}"#, "is not a text literal"),
+            (r#"{{ "\400" }}"#, "is not a text literal"),
+        ];
+        for (source, expected) in table {
+            let error = rendered(source).unwrap_err().to_string();
+            assert!(error.contains(expected), "{source:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_image_is_empty_and_told() {
+        let read = rendered("[{{index .Images \"none\"}}]").unwrap();
+        assert_eq!((read.text.as_str(), read.missing_images), ("[]", BTreeSet::from(["none".to_owned()])));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_panics(source in "[-a{}\"`'\\\\ \n./*ux7\u{e4}]{0,40}") {
+            let _ = rendered(&source).map_err(|e| assert!(e.to_string().starts_with("line ")));
+        }
+    }
+}

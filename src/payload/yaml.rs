@@ -1,1 +1,152 @@
-//! Part of payload.
+//! YAML and JSON as Kubernetes tools written in Go read them (payload-and-apply §1.8): bytes to JSON values. Octal
+//! integers, `yes` and `on`, merge keys and duplicate keys mean what they mean there; every limit is an error.
+
+mod build;
+mod scalar;
+
+use serde_json::Value;
+
+/// Largest stream that is looked at, in bytes.
+pub const MAX_BYTES: usize = 16 << 20;
+/// Deepest nesting. Below the 128 of serde_json, so that what was loaded can be read again from its JSON.
+pub const MAX_DEPTH: usize = 120;
+/// Most nodes of one stream, aliases counted as often as they are used.
+pub const MAX_NODES: usize = 500_000;
+/// Most bytes of text in one stream, aliases counted as often as they are used.
+pub const MAX_TEXT: usize = 64 << 20;
+/// How far into the stream the opening brace of JSON is looked for.
+const JSON_LOOKAHEAD: usize = 1024;
+
+/// One document of a stream; empty and `null` documents are not among them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Line of its first character, from 1.
+    pub line: usize,
+    pub value: Value,
+}
+
+/// A stream that cannot be read. Lines count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum YamlError {
+    #[error("it has {bytes} bytes, more than the {MAX_BYTES} that are read; split it")]
+    TooLarge { bytes: usize },
+    #[error("line {line}: not UTF-8 text")]
+    NotText { line: usize },
+    #[error("line {line}: only blanks or a comment may follow the document separator ---, not {found:?}")]
+    Separator { line: usize, found: String },
+    #[error("line {line}: {cause}")]
+    Syntax { line: usize, cause: String },
+    #[error("line {line}: neither JSON ({json}) nor YAML ({yaml})")]
+    Neither { line: usize, json: String, yaml: String },
+    #[error("line {line}: the tag {tag} does not fit {text:?}; correct the value or drop the tag")]
+    Tag { line: usize, tag: String, text: String },
+    #[error("line {line}: {found} cannot be the key of a mapping, a key is text, a number or a boolean")]
+    Key { line: usize, found: &'static str },
+    #[error("line {line}: << takes a mapping or a list of mappings")]
+    Merge { line: usize },
+    #[error("line {line}: {text} has no form in JSON; quote it if it is meant as text")]
+    NotANumber { line: usize, text: String },
+    #[error("line {line}: nested deeper than {MAX_DEPTH} levels")]
+    TooDeep { line: usize },
+    #[error("line {line}: more than {MAX_NODES} values or {MAX_TEXT} bytes of text once aliases are expanded")]
+    TooMuch { line: usize },
+    #[error("line {line}: the alias refers to a value that contains it or is not there")]
+    Alias { line: usize },
+}
+
+/// All documents of a stream in order, or the first error. Never panics, and its memory is bounded by the limits above.
+pub fn documents(bytes: &[u8]) -> Result<Vec<Document>, YamlError> {
+    if bytes.len() > MAX_BYTES {
+        return Err(YamlError::TooLarge { bytes: bytes.len() });
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| YamlError::NotText { line: 1 + newlines(bytes.get(..e.valid_up_to()).unwrap_or_default()) })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut budget = build::Budget::default();
+    let head = text.as_bytes().get(..JSON_LOOKAHEAD).unwrap_or(text.as_bytes());
+    if head.trim_ascii_start().starts_with(b"{") {
+        json_stream(text, &mut budget)
+    } else {
+        yaml_stream(text, 1, &mut budget)
+    }
+}
+
+/// Splits at lines that start with `---` and takes the first document of each part, as the Kubernetes readers do.
+fn yaml_stream(text: &str, first_line: usize, budget: &mut build::Budget) -> Result<Vec<Document>, YamlError> {
+    let mut found = Vec::new();
+    let mut part_start = 0;
+    let mut part_line = first_line;
+    let mut at = 0;
+    for (number, line) in (first_line..).zip(text.split_inclusive('\n')) {
+        let next = at + line.len();
+        if let Some(rest) = line.strip_prefix("---") {
+            let rest = rest.trim();
+            if !rest.is_empty() && !rest.starts_with('#') {
+                return Err(YamlError::Separator { line: number, found: rest.chars().take(60).collect() });
+            }
+            found.extend(build::first_document(text.get(part_start..at).unwrap_or_default(), part_line, budget)?);
+            part_start = next;
+            part_line = number + 1;
+        }
+        at = next;
+    }
+    found.extend(build::first_document(text.get(part_start..).unwrap_or_default(), part_line, budget)?);
+    Ok(found)
+}
+
+/// Concatenated JSON objects. While at most one was decoded, the rest may turn out to be YAML after all (§1.8).
+fn json_stream(text: &str, budget: &mut build::Budget) -> Result<Vec<Document>, YamlError> {
+    // Every value but the first of a list or object is announced by one of these, so this bounds memory before any
+    // is spent. Text that is full of commas counts too; no manifest comes near the limit.
+    let marks = text.bytes().filter(|b| matches!(b, b',' | b'[' | b'{' | b':')).count();
+    if marks > 4 * MAX_NODES {
+        return Err(YamlError::TooMuch { line: 1 });
+    }
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let mut found = Vec::new();
+    let (mut offset, mut line) = (0, 1);
+    let mut decoded = 0;
+    loop {
+        let rest = text.get(offset..).unwrap_or_default();
+        let gap = rest.len() - rest.trim_ascii_start().len();
+        line += newlines(rest.as_bytes().get(..gap).unwrap_or_default());
+        match stream.next() {
+            None => return Ok(found),
+            Some(Ok(value)) => {
+                let end = stream.byte_offset();
+                if !value.is_null() {
+                    found.push(Document { line, value });
+                }
+                decoded += 1;
+                line += newlines(text.as_bytes().get(offset + gap..end).unwrap_or_default());
+                offset = end;
+            }
+            Some(Err(json)) if decoded > 1 => {
+                return Err(YamlError::Syntax { line: json.line().max(line), cause: without_place(&json) });
+            }
+            Some(Err(json)) => {
+                let rest = text.get(offset + gap..).unwrap_or_default();
+                return match yaml_stream(rest, line, budget) {
+                    Ok(more) => {
+                        found.extend(more);
+                        Ok(found)
+                    }
+                    Err(yaml) => Err(YamlError::Neither { line, json: json.to_string(), yaml: yaml.to_string() }),
+                };
+            }
+        }
+    }
+}
+
+/// serde_json ends its messages with the place, which is told already.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
+fn newlines(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|b| **b == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests;

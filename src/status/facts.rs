@@ -15,6 +15,7 @@ pub struct Facts {
     pub own: Release,
     /// The release being applied; an empty image means "none yet".
     pub actual: Release,
+    /// `Reconcile` from the moment a pass over `actual` has ended well: set together with `completed`.
     pub mode: Mode,
     /// Manifests applied and their gates passed, of those that take part.
     pub done: usize,
@@ -41,6 +42,32 @@ pub struct Facts {
     pub invalid: Vec<String>,
     /// Objects that somebody else keeps changing back (architecture §3, "Fights").
     pub fights: Vec<Fight>,
+}
+
+impl Facts {
+    /// What is known at the start: the own release, and nothing else. `actual` is unknown until work is accepted.
+    pub fn new(own: Release) -> Self {
+        Facts {
+            generation: 0,
+            own,
+            actual: Release::default(),
+            mode: Mode::Install,
+            done: 0,
+            total: 0,
+            completed: false,
+            failure: None,
+            version_hash: String::new(),
+            verified: false,
+            local: false,
+            accepted_risks: String::new(),
+            load: None,
+            capabilities: CapabilityFacts::default(),
+            retrieval: None,
+            waiting_since: BTreeMap::new(),
+            invalid: Vec::new(),
+            fights: Vec::new(),
+        }
+    }
 }
 
 /// Step of the load pipeline; its name is the reason of `ReleaseAccepted` (cluster-version §2.2).

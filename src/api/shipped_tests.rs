@@ -1,0 +1,149 @@
+//! What this repository ships as parts of releases (`manifests/`, `e2e/releases/`), checked as a release would be.
+
+use crate::payload::filter::{DEFAULT_PROFILE, Filter};
+use crate::payload::load::{self, LoadOptions, PayloadFiles, SourceFile};
+use crate::payload::manifest::Manifest;
+use crate::payload::metadata::{self, ReleaseMetadata};
+use crate::payload::references::{self, ImageReferences};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const IMAGE: &str = "registry.example.com/release@sha256:0";
+/// A release, the folders it is made of, and one object that it has or loses over its predecessor.
+const RELEASES: [(&str, &[&str]); 4] = [
+    ("1.0.0", &["base"]),
+    ("1.0.1", &["base", "1.0.1"]),
+    ("1.1.0", &["base", "1.1.0"]),
+    ("1.0.1", &["base", "1.0.1", "failing-network"]),
+];
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Folder entries, by name.
+fn entries(folder: &Path) -> BTreeMap<String, PathBuf> {
+    std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), entry.path()))
+        .collect()
+}
+
+fn own() -> Vec<SourceFile> {
+    let file = |(name, path): (String, PathBuf)| SourceFile { name, bytes: std::fs::read(path).unwrap() };
+    entries(&repository("manifests/cluster-version")).into_iter().map(file).collect()
+}
+
+/// The overlay rule of e2e/releases/README.md: same component and same name replace. Placeholders are filled in.
+fn sample(version: &str, folders: &[&str]) -> Vec<SourceFile> {
+    let mut merged = BTreeMap::new();
+    for folder in folders {
+        for (component, path) in entries(&repository("e2e/releases").join(folder)) {
+            for (name, path) in entries(&path) {
+                let level_and_component = crate::payload::manifest::run_level(&name).map(|(_, c)| c.to_owned());
+                let expected = (name != references::FILE).then(|| component.clone());
+                assert_eq!(level_and_component, expected, "{component}/{name} is not named after its component");
+                merged.insert((component.clone(), name), std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    merged.retain(|(_, name), _| name != references::FILE);
+    let fill = |text: String| text.replace("0.0.1-snapshot", version).replace("sample.invalid/lab", IMAGE);
+    merged.into_iter().map(|((_, name), text)| SourceFile { name, bytes: fill(text).into_bytes() }).collect()
+}
+
+/// Loaded with a profile that must include every document.
+fn release(version: &str, folders: &[&str]) -> Vec<Arc<Manifest>> {
+    let mut files = sample(version, folders);
+    let references = ImageReferences { name: version.into(), ..ImageReferences::default() };
+    files.push(SourceFile { name: references::FILE.into(), bytes: references.to_json().unwrap() });
+    let metadata = ReleaseMetadata::new(version).unwrap();
+    files.push(SourceFile { name: metadata::FILE.into(), bytes: metadata.to_json().unwrap() });
+    let options = LoadOptions {
+        image: IMAGE.into(),
+        profile: DEFAULT_PROFILE.into(),
+        strict_templates: true,
+        filter: Filter { feature_set: Some(String::new()), feature_gates: Some(BTreeSet::new()), ..Filter::default() },
+    };
+    let place = format!("{version} of {folders:?}");
+    let payload = load::load(PayloadFiles { place, own: own(), release: files }, &options).unwrap();
+    assert!(payload.excluded.is_empty(), "{:?}", payload.excluded);
+    assert!(payload.warnings.is_empty(), "{:?}", payload.warnings);
+    payload.manifests
+}
+
+fn find<'a>(manifests: &'a [Arc<Manifest>], kind: &str, name: &str) -> Option<&'a Arc<Manifest>> {
+    manifests.iter().find(|manifest| manifest.id.kind == kind && manifest.id.name == name)
+}
+
+#[test]
+fn every_sample_release_loads_and_is_whole() {
+    for (version, folders) in RELEASES {
+        let manifests = release(version, folders);
+        let ids: BTreeSet<_> = manifests.iter().map(|manifest| &manifest.id).collect();
+        assert_eq!(ids.len(), manifests.len(), "{version}: an object comes twice");
+        let namespaces: BTreeSet<&str> =
+            manifests.iter().filter(|m| m.id.kind == "Namespace").map(|m| m.id.name.as_str()).collect();
+        let mut last = BTreeMap::new();
+        for manifest in &manifests {
+            let namespace = &manifest.id.namespace;
+            assert!(namespace.is_empty() || namespaces.contains(namespace.as_str()), "{}: no namespace", manifest.id);
+            let text = std::str::from_utf8(&manifest.raw).unwrap();
+            assert!(!text.contains("snapshot") && !text.contains("sample.invalid"), "{}: placeholder", manifest.id);
+            if manifest.origin == crate::payload::Origin::Release {
+                last.insert(manifest.run_level().unwrap().1.to_owned(), manifest);
+            }
+        }
+        let components: Vec<&str> = last.keys().map(String::as_str).collect();
+        assert_eq!(components, ["config-api", "console", "network", "storage"]);
+        for (component, manifest) in last {
+            assert_eq!((manifest.id.kind.as_str(), &manifest.id.name), ("ClusterOperator", &component), "comes last");
+            let object = manifest.object().unwrap();
+            assert_eq!(object["status"]["versions"][0]["name"], "operator");
+            assert_eq!(object["status"]["versions"][0]["version"], version);
+        }
+    }
+}
+
+#[test]
+fn the_releases_differ_as_their_readme_says() {
+    let [first, second, third, failing] = RELEASES.map(|(version, folders)| release(version, folders));
+    assert!(find(&first, "ConfigMap", "storage-layout").unwrap().create_only());
+    let job = |manifests: &[Arc<Manifest>]| find(manifests, "Job", "storage-migration").is_some();
+    assert_eq!([&first, &second, &third].map(|m| job(m)), [false, true, false]);
+    let deleted = |manifests: &[Arc<Manifest>]| find(manifests, "ConfigMap", "legacy-theme").unwrap().delete().unwrap();
+    assert_eq!([&first, &second, &third].map(|m| deleted(m)), [false, false, true]);
+    let level = |manifests: &[Arc<Manifest>]| {
+        let object = find(manifests, "PlatformConfig", "cluster").unwrap().object().unwrap();
+        object["spec"].get("logLevel").is_some()
+    };
+    assert_eq!([&first, &second, &third].map(|m| level(m)), [false, false, true]);
+    let names_cure = |manifests: &[Arc<Manifest>]| {
+        let object = find(manifests, "Deployment", "network-operator").unwrap().object().unwrap();
+        let env = object.pointer("/spec/template/spec/containers/0/env").and_then(Value::as_array).unwrap().clone();
+        env.iter().any(|entry| entry["name"] == "FAIL_UNTIL_CONFIGMAP" && entry["value"] == "repair")
+    };
+    assert_eq!([&second, &failing].map(|m| names_cure(m)), [false, true]);
+}
+
+/// Kubernetes of any make: no node label, no certificate, nothing of another distribution.
+#[test]
+fn the_daemon_asks_little_of_its_cluster() {
+    let manifests = release("1.0.0", &["base"]);
+    let object = find(&manifests, "Deployment", "cluster-version-operator").unwrap().object().unwrap();
+    let pod = object.pointer("/spec/template/spec").unwrap();
+    for absent in ["nodeSelector", "affinity"] {
+        assert!(pod.get(absent).is_none(), "{absent}");
+    }
+    for volume in pod["volumes"].as_array().unwrap() {
+        assert!(volume.get("secret").is_none() && volume.get("configMap").is_none(), "{volume}");
+    }
+    let foreign = manifests.iter().filter(|m| m.origin == crate::payload::Origin::Own).find(|m| {
+        let builtin = ["", "apps", "rbac.authorization.k8s.io", "apiextensions.k8s.io"];
+        !builtin.contains(&m.id.group.as_str())
+    });
+    assert!(foreign.is_none(), "{foreign:?}");
+}

@@ -1,0 +1,316 @@
+//! `cvo image-build`: a container image from nothing but a static program, a CA bundle and manifests, without a
+//! container engine. Also what tests and `hack/image` call to make theirs.
+
+use super::release::{OWN_MANIFESTS, RegistryArgs, new::created};
+use crate::net::registry::image::{self, Image, Start};
+use crate::net::registry::layer::{self, Layer, LayerFile, Packing};
+use crate::net::registry::{Access, parse_reference, pull_spec};
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::Args;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Where programs look for the certificates they trust.
+const CA_BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
+
+/// Build a container image from a static program, and push it.
+///
+/// The image starts from nothing: it holds the program, a bundle of CA certificates and what --manifests and --copy
+/// add. No container engine is needed. The same input gives the same digest. Prints one line: <digest> <image>.
+#[derive(Args, Debug)]
+pub struct ImageBuildArgs {
+    /// Program to put into the image; must be linked statically, since there is no loader in it
+    #[arg(long, value_name = "FILE")]
+    pub binary: PathBuf,
+    /// Where the program lies in the image
+    #[arg(long, value_name = "PATH", default_value = "/usr/bin/cvo")]
+    pub binary_path: String,
+    /// What a container runs, one word each; may be repeated [default: the program]
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    pub entrypoint: Vec<String>,
+    /// Folder whose files become /manifests/, the manifests a release image's own orchestrator is installed from
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Option<PathBuf>,
+    /// File or folder to add; may be repeated
+    #[arg(long, value_name = "SRC=DST")]
+    pub copy: Vec<String>,
+    /// Label of the image; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub label: Vec<String>,
+    /// Bundle of CA certificates (PEM) to put into the image
+    #[arg(long, value_name = "FILE", default_value = "/etc/ssl/certs/ca-certificates.crt")]
+    pub ca_bundle: PathBuf,
+    /// Push the image here
+    #[arg(long, value_name = "IMAGE", required_unless_present = "dry_run", conflicts_with = "dry_run")]
+    pub to_image: Option<String>,
+    /// Build and print the digest, but push nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do not compress: for a registry on this machine
+    #[arg(long)]
+    pub uncompressed: bool,
+    /// Time of creation; a fixed one, so that building again gives the same digest [default: 1970-01-01T00:00:00Z]
+    #[arg(long, value_name = "RFC3339", conflicts_with = "source_date_epoch")]
+    pub created: Option<Timestamp>,
+    /// The same in seconds since 1970
+    #[arg(long, value_name = "SECONDS", env = "SOURCE_DATE_EPOCH", hide = true)]
+    pub source_date_epoch: Option<i64>,
+    #[command(flatten)]
+    pub registry: RegistryArgs,
+}
+
+/// What goes into an image.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    pub binary: PathBuf,
+    /// Absolute path of the program in the image.
+    pub binary_path: String,
+    /// Empty: the program.
+    pub entrypoint: Vec<String>,
+    /// Folder that becomes `/manifests/`; its own folders are left out, as a release is flat.
+    pub manifests: Option<PathBuf>,
+    /// File or folder, and its absolute path in the image.
+    pub copies: Vec<(PathBuf, String)>,
+    pub labels: BTreeMap<String, String>,
+    pub ca_bundle: Option<PathBuf>,
+    pub packing: Packing,
+    pub created: Timestamp,
+}
+
+/// An image ready to be pushed.
+#[derive(Clone, Debug)]
+pub struct Built {
+    pub image: Image,
+    pub layers: Vec<Layer>,
+}
+
+pub async fn run(args: ImageBuildArgs) -> anyhow::Result<()> {
+    let pairs = |list: &[String], flag: &str| -> anyhow::Result<Vec<(String, String)>> {
+        let pair = |given: &String| {
+            let parts = given.split_once('=').map(|(a, b)| (a.to_string(), b.to_string()));
+            parts.ok_or_else(|| anyhow!("{flag} {given}: there is no \"=\" in it"))
+        };
+        list.iter().map(pair).collect()
+    };
+    let recipe = Recipe {
+        binary: args.binary.clone(),
+        binary_path: args.binary_path.clone(),
+        entrypoint: args.entrypoint.clone(),
+        manifests: args.manifests.clone(),
+        copies: pairs(&args.copy, "--copy")?.into_iter().map(|(from, to)| (from.into(), to)).collect(),
+        labels: pairs(&args.label, "--label")?.into_iter().collect(),
+        ca_bundle: Some(args.ca_bundle.clone()),
+        packing: if args.uncompressed { Packing::Plain } else { Packing::USUAL },
+        created: created(args.created, args.source_date_epoch)?,
+    };
+    let access = args.registry.access()?;
+    let built = tokio::task::spawn_blocking(move || build(&recipe)).await??;
+    match &args.to_image {
+        None => println!("{}", built.image.digest),
+        Some(to) => {
+            let spec = push(built, &access, to).await?;
+            println!("{} {to}", spec.rsplit_once('@').map_or("", |(_, digest)| digest));
+        }
+    }
+    Ok(())
+}
+
+/// Builds the image in memory: program and certificates in one layer, everything else in a second one, which alone
+/// changes when only manifests change. Blocks for the time it takes to compress.
+pub fn build(recipe: &Recipe) -> anyhow::Result<Built> {
+    let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());
+    let program = read(&recipe.binary)?;
+    let architecture = static_architecture(&program).with_context(|| recipe.binary.display().to_string())?;
+    let mut system = vec![LayerFile { path: inside(&recipe.binary_path)?, mode: 0o755, bytes: program }];
+    if let Some(path) = &recipe.ca_bundle {
+        let bytes = read(path).context("bundle of CA certificates (name one with --ca-bundle)")?;
+        ensure!(
+            bytes.windows(27).any(|w| w == b"-----BEGIN CERTIFICATE-----"),
+            "{} holds no certificates in PEM form",
+            path.display()
+        );
+        system.push(LayerFile { path: CA_BUNDLE.into(), mode: 0o444, bytes });
+    }
+    let mut rest = Vec::new();
+    if let Some(dir) = &recipe.manifests {
+        add_folder(&mut rest, dir, OWN_MANIFESTS.trim_end_matches('/'), false)?;
+        ensure!(!rest.is_empty(), "{} holds no files", dir.display());
+    }
+    for (from, to) in &recipe.copies {
+        if from.is_dir() {
+            add_folder(&mut rest, from, &inside(to)?, true)?;
+        } else {
+            rest.push(LayerFile { path: inside(to)?, mode: mode(from)?, bytes: read(from)? });
+        }
+    }
+    let mtime = u64::try_from(recipe.created.as_second()).unwrap_or(0);
+    let mut layers = vec![layer::write(&system, mtime, recipe.packing)?];
+    if !rest.is_empty() {
+        layers.push(layer::write(&rest, mtime, recipe.packing)?);
+    }
+    let own = || vec![format!("/{}", recipe.binary_path.trim_start_matches('/'))];
+    let start = Start {
+        entrypoint: if recipe.entrypoint.is_empty() { own() } else { recipe.entrypoint.clone() },
+        labels: recipe.labels.clone(),
+        env: vec!["PATH=/usr/bin".into()],
+        architecture: architecture.into(),
+    };
+    Ok(Built { image: image::scratch(&layers, &start, recipe.created)?, layers })
+}
+
+/// Pushes a built image; returns its pull spec with digest.
+pub async fn push(built: Built, access: &Access, to_image: &str) -> anyhow::Result<String> {
+    let target = parse_reference(to_image)?;
+    ensure!(target.digest().is_none(), "{target}: the digest is what comes out: write REGISTRY/REPOSITORY:TAG");
+    let digest = access.repository(&target)?.push(&built.image, built.layers, None).await?;
+    Ok(pull_spec(&target, &digest))
+}
+
+/// A path in the image as archives write it, without the leading slash.
+fn inside(path: &str) -> anyhow::Result<String> {
+    let relative = path.trim_start_matches('/').trim_end_matches('/').to_string();
+    layer::check_path(&relative)?;
+    Ok(relative)
+}
+
+fn add_folder(files: &mut Vec<LayerFile>, dir: &Path, to: &str, deep: bool) -> anyhow::Result<()> {
+    let place = || dir.display().to_string();
+    for entry in std::fs::read_dir(dir).with_context(place)? {
+        let path = entry.with_context(place)?.path();
+        let name =
+            path.file_name().and_then(|n| n.to_str()).with_context(|| format!("{}: no UTF-8 name", path.display()))?;
+        let to = format!("{to}/{name}");
+        if path.is_file() {
+            let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+            files.push(LayerFile { path: to, mode: mode(&path)?, bytes });
+        } else if deep && path.is_dir() && !path.is_symlink() {
+            add_folder(files, &path, &to, deep)?;
+        }
+    }
+    Ok(())
+}
+
+/// Only whether a file can be executed is taken over: the rest depends on the umask of who built.
+fn mode(path: &Path) -> anyhow::Result<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = std::fs::metadata(path).with_context(|| path.display().to_string())?;
+    Ok(if metadata.permissions().mode() & 0o111 == 0 { 0o444 } else { 0o555 })
+}
+
+/// The architecture of a static ELF program, as images name it. Whoever needs a loader finds none in the image.
+fn static_architecture(program: &[u8]) -> anyhow::Result<&'static str> {
+    const NEEDS_LOADER: u32 = 3;
+    let bytes = |at: usize, count: usize| program.get(at..at.checked_add(count)?);
+    let number = |at: usize, count: usize| -> Option<u64> {
+        let little = bytes(at, count)?.iter().rev();
+        Some(little.fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    ensure!(bytes(0, 6) == Some(b"\x7fELF\x02\x01"), "it is no 64-bit little-endian ELF program");
+    let headers = || -> Option<Vec<u64>> {
+        let (start, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+        (0..count).map(|n| number(usize::try_from(start.checked_add(n * size)?).ok()?, 4)).collect()
+    };
+    let headers = headers().context("its program headers are cut off")?;
+    ensure!(
+        !headers.contains(&u64::from(NEEDS_LOADER)),
+        "it is linked dynamically, and the image has no loader: build it with RUSTFLAGS='-C target-feature=+crt-static' and an explicit --target"
+    );
+    match number(18, 2) {
+        Some(62) => Ok("amd64"),
+        Some(183) => Ok("arm64"),
+        other => bail!("its machine type {} is neither amd64 nor arm64", other.unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program header table with the given types behind an ELF header.
+    fn elf(machine: u8, headers: &[u8]) -> Vec<u8> {
+        let mut program = vec![0; 64];
+        program[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (program[18], program[32], program[54], program[56]) = (machine, 64, 56, headers.len() as u8);
+        for kind in headers {
+            program.extend([&[*kind, 0, 0, 0][..], &[0; 52]].concat());
+        }
+        program
+    }
+
+    fn recipe(dir: &Path) -> Recipe {
+        std::fs::write(dir.join("program"), elf(62, &[1, 2])).unwrap();
+        std::fs::write(dir.join("ca"), "-----BEGIN CERTIFICATE-----\n").unwrap();
+        std::fs::create_dir_all(dir.join("m/sub")).unwrap();
+        std::fs::write(dir.join("m/a.yaml"), "a").unwrap();
+        std::fs::write(dir.join("m/sub/x"), "x").unwrap();
+        Recipe {
+            binary: dir.join("program"),
+            binary_path: "/usr/bin/lab".into(),
+            entrypoint: Vec::new(),
+            manifests: Some(dir.join("m")),
+            copies: vec![(dir.join("m"), "/data/".into())],
+            labels: BTreeMap::new(),
+            ca_bundle: Some(dir.join("ca")),
+            packing: Packing::USUAL,
+            created: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn only_static_programs_are_packed() {
+        assert_eq!(static_architecture(&elf(62, &[1, 2])).unwrap(), "amd64");
+        assert_eq!(static_architecture(&elf(183, &[1])).unwrap(), "arm64");
+        let table: [(Vec<u8>, &str); 4] = [
+            (elf(62, &[1, 3]), "linked dynamically"),
+            (elf(8, &[1]), "machine type 8"),
+            (b"#!/bin/sh".to_vec(), "no 64-bit"),
+            (elf(62, &[1, 1])[..80].to_vec(), "cut off"),
+        ];
+        for (program, expected) in table {
+            let error = static_architecture(&program).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_image_holds_what_was_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let built = build(&recipe(dir.path())).unwrap();
+        let mut seen = BTreeMap::new();
+        for layer in &built.layers {
+            let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(layer.bytes.as_slice()));
+            for entry in archive.entries().unwrap() {
+                let entry = entry.unwrap();
+                seen.insert(entry.path().unwrap().to_str().unwrap().to_string(), entry.header().mode().unwrap());
+            }
+        }
+        let expected = [
+            ("data/a.yaml", 0o444),
+            ("data/sub/x", 0o444),
+            ("etc/ssl/certs/ca-certificates.crt", 0o444),
+            ("manifests/a.yaml", 0o444),
+            ("usr/bin/lab", 0o755),
+        ];
+        assert_eq!(seen, expected.map(|(path, mode)| (path.to_string(), mode)).into());
+        assert_eq!(built.image.config["config"]["Entrypoint"], serde_json::json!(["/usr/bin/lab"]));
+        assert_eq!(built.image.field("architecture"), Some("amd64"));
+        assert_eq!(build(&recipe(dir.path())).unwrap().image.digest, built.image.digest, "the same again");
+    }
+
+    #[test]
+    fn missing_and_wrong_parts_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let good = recipe(dir.path());
+        let cases: [(Recipe, &str); 4] = [
+            (Recipe { binary: dir.path().join("absent"), ..good.clone() }, "absent"),
+            (Recipe { ca_bundle: Some(dir.path().join("program")), ..good.clone() }, "no certificates"),
+            (Recipe { copies: vec![(dir.path().join("ca"), "/../x".into())], ..good.clone() }, "../x"),
+            (Recipe { manifests: Some(dir.path().join("nowhere")), ..good }, "nowhere"),
+        ];
+        for (recipe, expected) in cases {
+            let message = format!("{:#}", build(&recipe).unwrap_err());
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Names, placeholders and checks of a release, as tables.
+
+use super::*;
+
+const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
+
+fn config_map(name: &str, extra: &str) -> Vec<u8> {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  x: {extra}\n").into_bytes()
+}
+
+fn stream(tags: &[(&str, &str)]) -> Vec<u8> {
+    let tags: Vec<_> =
+        tags.iter().map(|(n, i)| json!({"name": n, "from": {"kind": "DockerImage", "name": i}})).collect();
+    json!({"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "spec": {"tags": tags}}).to_string().into()
+}
+
+fn component(name: &str, manifests: &[(&str, Vec<u8>)], placeholders: Option<Vec<u8>>) -> Component {
+    let manifests = manifests.iter().map(|(n, b)| (n.to_string(), b.clone())).collect();
+    Component { name: name.into(), place: format!("in/{name}"), manifests, placeholders }
+}
+
+fn input(components: Vec<Component>, images: &[(&str, &str)]) -> Input {
+    let tag = |(name, image): &(&str, &str)| (name.to_string(), Tag { image: image.to_string(), ..Tag::default() });
+    Input {
+        version: "1.2.3+b".parse().unwrap(),
+        previous: ["1.10.0", "1.2.0", "1.2.0"].map(|v| v.parse().unwrap()).into(),
+        next: Vec::new(),
+        versions: BTreeMap::new(),
+        metadata: Map::new(),
+        created: "2026-01-02T03:04:05Z".parse().unwrap(),
+        tags: images.iter().map(tag).collect(),
+        components,
+    }
+}
+
+fn text(files: &ReleaseFiles, name: &str) -> String {
+    String::from_utf8(files.files[name].clone()).unwrap()
+}
+
+fn problems(input: &Input) -> String {
+    assemble(input).expect_err("it should be refused").to_string()
+}
+
+#[test]
+fn files_get_names_of_a_release() {
+    let a = component("net", &[("0000_07_net_a.yaml", config_map("a", "1")), ("b.yaml", config_map("b", "1"))], None);
+    let b = component("web", &[("0000_07_net_a.yaml", config_map("c", "1")), ("b.yaml", config_map("d", "1"))], None);
+    let files = assemble(&input(vec![b, a], &[])).unwrap();
+    let names: Vec<_> = files.files.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "0000_07_net_a.yaml",
+            "0000_07_net_a_2.yaml",
+            "0000_50_net_b.yaml",
+            "0000_50_web_b.yaml",
+            "image-references",
+            "release-metadata"
+        ]
+    );
+    assert!(text(&files, "0000_07_net_a.yaml").contains("name: a"), "components are taken in order of their names");
+    assert_eq!(files.objects, 4);
+}
+
+#[test]
+fn placeholders_become_pull_specs() {
+    let target = format!("reg.example/net@{DIGEST}");
+    let table = [
+        ("quay.io/org/net", true),
+        ("quay.io/org/net:v1", true),
+        ("\"quay.io/org/net:v1.2-3\"", true),
+        ("quay.io/org/net@sha256:0000000000000000000000000000000000000000000000000000000000000000", true),
+        ("--image=quay.io/org/net:latest,x", true),
+        ("see quay.io/org/net. It", true),
+        ("quay.io/org/net-more:v1", false),
+        ("quay.io/org/net.more:v1", false),
+        ("quay.io/org/net/sub:v1", false),
+        ("mirror/quay.io/org/net:v1", false),
+        ("xquay.io/org/net:v1", false),
+        ("quayxio/org/net:v1", false),
+    ];
+    for (value, replaced) in table {
+        let placeholders = stream(&[("net", "quay.io/org/net:latest")]);
+        let c = component("net", &[("a.yaml", config_map("a", &format!("'{value}'")))], Some(placeholders));
+        let files = assemble(&input(vec![c], &[("net", &target)])).unwrap();
+        let out = text(&files, "0000_50_net_a.yaml");
+        assert_eq!(out.contains(&target), replaced, "{value}: {out}");
+        if !replaced {
+            assert!(out.contains(value), "{value} must stay as it is: {out}");
+        }
+    }
+}
+
+#[test]
+fn a_longer_placeholder_wins_and_only_the_component_itself_is_changed() {
+    let (short, long) = (format!("r/short@{DIGEST}"), format!("r/long@{DIGEST}"));
+    let placeholders = stream(&[("s", "quay.io/o/net"), ("l", "quay.io/o/net-proxy")]);
+    let body = config_map("a", "quay.io/o/net:1 quay.io/o/net-proxy:1 quay.io/o/net");
+    let c = component("net", &[("a.yaml", body.clone())], Some(placeholders));
+    let other = component("other", &[("a.yaml", body)], None);
+    let files = assemble(&input(vec![c, other], &[("s", &short), ("l", &long)])).unwrap();
+    assert!(text(&files, "0000_50_net_a.yaml").contains(&format!("{short} {long} {short}")));
+    assert!(text(&files, "0000_50_other_a.yaml").contains("quay.io/o/net:1 quay.io/o/net-proxy:1"));
+}
+
+#[test]
+fn one_repository_for_several_images_is_told_apart_by_its_tag() {
+    let (a, b) = (format!("r/a@{DIGEST}"), format!("r/b@{DIGEST}"));
+    let placeholders = stream(&[("a", "place.holder/ns:a"), ("b", "place.holder/ns:b")]);
+    let c = component("net", &[("m.yaml", config_map("m", "place.holder/ns:b place.holder/ns:a"))], Some(placeholders));
+    let files = assemble(&input(vec![c], &[("a", &a), ("b", &b)])).unwrap();
+    assert!(text(&files, "0000_50_net_m.yaml").contains(&format!("{b} {a}")));
+}
+
+#[test]
+fn versions_are_filled_in() {
+    let body = config_map("a", "0.0.1-snapshot v0.0.1-snapshot-kubernetes");
+    let mut with = input(vec![component("net", &[("a.yaml", body.clone())], None)], &[("k", "r/k")]);
+    with.tags.get_mut("k").unwrap().annotations.insert(BUILD_VERSIONS.into(), "kubernetes=1.36.1+x, kernel=6".into());
+    let files = assemble(&with).unwrap();
+    assert!(text(&files, "0000_50_net_a.yaml").contains("x: 1.2.3 v1.36.1\n"), "without build metadata");
+
+    let unknown = problems(&input(vec![component("net", &[("a.yaml", body)], None)], &[]));
+    assert!(
+        unknown.contains("in/net/a.yaml") && unknown.contains("no image states a version of kubernetes"),
+        "{unknown}"
+    );
+
+    let second = Tag {
+        image: "r/l".into(),
+        annotations: [(BUILD_VERSIONS.to_string(), "kubernetes=1.35.0".to_string())].into(),
+    };
+    with.tags.insert("l".into(), second);
+    assert!(problems(&with).contains("1.35.0 and 1.36.1"));
+
+    with.versions.insert("kubernetes".into(), "1.34.0".parse().unwrap());
+    assert!(
+        text(&assemble(&with).unwrap(), "0000_50_net_a.yaml").contains("v1.34.0\n"),
+        "what is said outright counts"
+    );
+}
+
+#[test]
+fn metadata_and_references_are_sorted_and_complete() {
+    let mut release = input(Vec::new(), &[("web", "r/web"), ("net", "r/net")]);
+    release.metadata.insert("url".into(), json!("https://example.com"));
+    let files = assemble(&release).unwrap();
+    let metadata: Value = serde_json::from_str(&text(&files, "release-metadata")).unwrap();
+    assert_eq!(
+        metadata,
+        json!({"kind": "cincinnati-metadata-v0", "version": "1.2.3+b", "previous": ["1.2.0", "1.10.0"],
+               "metadata": {"url": "https://example.com"}})
+    );
+    let references = text(&files, "image-references");
+    let read: Vec<_> = image_stream(references.as_bytes()).unwrap().into_iter().map(|(n, t)| (n, t.image)).collect();
+    assert_eq!(read, [("net".into(), "r/net".into()), ("web".to_string(), "r/web".to_string())]);
+    let value: Value = serde_json::from_str(&references).unwrap();
+    assert_eq!(value["metadata"], json!({"name": "1.2.3+b", "creationTimestamp": "2026-01-02T03:04:05Z"}));
+}
+
+#[test]
+fn bad_input_names_file_cause_and_way_out() {
+    let table: [(&str, Vec<u8>, &str); 8] = [
+        ("no yaml", b"a: [".to_vec(), "document 1"),
+        ("no text", vec![0xff, 0xfe], "not UTF-8"),
+        ("no kind", b"apiVersion: v1\nmetadata: {name: a}\n".to_vec(), "kind is missing"),
+        ("no name", b"apiVersion: v1\nkind: A\nmetadata: {}\n".to_vec(), "metadata.name is missing"),
+        (
+            "name is no text",
+            b"apiVersion: v1\nkind: A\nmetadata: {name: 1}\n".to_vec(),
+            "metadata.name is missing or no text",
+        ),
+        ("no version", b"kind: A\nmetadata: {name: a}\n".to_vec(), "apiVersion is missing"),
+        ("a list", b"- 1\n".to_vec(), "apiVersion is missing"),
+        (
+            "twice",
+            [config_map("a", "1"), b"---\n".to_vec(), config_map("a", "2")].concat(),
+            "ConfigMap /a occurs twice",
+        ),
+    ];
+    for (what, bytes, expected) in table {
+        let message = problems(&input(vec![component("net", &[("bad.yaml", bytes)], None)], &[]));
+        assert!(message.contains("in/net/bad.yaml") && message.contains(expected), "{what}: {message}");
+    }
+    let missing = problems(&input(vec![component("net", &[], Some(stream(&[("cli", "q/cli")])))], &[]));
+    assert!(missing.contains("in/net/image-references") && missing.contains("add cli=IMAGE@sha256:"), "{missing}");
+    let foreign =
+        problems(&input(vec![component("net", &[], Some(b"kind: Pod\napiVersion: v1\nspec: {}".to_vec()))], &[]));
+    assert!(foreign.contains("must be an image.openshift.io/v1 ImageStream, not v1 Pod"), "{foreign}");
+}
+
+#[test]
+fn empty_documents_and_comments_are_no_objects() {
+    let body = [b"# only a comment\n---\n".to_vec(), config_map("a", "1"), b"---\n".to_vec()].concat();
+    assert_eq!(assemble(&input(vec![component("net", &[("a.yaml", body)], None)], &[])).unwrap().objects, 1);
+}

@@ -1,0 +1,128 @@
+//! `cvo release extract`: the manifests of a release image as a folder, whole or not at all.
+
+use super::{OWN_MANIFESTS, RELEASE_MANIFESTS, RegistryArgs, host_architecture};
+use crate::net::registry::{layer, parse_reference, pull_spec};
+use anyhow::{Context, ensure};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Unpack the manifests of a release image into a folder.
+///
+/// Writes manifests/ (from the base) and release-manifests/ as they are in the image, all layers considered. Only
+/// regular files are written; an image with links that lead out of these folders is refused. The folder appears whole
+/// or not at all.
+#[derive(Args, Debug)]
+pub struct ExtractArgs {
+    /// Pull spec of a release image
+    #[arg(value_name = "IMAGE")]
+    pub image: String,
+    /// Folder to write, which must be new or empty
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Architecture to take of an image for several
+    #[arg(long, value_name = "ARCH", default_value = host_architecture())]
+    pub architecture: String,
+    #[command(flatten)]
+    pub registry: RegistryArgs,
+}
+
+pub async fn run(args: ExtractArgs) -> anyhow::Result<()> {
+    check_target(&args.to)?;
+    let reference = parse_reference(&args.image)?;
+    let repository = args.registry.access()?.repository(&reference)?;
+    let image = repository.pull(&args.architecture).await?;
+    let found = repository.gather(&image, &[OWN_MANIFESTS, RELEASE_MANIFESTS], |_| false).await?;
+    for link in &found.skipped {
+        eprintln!("{link}: left out, since it is no regular file");
+    }
+    for name in ["image-references", "release-metadata"] {
+        let path = format!("{RELEASE_MANIFESTS}{name}");
+        ensure!(found.files.contains_key(&path), "{reference} is no release image: {path} is missing");
+    }
+    let count = found.files.len();
+    write_folder(&args.to, found.files)?;
+    eprintln!("{count} files of {} in {}", pull_spec(&reference, &image.digest), args.to.display());
+    Ok(())
+}
+
+/// Says early that a folder cannot be written.
+fn check_target(dir: &Path) -> anyhow::Result<()> {
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => {
+            ensure!(entries.next().is_none(), "{} is not empty: give a new folder, or empty this one", dir.display());
+            Ok(())
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e).with_context(|| dir.display().to_string()),
+    }
+}
+
+/// Writes files into a new or empty folder: beside it first, then moved into place in one step. Paths are relative and
+/// checked, so that none leads out of it.
+pub fn write_folder(dir: &Path, files: impl IntoIterator<Item = (String, Vec<u8>)>) -> anyhow::Result<()> {
+    check_target(dir)?;
+    let name = dir.file_name().with_context(|| format!("{} names no folder", dir.display()))?.to_string_lossy();
+    let beside = dir.with_file_name(format!(".{name}.partial-{}", std::process::id()));
+    let result =
+        fill(&beside, files).and_then(|()| std::fs::rename(&beside, dir).with_context(|| dir.display().to_string()));
+    if result.is_err() {
+        // What cannot be removed either is not worth hiding the first error.
+        let _ = std::fs::remove_dir_all(&beside);
+    }
+    result
+}
+
+fn fill(dir: &Path, files: impl IntoIterator<Item = (String, Vec<u8>)>) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    for (path, bytes) in files {
+        layer::check_path(&path)?;
+        let path = dir.join(path);
+        let place = || path.display().to_string();
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).with_context(place)?;
+        }
+        std::fs::write(&path, bytes).with_context(place)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_folder_appears_whole_or_not_at_all() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("out");
+        let bad = [("a/b".to_string(), b"1".to_vec()), ("../c".to_string(), b"2".to_vec())];
+        assert!(write_folder(&dir, bad).unwrap_err().to_string().contains("../c"));
+        assert!(names(root.path()).is_empty(), "nothing may be left behind");
+
+        let good = [("a/b".to_string(), b"1".to_vec()), ("a/c".to_string(), b"2".to_vec())];
+        write_folder(&dir, good.clone()).unwrap();
+        assert_eq!(names(&dir.join("a")), ["b", "c"]);
+        assert_eq!(names(root.path()), ["out"]);
+        let message = write_folder(&dir, good.clone()).unwrap_err().to_string();
+        assert!(message.contains("not empty"), "{message}");
+
+        let empty = root.path().join("empty");
+        std::fs::create_dir(&empty).unwrap();
+        write_folder(&empty, good).unwrap();
+        assert_eq!(names(&empty), ["a"]);
+    }
+
+    #[test]
+    fn a_file_where_a_folder_is_needed_leaves_nothing_behind() {
+        let root = tempfile::tempdir().unwrap();
+        let files = [("a".to_string(), Vec::new()), ("a/b".to_string(), Vec::new())];
+        assert!(write_folder(&root.path().join("out"), files).is_err());
+        assert!(names(root.path()).is_empty());
+    }
+}

@@ -1,0 +1,213 @@
+//! `cvo release info`: what a release image or a folder with a release holds.
+
+use super::{BASE_DIGEST_LABEL, RELEASE_LABEL, RELEASE_MANIFESTS, RegistryArgs, assemble, host_architecture};
+use crate::net::registry::{parse_reference, pull_spec};
+use anyhow::{Context, anyhow};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Show what a release image, or a folder with a release in it, holds.
+#[derive(Args, Debug)]
+pub struct InfoArgs {
+    /// Pull spec of a release image, or a folder as `cvo release extract` and `cvo release new --to-dir` write it
+    #[arg(value_name = "IMAGE|DIR")]
+    pub release: String,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// Architecture to take of an image for several
+    #[arg(long, value_name = "ARCH", default_value = host_architecture())]
+    pub architecture: String,
+    #[command(flatten)]
+    pub registry: RegistryArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    Text,
+    /// For programs: image, digest, config, metadata, references, manifests
+    Json,
+}
+
+/// What there is to say about a release. Pure data.
+#[derive(Debug, Default)]
+struct Info {
+    /// Pull spec with digest, or the folder.
+    place: String,
+    /// Empty for a folder.
+    digest: String,
+    /// The image config; null for a folder.
+    config: Value,
+    metadata: Value,
+    references: Value,
+    /// Files of `release-manifests/` that are manifests.
+    manifests: usize,
+}
+
+pub async fn run(args: InfoArgs) -> anyhow::Result<()> {
+    let info =
+        if Path::new(&args.release).is_dir() { of_folder(Path::new(&args.release))? } else { of_image(&args).await? };
+    match args.output {
+        Output::Text => print!("{}", text(&info)?),
+        Output::Json => println!("{}", serde_json::to_string_pretty(&value(&info))?),
+    }
+    Ok(())
+}
+
+async fn of_image(args: &InfoArgs) -> anyhow::Result<Info> {
+    let reference = parse_reference(&args.release).with_context(|| format!("{} is no folder either", args.release))?;
+    let repository = args.registry.access()?.repository(&reference)?;
+    let image = repository.pull(&args.architecture).await?;
+    let complete = |found: &crate::net::registry::layer::Gathered| {
+        ["image-references", "release-metadata"]
+            .iter()
+            .all(|n| found.files.contains_key(&format!("{RELEASE_MANIFESTS}{n}")))
+    };
+    let found = repository.gather(&image, &[RELEASE_MANIFESTS], complete).await?;
+    let mut info = of_files(&found.files).with_context(|| reference.to_string())?;
+    info.place = pull_spec(&reference, &image.digest);
+    info.digest = image.digest;
+    info.config = image.config;
+    Ok(info)
+}
+
+fn of_folder(dir: &Path) -> anyhow::Result<Info> {
+    let inner = dir.join(RELEASE_MANIFESTS);
+    let folder = if inner.is_dir() { inner } else { dir.to_path_buf() };
+    let place = || folder.display().to_string();
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(&folder).with_context(place)? {
+        let path = entry.with_context(place)?.path();
+        if path.is_file() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            files.insert(format!("{RELEASE_MANIFESTS}{name}"), std::fs::read(&path).with_context(place)?);
+        }
+    }
+    let info = of_files(&files).with_context(place)?;
+    Ok(Info { place: place(), ..info })
+}
+
+/// Reads metadata and references and counts the manifests.
+fn of_files(files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<Info> {
+    let read = |name: &str| {
+        let bytes = files.get(&format!("{RELEASE_MANIFESTS}{name}"));
+        bytes.ok_or_else(|| anyhow!("this is no release: {RELEASE_MANIFESTS}{name} is missing"))
+    };
+    let references = read("image-references")?;
+    assemble::image_stream(references).map_err(|cause| anyhow!("image-references: {cause}"))?;
+    let references = serde_yaml::from_slice(references).context("image-references")?;
+    let metadata = serde_json::from_slice(read("release-metadata")?).context("release-metadata is no JSON")?;
+    let is_manifest = |name: &&String| [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end));
+    Ok(Info { metadata, references, manifests: files.keys().filter(is_manifest).count(), ..Info::default() })
+}
+
+fn value(info: &Info) -> Value {
+    json!({
+        "image": info.place,
+        "digest": info.digest,
+        "config": info.config,
+        "metadata": info.metadata,
+        "references": info.references,
+        "manifests": info.manifests,
+    })
+}
+
+fn text(info: &Info) -> Result<String, std::fmt::Error> {
+    let string =
+        |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or("<none>").to_string();
+    let label = |key: &str| {
+        let found = info.config.pointer("/config/Labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
+        found.unwrap_or("<none>").to_string()
+    };
+    let mut out = String::new();
+    writeln!(out, "Name:       {}", string(&info.references, "/metadata/name"))?;
+    writeln!(out, "Version:    {}", string(&info.metadata, "/version"))?;
+    if info.digest.is_empty() {
+        writeln!(out, "Folder:     {}", info.place)?;
+        writeln!(out, "Created:    {}", string(&info.references, "/metadata/creationTimestamp"))?;
+    } else {
+        writeln!(out, "Digest:     {}", info.digest)?;
+        writeln!(out, "Pull from:  {}", info.place)?;
+        writeln!(out, "Created:    {}", string(&info.config, "/created"))?;
+        writeln!(out, "OS/Arch:    {}/{}", string(&info.config, "/os"), string(&info.config, "/architecture"))?;
+        writeln!(out, "Base:       {}", label(BASE_DIGEST_LABEL))?;
+        let release = label(RELEASE_LABEL);
+        if release != string(&info.metadata, "/version") {
+            writeln!(out, "Warning:    label {RELEASE_LABEL} says {release}")?;
+        }
+    }
+    writeln!(out, "Manifests:  {}", info.manifests)?;
+    let list = |path: &str| -> Vec<&str> {
+        let values = info.metadata.pointer(path).and_then(Value::as_array);
+        values.into_iter().flatten().filter_map(Value::as_str).collect()
+    };
+    let previous = list("/previous");
+    writeln!(out, "Previous:   {}", if previous.is_empty() { "<none>".into() } else { previous.join(", ") })?;
+    for (key, value) in info.metadata.get("metadata").and_then(Value::as_object).into_iter().flatten() {
+        writeln!(out, "  {key}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_string))?;
+    }
+    let tags: Vec<_> = info.references.pointer("/spec/tags").and_then(Value::as_array).into_iter().flatten().collect();
+    writeln!(out, "\nImages:")?;
+    let width = tags.iter().map(|t| string(t, "/name").len()).max().unwrap_or(0);
+    for tag in tags {
+        writeln!(out, "  {:width$}  {}", string(tag, "/name"), string(tag, "/from/name"))?;
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(extra: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+        let usual = [
+            (
+                "release-metadata",
+                r#"{"kind": "cincinnati-metadata-v0", "version": "1.0.0", "previous": ["0.9.0"], "metadata": {"url": "https://x"}}"#,
+            ),
+            (
+                "image-references",
+                r#"{"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "metadata": {"name": "1.0.0"}, "spec": {"tags": [{"name": "net", "from": {"kind": "DockerImage", "name": "r/net@sha256:1"}}]}}"#,
+            ),
+        ];
+        usual.iter().chain(extra).map(|(n, b)| (format!("{RELEASE_MANIFESTS}{n}"), b.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn a_release_is_told_in_words() {
+        let mut info = of_files(&files(&[("a.yaml", ""), ("b.json", ""), ("README", "")])).unwrap();
+        info.place = "r/x@sha256:2".into();
+        info.digest = "sha256:2".into();
+        info.config = json!({"created": "2026-01-01T00:00:00Z", "os": "linux", "architecture": "amd64",
+                             "config": {"Labels": {BASE_DIGEST_LABEL: "sha256:3", RELEASE_LABEL: "2.0.0"}}});
+        let text = text(&info).unwrap();
+        for line in [
+            "Version:    1.0.0",
+            "Digest:     sha256:2",
+            "Manifests:  2",
+            "Previous:   0.9.0",
+            "  url: https://x",
+            "Base:       sha256:3",
+            "  net  r/net@sha256:1",
+            "label io.openshift.release says 2.0.0",
+            "OS/Arch:    linux/amd64",
+        ] {
+            assert!(text.contains(line), "{line} in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_release_is_said() {
+        let mut missing = files(&[]);
+        missing.remove("release-manifests/release-metadata");
+        assert!(of_files(&missing).unwrap_err().to_string().contains("release-metadata is missing"));
+        let broken = files(&[("release-metadata", "{")]);
+        assert!(format!("{:#}", of_files(&broken).unwrap_err()).contains("release-metadata is no JSON"));
+        let foreign = files(&[("image-references", "kind: Pod\napiVersion: v1\nspec: {}")]);
+        assert!(of_files(&foreign).unwrap_err().to_string().contains("ImageStream"));
+    }
+}

@@ -1,0 +1,301 @@
+//! `cvo render`: writes the manifests that install the daemon into an empty cluster (payload-and-apply §1.12).
+
+use crate::api::{ClusterVersion, ClusterVersionSpec, ComponentOverride, NAME};
+use crate::payload::filter::{self, DEFAULT_PROFILE, Filter};
+use crate::payload::load::{self, LoadOptions, Payload, PayloadFiles, SourceFile};
+use crate::payload::manifest::{Manifest, Origin};
+use crate::payload::metadata::{self, ReleaseMetadata};
+use crate::payload::references::{self, ImageReferences};
+use crate::payload::template::{self, Variables};
+use crate::payload::yaml;
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Sorts after the CRDs.
+const CLUSTER_VERSION_FILE: &str = "0000_00_cluster-version-operator_50_clusterversion.yaml";
+const API_VERSION: &str = "config.openshift.io/v1";
+/// Of the other components only these take part: nodes need them before anything can be pulled.
+const EARLY_KINDS: [&str; 2] = ["ClusterImagePolicy", "ImagePolicy"];
+
+/// Write the manifests that install the daemon, filled in for one release image.
+///
+/// Reads the release's own manifests (/manifests in a release image; `cvo release extract` writes them to a folder),
+/// fills in the image, and writes them to OUTPUT-DIR/manifests together with a ClusterVersion that has a fresh
+/// cluster id. Says at the end how to apply them.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RenderArgs {
+    /// Folder to write to; made if it is not there. Files go to its subfolder manifests/.
+    #[arg(long, value_name = "DIR")]
+    pub output_dir: PathBuf,
+    /// Pull spec of the release image to install, best by digest (NAME@sha256:...).
+    #[arg(long, value_name = "IMAGE")]
+    pub release_image: String,
+    /// Folder with the daemon's own manifests. If release-manifests/ lies beside it, that is the release's.
+    #[arg(long, value_name = "DIR", default_value = "/manifests")]
+    pub manifests_dir: PathBuf,
+    /// A ClusterVersion of your own (one document): its overrides are kept to, and none is written.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["channel", "upstream"])]
+    pub cluster_version_manifest_path: Option<PathBuf>,
+    /// A FeatureGate (one document) that says which feature set and gates the cluster will have.
+    #[arg(long, value_name = "FILE")]
+    pub feature_gate_manifest_path: Option<PathBuf>,
+    /// Update channel for the ClusterVersion; without one the cluster asks for no updates.
+    #[arg(long, value_name = "NAME")]
+    pub channel: Option<String>,
+    /// URL of the update service for the ClusterVersion.
+    #[arg(long, value_name = "URL")]
+    pub upstream: Option<String>,
+    /// Cluster profile: only manifests with include.release.openshift.io/PROFILE=true are written.
+    #[arg(long, env = "CLUSTER_PROFILE", value_name = "PROFILE", default_value = DEFAULT_PROFILE)]
+    pub cluster_profile: String,
+}
+
+/// Where the cluster's ClusterVersion comes from.
+enum Source {
+    /// Named on the command line.
+    Given(PathBuf),
+    /// Lies in the folder from before.
+    Kept(PathBuf),
+    Fresh,
+}
+
+/// Renders, writes, and prints what was written and how to apply it. Nothing is written if anything is wrong.
+pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
+    ensure!(
+        !args.release_image.is_empty() && !args.release_image.contains(char::is_whitespace),
+        "--release-image {:?} is no pull spec: give one like registry.example.com/platform/release@sha256:...",
+        args.release_image
+    );
+    ensure!(
+        !args.cluster_profile.is_empty(),
+        "the cluster profile is empty, which excludes every manifest: unset CLUSTER_PROFILE or set it to {DEFAULT_PROFILE}"
+    );
+    let mut output = render(&args)?;
+    let folder = args.output_dir.join("manifests");
+    let said = match source(&args, &folder, &output)? {
+        Source::Given(path) => format!("yours, {}; apply it after the files above", path.display()),
+        Source::Kept(path) => format!("kept as it stands in {}", path.display()),
+        Source::Fresh => {
+            let (text, id) = cluster_version(&args)?;
+            output.insert(CLUSTER_VERSION_FILE.to_owned(), text);
+            format!("cluster id {id}, in {CLUSTER_VERSION_FILE}")
+        }
+    };
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for (name, text) in &output {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    println!("Wrote {} files to {}\nClusterVersion: {said}\n{}", output.len(), folder.display(), how_to_apply(&folder));
+    Ok(())
+}
+
+fn how_to_apply(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "\nTo install, run these three. The first one ends with \"no matches for kind\" for the ClusterVersion, whose CRD \
+         it has just made; the last one completes it.\n\n  \
+         kubectl apply --server-side -f {folder}\n  \
+         kubectl wait --for=condition=Established crd/clusterversions.config.openshift.io crd/clusteroperators.config.openshift.io\n  \
+         kubectl apply --server-side -f {folder}\n\n\
+         Then watch: kubectl get clusterversion -w"
+    )
+}
+
+/// File name to text, in byte order of names.
+fn render(args: &RenderArgs) -> anyhow::Result<BTreeMap<String, String>> {
+    let own = files(&args.manifests_dir)?;
+    ensure!(
+        own.iter().any(|file| is_manifest(&file.name)),
+        "{} holds no manifest: give the folder of the daemon's manifests with --manifests-dir (/manifests in a release image)",
+        args.manifests_dir.display()
+    );
+    let release = release_files(&args.manifests_dir)?;
+    let (feature_set, feature_gates) = match &args.feature_gate_manifest_path {
+        Some(path) => features(path)?,
+        None => (String::new(), BTreeSet::new()),
+    };
+    let overrides = match &args.cluster_version_manifest_path {
+        Some(path) => overrides(path)?,
+        None => Vec::new(),
+    };
+    let options = LoadOptions {
+        image: args.release_image.clone(),
+        profile: args.cluster_profile.clone(),
+        strict_templates: true,
+        filter: Filter { feature_set: Some(feature_set), feature_gates: Some(feature_gates), ..Filter::default() },
+    };
+    let place = args.manifests_dir.display().to_string();
+    let payload = load::load(PayloadFiles { place, own: own.clone(), release }, &options)?;
+    texts(args, &own, &payload, &overrides)
+}
+
+/// A file of which every document takes part keeps its text, comments and all; of others the documents that remain are
+/// written as JSON, which is YAML.
+fn texts(
+    args: &RenderArgs,
+    own: &[SourceFile],
+    payload: &Payload,
+    overrides: &[ComponentOverride],
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut kept: BTreeMap<&str, Vec<&Manifest>> = BTreeMap::new();
+    let mut cut: BTreeSet<&str> = payload.excluded.iter().map(|(manifest, _)| &*manifest.file).collect();
+    for manifest in payload.manifests.iter().map(|manifest| &**manifest) {
+        let takes_part = manifest.origin == Origin::Own
+            || manifest.id.group == "config.openshift.io" && EARLY_KINDS.contains(&manifest.id.kind.as_str());
+        if takes_part && !filter::overridden(manifest, overrides) {
+            kept.entry(&manifest.file).or_default().push(manifest);
+        } else {
+            cut.insert(&manifest.file);
+        }
+    }
+    let variables = Variables {
+        release_image: &args.release_image,
+        cluster_profile: &args.cluster_profile,
+        images: &payload.images,
+    };
+    let mut output = BTreeMap::new();
+    for (name, manifests) in kept {
+        let whole = own.iter().find(|file| file.name == name).filter(|_| !cut.contains(name));
+        let text = match whole {
+            Some(file) => template::render(std::str::from_utf8(&file.bytes)?, &variables)?.text,
+            None => {
+                let documents: Result<Vec<String>, serde_json::Error> =
+                    manifests.iter().map(|m| serde_json::to_string_pretty(&m.object()?)).collect();
+                documents?.join("\n---\n") + "\n"
+            }
+        };
+        output.insert(name.to_owned(), text);
+    }
+    Ok(output)
+}
+
+/// The files of `release-manifests/` beside the daemon's own; without it (a source tree) a stand-in that names no image.
+fn release_files(manifests: &Path) -> anyhow::Result<Vec<SourceFile>> {
+    let beside = manifests.parent().unwrap_or(Path::new("")).join("release-manifests");
+    if beside.is_dir() {
+        return files(&beside);
+    }
+    let nothing = "0.0.0";
+    let references = ImageReferences { name: nothing.into(), ..ImageReferences::default() };
+    Ok(vec![
+        SourceFile { name: metadata::FILE.into(), bytes: ReleaseMetadata::new(nothing)?.to_json()? },
+        SourceFile { name: references::FILE.into(), bytes: references.to_json()? },
+    ])
+}
+
+fn is_manifest(name: &str) -> bool {
+    [".yaml", ".yml", ".json"].iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// The regular files of a folder; subfolders are left alone.
+fn files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
+    let place = folder.display();
+    let entries = fs::read_dir(folder)
+        .with_context(|| format!("cannot read the folder {place}; give the manifests' folder with --manifests-dir"))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot list {place}"))?;
+        let path = entry.path();
+        if !path.is_file() {
+            continue;
+        }
+        let Ok(name) = entry.file_name().into_string() else {
+            bail!("{} has a name that is not UTF-8; rename it", path.display());
+        };
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        files.push(SourceFile { name, bytes });
+    }
+    Ok(files)
+}
+
+/// The one document of a file that must hold exactly one of that kind.
+fn single(path: &Path, kind: &str) -> anyhow::Result<Value> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let documents = yaml::documents(&bytes).with_context(|| format!("cannot read {} as YAML", path.display()))?;
+    let count = documents.len();
+    match <[_; 1]>::try_from(documents) {
+        Ok([document]) if is(&document.value, kind) => Ok(document.value),
+        Ok(_) => bail!("{} is no {kind} of {API_VERSION}", path.display()),
+        Err(_) => {
+            bail!("{} holds {count} documents; it must hold exactly one, a {kind} of {API_VERSION}", path.display())
+        }
+    }
+}
+
+fn is(value: &Value, kind: &str) -> bool {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    text("kind") == Some(kind) && text("apiVersion") == Some(API_VERSION)
+}
+
+fn overrides(path: &Path) -> anyhow::Result<Vec<ComponentOverride>> {
+    let value = single(path, "ClusterVersion")?;
+    match value.pointer("/spec/overrides") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(list) => serde_json::from_value(list.clone())
+            .with_context(|| format!("spec.overrides of {} cannot be read", path.display())),
+    }
+}
+
+/// Feature set and enabled gates of a FeatureGate. Without a status no gate is enabled (§1.12).
+fn features(path: &Path) -> anyhow::Result<(String, BTreeSet<String>)> {
+    let value = single(path, "FeatureGate")?;
+    let set = value.pointer("/spec/featureSet").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let entries = value.pointer("/status/featureGates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    ensure!(
+        entries.len() <= 1,
+        "{} lists the gates of {} versions in status.featureGates; leave the one of this release",
+        path.display(),
+        entries.len()
+    );
+    let enabled = entries.iter().filter_map(|entry| entry.get("enabled")?.as_array()).flatten();
+    Ok((set, enabled.filter_map(|gate| gate.get("name")?.as_str()).map(str::to_owned).collect()))
+}
+
+fn source(args: &RenderArgs, folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<Source> {
+    if let Some(path) = &args.cluster_version_manifest_path {
+        return Ok(Source::Given(path.clone()));
+    }
+    let Some(path) = existing(folder, output)? else { return Ok(Source::Fresh) };
+    ensure!(
+        args.channel.is_none() && args.upstream.is_none(),
+        "{} holds a ClusterVersion already, so --channel and --upstream would change nothing: edit that file, or remove it for a new one",
+        path.display()
+    );
+    Ok(Source::Kept(path))
+}
+
+/// A file of the folder that is not about to be written and holds a ClusterVersion.
+fn existing(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<Option<PathBuf>> {
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    for file in files(folder)?.iter().filter(|file| is_manifest(&file.name) && !output.contains_key(&file.name)) {
+        let path = folder.join(&file.name);
+        let documents =
+            yaml::documents(&file.bytes).with_context(|| format!("cannot read {} as YAML", path.display()))?;
+        if documents.iter().any(|document| is(&document.value, "ClusterVersion")) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// The ClusterVersion as text, and its fresh id (version 4, random).
+fn cluster_version(args: &RenderArgs) -> anyhow::Result<(String, String)> {
+    let id = uuid::Uuid::new_v4().to_string();
+    let spec = ClusterVersionSpec {
+        cluster_id: id.clone(),
+        channel: args.channel.clone().unwrap_or_default(),
+        upstream: args.upstream.clone().unwrap_or_default(),
+        ..ClusterVersionSpec::default()
+    };
+    let object = ClusterVersion::new(NAME, spec);
+    Ok((serde_yaml::to_string(&object)?, id))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+use super::*;
+use crate::api::ClusterVersion;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: RenderArgs,
+}
+
+const IMAGE: &str = "registry.example.com/platform/release@sha256:0123";
+const OURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/cluster-version");
+
+fn parse(output: &Path, manifests: &Path, more: &[&str]) -> Result<RenderArgs, clap::Error> {
+    let (output, manifests) = (output.display().to_string(), manifests.display().to_string());
+    let line = ["render", "--output-dir", &output, "--release-image", IMAGE, "--manifests-dir", &manifests];
+    Line::try_parse_from(line.iter().chain(more)).map(|line| line.args)
+}
+
+fn documents(folder: &Path) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    let mut files = files(folder).unwrap();
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    for file in files {
+        for document in yaml::documents(&file.bytes).unwrap() {
+            all.push((file.name.clone(), document.value));
+        }
+    }
+    all
+}
+
+fn of_kind<'a>(documents: &'a [(String, Value)], kind: &str) -> Vec<&'a Value> {
+    documents.iter().map(|(_, value)| value).filter(|value| value["kind"] == kind).collect()
+}
+
+#[tokio::test]
+async fn our_manifests_are_filled_in_and_a_cluster_version_joins_them_once() {
+    let out = tempfile::tempdir().unwrap();
+    run(parse(out.path(), Path::new(OURS), &["--channel", "stable"]).unwrap()).await.unwrap();
+    let folder = out.path().join("manifests");
+    let first = documents(&folder);
+    let deployments = of_kind(&first, "Deployment");
+    let container = deployments[0].pointer("/spec/template/spec/containers/0").unwrap();
+    assert_eq!(container["image"], IMAGE);
+    assert!(container["args"].as_array().unwrap().contains(&Value::from(format!("--release-image={IMAGE}"))));
+    let profile = container["env"].as_array().unwrap().iter().find(|e| e["name"] == "CLUSTER_PROFILE").unwrap();
+    assert_eq!(profile["value"], DEFAULT_PROFILE);
+
+    let versions = of_kind(&first, "ClusterVersion");
+    let version: ClusterVersion = serde_json::from_value(versions[0].clone()).unwrap();
+    assert_eq!(version.spec.channel, "stable");
+    assert_eq!(uuid::Uuid::parse_str(&version.spec.cluster_id).unwrap().get_version_num(), 4);
+    let position = |kind: &str| first.iter().position(|(_, value)| value["kind"] == kind).unwrap();
+    assert!(position("CustomResourceDefinition") < position("ClusterVersion"));
+
+    run(parse(out.path(), Path::new(OURS), &[]).unwrap()).await.unwrap();
+    assert_eq!(documents(&folder), first, "a second run keeps the cluster id");
+    let error = run(parse(out.path(), Path::new(OURS), &["--channel", "fast"]).unwrap()).await.unwrap_err();
+    assert!(error.to_string().contains(CLUSTER_VERSION_FILE), "{error}");
+}
+
+#[tokio::test]
+async fn filters_and_overrides_leave_out_documents() {
+    let source = tempfile::tempdir().unwrap();
+    let manifests = source.path().join("manifests");
+    fs::create_dir(&manifests).unwrap();
+    let config_map = |name: &str, annotation: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: x\n  annotations:\n    \
+             include.release.openshift.io/self-managed-high-availability: \"true\"\n    {annotation}\n"
+        )
+    };
+    let text = [
+        config_map("plain", "a: b"),
+        config_map("gated", "release.openshift.io/feature-gate: Later"),
+        config_map("preview", "release.openshift.io/feature-set: TechPreviewNoUpgrade"),
+        config_map("unmanaged", "a: b"),
+        config_map("elsewhere", "a: b").replace("self-managed-high-availability", "other"),
+    ]
+    .join("---\n");
+    fs::write(manifests.join("0000_00_a_01.yaml"), text).unwrap();
+    let version = source.path().join("version.yaml");
+    let entry = "{kind: ConfigMap, group: \"\", namespace: x, name: unmanaged, unmanaged: true}";
+    fs::write(
+        &version,
+        format!("apiVersion: {API_VERSION}\nkind: ClusterVersion\nmetadata: {{name: version}}\nspec: {{clusterID: a, overrides: [{entry}]}}\n"),
+    )
+    .unwrap();
+    let gates = source.path().join("gates.yaml");
+    fs::write(
+        &gates,
+        format!(
+            "apiVersion: {API_VERSION}\nkind: FeatureGate\nmetadata: {{name: cluster}}\nspec: {{featureSet: TechPreviewNoUpgrade}}\n\
+             status: {{featureGates: [{{version: \"\", enabled: [{{name: Later}}]}}]}}\n"
+        ),
+    )
+    .unwrap();
+    let (version, gates) = (version.display().to_string(), gates.display().to_string());
+    let table: [(&[&str], &[&str]); 3] = [
+        (&[], &["plain", "unmanaged"]),
+        (&["--cluster-version-manifest-path", &version], &["plain"]),
+        (&["--feature-gate-manifest-path", &gates], &["plain", "gated", "preview", "unmanaged"]),
+    ];
+    for (more, expected) in table {
+        let out = tempfile::tempdir().unwrap();
+        run(parse(out.path(), &manifests, more).unwrap()).await.unwrap();
+        let written = documents(&out.path().join("manifests"));
+        let names: Vec<&str> =
+            of_kind(&written, "ConfigMap").iter().map(|value| value["metadata"]["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected, "{more:?}");
+    }
+}
+
+#[tokio::test]
+async fn bad_input_names_the_place_and_the_way_out() {
+    let source = tempfile::tempdir().unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let empty = source.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let strange = source.path().join("strange");
+    fs::create_dir(&strange).unwrap();
+    fs::write(strange.join("0000_00_a_01.yaml"), "kind: {{.Unheard}}\n").unwrap();
+    let two = source.path().join("two.yaml");
+    fs::write(&two, "a: 1\n---\nb: 2\n").unwrap();
+    let two = two.display().to_string();
+    let missing = source.path().join("missing");
+    let table: [(&Path, &[&str], &str); 5] = [
+        (&missing, &[], "--manifests-dir"),
+        (&empty, &[], "holds no manifest"),
+        (&strange, &[], "0000_00_a_01.yaml"),
+        (Path::new(OURS), &["--feature-gate-manifest-path", &two], "two.yaml holds 2 documents"),
+        (Path::new(OURS), &["--cluster-profile", ""], "CLUSTER_PROFILE"),
+    ];
+    for (manifests, more, expected) in table {
+        let error = format!("{:#}", run(parse(out.path(), manifests, more).unwrap()).await.unwrap_err());
+        assert!(error.contains(expected), "{error}");
+        assert!(!out.path().join("manifests").exists(), "nothing is written: {error}");
+    }
+    let both = ["--cluster-version-manifest-path", two.as_str(), "--channel", "x"];
+    assert!(parse(out.path(), Path::new(OURS), &both).is_err(), "flags that contradict");
+}

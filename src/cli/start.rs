@@ -1,0 +1,119 @@
+//! `cvo start`: the daemon (cluster-version §12.1).
+
+use crate::cluster::lease::Times;
+use crate::daemon::{self, Config, PayloadSource};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Run the daemon: look after the release this image belongs to, and carry the cluster to the one that is asked for.
+#[derive(Args, Debug)]
+pub struct StartArgs {
+    /// Pull spec of the running release image, by digest.
+    #[arg(long, value_name = "IMAGE")]
+    release_image: String,
+    /// Node this process runs on; retrieval Jobs are pinned to it, because the extracted payload lies on its disk.
+    #[arg(long, env = "NODE_NAME", value_name = "NAME", default_value = "")]
+    node_name: String,
+    /// Address of the metrics and health server (HTTPS); empty switches it off.
+    #[arg(long, default_value = "0.0.0.0:9099", value_name = "ADDRESS")]
+    listen: String,
+    /// Certificate of the metrics server; self-signed when none is given.
+    #[arg(long, value_name = "FILE", requires = "serving_key_file")]
+    serving_cert_file: Option<PathBuf>,
+    /// Key of the metrics server's certificate.
+    #[arg(long, value_name = "FILE", requires = "serving_cert_file")]
+    serving_key_file: Option<PathBuf>,
+    /// Kubeconfig instead of the pod's service account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Update service to ask; beats spec.upstream.
+    #[arg(long, value_name = "URL")]
+    update_service: Option<String>,
+    /// Namespace of the daemon.
+    #[arg(long, env = "CVO_NAMESPACE", default_value = crate::api::NAMESPACE, value_name = "NAME")]
+    namespace: String,
+    /// Name of the ClusterVersion.
+    #[arg(long, env = "CVO_NAME", default_value = crate::api::NAME, value_name = "NAME")]
+    name: String,
+    /// Cluster profile: manifests not marked for it take no part.
+    #[arg(long, env = "CLUSTER_PROFILE", default_value = "self-managed-high-availability", value_name = "NAME")]
+    profile: String,
+    /// Manifests annotated exclude.release.openshift.io/<ID>=true take no part.
+    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "ID")]
+    exclude_manifests: Option<String>,
+    /// Root of the running release's payload.
+    #[arg(long, env = "PAYLOAD_OVERRIDE", default_value = "/", value_name = "DIR")]
+    payload: PathBuf,
+    /// Where extracted payloads lie, in this process's file system.
+    #[arg(long, default_value = crate::api::PAYLOAD_STORE, value_name = "DIR")]
+    payload_store: PathBuf,
+    /// The same folder on the node, mounted into retrieval Jobs.
+    #[arg(long, env = "CVO_PAYLOAD_HOST_PATH", default_value = crate::api::PAYLOAD_STORE, value_name = "DIR")]
+    payload_host_path: String,
+    /// Where target payloads come from: a Job that extracts the target image, or a directory that somebody has laid
+    /// ready in the payload store (for running outside a cluster).
+    #[arg(long, value_enum, default_value = "job")]
+    payload_source: Source,
+    /// Identity in the leader election; the pod's UID, so that a container that restarts resumes its own lease.
+    #[arg(long, env = "POD_UID", value_name = "ID")]
+    identity: Option<String>,
+    /// How long the lease holds without being renewed, in seconds.
+    #[arg(long, default_value_t = 137, value_name = "SECONDS")]
+    lease_duration: u64,
+    /// How long the leader tries to renew before it stops, in seconds.
+    #[arg(long, default_value_t = 107, value_name = "SECONDS")]
+    lease_renew_deadline: u64,
+    /// How often the lease is renewed, in seconds.
+    #[arg(long, default_value_t = 26, value_name = "SECONDS")]
+    lease_retry: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Source {
+    Job,
+    Directory,
+}
+
+pub async fn run(args: StartArgs) -> anyhow::Result<()> {
+    let listen = match args.listen.as_str() {
+        "" => None,
+        address => Some(address.parse().map_err(|e| {
+            anyhow::anyhow!("--listen {address:?} is not an address like 0.0.0.0:9099 ({e}); empty switches it off")
+        })?),
+    };
+    anyhow::ensure!(!args.release_image.is_empty(), "--release-image must name the running release image, by digest");
+    let source = match args.payload_source {
+        Source::Directory => PayloadSource::Directory,
+        Source::Job => {
+            anyhow::ensure!(
+                !args.node_name.is_empty(),
+                "--node-name (or NODE_NAME) must name the node of this process, because retrieval Jobs are pinned to it; outside a cluster use --payload-source=directory"
+            );
+            PayloadSource::Job { node: args.node_name, host_path: args.payload_host_path }
+        }
+    };
+    let lease = Times {
+        duration: Duration::from_secs(args.lease_duration),
+        renew_deadline: Duration::from_secs(args.lease_renew_deadline),
+        retry: Duration::from_secs(args.lease_retry),
+    }
+    .check()?;
+    let config = Config {
+        release_image: args.release_image,
+        listen,
+        serving: args.serving_cert_file.zip(args.serving_key_file),
+        kubeconfig: args.kubeconfig,
+        update_service: args.update_service,
+        namespace: args.namespace,
+        name: args.name,
+        profile: args.profile,
+        exclude_manifests: args.exclude_manifests,
+        payload: args.payload,
+        payload_store: args.payload_store,
+        source,
+        identity: args.identity.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+        lease,
+    };
+    Ok(daemon::run(config).await?)
+}

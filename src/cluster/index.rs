@@ -1,0 +1,415 @@
+//! The object index: for each object the payload owns, what this process knows to be in the cluster, and who waits for
+//! it to change. Filled by the feeds and by our own reads and writes; decides which requests are needed at all
+//! (architecture §3, "The index").
+
+use crate::payload::ObjectId;
+use serde_json::Value;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, watch};
+
+/// What the index knows of an object, for one wanted content.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sight {
+    /// Not there: POST without asking.
+    Absent,
+    /// Read and found as wanted, unchanged since: no request.
+    AsWanted,
+    /// Read, differs, unchanged since: merge into this object.
+    Differs(Arc<Value>),
+    /// Not read yet, or changed since: GET.
+    Unknown,
+}
+
+/// What a gate may look at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum View {
+    Absent,
+    /// The object as pruned by `gate::view`, as fresh as the watch.
+    Fresh(Arc<Value>),
+    /// Changed since it was read: GET.
+    Stale,
+}
+
+/// The part of an object's metadata that tells whether anything but its status moved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    pub resource_version: String,
+    /// 0 where the kind has none.
+    pub generation: i64,
+    /// Over labels, annotations, owner references, deletion time.
+    pub meta: u64,
+}
+
+impl Mark {
+    /// From a full object or from metadata alone; `object` has a `metadata` member.
+    pub fn of(object: &Value) -> Mark {
+        let metadata = object.get("metadata");
+        let field = |name: &str| metadata.and_then(|m| m.get(name));
+        let mut hasher = DefaultHasher::new();
+        for name in ["labels", "annotations", "ownerReferences", "deletionTimestamp"] {
+            field(name).map(Value::to_string).hash(&mut hasher);
+        }
+        Mark {
+            resource_version: field("resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            generation: field("generation").and_then(Value::as_i64).unwrap_or(0),
+            meta: hasher.finish(),
+        }
+    }
+}
+
+/// Resource versions are ordered numbers; where they are not, any difference counts as news.
+fn is_news(event: &str, known: &str) -> bool {
+    match (event.parse::<u128>(), known.parse::<u128>()) {
+        (Ok(event), Ok(known)) => event > known,
+        _ => event != known,
+    }
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Unread,
+    Absent { as_of: String },
+    Present { mark: Mark, as_wanted: Option<u64>, live: Option<Arc<Value>>, dirty: bool },
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: State,
+    view: Option<Arc<Value>>,
+    changed: watch::Sender<u64>,
+    /// A write of ours is under way; events are held until it returns.
+    writing: bool,
+    held: Vec<Event>,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Seen(Mark, Option<Arc<Value>>),
+    Gone(String),
+}
+
+/// Why the engine is told of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// Its spec or metadata changed by another hand, or it is gone.
+    Content,
+    /// Only its status moved.
+    Status,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    entries: HashMap<ObjectId, Entry>,
+    touched: HashMap<ObjectId, Touched>,
+}
+
+/// Shared by the feeds and the engine. Only names that the payload owns have entries.
+#[derive(Debug, Default)]
+pub struct Index {
+    inner: Mutex<Inner>,
+    news: Notify,
+}
+
+impl Index {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds names to look after; what is known of a name stays known.
+    pub fn own<'a>(&self, ids: impl IntoIterator<Item = &'a ObjectId>) {
+        let mut inner = self.lock();
+        for id in ids {
+            if !inner.entries.contains_key(id) {
+                inner.entries.insert(id.clone(), Entry::new());
+            }
+        }
+    }
+
+    /// The names of one kind.
+    pub fn owned(&self, group: &str, kind: &str) -> HashSet<ObjectId> {
+        let inner = self.lock();
+        inner.entries.keys().filter(|id| id.group == group && id.kind == kind).cloned().collect()
+    }
+
+    pub fn is_owned(&self, id: &ObjectId) -> bool {
+        self.lock().entries.contains_key(id)
+    }
+
+    /// What is known of the object for the content whose fingerprint is `wanted`.
+    pub fn sight(&self, id: &ObjectId, wanted: u64) -> Sight {
+        match self.lock().entries.get(id).map(|e| &e.state) {
+            Some(State::Absent { .. }) => Sight::Absent,
+            Some(State::Present { dirty: false, as_wanted: Some(hash), .. }) if *hash == wanted => Sight::AsWanted,
+            Some(State::Present { dirty: false, live: Some(live), .. }) => Sight::Differs(live.clone()),
+            _ => Sight::Unknown,
+        }
+    }
+
+    /// Whether the object is known to be there, whatever its content.
+    pub fn is_present(&self, id: &ObjectId) -> bool {
+        matches!(self.lock().entries.get(id).map(|e| &e.state), Some(State::Present { .. }))
+    }
+
+    pub fn view(&self, id: &ObjectId) -> View {
+        let inner = self.lock();
+        let Some(entry) = inner.entries.get(id) else { return View::Stale };
+        match (&entry.state, &entry.view) {
+            (State::Absent { .. }, _) => View::Absent,
+            (State::Present { .. }, Some(view)) => View::Fresh(view.clone()),
+            _ => View::Stale,
+        }
+    }
+
+    /// Wakes on every change of the object, also of its status alone.
+    pub fn changed(&self, id: &ObjectId) -> watch::Receiver<u64> {
+        let mut inner = self.lock();
+        inner.entries.entry(id.clone()).or_insert_with(Entry::new).changed.subscribe()
+    }
+
+    /// Records what a read or a write of ours returned. `as_wanted`: the content is the one with this fingerprint;
+    /// otherwise the object is kept for the merge. `view`: what gates may read of it.
+    pub fn saw(&self, id: &ObjectId, live: Option<Value>, as_wanted: Option<u64>, view: Option<Value>) {
+        let mut inner = self.lock();
+        let entry = inner.entries.entry(id.clone()).or_insert_with(Entry::new);
+        match live {
+            None => {
+                entry.state = State::Absent { as_of: String::new() };
+                entry.view = None;
+            }
+            Some(object) => {
+                let mark = Mark::of(&object);
+                if let State::Present { mark: known, .. } = &entry.state
+                    && is_news(&known.resource_version, &mark.resource_version)
+                {
+                    return; // The watch is already further than this answer.
+                }
+                let live = as_wanted.is_none().then(|| Arc::new(object));
+                entry.state = State::Present { mark, as_wanted, live, dirty: false };
+                entry.view = view.map(Arc::new);
+            }
+        }
+        // Those who wait may act on what was read, but nobody else changed anything: no news for the engine.
+        entry.changed.send_modify(|n| *n += 1);
+    }
+
+    /// What was known of the content turned out to be wrong: the next look is a GET.
+    pub fn forget(&self, id: &ObjectId) {
+        if let Some(entry) = self.lock().entries.get_mut(id) {
+            entry.state = State::Unread;
+            entry.view = None;
+        }
+    }
+
+    /// Holds the events of this key until [`Index::end_write`].
+    pub fn begin_write(&self, id: &ObjectId) {
+        if let Some(entry) = self.lock().entries.get_mut(id) {
+            entry.writing = true;
+        }
+    }
+
+    /// Ends the hold. Call after [`Index::saw`] has recorded the write: what was held is judged against it.
+    pub fn end_write(&self, id: &ObjectId) {
+        let held = match self.lock().entries.get_mut(id) {
+            Some(entry) => {
+                entry.writing = false;
+                std::mem::take(&mut entry.held)
+            }
+            None => return,
+        };
+        for event in held {
+            self.event(id, event);
+        }
+    }
+
+    /// A watch saw the object; `view` only where the kind is watched in full.
+    pub fn seen(&self, id: &ObjectId, mark: Mark, view: Option<Value>) {
+        self.event(id, Event::Seen(mark, view.map(Arc::new)));
+    }
+
+    /// A watch saw the object go.
+    pub fn gone(&self, id: &ObjectId, resource_version: &str) {
+        self.event(id, Event::Gone(resource_version.to_owned()));
+    }
+
+    /// A list read the object whole. Like [`Index::saw`], but a difference to what was known is news for the engine.
+    pub fn listed(&self, id: &ObjectId, object: Option<Value>, as_wanted: Option<u64>, view: Option<Value>) {
+        let unread = matches!(self.lock().entries.get(id).map(|e| &e.state), Some(State::Unread) | None);
+        if unread {
+            return self.saw(id, object, as_wanted, view);
+        }
+        match object {
+            Some(object) => self.event(id, Event::Seen(Mark::of(&object), view.map(Arc::new))),
+            None if self.is_present(id) => self.event(id, Event::Gone(String::new())),
+            None => {}
+        }
+    }
+
+    fn event(&self, id: &ObjectId, event: Event) {
+        {
+            let mut inner = self.lock();
+            let Some(entry) = inner.entries.get_mut(id) else { return };
+            if entry.writing {
+                entry.held.push(event);
+                return;
+            }
+            let Some(touched) = entry.apply(event) else { return };
+            entry.changed.send_modify(|n| *n += 1);
+            let slot = inner.touched.entry(id.clone()).or_insert(touched);
+            if touched == Touched::Content {
+                *slot = touched;
+            }
+        }
+        self.news.notify_one();
+    }
+
+    /// Waits until something was touched by another hand and takes all of it, coalesced by object.
+    pub async fn news(&self) -> HashMap<ObjectId, Touched> {
+        loop {
+            let notified = self.news.notified();
+            let touched = std::mem::take(&mut self.lock().touched);
+            if !touched.is_empty() {
+                return touched;
+            }
+            notified.await;
+        }
+    }
+}
+
+impl Entry {
+    fn new() -> Self {
+        Entry { state: State::Unread, view: None, changed: watch::channel(0).0, writing: false, held: Vec::new() }
+    }
+
+    /// Takes in an event; `None` if it says nothing new.
+    fn apply(&mut self, event: Event) -> Option<Touched> {
+        match event {
+            Event::Gone(at) => {
+                match &self.state {
+                    State::Absent { .. } => return None,
+                    State::Present { mark, .. } if !at.is_empty() && !is_news(&at, &mark.resource_version) => {
+                        return None;
+                    }
+                    _ => {}
+                }
+                self.state = State::Absent { as_of: at };
+                self.view = None;
+                Some(Touched::Content)
+            }
+            Event::Seen(mark, view) => {
+                let touched = match &self.state {
+                    State::Absent { as_of } if !as_of.is_empty() && !is_news(&mark.resource_version, as_of) => {
+                        return None;
+                    }
+                    State::Present { mark: known, .. } if !is_news(&mark.resource_version, &known.resource_version) => {
+                        return None;
+                    }
+                    State::Present { mark: known, dirty: false, .. }
+                        if mark.generation != 0 && mark.generation == known.generation && mark.meta == known.meta =>
+                    {
+                        Touched::Status
+                    }
+                    _ => Touched::Content,
+                };
+                self.view = view;
+                match (&mut self.state, touched) {
+                    (State::Present { mark: known, .. }, Touched::Status) => *known = mark,
+                    (state, _) => *state = State::Present { mark, as_wanted: None, live: None, dirty: true },
+                }
+                Some(touched)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn id() -> ObjectId {
+        ObjectId::new("apps", "Deployment", "ns", "a")
+    }
+
+    fn object(rv: u64, generation: i64, label: &str) -> Value {
+        json!({"metadata": {"resourceVersion": rv.to_string(), "generation": generation, "labels": {"l": label}}})
+    }
+
+    fn index() -> Index {
+        let index = Index::default();
+        index.own([&id()]);
+        index
+    }
+
+    async fn news(index: &Index) -> Option<Touched> {
+        tokio::select! { biased;
+            touched = index.news() => touched.get(&id()).copied(),
+            () = std::future::ready(()) => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_echo_of_our_own_write_is_no_news() {
+        let index = index();
+        assert_eq!(index.sight(&id(), 1), Sight::Unknown);
+        index.begin_write(&id());
+        index.seen(&id(), Mark::of(&object(10, 1, "x")), None);
+        index.saw(&id(), Some(object(10, 1, "x")), Some(1), None);
+        index.end_write(&id());
+        assert_eq!(index.sight(&id(), 1), Sight::AsWanted);
+        assert_eq!(news(&index).await, None);
+        assert_eq!(index.sight(&id(), 2), Sight::Unknown, "other content is not what was confirmed");
+    }
+
+    #[tokio::test]
+    async fn a_change_held_during_our_write_counts_if_it_is_later() {
+        let index = index();
+        index.begin_write(&id());
+        index.seen(&id(), Mark::of(&object(11, 2, "x")), None);
+        index.saw(&id(), Some(object(10, 1, "x")), Some(1), None);
+        index.end_write(&id());
+        assert_eq!(index.sight(&id(), 1), Sight::Unknown);
+        assert_eq!(news(&index).await, Some(Touched::Content));
+    }
+
+    #[tokio::test]
+    async fn a_status_change_leaves_the_content_known_but_the_view_stale() {
+        let index = index();
+        index.saw(&id(), Some(object(10, 1, "x")), Some(1), Some(json!({})));
+        assert!(matches!(index.view(&id()), View::Fresh(_)));
+        index.seen(&id(), Mark::of(&object(12, 1, "x")), None);
+        assert_eq!(index.sight(&id(), 1), Sight::AsWanted);
+        assert_eq!(index.view(&id()), View::Stale);
+        assert_eq!(news(&index).await, Some(Touched::Status));
+        index.seen(&id(), Mark::of(&object(13, 1, "y")), None);
+        assert_eq!(index.sight(&id(), 1), Sight::Unknown, "a label moved");
+    }
+
+    #[tokio::test]
+    async fn an_old_answer_does_not_hide_what_the_watch_saw() {
+        let index = index();
+        index.saw(&id(), Some(object(10, 1, "x")), Some(1), None);
+        index.seen(&id(), Mark::of(&object(20, 2, "x")), None);
+        index.saw(&id(), Some(object(15, 1, "x")), Some(1), None);
+        assert_eq!(index.sight(&id(), 1), Sight::Unknown);
+        index.gone(&id(), "21");
+        assert_eq!(index.sight(&id(), 1), Sight::Absent);
+        index.seen(&id(), Mark::of(&object(19, 2, "x")), None);
+        assert_eq!(index.sight(&id(), 1), Sight::Absent, "an event from before the deletion");
+    }
+
+    #[tokio::test]
+    async fn a_relist_reports_deletions_that_a_broken_watch_missed() {
+        let index = index();
+        index.listed(&id(), Some(object(10, 1, "x")), Some(1), None);
+        assert_eq!(news(&index).await, None, "the first reading is no news");
+        let mut changed = index.changed(&id());
+        changed.mark_unchanged();
+        index.listed(&id(), None, None, None);
+        assert_eq!(index.sight(&id(), 1), Sight::Absent);
+        assert_eq!(news(&index).await, Some(Touched::Content));
+        assert!(changed.has_changed().unwrap());
+    }
+}

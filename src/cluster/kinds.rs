@@ -1,0 +1,161 @@
+//! What the API server serves: group, version and kind to resource and scope. Read once by aggregated discovery
+//! (two requests), then extended from the CustomResourceDefinitions that the daemon itself sees established.
+
+use super::objects::ApiError;
+use kube::Client;
+use kube::discovery::{Discovery, Scope};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+use std::time::Instant;
+use tokio::sync::watch;
+
+/// One served kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Kind {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub plural: String,
+    pub namespaced: bool,
+}
+
+impl Kind {
+    /// A kind that every cluster is known to serve, so that it need not be looked up.
+    pub fn known(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Kind {
+        Kind { group: group.into(), version: version.into(), kind: kind.into(), plural: plural.into(), namespaced }
+    }
+
+    /// Path of the collection: `/apis/apps/v1/namespaces/ns/deployments`; without a namespace that of all namespaces.
+    pub fn path(&self, namespace: &str) -> String {
+        let mut path = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
+        path.push('/');
+        path.push_str(&self.version);
+        if self.namespaced && !namespace.is_empty() {
+            path.push_str("/namespaces/");
+            path.push_str(namespace);
+        }
+        path.push('/');
+        path.push_str(&self.plural);
+        path
+    }
+
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+type Key = (String, String);
+
+/// The served kinds, by `apiVersion` and kind. Readers may wait for it to grow.
+#[derive(Debug)]
+pub struct Kinds {
+    map: RwLock<HashMap<Key, Kind>>,
+    grown: watch::Sender<u64>,
+    /// When the last answer came.
+    refresh: tokio::sync::Mutex<Option<Instant>>,
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Kinds { map: RwLock::default(), grown: watch::channel(0).0, refresh: tokio::sync::Mutex::default() }
+    }
+}
+
+impl Kinds {
+    /// The kind, if the server is known to serve it.
+    pub fn get(&self, api_version: &str, kind: &str) -> Option<Kind> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        map.get(&(api_version.to_owned(), kind.to_owned())).cloned()
+    }
+
+    /// Changes whenever a kind is added.
+    pub fn grown(&self) -> watch::Receiver<u64> {
+        self.grown.subscribe()
+    }
+
+    /// Asks the server again. Callers that come while another asks share its answer.
+    pub async fn refresh(&self, client: &Client) -> Result<(), ApiError> {
+        let asked = Instant::now();
+        let mut last = self.refresh.lock().await;
+        if last.is_some_and(|answered| answered > asked) {
+            return Ok(());
+        }
+        let discovery = match Discovery::new(client.clone()).run_aggregated().await {
+            Ok(discovery) => discovery,
+            // Servers without aggregated discovery answer it with an error.
+            Err(_) => Discovery::new(client.clone())
+                .run()
+                .await
+                .map_err(|e| ApiError::of("discover the kinds the API server serves", e))?,
+        };
+        let mut found = Vec::new();
+        for group in discovery.groups() {
+            for version in group.versions() {
+                for (resource, capabilities) in group.versioned_resources(version) {
+                    found.push(Kind {
+                        group: resource.group,
+                        version: resource.version,
+                        kind: resource.kind,
+                        plural: resource.plural,
+                        namespaced: capabilities.scope == Scope::Namespaced,
+                    });
+                }
+            }
+        }
+        self.add(found);
+        *last = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Learns the kinds of an established CustomResourceDefinition from the object itself: no request.
+    pub fn learn(&self, crd: &Value) {
+        let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (group, kind, plural) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"));
+        let namespaced = text("/spec/scope") == "Namespaced";
+        let versions = crd.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let served = versions
+            .iter()
+            .filter(|v| v.get("served").and_then(Value::as_bool) == Some(true))
+            .filter_map(|v| v.get("name").and_then(Value::as_str));
+        self.add(served.map(|version| Kind::known(&group, version, &kind, &plural, namespaced)));
+    }
+
+    fn add(&self, kinds: impl IntoIterator<Item = Kind>) {
+        let mut changed = false;
+        {
+            let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+            for kind in kinds {
+                let key = (kind.api_version(), kind.kind.clone());
+                changed |= map.get(&key) != Some(&kind);
+                map.insert(key, kind);
+            }
+        }
+        if changed {
+            self.grown.send_modify(|n| *n += 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crd_teaches_its_served_versions_and_wakes_those_who_wait() {
+        let kinds = Kinds::default();
+        let grown = kinds.grown();
+        let crd = serde_json::json!({"spec": {"group": "example.org", "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": true}, {"name": "v0", "served": false}]}});
+        kinds.learn(&crd);
+        let kind = kinds.get("example.org/v1", "Widget").unwrap();
+        assert_eq!(kind.path("ns"), "/apis/example.org/v1/namespaces/ns/widgets");
+        assert_eq!(kind.path(""), "/apis/example.org/v1/widgets");
+        assert!(kinds.get("example.org/v0", "Widget").is_none());
+        assert!(grown.has_changed().unwrap());
+        let core = Kind::known("", "v1", "Node", "nodes", false);
+        assert_eq!(core.path("ignored"), "/api/v1/nodes");
+    }
+}

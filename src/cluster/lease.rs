@@ -1,0 +1,319 @@
+//! Who leads: one Lease. Expiry counts from when this process saw the record change, by its own monotonic clock, never
+//! by comparing wall clocks. A holder that cannot renew stops writing before anybody else can take the lease
+//! (architecture §4, "Lease").
+
+use super::objects::{ApiError, Cause, FIELD_MANAGER};
+use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::{GetParams, PostParams, WatchParams};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// A request about the lease that takes longer has failed.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the lease holds, how long a holder tries to renew, and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    pub duration: Duration,
+    pub renew_deadline: Duration,
+    pub retry: Duration,
+}
+
+/// Times that contradict each other.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the lease duration ({duration:?}) must be longer than the renew deadline ({renew:?}), and that longer than the \
+     retry period ({retry:?}); change --lease-duration, --lease-renew-deadline or --lease-retry"
+)]
+pub struct TimesError {
+    duration: Duration,
+    renew: Duration,
+    retry: Duration,
+}
+
+impl Times {
+    pub fn check(self) -> Result<Self, TimesError> {
+        if self.duration > self.renew_deadline && self.renew_deadline > self.retry && !self.retry.is_zero() {
+            return Ok(self);
+        }
+        Err(TimesError { duration: self.duration, renew: self.renew_deadline, retry: self.retry })
+    }
+}
+
+/// The claim on the lease; cheap to ask.
+#[derive(Debug, Default)]
+pub struct Claim {
+    valid_until: Mutex<Option<Instant>>,
+}
+
+impl Claim {
+    /// Whether a write may begin now.
+    pub fn holds(&self) -> bool {
+        self.until().is_some_and(|until| Instant::now() < until)
+    }
+
+    fn until(&self) -> Option<Instant> {
+        *self.valid_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, until: Option<Instant>) {
+        *self.valid_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+}
+
+/// One process's part in the election.
+pub struct Election {
+    client: Client,
+    path: String,
+    namespace: String,
+    name: String,
+    identity: String,
+    times: Times,
+    pub claim: Arc<Claim>,
+}
+
+impl std::fmt::Debug for Election {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Election").field("name", &self.name).field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+struct Seen {
+    /// Holder and renew time: what changes while the holder is alive.
+    record: (String, String),
+    since: Instant,
+}
+
+enum Attempt {
+    Won,
+    /// Held by another; it may be taken after this long if nothing changes.
+    Held {
+        by: String,
+        free_in: Duration,
+    },
+}
+
+impl Election {
+    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, times: Times) -> Self {
+        Election {
+            client,
+            path: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            times,
+            claim: Arc::new(Claim::default()),
+        }
+    }
+
+    /// Returns when this process leads, or `false` when stopped before.
+    pub async fn acquire(&self, stop: &CancellationToken) -> bool {
+        let mut seen: Option<Seen> = None;
+        let mut told = String::new();
+        let mut failures = 0;
+        loop {
+            let wait = match self.attempt(&mut seen).await {
+                Ok(Attempt::Won) => return true,
+                Ok(Attempt::Held { by, free_in }) => {
+                    failures = 0;
+                    if told != by {
+                        tracing::info!(holder = %by, lease = %self.name, "another process leads; waiting");
+                        told = by;
+                    }
+                    free_in
+                }
+                Err(error) => {
+                    failures += 1;
+                    tracing::warn!(%error, "cannot take the lease; trying again");
+                    super::jittered(Duration::from_millis(250), failures, self.times.retry)
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return false,
+                () = tokio::time::sleep(wait) => {}
+                () = self.change(), if failures == 0 => {}
+            }
+        }
+    }
+
+    /// Waits for a change of the lease object; for ever if it cannot be watched (the caller also waits for a time).
+    async fn change(&self) {
+        let params = WatchParams {
+            field_selector: Some(format!("metadata.name={}", self.name)),
+            timeout: Some(280),
+            ..WatchParams::default()
+        };
+        let watch = async {
+            let request = kube::core::Request::new(self.path.clone()).watch(&params, "").ok()?;
+            let events = self.client.request_events::<Value>(request).await.ok()?;
+            let mut events = events.into_stream().boxed();
+            events.next().await?.ok()?; // What is there now.
+            events.next().await?.ok()
+        };
+        if watch.await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn attempt(&self, seen: &mut Option<Seen>) -> Result<Attempt, ApiError> {
+        let asked = Instant::now();
+        let Some(lease) = self.read().await? else {
+            self.create().await?;
+            return Ok(self.won(asked));
+        };
+        let text = |p: &str| lease.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let holder = text("/spec/holderIdentity");
+        if !holder.is_empty() && holder != self.identity {
+            let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
+            let duration = seconds.map_or(self.times.duration, Duration::from_secs);
+            let record = (holder.clone(), text("/spec/renewTime"));
+            let since = match seen {
+                Some(known) if known.record == record => known.since,
+                _ => {
+                    *seen = Some(Seen { record, since: asked });
+                    asked
+                }
+            };
+            let free_in = duration.saturating_sub(since.elapsed());
+            if !free_in.is_zero() {
+                return Ok(Attempt::Held { by: holder, free_in });
+            }
+        }
+        self.put(lease).await?;
+        Ok(self.won(asked))
+    }
+
+    fn won(&self, asked: Instant) -> Attempt {
+        self.claim.set(Some(asked + self.times.renew_deadline));
+        tracing::info!(identity = %self.identity, lease = %self.name, "leading");
+        Attempt::Won
+    }
+
+    /// Renews until the lease is lost or `stop`. Returns why it ended.
+    pub async fn keep(&self, stop: &CancellationToken) -> String {
+        loop {
+            if stop.run_until_cancelled(tokio::time::sleep(self.times.retry)).await.is_none() {
+                return "stopped".to_owned();
+            }
+            let mut failures = 0;
+            loop {
+                let asked = Instant::now();
+                match self.renew().await {
+                    Ok(true) => {
+                        self.claim.set(Some(asked + self.times.renew_deadline));
+                        break;
+                    }
+                    Ok(false) => {
+                        self.claim.set(None);
+                        return "the lease was taken by another process".to_owned();
+                    }
+                    Err(error) if !self.claim.holds() => {
+                        return format!("the lease could not be renewed in time: {error}");
+                    }
+                    Err(error) => {
+                        failures += 1;
+                        tracing::warn!(%error, "lease not renewed; trying again");
+                        let pause = super::jittered(Duration::from_millis(200), failures, self.times.retry);
+                        let left = self.claim.until().map_or(Duration::ZERO, |u| u.duration_since(asked));
+                        tokio::time::sleep(pause.min(left)).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn renew(&self) -> Result<bool, ApiError> {
+        // Deleted by somebody: as long as the claim holds nobody else can have it.
+        let Some(lease) = self.read().await? else { return self.create().await.map(|()| true) };
+        if lease.pointer("/spec/holderIdentity").and_then(Value::as_str) != Some(self.identity.as_str()) {
+            return Ok(false);
+        }
+        self.put(lease).await.map(|()| true)
+    }
+
+    /// Gives the lease up, so that a successor need not wait for it to expire.
+    pub async fn release(&self) {
+        self.claim.set(None);
+        let released = async {
+            let Some(mut lease) = self.read().await? else { return Ok(()) };
+            if lease.pointer("/spec/holderIdentity").and_then(Value::as_str) == Some(self.identity.as_str()) {
+                if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
+                    spec.insert("holderIdentity".into(), "".into());
+                    spec.insert("leaseDurationSeconds".into(), 1.into());
+                }
+                self.replace(&lease).await?;
+            }
+            Ok::<(), ApiError>(())
+        };
+        if let Err(error) = released.await {
+            tracing::warn!(%error, "lease not released; a successor waits until it expires");
+        }
+    }
+
+    fn spec(&self, transitions: u64, acquired: Option<&Value>) -> Value {
+        // MicroTime: the API wants exactly this precision.
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        json!({"holderIdentity": self.identity, "leaseDurationSeconds": self.times.duration.as_secs().max(1),
+            "acquireTime": acquired.cloned().unwrap_or_else(|| now.clone().into()), "renewTime": now,
+            "leaseTransitions": transitions})
+    }
+
+    async fn put(&self, mut lease: Value) -> Result<(), ApiError> {
+        let before = lease.get("spec").cloned().unwrap_or_default();
+        let transitions = before.get("leaseTransitions").and_then(Value::as_u64).unwrap_or(0);
+        let ours = before.get("holderIdentity").and_then(Value::as_str) == Some(self.identity.as_str());
+        let spec =
+            if ours { self.spec(transitions, before.get("acquireTime")) } else { self.spec(transitions + 1, None) };
+        if let Some(object) = lease.as_object_mut() {
+            object.insert("spec".into(), spec);
+        }
+        self.replace(&lease).await
+    }
+
+    async fn read(&self) -> Result<Option<Value>, ApiError> {
+        let attempt = format!("read lease \"{}/{}\"", self.namespace, self.name);
+        let request = kube::core::Request::new(self.path.clone()).get(&self.name, &GetParams::default());
+        match self.call(&attempt, request).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn create(&self) -> Result<(), ApiError> {
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": self.name, "namespace": self.namespace}, "spec": self.spec(0, None)});
+        let request = kube::core::Request::new(self.path.clone()).create(&params(), lease.to_string().into_bytes());
+        self.call(&self.writing(), request).await.map(|_| ())
+    }
+
+    async fn replace(&self, lease: &Value) -> Result<(), ApiError> {
+        let body = lease.to_string().into_bytes();
+        let request = kube::core::Request::new(self.path.clone()).replace(&self.name, &params(), body);
+        self.call(&self.writing(), request).await.map(|_| ())
+    }
+
+    fn writing(&self) -> String {
+        format!("write lease \"{}/{}\"", self.namespace, self.name)
+    }
+
+    async fn call(
+        &self,
+        attempt: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Value, ApiError> {
+        let request = request.map_err(|e| ApiError::of(attempt, kube::Error::BuildRequest(e)))?;
+        match tokio::time::timeout(CALL_TIMEOUT, self.client.request::<Value>(request)).await {
+            Ok(answer) => answer.map_err(|e| ApiError::of(attempt, e)),
+            Err(_) => Err(ApiError { attempt: attempt.to_owned(), cause: Cause::Timeout }),
+        }
+    }
+}
+
+fn params() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}

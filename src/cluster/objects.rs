@@ -1,0 +1,249 @@
+//! Reading and writing single objects as JSON. Every write carries a precondition: PUT the resourceVersion it was made
+//! from, DELETE the uid, so that a late one overwrites nothing.
+
+use super::kinds::Kind;
+use crate::status::failure::{UpdateError, classify};
+use kube::Client;
+use kube::api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions};
+use serde::Deserialize;
+use serde_json::Value;
+use std::time::Duration;
+
+/// No call may hang: a read or write that takes longer has failed.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Objects of one page of a list: bounds memory.
+const PAGE: u32 = 500;
+/// Name under which the server records what we write.
+pub const FIELD_MANAGER: &str = "cluster-version-operator";
+
+/// A request that failed, with what was attempted.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {attempt}: {cause}")]
+pub struct ApiError {
+    pub attempt: String,
+    pub cause: Cause,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The server answered with an error.
+    #[error("{message}")]
+    Server { code: u16, reason: String, message: String },
+    #[error("no answer from the API server: {0}")]
+    Transport(String),
+    #[error("the API server did not answer within {} s", CALL_TIMEOUT.as_secs())]
+    Timeout,
+    #[error("the API server's answer cannot be read: {0}")]
+    Answer(String),
+    /// This process may not write any more.
+    #[error("this process is no longer the leader")]
+    NotLeader,
+}
+
+impl ApiError {
+    pub fn of(attempt: &str, error: kube::Error) -> Self {
+        let cause = match error {
+            kube::Error::Api(status) => {
+                Cause::Server { code: status.code, reason: status.reason.clone(), message: status.message.clone() }
+            }
+            kube::Error::SerdeError(e) => Cause::Answer(e.to_string()),
+            other => Cause::Transport(chain(&other)),
+        };
+        ApiError { attempt: attempt.to_owned(), cause }
+    }
+
+    fn has(&self, wanted: u16, wanted_reason: &str) -> bool {
+        matches!(&self.cause, Cause::Server { code, reason, .. }
+            if *code == wanted && (wanted_reason.is_empty() || reason == wanted_reason))
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.has(404, "")
+    }
+
+    pub fn is_already_exists(&self) -> bool {
+        self.has(409, "AlreadyExists")
+    }
+
+    pub fn is_conflict(&self) -> bool {
+        self.has(409, "Conflict")
+    }
+
+    /// The watch or list position is too old: read afresh.
+    pub fn is_gone(&self) -> bool {
+        self.has(410, "")
+    }
+
+    /// The reason as conditions show it (payload-and-apply §4.8).
+    pub fn update_error(&self) -> UpdateError {
+        let reason = match &self.cause {
+            Cause::Server { code, reason, .. } => classify(*code, reason),
+            Cause::Transport(_) | Cause::Timeout => "UpdatePayloadClusterDown",
+            Cause::Answer(_) | Cause::NotLeader => "UpdatePayloadFailed",
+        };
+        UpdateError::new(reason, self.to_string())
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// One page of a list.
+#[derive(Debug, Deserialize)]
+pub struct Page {
+    #[serde(default)]
+    pub metadata: PageMeta,
+    #[serde(default = "Vec::new")]
+    pub items: Vec<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PageMeta {
+    pub resource_version: String,
+    #[serde(rename = "continue")]
+    pub continue_token: Option<String>,
+    pub remaining_item_count: Option<i64>,
+}
+
+/// May this process begin a write now? Answered by the lease.
+pub type MayWrite = std::sync::Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Reads and guarded writes.
+#[derive(Clone)]
+pub struct Objects {
+    client: Client,
+    may_write: MayWrite,
+}
+
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Objects").finish_non_exhaustive()
+    }
+}
+
+impl Objects {
+    pub fn new(client: Client, may_write: MayWrite) -> Self {
+        Objects { client, may_write }
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The live object, or `None` when it is not there.
+    pub async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
+        let attempt = format!("read {}", label(kind, namespace, name));
+        let request = kube::core::Request::new(kind.path(namespace)).get(name, &GetParams::default());
+        match self.call(&attempt, request).await {
+            Ok(object) => Ok(Some(object)),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// One page of all objects of a kind in all namespaces.
+    pub async fn page(&self, kind: &Kind, token: Option<String>) -> Result<Page, ApiError> {
+        let attempt = format!("list {}", kind.plural);
+        let params = ListParams { limit: Some(PAGE), continue_token: token, ..ListParams::default() };
+        let request = kube::core::Request::new(kind.path("")).list(&params);
+        self.call(&attempt, request).await
+    }
+
+    /// All objects of a namespace that carry the label, whatever its value.
+    pub async fn labelled(&self, kind: &Kind, namespace: &str, label: &str) -> Result<Vec<Value>, ApiError> {
+        let attempt = format!("list {} in {namespace}", kind.plural);
+        let params = ListParams { label_selector: Some(label.to_owned()), ..ListParams::default() };
+        let request = kube::core::Request::new(kind.path(namespace)).list(&params);
+        self.call::<Page>(&attempt, request).await.map(|page| page.items)
+    }
+
+    /// POST; the object must not be there.
+    pub async fn create(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let attempt = format!("create {}", label(kind, namespace, name));
+        self.guard(&attempt)?;
+        let request = kube::core::Request::new(kind.path(namespace)).create(&post(), bytes(&attempt, object)?);
+        self.call(&attempt, request).await
+    }
+
+    /// PUT; `object` carries the resourceVersion it was made from.
+    pub async fn replace(&self, kind: &Kind, namespace: &str, name: &str, object: &Value) -> Result<Value, ApiError> {
+        let attempt = format!("update {}", label(kind, namespace, name));
+        self.guard(&attempt)?;
+        let request = kube::core::Request::new(kind.path(namespace)).replace(name, &post(), bytes(&attempt, object)?);
+        self.call(&attempt, request).await
+    }
+
+    /// PUT on the status subresource; `object` carries the resourceVersion it was made from.
+    pub async fn replace_status(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+    ) -> Result<Value, ApiError> {
+        let attempt = format!("update the status of {}", label(kind, namespace, name));
+        self.guard(&attempt)?;
+        let body = bytes(&attempt, object)?;
+        let request = kube::core::Request::new(kind.path(namespace)).replace_subresource("status", name, &post(), body);
+        self.call(&attempt, request).await
+    }
+
+    /// DELETE of exactly the object with that uid. Gone already is success.
+    pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, uid: &str) -> Result<(), ApiError> {
+        let attempt = format!("delete {}", label(kind, namespace, name));
+        self.guard(&attempt)?;
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+        let request = kube::core::Request::new(kind.path(namespace)).delete(name, &params);
+        match self.call::<Value>(&attempt, request).await {
+            Err(e) if !e.is_not_found() => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    fn guard(&self, attempt: &str) -> Result<(), ApiError> {
+        if (self.may_write)() {
+            return Ok(());
+        }
+        Err(ApiError { attempt: attempt.to_owned(), cause: Cause::NotLeader })
+    }
+
+    async fn call<T: serde::de::DeserializeOwned>(
+        &self,
+        attempt: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, ApiError> {
+        let request = request.map_err(|e| ApiError::of(attempt, kube::Error::BuildRequest(e)))?;
+        match tokio::time::timeout(CALL_TIMEOUT, self.client.request::<T>(request)).await {
+            Ok(answer) => answer.map_err(|e| ApiError::of(attempt, e)),
+            Err(_) => Err(ApiError { attempt: attempt.to_owned(), cause: Cause::Timeout }),
+        }
+    }
+}
+
+fn post() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}
+
+fn bytes(attempt: &str, object: &Value) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(object)
+        .map_err(|e| ApiError { attempt: attempt.to_owned(), cause: Cause::Answer(e.to_string()) })
+}
+
+fn label(kind: &Kind, namespace: &str, name: &str) -> String {
+    let namespace = if kind.namespaced { namespace } else { "" };
+    crate::payload::ObjectId::new(&kind.group, &kind.kind, namespace, name).to_string()
+}

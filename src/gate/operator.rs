@@ -1,0 +1,80 @@
+//! ClusterOperator: available, not degraded, and at the versions its manifest names (payload-and-apply §6.1).
+
+use super::Verdict;
+use super::observed::{Observed, Seen};
+use crate::graph::Mode;
+use crate::status::failure::{Effect, UpdateError};
+
+/// The rows of §6.1 in their order. `Progressing` and `Upgradeable` take no part.
+pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
+    let name = want.name();
+    let wanted = want.versions();
+    if wanted.is_empty() {
+        let message = format!(
+            "Cluster operator {name} does not declare versions: its manifest in the release must list status.versions"
+        );
+        return Verdict::Failing(error("ClusterOperatorNoVersions", name, message, Some(Effect::Fail)));
+    }
+    let Some(live) = live else {
+        let message = format!("Cluster operator {name} does not exist yet; its operator or the next pass creates it");
+        return Verdict::Failing(error("UpdatePayloadResourceNotFound", name, message, None));
+    };
+    let available = live.condition("Available");
+    if !Seen::is(available, "True") {
+        let plural = ("ClusterOperatorsNotAvailable", "Cluster operators {names} are not available");
+        let message = format!("Cluster operator {name} is not available");
+        let error = error("ClusterOperatorNotAvailable", name, message, Some(Effect::Fail));
+        return Verdict::Failing(because("Available", available, joinable(error, plural)));
+    }
+    let degraded = live.condition("Degraded");
+    if !Seen::is(degraded, "False") {
+        let plural = ("ClusterOperatorsDegraded", "Cluster operators {names} are degraded");
+        let effect = if mode == Mode::Install { Effect::Report } else { Effect::FailAfterInterval };
+        let message = format!("Cluster operator {name} is degraded");
+        let error = error("ClusterOperatorDegraded", name, message, Some(effect));
+        return Verdict::Failing(because("Degraded", degraded, joinable(error, plural)));
+    }
+    if mode == Mode::Install {
+        return Verdict::Ready;
+    }
+    match behind(&wanted, &live.versions()) {
+        None => Verdict::Ready,
+        Some(behind) => {
+            let plural =
+                ("ClusterOperatorsUpdating", "Cluster operators {names} are not yet at the release's versions");
+            let message = format!("Cluster operator {name} is not yet at the release's versions: {behind}");
+            let error = error("ClusterOperatorUpdating", name, message.clone(), Some(Effect::None));
+            let report = Some(joinable(error, plural));
+            Verdict::Waiting { reason: "ClusterOperatorUpdating".into(), message, report }
+        }
+    }
+}
+
+/// Wanted versions that the operator does not report, in words. The first live entry of a name counts; the text must
+/// be exactly the same; further live entries do not matter.
+fn behind(wanted: &[(&str, &str)], live: &[(&str, &str)]) -> Option<String> {
+    let missing = wanted.iter().filter_map(|(name, version)| match live.iter().find(|(n, _)| n == name) {
+        Some((_, found)) if found == version => None,
+        Some((_, found)) => Some(format!("{name} is at {found}, not {version}")),
+        None => Some(format!("{name} reports no version, not {version}")),
+    });
+    let all: Vec<String> = missing.collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+fn error(reason: &str, name: &str, message: String, effect: Option<Effect>) -> UpdateError {
+    UpdateError { effect, names: vec![name.to_owned()], ..UpdateError::new(reason, message) }
+}
+
+fn joinable(error: UpdateError, (reason, message): (&str, &str)) -> UpdateError {
+    UpdateError { plural_reason: Some(reason.into()), plural_message: Some(message.into()), ..error }
+}
+
+/// Keeps what the operator says of itself as the cause; the outer message only names the operator.
+fn because(type_: &str, condition: Option<Seen<'_>>, error: UpdateError) -> UpdateError {
+    let cause = match condition {
+        Some(seen) => UpdateError::new(seen.reason, seen.message),
+        None => UpdateError::new("NoCondition", format!("the operator reports no condition {type_}")),
+    };
+    UpdateError { nested: vec![cause], ..error }
+}

@@ -1,0 +1,432 @@
+//! Acceptance lines 25 and 26 of payload-and-apply, and the view that an index keeps.
+
+use super::{Verdict, gated, judge, view};
+use crate::graph::Mode;
+use crate::status::failure::UpdateError;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const MODES: [Mode; 3] = [Mode::Install, Mode::Update, Mode::Reconcile];
+
+/// A verdict in a word, `failing REASON EFFECT` or `waiting REASON REPORT`; the view must say the same.
+fn said(want: &Value, live: Option<&Value>, mode: Mode) -> String {
+    let verdict = judge(want, live, mode);
+    if let Some(live) = live {
+        assert_eq!(judge(want, Some(&view(live)), mode), verdict, "the view of {live} is judged otherwise");
+    }
+    match verdict {
+        Verdict::Ready => "ready".into(),
+        Verdict::Failing(error) => format!("failing {} {}", error.reason, effect(&error)),
+        Verdict::Waiting { reason, report: None, .. } => format!("waiting {reason} silently"),
+        Verdict::Waiting { reason, report: Some(error), .. } => {
+            format!("waiting {reason} {} {}", error.reason, effect(&error))
+        }
+    }
+}
+
+fn effect(error: &UpdateError) -> String {
+    error.effect.map_or("Unset".into(), |effect| format!("{effect:?}"))
+}
+
+fn conditions(pairs: &[(&str, &str, &str)]) -> Value {
+    let entry =
+        |(t, s, r): &(&str, &str, &str)| json!({"type": t, "status": s, "reason": r, "message": format!("about {t}")});
+    pairs.iter().map(entry).collect()
+}
+
+fn operator(pairs: &[(&str, &str, &str)], versions: Value) -> Value {
+    json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": "net"},
+        "status": {"conditions": conditions(pairs), "versions": versions, "relatedObjects": [{"name": "x"}], "extension": {"a": 1}},
+    })
+}
+
+const UP: (&str, &str, &str) = ("Available", "True", "AsExpected");
+const FINE: (&str, &str, &str) = ("Degraded", "False", "AsExpected");
+
+#[test]
+fn line_25_cluster_operator_matrix() {
+    let want = operator(&[], json!([{"name": "operator", "version": "2"}, {"name": "dns", "version": "7"}]));
+    let at =
+        |operator: &str, dns: &str| json!([{"name": "operator", "version": operator}, {"name": "dns", "version": dns}]);
+    let good = at("2", "7");
+    let down = ["failing ClusterOperatorNotAvailable Fail"; 3];
+    let bad = [
+        "failing ClusterOperatorDegraded Report",
+        "failing ClusterOperatorDegraded FailAfterInterval",
+        "failing ClusterOperatorDegraded FailAfterInterval",
+    ];
+    let late = "waiting ClusterOperatorUpdating ClusterOperatorUpdating None";
+    let late = ["ready", late, late];
+    let ready = ["ready"; 3];
+    // Verdicts in an install, an update, and reconciling.
+    let table = [
+        ("all well", operator(&[UP, FINE], good.clone()), ready),
+        (
+            "extra versions",
+            operator(
+                &[UP, FINE],
+                json!([{"name": "x", "version": "1"}, {"name": "operator", "version": "2"}, {"name": "dns", "version": "7"}]),
+            ),
+            ready,
+        ),
+        (
+            "progressing and not upgradeable",
+            operator(&[UP, FINE, ("Progressing", "True", ""), ("Upgradeable", "False", "")], good.clone()),
+            ready,
+        ),
+        ("unavailable", operator(&[("Available", "False", "Gone"), FINE], good.clone()), down),
+        ("unknown whether available", operator(&[("Available", "Unknown", ""), FINE], good.clone()), down),
+        ("no Available", operator(&[FINE], good.clone()), down),
+        ("no status", json!({"metadata": {"name": "net"}}), down),
+        (
+            "unavailable and degraded and late",
+            operator(&[("Available", "False", ""), ("Degraded", "True", "")], at("1", "7")),
+            down,
+        ),
+        ("degraded", operator(&[UP, ("Degraded", "True", "Sick")], good.clone()), bad),
+        ("unknown whether degraded", operator(&[UP, ("Degraded", "Unknown", "")], good.clone()), bad),
+        ("no Degraded", operator(&[UP], good.clone()), bad),
+        ("degraded and late", operator(&[UP, ("Degraded", "True", "")], at("1", "7")), bad),
+        ("one version late", operator(&[UP, FINE], at("2", "6")), late),
+        ("one version missing", operator(&[UP, FINE], json!([{"name": "operator", "version": "2"}])), late),
+        ("exact text", operator(&[UP, FINE], at("2 ", "7")), late),
+        (
+            "first entry counts",
+            operator(
+                &[UP, FINE],
+                json!([{"name": "operator", "version": "1"}, {"name": "operator", "version": "2"}, {"name": "dns", "version": "7"}]),
+            ),
+            late,
+        ),
+    ];
+    for (what, live, expected) in &table {
+        assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), *expected, "{what}");
+    }
+    assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["failing UpdatePayloadResourceNotFound Unset"; 3]);
+    for none in [json!([]), json!(null), json!("2")] {
+        let want = operator(&[], none);
+        let live = operator(&[UP, FINE], good.clone());
+        assert_eq!(MODES.map(|mode| said(&want, Some(&live), mode)), ["failing ClusterOperatorNoVersions Fail"; 3]);
+    }
+}
+
+#[test]
+fn line_25_what_an_operator_error_says() {
+    let want = operator(&[], json!([{"name": "operator", "version": "2"}]));
+    let live = operator(&[("Available", "False", "Gone")], json!([]));
+    let Verdict::Failing(error) = judge(&want, Some(&live), Mode::Update) else { panic!("not failing") };
+    assert_eq!(error.message, "Cluster operator net is not available");
+    assert_eq!(error.names, ["net"]);
+    assert_eq!(error.plural_reason.as_deref(), Some("ClusterOperatorsNotAvailable"));
+    assert_eq!(error.plural_message.as_deref(), Some("Cluster operators {names} are not available"));
+    assert_eq!(error.nested, [UpdateError::new("Gone", "about Available")]);
+
+    let Verdict::Failing(error) = judge(&want, Some(&operator(&[UP], json!([]))), Mode::Update) else {
+        panic!("not failing")
+    };
+    assert_eq!(
+        (error.message.as_str(), error.plural_reason.as_deref()),
+        ("Cluster operator net is degraded", Some("ClusterOperatorsDegraded"))
+    );
+    assert_eq!(error.nested[0].reason, "NoCondition");
+
+    let live = operator(&[UP, FINE], json!([{"name": "operator", "version": "1"}]));
+    let Verdict::Waiting { message, report: Some(report), .. } = judge(&want, Some(&live), Mode::Update) else {
+        panic!("not waiting")
+    };
+    assert!(message.contains("operator is at 1, not 2"), "{message}");
+    assert_eq!(
+        (report.plural_reason.as_deref(), report.names),
+        (Some("ClusterOperatorsUpdating"), vec!["net".to_owned()])
+    );
+}
+
+/// A Deployment whose controller has seen generation `seen` of 3.
+fn deployment(seen: Value, counts: [i64; 4], pairs: &[(&str, &str, &str)]) -> Value {
+    let [wanted, updated, total, available] = counts;
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "ns", "generation": 3, "managedFields": [1], "labels": {"a": "b"}},
+        "spec": {"replicas": wanted, "template": {"spec": {}}},
+        "status": {"observedGeneration": seen, "updatedReplicas": updated, "replicas": total, "availableReplicas": available, "conditions": conditions(pairs)},
+    })
+}
+
+#[test]
+fn line_26_deployment_conditions_and_generations() {
+    let want = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"}});
+    let done = ("Progressing", "True", "NewReplicaSetAvailable");
+    let going = ("Progressing", "True", "ReplicaSetUpdated");
+    let stuck = ("Progressing", "False", "ProgressDeadlineExceeded");
+    let (up, down) = (("Available", "True", "Min"), ("Available", "False", "Min"));
+    let refused = ("ReplicaFailure", "True", "FailedCreate");
+    let rolling = ["waiting RollingOut WorkloadUpdating None", "ready"];
+    let unseen = ["waiting NotObserved WorkloadUpdating None", "ready"];
+    let not_progressing = ["failing WorkloadNotProgressing Unset"; 2];
+    let mut deleting = deployment(json!(3), [2, 2, 2, 2], &[up, done]);
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut one_by_default = deployment(json!(3), [0, 0, 0, 0], &[done]);
+    one_by_default["spec"].as_object_mut().unwrap().remove("replicas");
+    // Verdicts in an update and in reconciling; an install has no gate.
+    let table = [
+        ("complete", deployment(json!(3), [2, 2, 2, 2], &[up, done]), ["ready"; 2]),
+        ("ahead", deployment(json!(4), [2, 2, 2, 2], &[up, done]), ["ready"; 2]),
+        ("no deadline, no condition", deployment(json!(3), [2, 2, 2, 2], &[up]), ["ready"; 2]),
+        ("scaled to nothing", deployment(json!(3), [0, 0, 0, 0], &[up, done]), ["ready"; 2]),
+        ("one replica by default", one_by_default, rolling),
+        ("generation behind", deployment(json!(2), [2, 2, 2, 2], &[up, done]), unseen),
+        ("never observed", deployment(json!(null), [2, 0, 0, 0], &[]), unseen),
+        ("the old failure, generation behind", deployment(json!(2), [2, 2, 2, 2], &[stuck, refused, down]), unseen),
+        ("not all updated", deployment(json!(3), [2, 1, 2, 2], &[up, done]), rolling),
+        ("old ones left", deployment(json!(3), [2, 2, 3, 2], &[up, done]), rolling),
+        ("not all available", deployment(json!(3), [2, 2, 2, 1], &[up, done]), rolling),
+        ("still told to progress", deployment(json!(3), [2, 2, 2, 2], &[up, going]), rolling),
+        ("unavailable but progressing", deployment(json!(3), [2, 2, 2, 0], &[down, going]), rolling),
+        ("replica failure", deployment(json!(3), [2, 2, 2, 2], &[up, done, refused]), not_progressing),
+        ("deadline", deployment(json!(3), [2, 1, 2, 1], &[up, stuck]), not_progressing),
+        (
+            "replica failure before availability",
+            deployment(json!(3), [2, 1, 2, 1], &[down, stuck, refused]),
+            not_progressing,
+        ),
+        (
+            "unavailable, deadline",
+            deployment(json!(3), [2, 1, 2, 0], &[down, stuck]),
+            ["failing WorkloadNotAvailable Unset"; 2],
+        ),
+        (
+            "unavailable, stopped",
+            deployment(json!(3), [2, 1, 2, 0], &[down, ("Progressing", "False", "X")]),
+            ["failing WorkloadNotAvailable Unset"; 2],
+        ),
+        (
+            "stopped for another reason",
+            deployment(json!(3), [2, 1, 2, 1], &[up, ("Progressing", "False", "X")]),
+            rolling,
+        ),
+        ("deleting", deleting, ["failing UpdatePayloadFailed Unset"; 2]),
+    ];
+    for (what, live, [update, reconcile]) in &table {
+        assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), ["ready", update, reconcile], "{what}");
+    }
+    assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["ready", "waiting NotFound WorkloadUpdating None", "ready"]);
+
+    let live = deployment(json!(3), [2, 1, 2, 1], &[up, stuck]);
+    let Verdict::Failing(error) = judge(&want, Some(&live), Mode::Update) else { panic!("not failing") };
+    assert_eq!(
+        error.message,
+        "deployment.apps \"ns/d\" made no progress within its deadline: ProgressDeadlineExceeded: about Progressing"
+    );
+    assert_eq!(error.names, ["d"]);
+}
+
+#[test]
+fn line_26_daemon_set_rollout() {
+    let want = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "ns"}});
+    let live = |seen: i64, desired: i64, updated: i64, available: i64, strategy: &str| {
+        json!({
+            "metadata": {"name": "d", "namespace": "ns", "generation": 3}, "spec": {"updateStrategy": {"type": strategy}},
+            "status": {"observedGeneration": seen, "desiredNumberScheduled": desired, "updatedNumberScheduled": updated, "numberAvailable": available},
+        })
+    };
+    let rolling = ["ready", "waiting RollingOut WorkloadUpdating None", "ready"];
+    let unseen = ["ready", "waiting NotObserved WorkloadUpdating None", "ready"];
+    let mut deleting = live(3, 2, 2, 2, "RollingUpdate");
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let table = [
+        (live(3, 2, 2, 2, "RollingUpdate"), ["ready"; 3]),
+        (live(3, 0, 0, 0, "RollingUpdate"), ["ready"; 3]),
+        (live(3, 2, 1, 2, "RollingUpdate"), rolling),
+        (live(3, 2, 2, 1, "RollingUpdate"), rolling),
+        (live(2, 2, 2, 2, "RollingUpdate"), unseen),
+        (live(3, 2, 0, 2, "OnDelete"), ["ready"; 3]),
+        (live(3, 2, 0, 1, "OnDelete"), rolling),
+        (deleting, ["ready", "failing UpdatePayloadFailed Unset", "failing UpdatePayloadFailed Unset"]),
+    ];
+    for (live, expected) in &table {
+        assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), *expected, "{live}");
+    }
+}
+
+#[test]
+fn line_26_job_running_failed_deadline() {
+    let want = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "ns"}});
+    let live = |pairs: &[(&str, &str, &str)], completions: Value, [active, succeeded, failed]: [i64; 3]| {
+        json!({
+            "metadata": {"name": "j", "namespace": "ns"}, "spec": {"completions": completions},
+            "status": {"conditions": conditions(pairs), "active": active, "succeeded": succeeded, "failed": failed, "uncountedTerminatedPods": {"failed": ["u"]}},
+        })
+    };
+    let running = "waiting Running WorkloadUpdating None";
+    let running = [running, running, "ready"];
+    let failed = ["failing UpdatePayloadFailed Unset"; 3];
+    let mut deleting = live(&[], json!(1), [0, 0, 0]);
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let gone = "waiting Deleting WorkloadUpdating None";
+    let table = [
+        (live(&[("Complete", "True", "")], json!(1), [0, 1, 0]), ["ready"; 3]),
+        (live(&[], json!(1), [0, 1, 0]), ["ready"; 3]),
+        (live(&[], json!(2), [1, 1, 0]), running),
+        (live(&[], json!(null), [1, 1, 0]), running),
+        (live(&[], json!(1), [1, 0, 0]), running),
+        // Between two attempts.
+        (live(&[], json!(1), [0, 0, 2]), running),
+        (live(&[("FailureTarget", "True", "")], json!(1), [1, 0, 2]), running),
+        (live(&[("Failed", "False", "")], json!(1), [1, 0, 0]), running),
+        (live(&[("Failed", "True", "DeadlineExceeded")], json!(1), [0, 0, 1]), failed),
+        (live(&[("Failed", "True", "BackoffLimitExceeded")], json!(1), [0, 0, 7]), failed),
+        (json!({}), running),
+        (deleting, [gone, gone, "ready"]),
+    ];
+    for (live, expected) in &table {
+        assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), *expected, "{live}");
+    }
+    let told = |reason: &str| match judge(
+        &want,
+        Some(&live(&[("Failed", "True", reason)], json!(1), [0, 0, 1])),
+        Mode::Update,
+    ) {
+        Verdict::Failing(error) => error.message,
+        other => panic!("{other:?}"),
+    };
+    assert!(told("BackoffLimitExceeded").ends_with("BackoffLimitExceeded: about Failed"));
+    assert!(told("").ends_with("DeadlineExceeded: about Failed"));
+}
+
+#[test]
+fn line_26_definition_without_conditions_waits() {
+    let want = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "xs.y"}});
+    let live = |pairs: &[(&str, &str, &str)]| json!({"metadata": {"name": "xs.y"}, "status": {"conditions": conditions(pairs)}});
+    let waits = |reason: &str| {
+        let told = format!("waiting {reason} CustomResourceDefinitionNotEstablished None");
+        [told.clone(), told, format!("waiting {reason} silently")]
+    };
+    let all = |word: &str| [word; 3].map(str::to_owned);
+    let (up, named) = (("Established", "True", ""), ("NamesAccepted", "True", ""));
+    let clash = ("NamesAccepted", "False", "PluralConflict");
+    let mut deleting = live(&[up, named]);
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let table = [
+        (Some(live(&[up, named])), all("ready")),
+        (Some(live(&[up])), all("ready")),
+        (Some(live(&[])), waits("NotEstablished")),
+        (Some(json!({})), waits("NotEstablished")),
+        (Some(live(&[("Established", "False", "Installing"), named])), waits("NotEstablished")),
+        (Some(live(&[("Established", "Unknown", ""), named])), waits("NotEstablished")),
+        (Some(live(&[("Established", "False", "NotAccepted"), clash])), all("failing UpdatePayloadFailed Unset")),
+        (Some(live(&[up, clash])), all("failing UpdatePayloadFailed Unset")),
+        (Some(deleting), waits("Deleting")),
+        (None, waits("NotFound")),
+    ];
+    for (live, expected) in &table {
+        assert_eq!(MODES.map(|mode| said(&want, live.as_ref(), mode)), *expected, "{live:?}");
+    }
+}
+
+#[test]
+fn everything_else_is_ready_once_it_is_written() {
+    for (version, kind) in
+        [("v1", "ConfigMap"), ("example.com/v1", "ClusterOperator"), ("example.com/v1", "Deployment"), ("v1", "Job")]
+    {
+        let want = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}});
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        assert!(!gated(group, kind));
+        assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["ready"; 3], "{version} {kind}");
+    }
+    assert!(gated("apps", "Deployment") && gated("config.openshift.io", "ClusterOperator") && gated("batch", "Job"));
+    assert_eq!(judge(&json!(null), Some(&json!(7)), Mode::Update), Verdict::Ready);
+}
+
+#[test]
+fn the_view_keeps_what_gates_read_and_nothing_large() {
+    let live = deployment(json!(3), [2, 2, 2, 2], &[UP]);
+    let kept = view(&live);
+    assert_eq!(kept["metadata"], json!({"name": "d", "namespace": "ns", "generation": 3}));
+    assert_eq!(
+        (&kept["spec"], &kept["kind"], &kept["status"]),
+        (&json!({"replicas": 2}), &json!("Deployment"), &live["status"])
+    );
+    let status = view(&operator(&[UP], json!([])))["status"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(status, ["conditions", "versions"]);
+    assert_eq!(view(&json!("nonsense")), json!({}));
+}
+
+/// Objects with the keys that gates look at, holding anything.
+fn any_live() -> impl Strategy<Value = Value> {
+    let word = prop::sample::select(vec![
+        "",
+        "True",
+        "False",
+        "Unknown",
+        "NewReplicaSetAvailable",
+        "ProgressDeadlineExceeded",
+        "OnDelete",
+    ]);
+    let type_ = prop::sample::select(vec![
+        "Available",
+        "Degraded",
+        "Progressing",
+        "ReplicaFailure",
+        "Complete",
+        "Failed",
+        "Established",
+        "NamesAccepted",
+    ]);
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<i64>().prop_map(Value::from),
+        (0..4i64).prop_map(Value::from),
+        word.clone().prop_map(Value::from)
+    ];
+    let key = prop::sample::select(vec![
+        "observedGeneration",
+        "generation",
+        "replicas",
+        "updatedReplicas",
+        "availableReplicas",
+        "desiredNumberScheduled",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "succeeded",
+        "failed",
+        "active",
+        "completions",
+        "deletionTimestamp",
+        "name",
+        "relatedObjects",
+        "conditions",
+        "type",
+    ]);
+    let map = prop::collection::btree_map(key, leaf, 0..8).prop_map(|map| json!(map));
+    let condition = (type_, word.clone(), word).prop_map(|(t, s, r)| json!({"type": t, "status": s, "reason": r}));
+    (map.clone(), map.clone(), map, prop::collection::vec(condition, 0..5)).prop_map(
+        |(metadata, spec, mut status, list)| {
+            if !list.is_empty() {
+                status["conditions"] = list.into();
+            }
+            json!({"metadata": metadata, "spec": spec, "status": status})
+        },
+    )
+}
+
+proptest! {
+    // A failure prints its smallest input; nothing is left in the tree.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// `said` compares the verdicts on the object and on its view; nothing that is in an object makes a gate panic.
+    #[test]
+    fn the_view_is_judged_like_the_object(live in any_live(), spoilt in any::<bool>()) {
+        let kinds = [("config.openshift.io/v1", "ClusterOperator"), ("apps/v1", "Deployment"), ("apps/v1", "DaemonSet"), ("batch/v1", "Job"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")];
+        let live = if spoilt { live["status"].clone() } else { live };
+        for (version, kind) in kinds {
+            let want = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "status": {"versions": [{"name": "operator", "version": "1"}]}});
+            for mode in MODES {
+                prop_assert!(!said(&want, Some(&live), mode).is_empty());
+                // What reconciling accepts or fails is never decided by how far a rollout is.
+                let waits = matches!(judge(&want, Some(&live), mode), Verdict::Waiting { .. });
+                prop_assert!(!waits || kind != "Deployment" || mode != Mode::Reconcile);
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Resource quantities by value: `1000m` is `1`, `1Gi` is `1024Mi`.
+
+use serde_json::Value;
+
+/// More digits than this are compared as text: no amount in a manifest has them, and they would not fit.
+const MAX_DIGITS: usize = 19;
+
+/// An exact decimal number: `mantissa * 10^exponent`, the mantissa without trailing zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Amount {
+    mantissa: i128,
+    exponent: i32,
+}
+
+/// Do both stand for the same amount? Values that are no quantities are compared as they are.
+pub(super) fn same(live: &Value, want: &Value) -> bool {
+    match (amount(live), amount(want)) {
+        (Some(live), Some(want)) => live == want,
+        _ => live == want,
+    }
+}
+
+fn amount(value: &Value) -> Option<Amount> {
+    match value {
+        Value::String(text) => parse(text),
+        Value::Number(number) => parse(&number.to_string()),
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> Option<Amount> {
+    let (negative, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || digits.len() > MAX_DIGITS || fraction.contains('.') {
+        return None;
+    }
+    let (binary, decimal) = scale(suffix)?;
+    let mantissa = digits.parse::<i128>().ok()?.checked_mul(1_i128.checked_shl(binary)?)?;
+    let exponent = decimal.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    Some(reduced(if negative { -mantissa } else { mantissa }, exponent))
+}
+
+/// Powers of two and of ten that a suffix stands for.
+fn scale(suffix: &str) -> Option<(u32, i32)> {
+    const SUFFIXES: [(&str, u32, i32); 16] = [
+        ("", 0, 0),
+        ("n", 0, -9),
+        ("u", 0, -6),
+        ("m", 0, -3),
+        ("k", 0, 3),
+        ("M", 0, 6),
+        ("G", 0, 9),
+        ("T", 0, 12),
+        ("P", 0, 15),
+        ("E", 0, 18),
+        ("Ki", 10, 0),
+        ("Mi", 20, 0),
+        ("Gi", 30, 0),
+        ("Ti", 40, 0),
+        ("Pi", 50, 0),
+        ("Ei", 60, 0),
+    ];
+    if let Some((_, binary, decimal)) = SUFFIXES.iter().find(|(name, _, _)| *name == suffix) {
+        return Some((*binary, *decimal));
+    }
+    let exponent = suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()?;
+    Some((0, exponent))
+}
+
+fn reduced(mut mantissa: i128, mut exponent: i32) -> Amount {
+    if mantissa == 0 {
+        return Amount { mantissa: 0, exponent: 0 };
+    }
+    while mantissa % 10 == 0 {
+        mantissa /= 10;
+        exponent = exponent.saturating_add(1);
+    }
+    Amount { mantissa, exponent }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn amounts_are_compared_by_value() {
+        let equal = [
+            (json!("1000m"), json!("1")),
+            (json!("1Gi"), json!("1024Mi")),
+            (json!("1.5Gi"), json!("1536Mi")),
+            (json!("0.1"), json!("100m")),
+            (json!(1), json!("1")),
+            (json!(0.5), json!("500m")),
+            (json!("1e3"), json!("1k")),
+            (json!("1E3"), json!("1000")),
+            (json!("12E"), json!("12000P")),
+            (json!("0"), json!("0Mi")),
+            (json!("-1"), json!("-1000m")),
+            (json!("+5"), json!("5")),
+            (json!("1000000u"), json!("1")),
+            (json!("not one"), json!("not one")),
+        ];
+        for (live, want) in equal {
+            assert!(same(&live, &want), "{live} {want}");
+        }
+        let different = [
+            (json!("1"), json!("1m")),
+            (json!("1G"), json!("1Gi")),
+            (json!("1"), json!("-1")),
+            (json!("1.2.3"), json!("1.23")),
+            (json!(""), json!("0")),
+            (json!("."), json!("0")),
+            (json!("1x"), json!("1")),
+            (json!("1e99999999999"), json!("1")),
+            (json!("99999999999999999999999999999999999999"), json!("1")),
+            (json!(true), json!("1")),
+        ];
+        for (live, want) in different {
+            assert!(!same(&live, &want), "{live} {want}");
+        }
+    }
+}

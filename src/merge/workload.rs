@@ -1,0 +1,240 @@
+//! Pods and what makes them: Deployment, DaemonSet, StatefulSet, Job, CronJob and the pod template they share
+//! (payload-and-apply §5.6-§5.8).
+
+use super::metadata::{ROOT, TEMPLATE_METADATA};
+use super::rule::{
+    ADDITIVE, AMOUNTS_WHOLE, Absent, ENTRIES, Elements, Extra, Field, Order, Rule, Shape, WHOLE_EXACT, both_ways,
+    closed, default, field, open,
+};
+use super::volume::{FIELD_REF, RESOURCE_REF, VOLUMES};
+use serde_json::{Map, Value, json};
+
+pub(super) const DEPLOYMENT: &Shape = &Shape {
+    base: ROOT,
+    ..open(&[field(
+        "spec",
+        Rule::Map(&open(&[
+            default("replicas", Absent::Int(1), Rule::Deep),
+            default("paused", Absent::Bool(false), Rule::Deep),
+            default("minReadySeconds", Absent::Int(0), Rule::Deep),
+            field("selector", Rule::Exact),
+            default("strategy", Absent::Empty, STRATEGY),
+            field("template", TEMPLATE),
+        ])),
+    )])
+};
+
+const STRATEGY: Rule = Rule::Map(&closed(&[
+    default("type", Absent::Text("RollingUpdate"), Rule::Exact),
+    default(
+        "rollingUpdate",
+        Absent::Derive(if_rolling),
+        Rule::Map(&closed(&[
+            default("maxUnavailable", Absent::Text("25%"), Rule::IntOrString),
+            default("maxSurge", Absent::Text("25%"), Rule::IntOrString),
+        ])),
+    ),
+]));
+
+pub(super) const DAEMON_SET: &Shape = &Shape {
+    base: ROOT,
+    ..open(&[field(
+        "spec",
+        Rule::Map(&open(&[
+            field("selector", Rule::Exact),
+            field("updateStrategy", DAEMON_STRATEGY),
+            field("template", TEMPLATE),
+        ])),
+    )])
+};
+
+const DAEMON_STRATEGY: Rule = Rule::Map(&closed(&[
+    default("type", Absent::Text("RollingUpdate"), Rule::Exact),
+    default(
+        "rollingUpdate",
+        Absent::Derive(if_rolling),
+        Rule::Map(&closed(&[
+            default("maxUnavailable", Absent::Int(1), Rule::IntOrString),
+            default("maxSurge", Absent::Int(0), Rule::IntOrString),
+        ])),
+    ),
+]));
+
+/// Parameters of a rolling update exist for that type only.
+fn if_rolling(strategy: &Map<String, Value>) -> Option<Value> {
+    let kind = strategy.get("type").and_then(Value::as_str).unwrap_or("RollingUpdate");
+    (kind == "RollingUpdate").then(|| json!({}))
+}
+
+pub(super) const STATEFUL_SET: &Shape = &Shape {
+    base: ROOT,
+    ..open(&[field("spec", Rule::Map(&open(&[field("selector", Rule::Exact), field("template", TEMPLATE)])))])
+};
+
+pub(super) const JOB: &Shape = &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(JOB_SPEC))]) };
+
+const JOB_SPEC: &Shape = &open(&[
+    default("parallelism", Absent::Int(1), Rule::Deep),
+    default("completions", Absent::Derive(one_completion), Rule::Deep),
+    both_ways("activeDeadlineSeconds", Rule::Deep),
+    default("backoffLimit", Absent::Infer(retries), Rule::Deep),
+    both_ways("ttlSecondsAfterFinished", Rule::Deep),
+    default("suspend", Absent::Bool(false), Rule::Deep),
+    default("completionMode", Absent::Text("NonIndexed"), Rule::Deep),
+    default("manualSelector", Absent::Bool(false), Rule::Deep),
+    both_ways("podFailurePolicy", Rule::Deep),
+    field("selector", Rule::Exact),
+    field("template", TEMPLATE),
+]);
+
+/// A Job with neither number has one pod; with a parallelism alone it is a work queue without completions.
+fn one_completion(job: &Map<String, Value>) -> Option<Value> {
+    job.get("parallelism").is_none_or(Value::is_null).then(|| json!(1))
+}
+
+/// With a limit for each index the server sets the overall limit so that it never counts.
+fn retries(job: &Map<String, Value>) -> Option<Value> {
+    job.get("backoffLimitPerIndex").is_none_or(Value::is_null).then(|| json!(6))
+}
+
+pub(super) const CRON_JOB: &Shape = &Shape {
+    base: ROOT,
+    ..open(&[field(
+        "spec",
+        Rule::Map(&open(&[
+            both_ways("timeZone", Rule::Deep),
+            both_ways("startingDeadlineSeconds", Rule::Deep),
+            default("concurrencyPolicy", Absent::Text("Allow"), Rule::Deep),
+            default("suspend", Absent::Bool(false), Rule::Deep),
+            default("successfulJobsHistoryLimit", Absent::Int(3), Rule::Deep),
+            default("failedJobsHistoryLimit", Absent::Int(1), Rule::Deep),
+            field(
+                "jobTemplate",
+                Rule::Map(&open(&[field("metadata", TEMPLATE_METADATA), field("spec", Rule::Map(JOB_SPEC))])),
+            ),
+        ])),
+    )])
+};
+
+const TEMPLATE: Rule = Rule::Map(&open(&[field("metadata", TEMPLATE_METADATA), field("spec", Rule::Map(&open(POD)))]));
+
+const POD: &[Field] = &[
+    both_ways("containers", CONTAINERS),
+    // They run one after the other: their order is the manifest's.
+    both_ways("initContainers", INIT_CONTAINERS),
+    both_ways("volumes", Rule::List(VOLUMES)),
+    both_ways("automountServiceAccountToken", Rule::Deep),
+    both_ways("hostUsers", Rule::Deep),
+    both_ways("shareProcessNamespace", Rule::Deep),
+    both_ways("priority", Rule::Deep),
+    default("hostNetwork", Absent::Bool(false), Rule::Deep),
+    default("dnsPolicy", Absent::Text("ClusterFirst"), Rule::Deep),
+    default("terminationGracePeriodSeconds", Absent::Int(30), Rule::Deep),
+    // Old and new name of one field: the server fills in one from the other and believes the new one.
+    default("serviceAccountName", Absent::Infer(|pod| pod.get("serviceAccount").cloned()), Rule::Deep),
+    default("serviceAccount", Absent::Infer(|pod| pod.get("serviceAccountName").cloned()), Rule::Deep),
+    field("nodeSelector", ENTRIES),
+    field("tolerations", ADDITIVE),
+    field(
+        "affinity",
+        Rule::Map(&open(&[
+            both_ways("nodeAffinity", Rule::Exact),
+            both_ways("podAffinity", Rule::Exact),
+            both_ways("podAntiAffinity", Rule::Exact),
+        ])),
+    ),
+    field("dnsConfig", Rule::Exact),
+    both_ways(
+        "securityContext",
+        Rule::Map(&open(&[
+            both_ways("runAsUser", Rule::Deep),
+            both_ways("runAsGroup", Rule::Deep),
+            both_ways("runAsNonRoot", Rule::Deep),
+            both_ways("fsGroup", Rule::Deep),
+            both_ways("seccompProfile", Rule::Exact),
+            field("supplementalGroups", ADDITIVE),
+            field(
+                "sysctls",
+                Rule::List(&Elements::Keyed { key: "name", rule: Rule::Exact, extra: Extra::Keep, order: Order::Live }),
+            ),
+        ])),
+    ),
+];
+
+const CONTAINERS: Rule = Rule::List(&Elements::Keyed {
+    key: "name",
+    rule: Rule::Map(&open(CONTAINER)),
+    extra: Extra::Remove,
+    order: Order::Live,
+});
+
+const INIT_CONTAINERS: Rule = Rule::List(&Elements::Keyed {
+    key: "name",
+    rule: Rule::Map(&open(CONTAINER)),
+    extra: Extra::Remove,
+    order: Order::Manifest,
+});
+
+const CONTAINER: &[Field] = &[
+    both_ways("command", Rule::Exact),
+    both_ways("args", Rule::Exact),
+    both_ways("env", Rule::List(&Elements::Whole(Rule::Map(&closed(&[both_ways("valueFrom", VALUE_FROM)]))))),
+    both_ways("envFrom", Rule::List(WHOLE_EXACT)),
+    default(
+        "resources",
+        Absent::Empty,
+        Rule::Map(&open(&[both_ways("limits", AMOUNTS_WHOLE), both_ways("requests", AMOUNTS_WHOLE)])),
+    ),
+    both_ways(
+        "ports",
+        Rule::List(&Elements::Unordered(Rule::Map(&closed(&[
+            default("protocol", Absent::Text("TCP"), Rule::Exact),
+            // On the host network the server fills it in.
+            default("hostPort", Absent::Tolerate(|port| port.get("containerPort").cloned()), Rule::Exact),
+        ])))),
+    ),
+    both_ways(
+        "volumeMounts",
+        Rule::List(&Elements::Keyed { key: "mountPath", rule: Rule::Exact, extra: Extra::Remove, order: Order::Live }),
+    ),
+    both_ways("livenessProbe", PROBE),
+    both_ways("readinessProbe", PROBE),
+    field("startupProbe", PROBE),
+    field("lifecycle", LIFECYCLE),
+    both_ways(
+        "securityContext",
+        Rule::Map(&open(&[
+            both_ways("privileged", Rule::Deep),
+            both_ways("runAsUser", Rule::Deep),
+            both_ways("runAsNonRoot", Rule::Deep),
+            both_ways("readOnlyRootFilesystem", Rule::Deep),
+            both_ways("allowPrivilegeEscalation", Rule::Deep),
+            both_ways("seccompProfile", Rule::Exact),
+            field("capabilities", Rule::Map(&open(&[field("add", ADDITIVE), field("drop", ADDITIVE)]))),
+        ])),
+    ),
+];
+
+const VALUE_FROM: Rule =
+    Rule::Map(&closed(&[both_ways("fieldRef", FIELD_REF), both_ways("resourceFieldRef", RESOURCE_REF)]));
+
+const HTTP_GET: Rule = Rule::Map(&closed(&[
+    default("scheme", Absent::Text("HTTP"), Rule::Exact),
+    default("path", Absent::Text("/"), Rule::Exact),
+    both_ways("port", Rule::IntOrString),
+]));
+
+const PROBE: Rule = Rule::Map(&closed(&[
+    both_ways("httpGet", HTTP_GET),
+    default("initialDelaySeconds", Absent::Int(0), Rule::Exact),
+    default("timeoutSeconds", Absent::Int(1), Rule::Exact),
+    default("periodSeconds", Absent::Int(10), Rule::Exact),
+    default("successThreshold", Absent::Int(1), Rule::Exact),
+    default("failureThreshold", Absent::Int(3), Rule::Exact),
+    field("terminationGracePeriodSeconds", Rule::Deep),
+]));
+
+const LIFECYCLE: Rule = Rule::Map(&closed(&[
+    both_ways("postStart", Rule::Map(&closed(&[both_ways("httpGet", HTTP_GET)]))),
+    both_ways("preStop", Rule::Map(&closed(&[both_ways("httpGet", HTTP_GET)]))),
+]));

@@ -1,0 +1,398 @@
+//! OCI registries: pull and push images and their layers. A thin layer over the client library that adds what it
+//! leaves open: credentials files, plain HTTP for local registries, bounds, and errors that say what to do.
+
+pub mod credentials;
+pub mod image;
+pub mod layer;
+
+use credentials::{Credentials, CredentialsError};
+use futures::StreamExt;
+use image::{Image, ImageError};
+use layer::{Gathered, Layer, LayerError};
+use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
+use oci_client::errors::OciDistributionError;
+use oci_client::manifest::{IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciManifest};
+use oci_client::secrets::RegistryAuth;
+use oci_client::{Client, Reference, RegistryOperation};
+use std::fmt::Display;
+use std::io::Read;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio_util::io::StreamReader;
+
+/// A registry that does not answer a connection attempt within this time is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest silence in the middle of an answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Most that is read of a manifest or a config, in bytes: what registries themselves accept.
+const MAX_DOCUMENT: u64 = 4 << 20;
+/// What we can read, best first.
+const MANIFEST_TYPES: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json, \
+     application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// Something with a registry did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    #[error(
+        "{given:?} is no image reference: {cause} (write REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:HEX)"
+    )]
+    Reference { given: String, cause: String },
+    #[error("registry {registry}, repository {repository}: cannot {attempt}: {cause}{way_out}")]
+    Failed { registry: String, repository: String, attempt: String, cause: String, way_out: &'static str },
+    #[error("image {image}: {source}")]
+    Layer { image: String, source: LayerError },
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+}
+
+/// How registries are reached: the same for all repositories of one command.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    pub credentials: Credentials,
+    /// `HOST[:PORT]` of registries that speak plain HTTP. Those on this machine need not be named.
+    pub plain_http: Vec<String>,
+    /// Certificates (PEM) to trust beside those of the system.
+    pub extra_ca: Vec<u8>,
+}
+
+/// One repository of one registry, with the credentials that belong to it.
+#[derive(Clone)]
+pub struct Repository {
+    client: Client,
+    /// For manifests, whose size the client library does not bound.
+    http: reqwest::Client,
+    auth: RegistryAuth,
+    scheme: &'static str,
+    reference: Reference,
+}
+
+impl std::fmt::Debug for Repository {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Repository").field("reference", &self.reference.whole()).finish_non_exhaustive()
+    }
+}
+
+/// Parses an image reference; `latest` is assumed when there is neither tag nor digest.
+pub fn parse_reference(given: &str) -> Result<Reference, RegistryError> {
+    given
+        .parse()
+        .map_err(|e: oci_client::ParseError| RegistryError::Reference { given: given.into(), cause: e.to_string() })
+}
+
+/// `REGISTRY/REPOSITORY@sha256:…`.
+pub fn pull_spec(reference: &Reference, digest: &str) -> String {
+    format!("{}/{}@{digest}", reference.registry(), reference.repository())
+}
+
+impl Access {
+    /// Opens the repository the reference names. Nothing is sent yet.
+    pub fn repository(&self, reference: &Reference) -> Result<Repository, RegistryError> {
+        let registry = reference.resolve_registry();
+        let auth = self.credentials.of(registry, reference.repository());
+        let plain = is_local(registry) || self.plain_http.iter().any(|host| host == registry);
+        let failed = |cause: &dyn Display| RegistryError::Failed {
+            registry: registry.into(),
+            repository: reference.repository().into(),
+            attempt: "prepare the connection".into(),
+            cause: cause.to_string(),
+            way_out: "",
+        };
+        let mut http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
+        let mut config = ClientConfig {
+            protocol: if plain { ClientProtocol::Http } else { ClientProtocol::Https },
+            connect_timeout: Some(CONNECT_TIMEOUT),
+            read_timeout: Some(READ_TIMEOUT),
+            // One upload request a blob: understood everywhere, and not every registry takes chunks.
+            use_monolithic_push: true,
+            user_agent: concat!("cvo/", env!("CARGO_PKG_VERSION")),
+            ..ClientConfig::default()
+        };
+        if !self.extra_ca.is_empty() {
+            config.extra_root_certificates =
+                vec![Certificate { encoding: CertificateEncoding::Pem, data: self.extra_ca.clone() }];
+            http = http.tls_certs_merge(reqwest::Certificate::from_pem_bundle(&self.extra_ca).map_err(|e| failed(&e))?);
+        }
+        Ok(Repository {
+            client: Client::try_from(config).map_err(|e| failed(&e))?,
+            http: http.build().map_err(|e| failed(&e))?,
+            auth,
+            scheme: if plain { "http" } else { "https" },
+            reference: reference.clone(),
+        })
+    }
+}
+
+/// Registries on this machine speak plain HTTP, as everybody's tools assume.
+fn is_local(registry: &str) -> bool {
+    let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
+    matches!(host, "localhost" | "[::1]") || host.strip_prefix("127.").is_some_and(|rest| rest.split('.').count() == 3)
+}
+
+impl Repository {
+    pub fn reference(&self) -> &Reference {
+        &self.reference
+    }
+
+    /// Pulls manifest and config. Of an image for several platforms the one for Linux and `architecture` (as Go names
+    /// it) is taken.
+    pub async fn pull(&self, architecture: &str) -> Result<Image, RegistryError> {
+        let name = self.reference.digest().or(self.reference.tag()).unwrap_or("latest").to_string();
+        let (mut bytes, mut digest) = self.manifest(&name).await?;
+        let mut manifest = self.parse_manifest(&name, &bytes)?;
+        if let OciManifest::ImageIndex(index) = &manifest {
+            let entry = index.manifests.iter().find(|entry| {
+                let platform = entry.platform.as_ref();
+                platform.is_some_and(|p| p.os.to_string() == "linux" && p.architecture.to_string() == architecture)
+            });
+            let missing = || {
+                self.failed(
+                    format!("read manifest {name}"),
+                    format!("it is an index without an image for linux/{architecture}"),
+                    "",
+                )
+            };
+            let entry = entry.ok_or_else(missing)?.digest.clone();
+            (bytes, digest) = self.manifest(&entry).await?;
+            manifest = self.parse_manifest(&entry, &bytes)?;
+        }
+        let OciManifest::Image(manifest) = manifest else {
+            return Err(self.failed(
+                format!("read manifest {digest}"),
+                "an index within an index is not supported",
+                "",
+            ));
+        };
+        let config_bytes = self.blob(&manifest.config).await?;
+        let config = serde_json::from_slice(&config_bytes)
+            .map_err(|e| self.failed(format!("read config {}", manifest.config.digest), e, ""))?;
+        let media_type = manifest.media_type.clone().unwrap_or_else(|| OCI_IMAGE_MEDIA_TYPE.into());
+        Ok(Image { digest, manifest, manifest_bytes: bytes, media_type, config, config_bytes })
+    }
+
+    /// The manifest's bytes and digest. `name` is a tag or a digest; a digest is checked.
+    async fn manifest(&self, name: &str) -> Result<(Vec<u8>, String), RegistryError> {
+        let attempt = || format!("pull manifest {name}");
+        let (registry, repository) = (self.reference.resolve_registry(), self.reference.repository());
+        let token = self.client.auth(&self.reference, &self.auth, RegistryOperation::Pull).await;
+        let token = token.map_err(|e| self.refused(attempt(), e))?;
+        let url = format!("{}://{registry}/v2/{repository}/manifests/{name}", self.scheme);
+        let mut request = self.http.get(url).header("Accept", MANIFEST_TYPES);
+        request = match (&token, &self.auth) {
+            (Some(token), _) => request.bearer_auth(token),
+            (None, RegistryAuth::Basic(user, password)) => request.basic_auth(user, Some(password)),
+            (None, _) => request,
+        };
+        let answer = request.send().await.map_err(|e| self.refused(attempt(), e.into()))?;
+        let status = answer.status();
+        let mut stream = answer.bytes_stream();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            bytes.extend_from_slice(&chunk.map_err(|e| self.refused(attempt(), e.into()))?);
+            if bytes.len() as u64 > MAX_DOCUMENT {
+                return Err(self.failed(attempt(), format!("it is larger than {MAX_DOCUMENT} bytes"), ""));
+            }
+        }
+        if !status.is_success() {
+            let text: String = String::from_utf8_lossy(&bytes).chars().take(300).collect();
+            return Err(self.failed(attempt(), format!("{status} {}", text.trim()), way_out(Some(status.as_u16()))));
+        }
+        let digest = layer::sha256(&bytes);
+        if name.contains(':') && name != digest {
+            return Err(self.failed(attempt(), format!("the registry sent content with digest {digest}"), ""));
+        }
+        Ok((bytes, digest))
+    }
+
+    fn parse_manifest(&self, name: &str, bytes: &[u8]) -> Result<OciManifest, RegistryError> {
+        serde_json::from_slice(bytes).map_err(|_| {
+            let known =
+                format!("it is neither {OCI_IMAGE_MEDIA_TYPE} nor {IMAGE_MANIFEST_MEDIA_TYPE} nor an index of such");
+            self.failed(format!("read manifest {name}"), known, "")
+        })
+    }
+
+    /// A small blob, checked against its digest.
+    async fn blob(&self, descriptor: &OciDescriptor) -> Result<Vec<u8>, RegistryError> {
+        let attempt = format!("pull config {}", descriptor.digest);
+        let mut bytes = Vec::new();
+        let body = self.blob_reader(descriptor, &attempt).await?;
+        let read = body.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes).await;
+        read.map_err(|e| self.failed(attempt.clone(), e, ""))?;
+        if bytes.len() as u64 > MAX_DOCUMENT {
+            return Err(self.failed(attempt, format!("it is larger than {MAX_DOCUMENT} bytes"), ""));
+        }
+        Ok(bytes)
+    }
+
+    async fn blob_reader(
+        &self,
+        descriptor: &OciDescriptor,
+        attempt: &str,
+    ) -> Result<impl AsyncRead + Unpin + Send + use<>, RegistryError> {
+        self.client.store_auth_if_needed(self.reference.resolve_registry(), &self.auth).await;
+        // `urls` of a foreign layer would send us to servers nobody named.
+        let stream = self.client.pull_blob_stream(&self.reference, descriptor.digest.as_str()).await;
+        Ok(StreamReader::new(stream.map_err(|e| self.refused(attempt.into(), e))?))
+    }
+
+    /// Reads the files under `prefixes` out of the image's layers, topmost first; `enough` may end that early.
+    pub async fn gather(
+        &self,
+        image: &Image,
+        prefixes: &[&str],
+        enough: impl Fn(&Gathered) -> bool,
+    ) -> Result<Gathered, RegistryError> {
+        let mut gathered = Gathered::under(prefixes);
+        for descriptor in image.manifest.layers.iter().rev() {
+            let attempt = format!("pull layer {}", descriptor.digest);
+            let body = self.blob_reader(descriptor, &attempt).await?;
+            let runtime = tokio::runtime::Handle::current();
+            // Unpacking is work for a processor: not for the threads that wait for the network.
+            let read = tokio::task::spawn_blocking(move || {
+                let result = gathered.read_layer(Blocking { runtime, body });
+                (gathered, result)
+            });
+            let (back, result) = read.await.map_err(|e| self.failed(attempt, e, ""))?;
+            gathered = back;
+            let place = || format!("{}, layer {}", self.reference, descriptor.digest);
+            result.map_err(|source| RegistryError::Layer { image: place(), source })?;
+            if enough(&gathered) {
+                break;
+            }
+        }
+        Ok(gathered)
+    }
+
+    /// Pushes the image under the reference's tag. `new_layers` are sent from memory; all others are expected in
+    /// `base`'s repository and are copied over unless they are here already. Returns the digest.
+    pub async fn push(
+        &self,
+        image: &Image,
+        new_layers: Vec<Layer>,
+        base: Option<&Repository>,
+    ) -> Result<String, RegistryError> {
+        self.client.store_auth_if_needed(self.reference.resolve_registry(), &self.auth).await;
+        let mut own: std::collections::BTreeMap<String, Vec<u8>> =
+            new_layers.into_iter().map(|layer| (layer.digest, layer.bytes)).collect();
+        for descriptor in &image.manifest.layers {
+            match (own.remove(&descriptor.digest), base) {
+                (Some(bytes), _) => self.upload(&descriptor.digest, bytes).await?,
+                (None, Some(base)) => self.copy(descriptor, base).await?,
+                (None, None) => {
+                    let attempt = format!("push layer {}", descriptor.digest);
+                    return Err(self.failed(attempt, "nobody has its content", ""));
+                }
+            }
+        }
+        self.upload(&image.manifest.config.digest, image.config_bytes.clone()).await?;
+        let attempt = || format!("push manifest {}", image.digest);
+        let content_type = image.media_type.parse().map_err(|e| self.failed(attempt(), e, ""))?;
+        let pushed = self.client.push_manifest_raw(&self.reference, image.manifest_bytes.clone(), content_type).await;
+        pushed.map_err(|e| self.refused(attempt(), e))?;
+        Ok(image.digest.clone())
+    }
+
+    async fn has(&self, digest: &str) -> Result<bool, RegistryError> {
+        let found = self.client.blob_exists(&self.reference, digest).await;
+        found.map_err(|e| self.refused(format!("look for blob {digest}"), e))
+    }
+
+    async fn upload(&self, digest: &str, bytes: Vec<u8>) -> Result<(), RegistryError> {
+        if self.has(digest).await? {
+            return Ok(());
+        }
+        let pushed = self.client.push_blob(&self.reference, bytes, digest).await;
+        pushed.map(drop).map_err(|e| self.refused(format!("push blob {digest}"), e))
+    }
+
+    /// Copies a layer out of another repository: by mounting it where the registry can, else through this machine,
+    /// a piece at a time.
+    async fn copy(&self, descriptor: &OciDescriptor, from: &Repository) -> Result<(), RegistryError> {
+        let digest = descriptor.digest.as_str();
+        if self.has(digest).await? {
+            return Ok(());
+        }
+        let same_registry = self.reference.resolve_registry() == from.reference.resolve_registry();
+        if same_registry && self.client.mount_blob(&self.reference, &from.reference, digest).await.is_ok() {
+            return Ok(());
+        }
+        let attempt = format!("copy layer {digest} from {}/{}", from.reference.registry(), from.reference.repository());
+        from.client.store_auth_if_needed(from.reference.resolve_registry(), &from.auth).await;
+        let source = from.client.pull_blob_stream(&from.reference, digest).await;
+        let source = source.map_err(|e| from.refused(format!("pull layer {digest}"), e))?;
+        let size = u64::try_from(descriptor.size).ok();
+        let body = source.stream.map(|chunk| chunk.map_err(OciDistributionError::from));
+        let pushed = self.client.push_blob_stream(&self.reference, body, digest, size).await;
+        pushed.map(drop).map_err(|e| self.refused(attempt, e))
+    }
+
+    fn failed(&self, attempt: String, cause: impl Display, way_out: &'static str) -> RegistryError {
+        RegistryError::Failed {
+            registry: self.reference.registry().into(),
+            repository: self.reference.repository().into(),
+            attempt,
+            cause: cause.to_string(),
+            way_out,
+        }
+    }
+
+    fn refused(&self, attempt: String, error: OciDistributionError) -> RegistryError {
+        let status = match &error {
+            OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
+                Some(401)
+            }
+            OciDistributionError::ServerError { code, .. } => Some(*code),
+            OciDistributionError::RequestError(e) => e.status().map(|s| s.as_u16()),
+            _ => Some(0),
+        };
+        self.failed(attempt, causes(&error), way_out(status))
+    }
+}
+
+/// What to do about an answer with this status; `None`: there was no answer.
+fn way_out(status: Option<u16>) -> &'static str {
+    match status {
+        None => {
+            " (is the name right and the registry running? if it speaks plain HTTP, name it with --insecure-registry; if its certificate is your own, --registry-ca)"
+        }
+        Some(401 | 403) => {
+            " (log in with `docker login` or `podman login`, or give the credentials file with --registry-config)"
+        }
+        Some(404) => " (check repository, tag and digest)",
+        Some(429) => " (the registry asks for patience: try again later)",
+        Some(500..=599) => " (the registry itself has a problem: look into its log, then try again)",
+        Some(_) => "",
+    }
+}
+
+/// An error with what caused it: the outer one alone often says only that a request failed.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// Lets code that reads without a runtime read from the network; only for threads made for blocking.
+struct Blocking<R> {
+    runtime: tokio::runtime::Handle,
+    body: R,
+}
+
+impl<R: AsyncRead + Unpin> Read for Blocking<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.runtime.block_on(self.body.read(buffer))
+    }
+}
+
+#[cfg(test)]
+#[path = "registry/tests.rs"]
+mod tests;

@@ -1,0 +1,204 @@
+//! What an image is made of: config and manifest, from nothing or on top of another image. Pure: the same arguments
+//! give the same bytes, hence the same digest.
+
+use super::layer::{Layer, sha256};
+use jiff::Timestamp;
+use oci_client::manifest::{
+    IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE, IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE,
+    IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageManifest,
+};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use super::layer::Packing;
+
+/// An image cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    #[error("the image config of {place} is unusable: {cause}")]
+    Config { place: String, cause: String },
+}
+
+/// An image as a registry holds it, without the content of its layers.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// `sha256:…` of `manifest_bytes`.
+    pub digest: String,
+    pub manifest: OciImageManifest,
+    pub manifest_bytes: Vec<u8>,
+    pub media_type: String,
+    /// The config as it is stored. Unknown fields of a base image survive.
+    pub config: Value,
+    pub config_bytes: Vec<u8>,
+}
+
+impl Image {
+    /// `config.Labels`, or nothing.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.config.pointer("/config/Labels")?.get(key)?.as_str()
+    }
+
+    /// A string at the top of the config: `created`, `os`, `architecture`.
+    pub fn field(&self, key: &str) -> Option<&str> {
+        self.config.get(key)?.as_str()
+    }
+}
+
+/// What the container of an image that starts from nothing is told.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    pub entrypoint: Vec<String>,
+    pub labels: BTreeMap<String, String>,
+    /// `NAME=VALUE`.
+    pub env: Vec<String>,
+    /// As Go names it: `amd64`, `arm64`.
+    pub architecture: String,
+}
+
+/// An image with these layers and no base, lowest layer first.
+pub fn scratch(layers: &[Layer], start: &Start, created: Timestamp) -> Result<Image, ImageError> {
+    let config = json!({
+        "architecture": start.architecture,
+        "os": "linux",
+        "created": seconds(created),
+        "config": { "Entrypoint": start.entrypoint, "Env": start.env, "Labels": start.labels, "WorkingDir": "/" },
+        "rootfs": { "type": "layers", "diff_ids": layers.iter().map(|l| l.diff_id.clone()).collect::<Vec<_>>() },
+        "history": layers.iter().map(|_| history(created, "files")).collect::<Vec<_>>(),
+    });
+    finish(config, OCI_IMAGE_MEDIA_TYPE, IMAGE_CONFIG_MEDIA_TYPE, layers.iter().map(|l| descriptor(l, false)).collect())
+}
+
+/// `base` with one layer more, these labels (and none of the base's), and this time of creation. Entry point,
+/// environment and everything else stay the base's.
+pub fn append(
+    base: &Image,
+    layer: &Layer,
+    labels: &BTreeMap<String, String>,
+    created: Timestamp,
+) -> Result<Image, ImageError> {
+    let wrong = |cause: &str| ImageError::Config { place: format!("base image {}", base.digest), cause: cause.into() };
+    let mut config = base.config.clone();
+    let top = config.as_object_mut().ok_or_else(|| wrong("it is no JSON object"))?;
+    top.insert("created".into(), json!(seconds(created)));
+    let run = top.entry("config").or_insert_with(|| Value::Object(Map::new()));
+    run.as_object_mut().ok_or_else(|| wrong("\"config\" is no object"))?.insert("Labels".into(), json!(labels));
+    let diff_ids = top.get_mut("rootfs").and_then(|r| r.get_mut("diff_ids")).and_then(Value::as_array_mut);
+    let diff_ids = diff_ids.ok_or_else(|| wrong("\"rootfs.diff_ids\" is no list"))?;
+    if diff_ids.len() != base.manifest.layers.len() {
+        return Err(wrong("it does not list as many layers as the manifest"));
+    }
+    diff_ids.push(json!(layer.diff_id));
+    if let Some(list) = top.get_mut("history").and_then(Value::as_array_mut) {
+        list.push(history(created, "release manifests"));
+    }
+    let mut layers = base.manifest.layers.clone();
+    layers.push(descriptor(layer, base.media_type == IMAGE_MANIFEST_MEDIA_TYPE));
+    finish(config, &base.media_type, &base.manifest.config.media_type, layers)
+}
+
+fn finish(config: Value, media_type: &str, config_type: &str, layers: Vec<OciDescriptor>) -> Result<Image, ImageError> {
+    let wrong = |e: serde_json::Error| ImageError::Config { place: "the new image".into(), cause: e.to_string() };
+    let config_bytes = serde_json::to_vec(&config).map_err(wrong)?;
+    let manifest = OciImageManifest {
+        schema_version: 2,
+        media_type: Some(media_type.into()),
+        config: OciDescriptor {
+            media_type: config_type.into(),
+            digest: sha256(&config_bytes),
+            size: size(&config_bytes),
+            ..OciDescriptor::default()
+        },
+        layers,
+        subject: None,
+        artifact_type: None,
+        annotations: None,
+    };
+    let manifest_bytes = serde_json::to_vec(&manifest).map_err(wrong)?;
+    let digest = sha256(&manifest_bytes);
+    Ok(Image { digest, manifest, manifest_bytes, media_type: media_type.into(), config, config_bytes })
+}
+
+/// Manifests of docker's own format must name docker's own layer types.
+fn descriptor(layer: &Layer, docker: bool) -> OciDescriptor {
+    let media_type = match (docker, layer.packing) {
+        (false, packing) => packing.media_type(),
+        (true, Packing::Gzip(_)) => IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE,
+        (true, Packing::Plain) => IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE,
+    };
+    OciDescriptor {
+        media_type: media_type.into(),
+        digest: layer.digest.clone(),
+        size: size(&layer.bytes),
+        ..OciDescriptor::default()
+    }
+}
+
+fn size(bytes: &[u8]) -> i64 {
+    i64::try_from(bytes.len()).unwrap_or(i64::MAX)
+}
+
+fn history(created: Timestamp, what: &str) -> Value {
+    json!({ "created": seconds(created), "created_by": format!("cvo: {what}") })
+}
+
+/// Whole seconds: `2026-01-02T03:04:05Z`, as image tools print it.
+pub fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::registry::layer::{self, LayerFile};
+
+    fn one(path: &str, content: &str) -> Layer {
+        let file = LayerFile { path: path.into(), mode: 0o755, bytes: content.into() };
+        layer::write(&[file], 0, Packing::USUAL).unwrap()
+    }
+
+    fn base() -> Image {
+        let start = Start {
+            entrypoint: vec!["/usr/bin/cvo".into()],
+            labels: [("vendor".to_string(), "x".to_string())].into(),
+            env: vec!["A=b".into()],
+            architecture: "amd64".into(),
+        };
+        scratch(&[one("usr/bin/cvo", "binary")], &start, Timestamp::UNIX_EPOCH).unwrap()
+    }
+
+    #[test]
+    fn an_appended_layer_keeps_the_base_and_replaces_its_labels() {
+        let labels = [("io.openshift.release".to_string(), "1.0.0".to_string())].into();
+        let created = "2026-01-02T03:04:05.5Z".parse().unwrap();
+        let top = one("release-manifests/a.yaml", "a");
+        let image = append(&base(), &top, &labels, created).unwrap();
+        assert_eq!(image.manifest.layers.len(), 2);
+        assert_eq!(image.manifest.layers[0].digest, base().manifest.layers[0].digest);
+        assert_eq!(image.manifest.layers[1].digest, top.digest);
+        assert_eq!(image.config["rootfs"]["diff_ids"][1], json!(top.diff_id));
+        assert_eq!(image.config["config"]["Entrypoint"], json!(["/usr/bin/cvo"]));
+        assert_eq!(image.field("created"), Some("2026-01-02T03:04:05Z"));
+        assert_eq!(image.label("io.openshift.release"), Some("1.0.0"));
+        assert_eq!(image.label("vendor"), None);
+        assert_eq!(image.digest, sha256(&image.manifest_bytes));
+        assert_eq!(image.manifest.config.digest, sha256(&image.config_bytes));
+        assert_eq!(image.digest, append(&base(), &top, &labels, created).unwrap().digest);
+    }
+
+    #[test]
+    fn layers_carry_the_media_type_of_their_manifest() {
+        let mut docker = base();
+        docker.media_type = IMAGE_MANIFEST_MEDIA_TYPE.into();
+        let image = append(&docker, &one("a", "b"), &BTreeMap::new(), Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(image.manifest.layers[1].media_type, IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE);
+        assert_eq!(image.manifest.media_type.as_deref(), Some(IMAGE_MANIFEST_MEDIA_TYPE));
+    }
+
+    #[test]
+    fn a_base_whose_config_does_not_fit_its_manifest_is_refused() {
+        let mut broken = base();
+        broken.config["rootfs"]["diff_ids"] = json!([]);
+        let error = append(&broken, &one("a", "b"), &BTreeMap::new(), Timestamp::UNIX_EPOCH).unwrap_err().to_string();
+        assert!(error.contains(&broken.digest) && error.contains("as many layers"), "{error}");
+    }
+}

@@ -1,0 +1,386 @@
+//! Image layers: reproducible tar archives written from files in memory, and wanted files read out of archives that
+//! somebody else made, without following links and without growing beyond fixed bounds.
+
+use flate2::read::MultiGzDecoder;
+use flate2::{Compression, GzBuilder};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, BufReader, Read, Write};
+
+/// Most that is kept of one image's wanted files, in bytes. The largest known release payload has 20 MB.
+pub const MAX_KEPT_BYTES: u64 = 256 << 20;
+/// Most wanted files of one image.
+pub const MAX_KEPT_FILES: usize = 100_000;
+/// Most that is looked through in one unpacked layer, in bytes: what stands between us and a compression bomb.
+pub const MAX_SCANNED_BYTES: u64 = 32 << 30;
+/// Longest extended file name or header record of an archive, in bytes.
+const MAX_EXTENDED_HEADER: u64 = 1 << 20;
+
+/// Why a layer cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum LayerError {
+    #[error("{path:?} cannot be a path in an image: it must be relative and without empty, \".\" or \"..\" parts")]
+    BadPath { path: String },
+    #[error("{path:?} is given twice for the same layer: leave one of the two files out")]
+    Twice { path: String },
+    #[error(
+        "entry {path:?} is a link that leads to {target:?}, outside the folder it is in: rebuild the image with regular files"
+    )]
+    LinkLeaves { path: String, target: String },
+    #[error("{path:?} is a {what} where the image should have a directory: rebuild the image with regular files")]
+    NotADirectory { path: String, what: &'static str },
+    #[error(
+        "the layer is compressed with {found}, which is not supported: rebuild the image with gzip or uncompressed layers"
+    )]
+    Compression { found: &'static str },
+    #[error("the image has more than {limit} {unit} under {prefixes}: this is no release image")]
+    TooMuch { limit: u64, unit: &'static str, prefixes: String },
+    #[error("cannot {attempt} the layer: {cause}")]
+    Io { attempt: &'static str, cause: io::Error },
+}
+
+/// A regular file of a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerFile {
+    /// Relative, with `/` between its parts: `usr/bin/cvo`.
+    pub path: String,
+    /// Permission bits.
+    pub mode: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// How a layer is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Level 1 to 9.
+    Gzip(u32),
+    /// Uncompressed: for a registry beside us, where the time to compress costs more than the bytes.
+    Plain,
+}
+
+impl Packing {
+    /// Level 6, what people expect of an image.
+    pub const USUAL: Packing = Packing::Gzip(6);
+
+    /// Media type of such a layer in an OCI manifest.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Packing::Gzip(_) => oci_client::manifest::IMAGE_LAYER_GZIP_MEDIA_TYPE,
+            Packing::Plain => oci_client::manifest::IMAGE_LAYER_MEDIA_TYPE,
+        }
+    }
+}
+
+/// A finished layer.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    pub packing: Packing,
+    /// `sha256:…` of the stored bytes: what the manifest names.
+    pub digest: String,
+    /// `sha256:…` of the uncompressed archive: what the image config names.
+    pub diff_id: String,
+    pub bytes: Vec<u8>,
+}
+
+/// `sha256:<hex>` of some bytes.
+pub fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+}
+
+/// Writes a layer whose bytes depend on nothing but the arguments: entries sorted by path, owner 0:0, one time for
+/// all (`mtime`, seconds since 1970), a gzip header without time and system.
+pub fn write(files: &[LayerFile], mtime: u64, packing: Packing) -> Result<Layer, LayerError> {
+    let mut sorted = BTreeMap::new();
+    for file in files {
+        check_path(&file.path)?;
+        if sorted.insert(file.path.as_str(), file).is_some() {
+            return Err(LayerError::Twice { path: file.path.clone() });
+        }
+    }
+    let (bytes, diff_id) = match packing {
+        Packing::Plain => archive(sorted.into_values(), mtime, Vec::new()),
+        Packing::Gzip(level) => {
+            let gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::new(level));
+            archive(sorted.into_values(), mtime, gzip)
+                .and_then(|(gzip, diff_id)| gzip.finish().map(|bytes| (bytes, diff_id)))
+        }
+    }
+    .map_err(|cause| LayerError::Io { attempt: "write", cause })?;
+    Ok(Layer { packing, digest: sha256(&bytes), diff_id, bytes })
+}
+
+fn archive<'a, W: Write>(
+    files: impl Iterator<Item = &'a LayerFile>,
+    mtime: u64,
+    out: W,
+) -> Result<(W, String), io::Error> {
+    let mut tar = tar::Builder::new(Hashed { out, hash: Sha256::new() });
+    for file in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_mode(file.mode);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(mtime);
+        header.set_size(file.bytes.len() as u64);
+        tar.append_data(&mut header, &file.path, file.bytes.as_slice())?;
+    }
+    let Hashed { out, hash } = tar.into_inner()?;
+    Ok((out, format!("sha256:{}", hex::encode(hash.finalize()))))
+}
+
+/// Passes bytes on and hashes them on the way.
+struct Hashed<W> {
+    out: W,
+    hash: Sha256,
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.hash.update(bytes.get(..written).unwrap_or(bytes));
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Accepts relative paths of plain parts only, so that joining one to a directory can never leave that directory.
+pub fn check_path(path: &str) -> Result<(), LayerError> {
+    let plain = path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    let printable = !path.contains('\0');
+    if plain && printable { Ok(()) } else { Err(LayerError::BadPath { path: path.into() }) }
+}
+
+/// Collects the regular files under some prefixes out of an image's layers, which are given **topmost first**: the
+/// first occurrence of a path counts, and what an upper layer deleted stays deleted.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// Each ends in `/`; the names of archive entries must start with one of them literally (oc-client §8.1).
+    prefixes: Vec<String>,
+    /// Path in the image to content.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Links that were met and left out.
+    pub skipped: Vec<String>,
+    /// Paths that upper layers define or delete: lower layers say nothing about them or about what is below them.
+    covered: BTreeSet<String>,
+    kept_bytes: u64,
+    kept_files: usize,
+}
+
+/// What one entry of a layer does to the paths below it.
+enum Met {
+    File(Vec<u8>),
+    Covers,
+}
+
+impl Gathered {
+    /// `prefixes` end in `/`: `release-manifests/`.
+    pub fn under(prefixes: &[&str]) -> Gathered {
+        Gathered { prefixes: prefixes.iter().map(|p| p.to_string()).collect(), ..Gathered::default() }
+    }
+
+    /// Reads one layer to its end, so that a digest which is checked at the end of the stream is checked.
+    pub fn read_layer(&mut self, stored: impl Read) -> Result<(), LayerError> {
+        let mut stored = BufReader::with_capacity(1 << 16, stored);
+        let magic = stored.fill_buf().map_err(reading)?.get(..4).unwrap_or_default().to_vec();
+        let met = match magic.as_slice() {
+            [0x28, 0xb5, 0x2f, 0xfd] => return Err(LayerError::Compression { found: "zstd" }),
+            [0x1f, 0x8b, ..] => self.read_archive(MultiGzDecoder::new(&mut stored)),
+            _ => self.read_archive(&mut stored),
+        }?;
+        io::copy(&mut stored, &mut io::sink()).map_err(reading)?;
+        for (path, content) in met {
+            if let Met::File(bytes) = content {
+                self.files.insert(path.clone(), bytes);
+            }
+            self.covered.insert(path);
+        }
+        Ok(())
+    }
+
+    fn read_archive(&mut self, unpacked: impl Read) -> Result<BTreeMap<String, Met>, LayerError> {
+        let mut archive = tar::Archive::new(unpacked.take(MAX_SCANNED_BYTES));
+        let mut met = BTreeMap::new();
+        let mut extended = Extended::default();
+        // Raw entries: the library would read extended names of any length into memory.
+        for entry in archive.entries().map_err(reading)?.raw(true) {
+            let mut entry = entry.map_err(reading)?;
+            if extended.take(&mut entry)? {
+                continue;
+            }
+            let (name, target) = std::mem::take(&mut extended).names(&entry);
+            self.meet(&mut met, entry, &name, &target)?;
+        }
+        Ok(met)
+    }
+
+    fn meet<R: Read>(
+        &mut self,
+        met: &mut BTreeMap<String, Met>,
+        entry: tar::Entry<'_, R>,
+        name: &str,
+        target: &str,
+    ) -> Result<(), LayerError> {
+        let kind = entry.header().entry_type();
+        if let Some(hidden) = deleted_path(name) {
+            if self.touches(&hidden) {
+                met.insert(hidden, Met::Covers);
+            }
+            return Ok(());
+        }
+        let bare = name.trim_end_matches('/');
+        if !kind.is_dir() && self.prefixes.iter().any(|p| p.starts_with(&format!("{bare}/"))) && !self.is_covered(bare)
+        {
+            let what = if kind.is_symlink() { "symbolic link" } else { "file or link" };
+            return Err(LayerError::NotADirectory { path: name.into(), what });
+        }
+        if !self.prefixes.iter().any(|p| name.starts_with(p.as_str()) && name.len() > p.len()) {
+            return Ok(());
+        }
+        check_path(bare)?;
+        if kind.is_dir() || self.is_covered(bare) {
+            return Ok(());
+        }
+        if kind.is_file() || kind.is_contiguous() {
+            let bytes = self.keep(entry)?;
+            met.insert(name.into(), Met::File(bytes));
+            return Ok(());
+        }
+        if (kind.is_symlink() && leaves(bare, target)) || (kind.is_hard_link() && check_path(target).is_err()) {
+            return Err(LayerError::LinkLeaves { path: name.into(), target: target.into() });
+        }
+        self.skipped.push(name.into());
+        met.insert(name.into(), Met::Covers);
+        Ok(())
+    }
+
+    fn keep<R: Read>(&mut self, entry: tar::Entry<'_, R>) -> Result<Vec<u8>, LayerError> {
+        let left = MAX_KEPT_BYTES.saturating_sub(self.kept_bytes);
+        let mut bytes = Vec::new();
+        let size = entry.header().entry_size().map_err(reading)?;
+        entry.take(left.saturating_add(1)).read_to_end(&mut bytes).map_err(reading)?;
+        let read = bytes.len() as u64;
+        if read > left {
+            return Err(self.too_much(MAX_KEPT_BYTES, "bytes"));
+        }
+        if read < size {
+            return Err(reading(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends in the middle of a file")));
+        }
+        self.kept_bytes += read;
+        self.kept_files += 1;
+        if self.kept_files > MAX_KEPT_FILES {
+            return Err(self.too_much(MAX_KEPT_FILES as u64, "files"));
+        }
+        Ok(bytes)
+    }
+
+    fn too_much(&self, limit: u64, unit: &'static str) -> LayerError {
+        LayerError::TooMuch { limit, unit, prefixes: self.prefixes.join(" and ") }
+    }
+
+    /// Whether an upper layer has said what is at this path or at a folder above it.
+    fn is_covered(&self, path: &str) -> bool {
+        let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
+        above.chain([path]).any(|p| self.covered.contains(p))
+    }
+
+    /// Whether the path is in a wanted folder, or a wanted folder in it.
+    fn touches(&self, path: &str) -> bool {
+        let inside = format!("{path}/");
+        self.prefixes.iter().any(|p| inside.starts_with(p.as_str()) || p.starts_with(&inside))
+    }
+}
+
+fn reading(cause: io::Error) -> LayerError {
+    LayerError::Io { attempt: "read", cause }
+}
+
+/// The path an entry deletes from lower layers: `a/.wh.b` deletes `a/b`, `a/.wh..wh..opq` everything in `a`.
+fn deleted_path(name: &str) -> Option<String> {
+    let (folder, base) = name.rsplit_once('/').unwrap_or(("", name));
+    if base == ".wh..wh..opq" {
+        return Some(folder.to_string());
+    }
+    let deleted = base.strip_prefix(".wh.")?;
+    Some(if folder.is_empty() { deleted.to_string() } else { format!("{folder}/{deleted}") })
+}
+
+/// Whether a symbolic link at `path` leads out of the topmost folder of `path`.
+fn leaves(path: &str, target: &str) -> bool {
+    let mut depth = path.matches('/').count();
+    if target.starts_with('/') {
+        return true;
+    }
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if depth <= 1 => return true,
+            ".." => depth -= 1,
+            _ => depth += 1,
+        }
+    }
+    false
+}
+
+/// Names that precede an entry because they do not fit its header.
+#[derive(Default)]
+struct Extended {
+    name: Option<Vec<u8>>,
+    target: Option<Vec<u8>>,
+}
+
+impl Extended {
+    /// Takes the entry in if it only describes the next one.
+    fn take<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> Result<bool, LayerError> {
+        let kind = entry.header().entry_type();
+        let (long_name, long_link) = (kind.is_gnu_longname(), kind.is_gnu_longlink());
+        if kind.is_pax_global_extensions() {
+            return Ok(true);
+        }
+        if !long_name && !long_link && !kind.is_pax_local_extensions() {
+            return Ok(false);
+        }
+        let mut bytes = Vec::new();
+        entry.take(MAX_EXTENDED_HEADER + 1).read_to_end(&mut bytes).map_err(reading)?;
+        if bytes.len() as u64 > MAX_EXTENDED_HEADER {
+            return Err(reading(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "an extended file name is longer than 1 MiB",
+            )));
+        }
+        if long_name || long_link {
+            let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+            bytes.truncate(end);
+            *(if long_name { &mut self.name } else { &mut self.target }) = Some(bytes);
+            return Ok(true);
+        }
+        for record in tar::PaxExtensions::new(&bytes) {
+            let record = record.map_err(reading)?;
+            match record.key_bytes() {
+                b"path" => self.name = Some(record.value_bytes().to_vec()),
+                b"linkpath" => self.target = Some(record.value_bytes().to_vec()),
+                // Readers that disagree about a size see different files in one archive.
+                b"size" => {
+                    let cause = "it states the size of a file twice, in an extended header too";
+                    return Err(reading(io::Error::new(io::ErrorKind::InvalidData, cause)));
+                }
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+
+    fn names<R: Read>(self, entry: &tar::Entry<'_, R>) -> (String, String) {
+        let header = entry.header();
+        let name = self.name.unwrap_or_else(|| header.path_bytes().into_owned());
+        let target = self.target.or_else(|| header.link_name_bytes().map(|t| t.into_owned())).unwrap_or_default();
+        (String::from_utf8_lossy(&name).into_owned(), String::from_utf8_lossy(&target).into_owned())
+    }
+}
+
+#[cfg(test)]
+#[path = "layer_tests.rs"]
+mod tests;

@@ -1,0 +1,172 @@
+//! Layers: same bytes for same input, and nothing from a hostile archive gets further than an error.
+
+use super::*;
+
+fn file(path: &str, content: &str) -> LayerFile {
+    LayerFile { path: path.into(), mode: 0o444, bytes: content.into() }
+}
+
+fn wanted() -> Gathered {
+    Gathered::under(&["manifests/", "release-manifests/"])
+}
+
+/// An archive of raw entries, as no honest tool would write it.
+fn raw(entries: &[(tar::EntryType, &str, &str, &str)]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (kind, name, target, content) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.as_old_mut().linkname[..target.len()].copy_from_slice(target.as_bytes());
+        header.set_entry_type(*kind);
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        tar.append(&header, content.as_bytes()).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+use tar::EntryType::{Directory, Link, Regular, Symlink};
+
+#[test]
+fn bytes_do_not_depend_on_the_order_of_files() {
+    let (a, b) = (file("x/a", "1"), file("x/b", "2"));
+    for packing in [Packing::USUAL, Packing::Plain] {
+        let one = write(&[a.clone(), b.clone()], 7, packing).unwrap();
+        let other = write(&[b.clone(), a.clone()], 7, packing).unwrap();
+        assert_eq!(one.bytes, other.bytes);
+        assert_eq!((one.digest, one.diff_id.clone()), (other.digest, other.diff_id));
+        let changed = write(&[a.clone(), file("x/b", "3")], 7, packing).unwrap();
+        assert_ne!(changed.diff_id, one.diff_id);
+    }
+    // Frozen: a change here changes the digest of every release that is built again.
+    let layer = write(&[a, b], 7, Packing::Plain).unwrap();
+    assert_eq!(layer.diff_id, "sha256:17495deac3fe3e5815adc5ec844a1499e79b2092466af5a516ef1b5f080ce2f0");
+    assert_eq!(layer.diff_id, layer.digest, "an uncompressed layer is its own archive");
+}
+
+#[test]
+fn entries_are_read_back_with_mode_owner_and_time() {
+    let long = format!("release-manifests/{}.yaml", "n".repeat(180));
+    let layer = write(&[file(&long, "long"), file("release-manifests/a", "1")], 1_700_000_000, Packing::USUAL).unwrap();
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(layer.bytes.as_slice()));
+    let seen: Vec<_> = archive
+        .entries()
+        .unwrap()
+        .map(|e| {
+            let e = e.unwrap();
+            let h = e.header();
+            (e.path().unwrap().to_str().unwrap().to_string(), h.mode().unwrap(), h.uid().unwrap(), h.mtime().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [("release-manifests/a".into(), 0o444, 0, 1_700_000_000), (long.clone(), 0o444, 0, 1_700_000_000)]
+    );
+    let mut gathered = wanted();
+    gathered.read_layer(layer.bytes.as_slice()).unwrap();
+    assert_eq!(gathered.files[&long], b"long");
+}
+
+#[test]
+fn paths_that_leave_are_not_written() {
+    for path in ["/etc/passwd", "a/../b", "..", "a//b", "./a", "", "a/"] {
+        assert!(matches!(write(&[file(path, "")], 0, Packing::Plain), Err(LayerError::BadPath { .. })), "{path}");
+    }
+    assert!(matches!(write(&[file("a", "1"), file("a", "2")], 0, Packing::Plain), Err(LayerError::Twice { .. })));
+}
+
+#[test]
+fn upper_layers_win_and_delete() {
+    let top = raw(&[
+        (Regular, "release-manifests/a", "", "new"),
+        (Regular, "manifests/.wh.gone", "", ""),
+        (Regular, "usr/bin/cvo", "", "binary"),
+        (Regular, "./release-manifests/invisible", "", "x"),
+        (Directory, "release-manifests/", "", ""),
+    ]);
+    let bottom = raw(&[
+        (Regular, "release-manifests/a", "", "old"),
+        (Regular, "manifests/gone", "", "old"),
+        (Regular, "manifests/kept", "", "kept"),
+        (Regular, "manifests/d/deep", "", "deep"),
+    ]);
+    let mut gathered = wanted();
+    gathered.read_layer(top.as_slice()).unwrap();
+    gathered.read_layer(bottom.as_slice()).unwrap();
+    let names: Vec<_> = gathered.files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["manifests/d/deep", "manifests/kept", "release-manifests/a"]);
+    assert_eq!(gathered.files["release-manifests/a"], b"new");
+}
+
+#[test]
+fn an_opaque_folder_hides_what_is_below_but_not_beside() {
+    let top = raw(&[(Regular, "manifests/.wh..wh..opq", "", ""), (Regular, "manifests/new", "", "n")]);
+    let bottom = raw(&[(Regular, "manifests/old", "", "o"), (Regular, "release-manifests/a", "", "a")]);
+    let mut gathered = wanted();
+    gathered.read_layer(top.as_slice()).unwrap();
+    gathered.read_layer(bottom.as_slice()).unwrap();
+    let names: Vec<_> = gathered.files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["manifests/new", "release-manifests/a"]);
+}
+
+#[test]
+fn hostile_entries_are_refused() {
+    let table: [(&str, tar::EntryType, &str, &str, &str); 8] = [
+        ("absolute link", Symlink, "manifests/a", "/etc/passwd", "/etc/passwd"),
+        ("link that climbs", Symlink, "manifests/a", "../../etc/passwd", "outside"),
+        ("link into the neighbour", Symlink, "manifests/a", "../usr", "outside"),
+        ("link that climbs later", Symlink, "manifests/d/a", "../x/../../y", "outside"),
+        ("hard link that climbs", Link, "manifests/a", "../x", "outside"),
+        ("the folder is a link", Symlink, "manifests", "/etc", "symbolic link"),
+        ("the folder is a file", Regular, "release-manifests", "", "should have a directory"),
+        ("a path that climbs", Regular, "manifests/../../etc/x", "", "cannot be a path"),
+    ];
+    for (what, kind, name, target, expected) in table {
+        let archive = raw(&[(kind, name, target, "")]);
+        let error = wanted().read_layer(archive.as_slice()).expect_err(what).to_string();
+        assert!(error.contains(expected), "{what}: {error}");
+    }
+}
+
+#[test]
+fn a_link_inside_is_left_out_and_still_hides_what_is_below() {
+    let top = raw(&[(Symlink, "manifests/a", "b", "")]);
+    let bottom = raw(&[(Regular, "manifests/a", "", "old"), (Regular, "manifests/b", "", "b")]);
+    let mut gathered = wanted();
+    gathered.read_layer(top.as_slice()).unwrap();
+    gathered.read_layer(bottom.as_slice()).unwrap();
+    assert_eq!(gathered.skipped, ["manifests/a"]);
+    assert_eq!(gathered.files.keys().collect::<Vec<_>>(), ["manifests/b"]);
+}
+
+#[test]
+fn damaged_archives_are_errors() {
+    let whole = write(&[file("manifests/a", &"abc".repeat(5000))], 0, Packing::Plain).unwrap().bytes;
+    let gzip = write(&[file("manifests/a", &"abc".repeat(5000))], 0, Packing::USUAL).unwrap().bytes;
+    assert!(wanted().read_layer(&whole[..2000]).is_err(), "cut in a file");
+    assert!(wanted().read_layer(&gzip[..gzip.len() / 2]).is_err(), "cut in the compression");
+    assert!(wanted().read_layer([0x28, 0xb5, 0x2f, 0xfd, 0].as_slice()).unwrap_err().to_string().contains("zstd"));
+    assert!(wanted().read_layer("this is no archive, whatever its length is".repeat(40).as_bytes()).is_err());
+}
+
+#[test]
+fn a_file_larger_than_the_bound_is_refused_before_it_is_kept() {
+    let mut header = tar::Header::new_gnu();
+    header.set_path("manifests/huge").unwrap();
+    header.set_size(MAX_KEPT_BYTES + 10);
+    header.set_mode(0o644);
+    header.set_cksum();
+    let endless = io::repeat(0).take(MAX_KEPT_BYTES + 1024);
+    let error = wanted().read_layer(header.as_bytes().as_slice().chain(endless)).unwrap_err().to_string();
+    assert!(error.contains("more than 268435456 bytes"), "{error}");
+
+    let mut name = tar::Header::new_gnu();
+    name.set_path("././@LongLink").unwrap();
+    name.set_entry_type(tar::EntryType::GNULongName);
+    name.set_size(MAX_EXTENDED_HEADER * 4);
+    name.set_cksum();
+    let endless = io::repeat(b'x').take(MAX_EXTENDED_HEADER * 4);
+    let error = wanted().read_layer(name.as_bytes().as_slice().chain(endless)).unwrap_err().to_string();
+    assert!(error.contains("1 MiB"), "{error}");
+}

@@ -1,0 +1,310 @@
+//! Against a small registry of our own in this process, which can lie, refuse and count; and against a real one where
+//! there is its program.
+
+use super::image::{Start, append, scratch};
+use super::layer::{LayerFile, Packing};
+use super::*;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+#[derive(Default)]
+struct Shelf {
+    blobs: HashMap<(String, String), Bytes>,
+    manifests: HashMap<(String, String), (String, Bytes)>,
+    /// `PUT blob`, `MOUNT`, `GET blob`, `PUT manifest`.
+    log: Vec<&'static str>,
+    /// `user:password` to ask for.
+    login: Option<String>,
+    can_mount: bool,
+    /// What is answered instead of any blob.
+    lie: Option<Bytes>,
+}
+
+#[derive(Clone, Default)]
+struct Fake {
+    shelf: Arc<Mutex<Shelf>>,
+    address: String,
+}
+
+impl Fake {
+    async fn start() -> Fake {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let fake = Fake { address: listener.local_addr().unwrap().to_string(), ..Fake::default() };
+        let shelf = fake.shelf.clone();
+        let app = axum::Router::new().fallback(move |request: Request<Body>| {
+            let shelf = shelf.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+                answer(&mut shelf.lock().unwrap(), &parts.method, &parts.uri, &parts.headers, body)
+            }
+        });
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        fake
+    }
+
+    fn repository(&self, name: &str, access: &Access) -> Repository {
+        access.repository(&parse_reference(&format!("{}/{name}", self.address)).unwrap()).unwrap()
+    }
+
+    fn count(&self, what: &str) -> usize {
+        self.shelf.lock().unwrap().log.iter().filter(|entry| **entry == what).count()
+    }
+}
+
+fn reply(status: u16, headers: &[(&str, &str)], body: Bytes) -> Response<Body> {
+    let builder = headers.iter().fold(Response::builder().status(status), |b, (k, v)| b.header(*k, *v));
+    builder.body(Body::from(body)).unwrap()
+}
+
+fn answer(shelf: &mut Shelf, method: &Method, uri: &Uri, headers: &HeaderMap, body: Bytes) -> Response<Body> {
+    if let Some(login) = &shelf.login {
+        use base64::Engine;
+        let wanted = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(login));
+        if headers.get("authorization").is_none_or(|given| given.as_bytes() != wanted.as_bytes()) {
+            return reply(401, &[("WWW-Authenticate", "Basic realm=\"x\"")], Bytes::new());
+        }
+    }
+    let path = uri.path().trim_start_matches("/v2/");
+    let query = uri.query().unwrap_or_default();
+    let part = |key: &str| {
+        let found = query.split('&').find_map(|p| p.strip_prefix(key)).unwrap_or_default();
+        found.replace("%3A", ":").replace("%2F", "/")
+    };
+    if path.is_empty() || path == "/v2" {
+        return reply(200, &[], Bytes::new());
+    }
+    if let Some((repository, name)) = path.split_once("/manifests/") {
+        let key = (repository.to_string(), name.to_string());
+        if *method == Method::PUT {
+            shelf.log.push("PUT manifest");
+            let kind = headers["content-type"].to_str().unwrap().to_string();
+            shelf.manifests.insert((key.0.clone(), layer::sha256(&body)), (kind.clone(), body.clone()));
+            shelf.manifests.insert(key, (kind, body));
+            return reply(201, &[("Location", uri.path())], Bytes::new());
+        }
+        return match shelf.manifests.get(&key) {
+            Some((kind, bytes)) => reply(200, &[("Content-Type", kind)], bytes.clone()),
+            None => reply(404, &[], "{\"errors\":[{\"code\":\"MANIFEST_UNKNOWN\"}]}".into()),
+        };
+    }
+    let (repository, digest) = path.split_once("/blobs/").unwrap();
+    if let Some(session) = digest.strip_prefix("uploads/") {
+        let digest = part("digest=");
+        if *method == Method::PUT && session == "1" {
+            assert_eq!(layer::sha256(&body), digest);
+            shelf.log.push("PUT blob");
+            shelf.blobs.insert((repository.into(), digest), body);
+            return reply(201, &[("Location", "/v2/x")], Bytes::new());
+        }
+        let from = (part("from="), part("mount="));
+        if let Some(bytes) = shelf.blobs.get(&from).cloned().filter(|_| shelf.can_mount) {
+            shelf.log.push("MOUNT");
+            shelf.blobs.insert((repository.into(), from.1), bytes);
+            return reply(201, &[("Location", "/v2/x")], Bytes::new());
+        }
+        return reply(202, &[("Location", &format!("/v2/{repository}/blobs/uploads/1"))], Bytes::new());
+    }
+    let found = shelf.blobs.get(&(repository.to_string(), digest.to_string())).cloned();
+    match found {
+        None => reply(404, &[], Bytes::new()),
+        Some(_) if *method == Method::HEAD => reply(StatusCode::OK.as_u16(), &[], Bytes::new()),
+        Some(bytes) => {
+            shelf.log.push("GET blob");
+            reply(200, &[], shelf.lie.clone().unwrap_or(bytes))
+        }
+    }
+}
+
+fn one_layer(path: &str, content: &str) -> Layer {
+    let file = LayerFile { path: path.into(), mode: 0o444, bytes: content.into() };
+    layer::write(&[file], 0, Packing::USUAL).unwrap()
+}
+
+fn base() -> (Image, Vec<Layer>) {
+    let layers = vec![one_layer("usr/bin/cvo", "program"), one_layer("manifests/own.yaml", "own")];
+    let start = Start { architecture: "amd64".into(), ..Start::default() };
+    (scratch(&layers, &start, jiff::Timestamp::UNIX_EPOCH).unwrap(), layers)
+}
+
+/// Pushes a base and a release upon it, reads everything back; what every registry must be able to do.
+async fn carry(from: &Repository, to: &Repository) {
+    let (base_image, layers) = base();
+    assert_eq!(from.push(&base_image, layers, None).await.unwrap(), base_image.digest);
+    let pulled = from.pull("amd64").await.unwrap();
+    assert_eq!((&pulled.digest, &pulled.config), (&base_image.digest, &base_image.config));
+
+    let top = one_layer("release-manifests/a.yaml", "a");
+    let release = append(&pulled, &top, &BTreeMap::new(), jiff::Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(to.push(&release, vec![top], Some(from)).await.unwrap(), release.digest);
+    let pulled = to.pull("amd64").await.unwrap();
+    assert_eq!(pulled.digest, release.digest);
+    let found = to.gather(&pulled, &["manifests/", "release-manifests/"], |_| false).await.unwrap();
+    let seen: Vec<_> = found.files.iter().map(|(k, v)| (k.as_str(), v.as_slice())).collect();
+    assert_eq!(seen, [("manifests/own.yaml", b"own".as_slice()), ("release-manifests/a.yaml", b"a".as_slice())]);
+}
+
+#[tokio::test]
+async fn images_are_carried_within_a_repository_between_repositories_and_between_registries() {
+    let (one, two, access) = (Fake::start().await, Fake::start().await, Access::default());
+    carry(&one.repository("base:1", &access), &one.repository("base:release", &access)).await;
+    assert_eq!(one.count("PUT blob"), 5, "two layers and a config, then only the new layer and the new config");
+
+    one.shelf.lock().unwrap().can_mount = true;
+    carry(&one.repository("base:1", &access), &one.repository("org/other:1", &access)).await;
+    assert_eq!((one.count("MOUNT"), one.count("PUT blob")), (2, 7), "the layers of the base are mounted");
+
+    one.shelf.lock().unwrap().can_mount = false;
+    carry(&one.repository("base:1", &access), &one.repository("org/third:1", &access)).await;
+    assert_eq!(one.count("PUT blob"), 11, "a registry that cannot mount gets copies");
+
+    carry(&one.repository("base:1", &access), &two.repository("far:1", &access)).await;
+    assert_eq!(two.count("PUT blob"), 4);
+    let before = two.count("PUT blob");
+    carry(&one.repository("base:1", &access), &two.repository("far:2", &access)).await;
+    assert_eq!(two.count("PUT blob"), before, "what is there is not sent again");
+}
+
+#[tokio::test]
+async fn credentials_are_shown_and_their_lack_is_explained() {
+    let fake = Fake::start().await;
+    fake.shelf.lock().unwrap().login = Some("ann:secret".into());
+    let config = format!(r#"{{"auths": {{"{}": {{"username": "ann", "password": "secret"}}}}}}"#, fake.address);
+    let access = Access { credentials: Credentials::parse(config.as_bytes()).unwrap(), ..Access::default() };
+    carry(&fake.repository("a:1", &access), &fake.repository("b:1", &access)).await;
+
+    let (image, layers) = base();
+    let anonymous = fake.repository("a:1", &Access::default());
+    for message in [
+        anonymous.pull("amd64").await.unwrap_err().to_string(),
+        anonymous.push(&image, layers, None).await.unwrap_err().to_string(),
+    ] {
+        assert!(message.contains(&fake.address) && message.contains("--registry-config"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn content_that_is_not_what_its_digest_says_is_refused() {
+    let fake = Fake::start().await;
+    let repository = fake.repository("a:1", &Access::default());
+    let (image, layers) = base();
+    repository.push(&image, layers, None).await.unwrap();
+    fake.shelf.lock().unwrap().lie = Some(one_layer("manifests/own.yaml", "evil").bytes.into());
+    let gathered = repository.gather(&image, &["manifests/"], |_| false).await;
+    let message = gathered.unwrap_err().to_string();
+    assert!(message.contains("a:1") && message.contains(&image.manifest.layers[1].digest), "{message}");
+    assert!(repository.pull("amd64").await.is_err(), "the config is a lie too");
+
+    // A manifest under a digest that is not its own.
+    let other = format!("sha256:{}", "0".repeat(64));
+    {
+        let mut shelf = fake.shelf.lock().unwrap();
+        let manifest = shelf.manifests[&("a".to_string(), "1".to_string())].clone();
+        shelf.manifests.insert(("a".into(), other.clone()), manifest);
+    }
+    let message =
+        fake.repository(&format!("a@{other}"), &Access::default()).pull("amd64").await.unwrap_err().to_string();
+    assert!(message.contains(&format!("content with digest {}", image.digest)), "{message}");
+}
+
+#[tokio::test]
+async fn of_an_index_the_wanted_architecture_is_taken() {
+    let fake = Fake::start().await;
+    let repository = fake.repository("a:1", &Access::default());
+    let (image, layers) = base();
+    repository.push(&image, layers, None).await.unwrap();
+    let entry = |arch: &str, digest: &str| {
+        serde_json::json!({"mediaType": OCI_IMAGE_MEDIA_TYPE, "digest": digest, "size": 1,
+                           "platform": {"os": "linux", "architecture": arch}})
+    };
+    let absent = format!("sha256:{}", "1".repeat(64));
+    let index = serde_json::json!({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+                                   "manifests": [entry("arm64", &absent), entry("amd64", &image.digest)]});
+    let stored = ("application/vnd.oci.image.index.v1+json".to_string(), index.to_string().into());
+    fake.shelf.lock().unwrap().manifests.insert(("a".into(), "multi".into()), stored);
+    let multi = fake.repository("a:multi", &Access::default());
+    assert_eq!(multi.pull("amd64").await.unwrap().digest, image.digest);
+    assert!(multi.pull("s390x").await.unwrap_err().to_string().contains("without an image for linux/s390x"));
+}
+
+#[tokio::test]
+async fn what_is_missing_too_large_or_not_there_is_explained() {
+    let fake = Fake::start().await;
+    let access = Access::default();
+    let message = fake.repository("none:1", &access).pull("amd64").await.unwrap_err().to_string();
+    assert!(message.contains("pull manifest 1: 404") && message.contains("check repository"), "{message}");
+
+    let huge = (OCI_IMAGE_MEDIA_TYPE.to_string(), vec![b' '; MAX_DOCUMENT as usize + 1].into());
+    fake.shelf.lock().unwrap().manifests.insert(("a".into(), "huge".into()), huge);
+    let message = fake.repository("a:huge", &access).pull("amd64").await.unwrap_err().to_string();
+    assert!(message.contains("larger than 4194304 bytes"), "{message}");
+
+    let junk = (OCI_IMAGE_MEDIA_TYPE.to_string(), "<html>".into());
+    fake.shelf.lock().unwrap().manifests.insert(("a".into(), "junk".into()), junk);
+    let message = fake.repository("a:junk", &access).pull("amd64").await.unwrap_err().to_string();
+    assert!(message.contains("read manifest junk"), "{message}");
+
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = access.repository(&parse_reference(&format!("{free}/a:1")).unwrap()).unwrap();
+    let message = gone.pull("amd64").await.unwrap_err().to_string();
+    assert!(message.contains("--insecure-registry") && message.contains("refused"), "{message}");
+
+    let message = parse_reference("r.example/UPPER").unwrap_err().to_string();
+    assert!(message.contains("r.example/UPPER") && message.contains("REGISTRY/REPOSITORY:TAG"), "{message}");
+}
+
+#[test]
+fn registries_on_this_machine_are_known() {
+    for (registry, local) in [
+        ("localhost:5000", true),
+        ("127.0.0.1", true),
+        ("127.0.0.1:5000", true),
+        ("127.8.9.1:1", true),
+        ("localhost.example.com", false),
+        ("127.example.com", false),
+        ("registry.example:5000", false),
+    ] {
+        assert_eq!(is_local(registry), local, "{registry}");
+    }
+}
+
+/// The real registry (Debian: docker-registry), if `CVO_TEST_REGISTRY` names its program or it is on the path.
+#[tokio::test]
+async fn a_real_registry_agrees() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let dir = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = dir.path().join("config.yml");
+    let text = format!(
+        "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: '127.0.0.1:{port}'}}\n",
+        dir.path().join("data").display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let program = std::env::var_os("CVO_TEST_REGISTRY").unwrap_or_else(|| "docker-registry".into());
+    let started = tokio::process::Command::new(&program)
+        .arg("serve")
+        .arg(&config)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn();
+    let Ok(_registry) = started else {
+        println!("skipped: no {} (set CVO_TEST_REGISTRY to its path)", program.display());
+        return;
+    };
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        assert!(tokio::time::Instant::now() < deadline, "the registry does not listen");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let repository = |name: &str| {
+        Access::default().repository(&parse_reference(&format!("127.0.0.1:{port}/{name}")).unwrap()).unwrap()
+    };
+    carry(&repository("base:1"), &repository("base:2")).await;
+    carry(&repository("base:1"), &repository("org/platform:1.0.0")).await;
+    let message = repository("org/none:1").pull("amd64").await.unwrap_err().to_string();
+    assert!(message.contains("404") && message.contains("org/none"), "{message}");
+}

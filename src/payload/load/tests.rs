@@ -1,0 +1,279 @@
+use super::*;
+use crate::payload::verification_config;
+use serde::Deserialize;
+use std::path::Path;
+
+const METADATA: &str =
+    r#"{"kind":"cincinnati-metadata-v0","version":"1.0.0","previous":["0.9.0"],"metadata":{"url":5}}"#;
+const REFERENCES: &str = r#"{"kind":"ImageStream","apiVersion":"image.openshift.io/v1",
+    "metadata":{"name":"1.0.0","creationTimestamp":"2026-01-02T03:04:05Z"},
+    "spec":{"tags":[{"name":"cli","from":{"kind":"DockerImage","name":"r/cli@sha256:1"}}]}}"#;
+
+fn file(name: &str, text: &str) -> SourceFile {
+    SourceFile { name: name.into(), bytes: text.as_bytes().to_vec() }
+}
+
+fn payload(own: &[(&str, &str)], release: &[(&str, &str)]) -> PayloadFiles {
+    let described = [(metadata::FILE, METADATA), (references::FILE, REFERENCES)];
+    PayloadFiles {
+        place: "/p".into(),
+        own: own.iter().map(|(n, t)| file(n, t)).collect(),
+        release: described.iter().chain(release).map(|(n, t)| file(n, t)).collect(),
+    }
+}
+
+/// A ConfigMap of the default profile.
+fn map(name: &str) -> String {
+    format!(
+        "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: {name}\n  namespace: ns\n  annotations:\n    \
+         include.release.openshift.io/self-managed-high-availability: \"true\"\n"
+    )
+}
+
+fn options() -> LoadOptions {
+    LoadOptions { image: "r/release@sha256:0".into(), ..LoadOptions::default() }
+}
+
+fn names(payload: &Payload) -> Vec<String> {
+    payload.manifests.iter().map(|m| format!("{}#{} {}", m.file, m.index_in_file, m.id.name)).collect()
+}
+
+fn problems(files: PayloadFiles) -> Vec<String> {
+    match load(files, &options()) {
+        Err(LoadError::Integrity { place, problems }) => {
+            assert_eq!(place, "/p");
+            problems
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Acceptance line 1.
+#[test]
+fn what_is_no_payload_or_contradicts_itself() {
+    for missing in [metadata::FILE, references::FILE] {
+        let mut files = payload(&[], &[]);
+        files.release.retain(|f| f.name != missing);
+        let error = load(files, &options()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("/p is not a release payload: release-manifests/{missing} is")), "{error}");
+    }
+    let table = [
+        (METADATA.replace("-v0", "-v1"), REFERENCES.to_owned(), "cincinnati-metadata-v1"),
+        (METADATA.replace("1.0.0", ""), REFERENCES.to_owned(), "\"\" is not a semantic version"),
+        (METADATA.replace("1.0.0", "1.0"), REFERENCES.to_owned(), "\"1.0\" is not a semantic version"),
+        (
+            METADATA.to_owned(),
+            REFERENCES.replace("1.0.0", "1.0.1"),
+            "\"1.0.0\" but image-references is named \"1.0.1\"",
+        ),
+        (METADATA.to_owned(), REFERENCES.replace("ImageStream", "List"), "kind \"List\""),
+    ];
+    for (metadata, references, expected) in table {
+        let mut files = payload(&[], &[]);
+        files.release = vec![file(metadata::FILE, &metadata), file(references::FILE, &references)];
+        let found = problems(files);
+        assert!(found.len() == 1 && found[0].contains(expected), "{found:?}");
+    }
+}
+
+/// Acceptance line 2.
+#[test]
+fn order_is_by_folder_then_bytes_and_other_suffixes_are_ignored() {
+    let (a, b, c, d, e) = (map("a"), map("b"), map("c"), map("d"), map("e"));
+    let own = [("0000_90_x_y.yaml", c.as_str()), ("z.txt", "{"), ("q.YAML", "{")];
+    let release = [("b.yaml", b.as_str()), ("a.yml", &a), ("B.yaml", &d), ("a-.json", &e), ("noext", "{")];
+    let loaded = load(payload(&own, &release), &options()).unwrap();
+    let expected = ["0000_90_x_y.yaml#0 c", "B.yaml#0 d", "a-.json#0 e", "a.yml#0 a", "b.yaml#0 b"];
+    assert_eq!(names(&loaded), expected);
+    assert_eq!(loaded.manifests[0].origin, Origin::Own);
+    assert_eq!(loaded.release.version, "1.0.0");
+    assert_eq!(loaded.release.image, "r/release@sha256:0");
+    assert_eq!(loaded.previous, ["0.9.0"]);
+    assert_eq!(loaded.created.unwrap().to_string(), "2026-01-02T03:04:05Z");
+    assert!(loaded.warnings.len() == 1 && loaded.warnings[0].contains("\"url\" is 5"), "{:?}", loaded.warnings);
+}
+
+/// Acceptance line 3.
+#[test]
+fn unknown_templates_skip_their_file_unless_strict() {
+    let image = format!("{}data:\n  i: '{{{{.ReleaseImage}}}} {{{{index .Images \"cli\"}}}}'\n", map("a"));
+    let unknown = format!("{}data: {{x: '{{{{ .New }}}}'}}\n", map("b"));
+    let absent = format!("{}data:\n  i: '{{{{index .Images \"gone\"}}}}'\n", map("c"));
+    let own = [("a.yaml", image.as_str()), ("b.yaml", &unknown), ("c.yaml", &absent)];
+    // Files of others are never templates.
+    let files = payload(&own, &[("d.yaml", &unknown)]);
+    let loaded = load(files.clone(), &options()).unwrap();
+    assert_eq!(names(&loaded), ["a.yaml#0 a", "c.yaml#0 c", "d.yaml#0 b"]);
+    assert_eq!(loaded.manifests[0].object().unwrap()["data"]["i"], "r/release@sha256:0 r/cli@sha256:1");
+    assert_eq!(loaded.manifests[1].object().unwrap()["data"]["i"], "");
+    assert_eq!(loaded.manifests[2].object().unwrap()["data"]["x"], "{{ .New }}");
+    assert!(loaded.warnings[0].starts_with("manifests/b.yaml is skipped: line 8: {{ .New }} is not known"));
+    assert!(loaded.warnings[1].contains("no image \"gone\""), "{:?}", loaded.warnings);
+
+    match load(files, &LoadOptions { strict_templates: true, ..options() }) {
+        Err(LoadError::Integrity { problems, .. }) => {
+            assert_eq!(problems.len(), 2, "{problems:?}");
+            assert!(problems[0].starts_with("manifests/b.yaml: line 8: "), "{problems:?}");
+            assert!(problems[1].starts_with("manifests/c.yaml: the release has no image"), "{problems:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Acceptance line 4. The check comes before any filter.
+#[test]
+fn one_identity_twice_in_a_file_is_an_error_and_in_two_files_is_not() {
+    let twice =
+        format!("{}---\n{}", map("a"), "kind: ConfigMap\napiVersion: v1beta1\nmetadata: {name: a, namespace: ns}\n");
+    let found = problems(payload(&[], &[("a.yaml", &twice)]));
+    assert_eq!(found, ["release-manifests/a.yaml: line 9: configmap \"ns/a\" stands in this file twice"]);
+    let loaded = load(payload(&[], &[("a.yaml", &map("a")), ("b.yaml", &map("a"))]), &options()).unwrap();
+    assert_eq!(names(&loaded), ["a.yaml#0 a", "b.yaml#0 a"]);
+}
+
+/// Acceptance line 5.
+#[test]
+fn scalars_comments_and_json_streams() {
+    let text = format!("# nothing\n---\n{}spec:\n  mode: 0644\n  flag: on\n---\n# end\n", map("a"));
+    let json = r#"{"kind":"A","apiVersion":"g/v1","metadata":{"name":"x"}} {"kind":"B","apiVersion":"g/v1","metadata":{"name":"x"}}"#;
+    let open = LoadOptions { filter: Filter::default(), ..options() };
+    let loaded = load(payload(&[], &[("a.yaml", &text), ("b.json", json)]), &open).unwrap();
+    assert_eq!(names(&loaded), ["a.yaml#0 a"]);
+    let spec = String::from_utf8(loaded.manifests[0].raw.to_vec()).unwrap();
+    assert!(
+        spec.starts_with("{\"apiVersion\":\"v1\",\"kind\":") && spec.contains("{\"flag\":true,\"mode\":420}"),
+        "{spec}"
+    );
+    let excluded: Vec<_> = loaded.excluded.iter().map(|(m, why)| (m.id.to_string(), why.as_str())).collect();
+    let why = "it has no annotations";
+    assert_eq!(excluded, [("a.g \"x\"".to_owned(), why), ("b.g \"x\"".to_owned(), why)]);
+}
+
+/// Acceptance line 6, and what each kind of bad manifest is called.
+#[test]
+fn all_bad_files_are_named_in_one_error() {
+    let release = [
+        ("a.yaml", "kind: [\n"),
+        ("b.yaml", "- 1\n"),
+        ("c.yaml", "apiVersion: v1\nkind: List\nitems: []\n"),
+        ("d.yaml", "apiVersion: v1\nmetadata: {name: x}\n"),
+        ("e.yaml", "kind: A\nmetadata: {name: x}\n"),
+        ("f.yaml", "kind: A\napiVersion: v1\nmetadata: {name: 5}\n"),
+        ("g.yaml", "kind: A\napiVersion: v1\nmetadata: {name: x, annotations: {a: true}}\n"),
+        ("h.yaml", "kind: A\napiVersion: v1\nmetadata: {name: x, labels: [a]}\n"),
+        ("i.yaml", "kind: A\napiVersion: a/b/c\nmetadata: {name: x}\n"),
+        ("j.yaml", "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\ndata: {a: 1}\n"),
+        ("k.yaml", "kind: A\napiVersion: v1\nmetadata: x\n"),
+    ];
+    let expected = [
+        "manifests/own.yaml: line 1: not UTF-8 text",
+        "release-manifests/a.yaml: line 2: ",
+        "release-manifests/b.yaml: line 1: a manifest must be an object",
+        "release-manifests/c.yaml: line 1: metadata.name is missing",
+        "release-manifests/d.yaml: line 1: kind is missing",
+        "release-manifests/e.yaml: line 1: apiVersion is missing",
+        "release-manifests/f.yaml: line 1: metadata.name must be text, not 5; quote it",
+        "release-manifests/g.yaml: line 1: metadata.annotations[\"a\"] must be text, not true; quote it",
+        "release-manifests/h.yaml: line 1: metadata.labels must be a map of text",
+        "release-manifests/i.yaml: line 1: apiVersion \"a/b/c\" is neither",
+        "release-manifests/j.yaml: line 1: data[\"a\"] must be text, not 1",
+        "release-manifests/k.yaml: line 1: metadata must be an object",
+    ];
+    let mut files = payload(&[], &release);
+    files.own.push(SourceFile { name: "own.yaml".into(), bytes: vec![0xff] });
+    let found = problems(files);
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(expected), "{found} / {expected}");
+    }
+}
+
+#[test]
+fn the_hash_follows_included_content_only() {
+    let hash = |release: &[(&str, &str)]| load(payload(&[], release), &options()).unwrap().hash;
+    let (a, b) = (map("a"), map("b"));
+    let both = hash(&[("a.yaml", &a), ("b.yaml", &b)]);
+    assert_eq!(both, hash(&[("b.yaml", &b), ("a.yaml", &format!("# comment\n{a}"))]));
+    assert_eq!(
+        both,
+        hash(&[("a.yaml", &a), ("b.yaml", &b), ("c.yaml", "kind: A\napiVersion: v1\nmetadata: {name: x}\n")])
+    );
+    assert_ne!(both, hash(&[("a.yaml", &a)]));
+    assert_ne!(both, hash(&[("a.yaml", &b), ("b.yaml", &a)]));
+}
+
+#[test]
+fn the_first_marked_config_map_configures_verification() {
+    let marked = |name: &str| {
+        format!(
+            "{}    release.openshift.io/verification-config-map: \"\"\ndata:\n  store-x: https://{name}\n",
+            map(name)
+        )
+    };
+    let other = marked("s").replace("kind: ConfigMap", "kind: Secret");
+    let release = [("a.yaml", other.as_str()), ("b.yaml", &marked("one")), ("c.yaml", &marked("two"))];
+    let loaded = load(payload(&[], &release), &options()).unwrap();
+    let found = verification_config(&loaded.manifests).unwrap();
+    assert_eq!((found.id.name.as_str(), &*found.file), ("one", "b.yaml"));
+    assert_eq!(found.data, BTreeMap::from([("store-x".to_owned(), "https://one".to_owned())]));
+    assert_eq!(verification_config(&loaded.manifests[..1]), None);
+}
+
+fn real_release() -> Option<PayloadFiles> {
+    let folder = std::env::var("CVO_SHARED_DATA")
+        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data").into());
+    let folder = Path::new(&folder).join("payload-5.0");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!("skipped: {} is not there", folder.display());
+        return None;
+    };
+    let mut files = PayloadFiles { place: folder.display().to_string(), ..PayloadFiles::default() };
+    for entry in entries.map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        let text = std::fs::read_to_string(entry.path()).unwrap().replace("0.0.1-snapshot", "5.0.0");
+        let own = name.contains("_cluster-version-operator_");
+        if own { files.own.push(file(&name, &text)) } else { files.release.push(file(&name, &text)) }
+    }
+    files.release.push(file(metadata::FILE, &METADATA.replace("1.0.0", "5.0.0")));
+    files.release.push(file(references::FILE, &REFERENCES.replace("1.0.0", "5.0.0")));
+    Some(files)
+}
+
+/// The real thing, when it is there: a platform of some 740 files.
+#[test]
+fn a_real_release_loads_and_loads_the_same_again() {
+    let Some(files) = real_release() else { return };
+    for source in files.own.iter().chain(&files.release).filter(|f| f.name.ends_with(".yaml")) {
+        // Nothing in this release is where the two readers are known to differ: octal numbers, yes and on.
+        let text = std::str::from_utf8(&source.bytes).unwrap();
+        let other = serde_yaml::Deserializer::from_str(text).map(|d| Value::deserialize(d).unwrap());
+        let other: Vec<_> = other.filter(|value| !value.is_null()).collect();
+        let ours: Vec<_> = yaml::documents(&source.bytes).unwrap().into_iter().map(|d| d.value).collect();
+        assert!(ours == other, "{}", source.name);
+    }
+    let with = |set: &str, gates: &[&str]| LoadOptions {
+        filter: Filter {
+            feature_set: Some(set.into()),
+            feature_gates: Some(gates.iter().map(|g| (*g).to_owned()).collect()),
+            ..Filter::default()
+        },
+        ..options()
+    };
+    let first = load(files.clone(), &with("", &[])).unwrap();
+    assert_eq!(first.warnings.len(), 1, "{:?}", first.warnings);
+    assert!(first.manifests.len() > 700, "{}", first.manifests.len());
+    println!("{} manifests, {} excluded, {}", first.manifests.len(), first.excluded.len(), first.hash);
+    let deployment = ObjectId::new("apps", "Deployment", "openshift-cluster-version", "cluster-version-operator");
+    let own = first.manifests.iter().find(|m| m.id == deployment).unwrap();
+    assert_eq!(own.origin, Origin::Own);
+    assert_eq!(own.object().unwrap()["spec"]["template"]["spec"]["containers"][0]["image"], "r/release@sha256:0");
+    assert!(first.manifests.iter().take_while(|m| m.origin == Origin::Own).count() > 10);
+
+    let mut files = files;
+    files.own.reverse();
+    files.release.reverse();
+    let again = load(files.clone(), &with("", &[])).unwrap();
+    assert_eq!((names(&first), &first.hash), (names(&again), &again.hash));
+    let preview = load(files, &with("TechPreviewNoUpgrade", &[])).unwrap();
+    assert_ne!(first.hash, preview.hash);
+}

@@ -1,0 +1,255 @@
+//! From parser events to one JSON value: merge keys, duplicate keys, aliases within a budget.
+
+use super::scalar::{self, Resolved};
+use super::{Document, MAX_DEPTH, MAX_NODES, MAX_TEXT, YamlError};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// What one stream may still cost.
+#[derive(Debug)]
+pub(super) struct Budget {
+    nodes: usize,
+    text: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { nodes: MAX_NODES, text: MAX_TEXT }
+    }
+}
+
+impl Budget {
+    fn spend(&mut self, nodes: usize, text: usize, line: usize) -> Result<(), YamlError> {
+        match (self.nodes.checked_sub(nodes), self.text.checked_sub(text)) {
+            (Some(nodes), Some(text)) => {
+                self.nodes = nodes;
+                self.text = text;
+                Ok(())
+            }
+            _ => Err(YamlError::TooMuch { line }),
+        }
+    }
+}
+
+/// A value and what a copy of it costs.
+#[derive(Clone, Debug)]
+struct Node {
+    value: Value,
+    nodes: usize,
+    text: usize,
+    /// 0 for a scalar.
+    height: usize,
+}
+
+impl Node {
+    fn new(value: Value, text: usize) -> Self {
+        Node { value, nodes: 1, text, height: 0 }
+    }
+
+    fn grow(&mut self, child: &Node) {
+        self.nodes = self.nodes.saturating_add(child.nodes);
+        self.text = self.text.saturating_add(child.text);
+        self.height = self.height.max(child.height + 1);
+    }
+}
+
+/// The first document of `part`, which begins on line `first_line` of the stream; `None` if it is empty or `null`.
+pub(super) fn first_document(
+    part: &str,
+    first_line: usize,
+    budget: &mut Budget,
+) -> Result<Option<Document>, YamlError> {
+    // Spaces behind the last newline say nothing, but the parser makes an empty line of a block scalar out of them.
+    let part = match part.rsplit_once('\n') {
+        Some((_, last)) if last.bytes().all(|b| b == b' ') => part.strip_suffix(last).unwrap_or(part),
+        _ => part,
+    };
+    let mut builder = Builder {
+        events: Parser::new_from_str(part),
+        budget,
+        anchors: BTreeMap::new(),
+        before: first_line.saturating_sub(1),
+        open_end: open_end(part),
+    };
+    loop {
+        let (event, span) = builder.next()?;
+        match event {
+            Event::StreamEnd => return Ok(None),
+            Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
+            event => {
+                let line = builder.line(span);
+                let value = builder.node(event, span, 0)?.value;
+                // Whatever stands behind the value belongs to the document too, unless it was ended.
+                match builder.next()? {
+                    (Event::DocumentEnd | Event::StreamEnd, _) => {}
+                    (_, span) => {
+                        let cause = "something follows the end of the document's value".to_owned();
+                        return Err(YamlError::Syntax { line: builder.line(span), cause });
+                    }
+                }
+                return Ok((!value.is_null()).then_some(Document { line, value }));
+            }
+        }
+    }
+}
+
+/// Number of characters of a part that ends without a newline.
+fn open_end(part: &str) -> Option<usize> {
+    (!part.ends_with('\n')).then(|| part.chars().count())
+}
+
+struct Builder<'text, 'budget> {
+    events: Parser<'text, StrInput<'text>>,
+    budget: &'budget mut Budget,
+    /// Finished anchored values only: an alias inside its own anchor finds nothing.
+    anchors: BTreeMap<usize, Node>,
+    /// Lines of the stream before the part.
+    before: usize,
+    open_end: Option<usize>,
+}
+
+impl<'text> Builder<'text, '_> {
+    fn next(&mut self) -> Result<(Event<'text>, Span), YamlError> {
+        match self.events.next_event() {
+            Some(Ok(next)) => Ok(next),
+            Some(Err(error)) => Err(self.syntax(&error)),
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    fn line(&self, span: Span) -> usize {
+        self.before + span.start.line().max(1)
+    }
+
+    fn syntax(&self, error: &ScanError) -> YamlError {
+        YamlError::Syntax { line: self.before + error.marker().line().max(1), cause: error.info().to_owned() }
+    }
+
+    /// Builds the node that `event` opens. `depth` is the number of containers around it.
+    fn node(&mut self, event: Event<'text>, span: Span, depth: usize) -> Result<Node, YamlError> {
+        let line = self.line(span);
+        if depth > MAX_DEPTH {
+            return Err(YamlError::TooDeep { line });
+        }
+        let (node, anchor) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let text = self.without_invented_newline(text, style, span);
+                (self.scalar(&text, style, tag.as_deref(), line)?, anchor)
+            }
+            Event::SequenceStart(anchor, _) => (self.sequence(line, depth)?, anchor),
+            Event::MappingStart(anchor, _) => (self.mapping(line, depth)?, anchor),
+            Event::Alias(anchor) => return self.alias(anchor, line),
+            _ => return Err(YamlError::Syntax { line, cause: "a value was expected here".to_owned() }),
+        };
+        // Nodes on the way down are counted above; what aliases brought in below is only known here.
+        if depth + node.height > MAX_DEPTH {
+            return Err(YamlError::TooDeep { line });
+        }
+        if anchor > 0 {
+            // The copy kept for aliases is memory as well.
+            self.budget.spend(node.nodes, node.text, line)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn alias(&mut self, anchor: usize, line: usize) -> Result<Node, YamlError> {
+        let target = self.anchors.get(&anchor).ok_or(YamlError::Alias { line })?;
+        self.budget.spend(target.nodes, target.text, line)?;
+        Ok(target.clone())
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Result<Node, YamlError> {
+        self.budget.spend(1, text.len(), line)?;
+        match scalar::resolve(text, style == ScalarStyle::Plain, tag) {
+            Resolved::Value(value) => Ok(Node::new(value, text.len())),
+            Resolved::NotANumber => Err(YamlError::NotANumber { line, text: text.to_owned() }),
+            Resolved::Misfit(tag) => Err(YamlError::Tag { line, tag, text: text.chars().take(60).collect() }),
+        }
+    }
+
+    /// The parser ends a block scalar with a newline even where the input stops without one; Go's does not.
+    fn without_invented_newline<'t>(&self, text: Cow<'t, str>, style: ScalarStyle, span: Span) -> Cow<'t, str> {
+        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        if !block || self.open_end.is_none_or(|end| span.end.index() < end) {
+            return text;
+        }
+        match text.strip_suffix('\n') {
+            Some(shorter) => Cow::Owned(shorter.to_owned()),
+            None => text,
+        }
+    }
+
+    fn sequence(&mut self, line: usize, depth: usize) -> Result<Node, YamlError> {
+        self.budget.spend(1, 0, line)?;
+        let mut list = Vec::new();
+        let mut node = Node::new(Value::Null, 0);
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => break,
+                (event, span) => {
+                    let child = self.node(event, span, depth + 1)?;
+                    node.grow(&child);
+                    list.push(child.value);
+                }
+            }
+        }
+        node.value = Value::Array(list);
+        Ok(node)
+    }
+
+    fn mapping(&mut self, line: usize, depth: usize) -> Result<Node, YamlError> {
+        self.budget.spend(1, 0, line)?;
+        let mut map = Map::new();
+        let mut node = Node::new(Value::Null, 0);
+        loop {
+            let (event, span) = self.next()?;
+            if matches!(event, Event::MappingEnd) {
+                break;
+            }
+            let line = self.line(span);
+            let merge = is_merge(&event);
+            let key = self.node(event, span, depth + 1)?;
+            let (event, span) = self.next()?;
+            let child = self.node(event, span, depth + 1)?;
+            node.grow(&child);
+            if merge {
+                merge_into(&mut map, child.value, line)?;
+            } else {
+                let key = scalar::key(key.value).map_err(|found| YamlError::Key { line, found })?;
+                node.nodes = node.nodes.saturating_add(1);
+                node.text = node.text.saturating_add(key.len());
+                map.insert(key, child.value);
+            }
+        }
+        node.value = Value::Object(map);
+        Ok(node)
+    }
+}
+
+fn is_merge(event: &Event<'_>) -> bool {
+    match event {
+        Event::Scalar(text, style, _, tag) if text == "<<" => match tag {
+            None => *style == ScalarStyle::Plain,
+            Some(tag) => tag.is_yaml_core_schema() && tag.suffix == "merge",
+        },
+        _ => false,
+    }
+}
+
+/// Merges where it stands: keys before it are overwritten, keys after it overwrite. Of a list the first mapping wins.
+fn merge_into(map: &mut Map<String, Value>, from: Value, line: usize) -> Result<(), YamlError> {
+    let sources = match from {
+        Value::Array(list) => list,
+        one => vec![one],
+    };
+    for source in sources.into_iter().rev() {
+        match source {
+            Value::Object(source) => map.extend(source),
+            _ => return Err(YamlError::Merge { line }),
+        }
+    }
+    Ok(())
+}

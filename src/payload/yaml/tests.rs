@@ -1,0 +1,215 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn values(text: &str) -> Vec<Value> {
+    documents(text.as_bytes()).unwrap_or_else(|e| panic!("{text:?}: {e}")).into_iter().map(|d| d.value).collect()
+}
+
+fn one(text: &str) -> Value {
+    let mut all = values(text);
+    assert_eq!(all.len(), 1, "{text:?}");
+    all.remove(0)
+}
+
+fn error(text: &str) -> String {
+    documents(text.as_bytes()).map(|d| format!("{text:?} was read as {d:?}")).unwrap_err().to_string()
+}
+
+#[test]
+fn plain_words_mean_what_go_yaml_takes_them_for() {
+    let table = [
+        ("0644", json!(420)),
+        ("0744", json!(484)),
+        ("0o17", json!(15)),
+        ("0x1F", json!(31)),
+        ("0b101", json!(5)),
+        ("-0x10", json!(-16)),
+        ("+5", json!(5)),
+        ("-0", json!(0)),
+        ("1_000", json!(1000)),
+        ("08", json!(8)),
+        ("1e3", json!(1000)),
+        ("1.0", json!(1)),
+        ("1.5", json!(1.5)),
+        (".5", json!(0.5)),
+        ("6.", json!(6)),
+        ("1e", json!("1e")),
+        ("+-5", json!("+-5")),
+        ("1e999", json!("1e999")),
+        ("9223372036854775807", json!(9223372036854775807i64)),
+        ("18446744073709551615", json!(18446744073709551615u64)),
+        ("-9223372036854775808", json!(i64::MIN)),
+        ("+18446744073709551615", json!(18446744073709551615f64)),
+        ("99999999999999999999", json!(1e20)),
+        ("yes", json!(true)),
+        ("Y", json!(true)),
+        ("on", json!(true)),
+        ("off", json!(false)),
+        ("n", json!(false)),
+        ("yEs", json!("yEs")),
+        ("~", json!(null)),
+        ("", json!(null)),
+        ("\"0644\"", json!("0644")),
+        ("'yes'", json!("yes")),
+        ("2001-01-01", json!("2001-01-01")),
+        ("10:30", json!("10:30")),
+        ("4.20", json!(4.2)),
+        ("1.2.3", json!("1.2.3")),
+        ("v1", json!("v1")),
+        ("0.0.0.0", json!("0.0.0.0")),
+        ("-", json!([null])),
+        ("!!str 5", json!("5")),
+        ("!!int \"5\"", json!(5)),
+        ("!!binary aGFsbG8=", json!("hallo")),
+        ("!mine 5", json!("5")),
+        ("=", json!("=")),
+    ];
+    for (text, expected) in table {
+        let read = one(&format!("k:\n  {text}\n"));
+        assert_eq!(read, json!({ "k": expected }), "{text:?}");
+    }
+}
+
+#[test]
+fn keys_become_text_and_the_last_of_equal_keys_wins() {
+    assert_eq!(one("on: 1\n5: 2\n0x10: 3\n1.50: 4\n"), json!({"true": 1, "5": 2, "16": 3, "1.5": 4}));
+    assert_eq!(one("a: 1\nb: 2\na: 3\n"), json!({"a": 3, "b": 2}));
+    assert!(error("a:\n  ? [1]\n  : 2\n").starts_with("line 2: a list cannot be the key"), "{}", error("? [1]\n: 2\n"));
+    assert!(error("a: 1\n~: 2\n").starts_with("line 2: null cannot"));
+}
+
+#[test]
+fn merge_keys_merge_where_they_stand() {
+    let head = "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\n";
+    assert_eq!(one(&format!("{head}z:\n  <<: *x\n  a: 9\n"))["z"], json!({"a": 9, "b": 1}));
+    assert_eq!(one(&format!("{head}z:\n  a: 9\n  <<: *x\n"))["z"], json!({"a": 1, "b": 1}));
+    assert_eq!(one(&format!("{head}z:\n  <<: [*x, *y]\n"))["z"], json!({"a": 1, "b": 1, "c": 2}));
+    assert_eq!(one("z:\n  '<<': {a: 1}\n")["z"], json!({"<<": {"a": 1}}));
+    assert_eq!(error("a: 1\nz:\n  <<: 5\n"), "line 3: << takes a mapping or a list of mappings");
+}
+
+#[test]
+fn block_scalars_at_the_end_of_the_input() {
+    let table = [
+        ("a: |\n  x\n  y", "x\ny"),
+        ("a: |\n  x\n", "x\n"),
+        ("a: |\n  x\n\n", "x\n"),
+        ("a: |+\n  x\n\n", "x\n\n"),
+        ("a: |-\n  x", "x"),
+        ("a: >\n  x\n  y", "x y"),
+        ("a: |\n  x\n# x", "x\n"),
+        ("a: |\n  x\n\n  ", "x\n"),
+        ("a: |\n  ä", "ä"),
+    ];
+    for (text, expected) in table {
+        assert_eq!(one(text), json!({ "a": expected }), "{text:?}");
+    }
+    assert_eq!(values("a: |\n  x\n---\nb: 1"), [json!({"a": "x\n"}), json!({"b": 1})]);
+}
+
+#[test]
+fn documents_are_split_at_separators_and_empty_ones_dropped() {
+    let text =
+        "# only a comment\n---\na: 1\n--- # second\nb: |\n  c\n  ---\n---\nnull\n---   \n\n---\nd: 1\n...\nignored\n";
+    let read = documents(text.as_bytes()).unwrap();
+    let lines: Vec<_> = read.iter().map(|d| d.line).collect();
+    assert_eq!(lines, [3, 5, 13]);
+    assert_eq!(read[1].value, json!({"b": "c\n---\n"}));
+    assert_eq!(values(""), Vec::<Value>::new());
+    assert_eq!(values("\u{feff}a: 1\r\n---\r\nb: 2\r\n"), [json!({"a": 1}), json!({"b": 2})]);
+    assert!(error("a: 1\n---oops\n").starts_with("line 2: only blanks or a comment may follow"));
+    assert!(error("a: 1\n---\nb: 1\nc\n").starts_with("line 5:"), "{}", error("a: 1\n---\nb: 1\nc\n"));
+}
+
+#[test]
+fn json_streams_and_what_only_looks_like_one() {
+    let read = documents(b"\n {\"a\": 1}\n\n{\"b\": {\"c\":\n [1]}}{\"d\":1}\nnull\n").unwrap();
+    assert_eq!(read.iter().map(|d| d.line).collect::<Vec<_>>(), [2, 4, 5]);
+    assert_eq!(read[2].value, json!({"d": 1}));
+    assert_eq!(values("{a: yes}\n"), [json!({"a": true})]);
+    assert_eq!(values("{\"a\": 1}\n---\nb: 0644\n"), [json!({"a": 1}), json!({"b": 420})]);
+    assert_eq!(values("{\"mode\": 0644}"), [json!({"mode": 420})]);
+    // After two objects it is JSON for good.
+    assert!(error("{\"a\":1}\n{\"b\":1}\n{c: 1}\n").starts_with("line 3:"));
+    assert!(error("\n{\"a\": [1}\n").contains("neither JSON"));
+}
+
+#[test]
+fn limits_end_in_errors() {
+    let laughs = (1..30).fold("a0: &a0 [x,x,x,x,x,x,x,x]\n".to_owned(), |text, i| {
+        let list = vec![format!("*a{}", i - 1); 8].join(",");
+        format!("{text}a{i}: &a{i} [{list}]\n")
+    });
+    assert!(error(&laughs).contains("once aliases are expanded"), "{}", error(&laughs));
+    let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), vec!["*a"; 200].join(","));
+    assert!(error(&text).starts_with("line 2: more than"), "{}", error(&text));
+    for open in ["[", "{a: ", "- ", "? "] {
+        let message = error(&open.repeat(100_000));
+        assert!(message.starts_with("line 1:"), "{open}: {message}");
+    }
+    assert!(error(&"- ".repeat(MAX_DEPTH + 2)).contains("nested deeper"));
+    assert_eq!(one(&format!("{}1", "- ".repeat(100))).to_string().len(), 201);
+    let nested_aliases = (1..200).fold("a0: &a0 []\n".to_owned(), |t, i| format!("{t}a{i}: &a{i} [*a{}]\n", i - 1));
+    assert!(error(&nested_aliases).contains("nested deeper"));
+    assert!(error("a: &a [*a]\n").starts_with("line 1:"));
+    assert!(error("a: *b\n").starts_with("line 1:"));
+    assert!(error("a:\n  !!int x\n").contains("the tag !!int does not fit \"x\""));
+    assert!(error("a:\n- .inf\n").starts_with("line 2: .inf has no form in JSON"));
+    assert!(error(&format!("{{\"a\": [{}1]}}", "1,".repeat(4 * MAX_NODES))).contains("more than"));
+    assert_eq!(documents(&vec![b' '; MAX_BYTES + 1]), Err(YamlError::TooLarge { bytes: MAX_BYTES + 1 }));
+    assert_eq!(documents(b"a: 1\nb: \xff"), Err(YamlError::NotText { line: 2 }));
+}
+
+/// Deepest value that loads can be read again from its own JSON.
+#[test]
+fn what_was_loaded_can_be_read_again() {
+    let deep = format!("{}1", "- ".repeat(MAX_DEPTH));
+    let value = one(&deep);
+    assert_eq!(serde_json::from_str::<Value>(&value.to_string()).unwrap(), value);
+}
+
+const SEED: &str = "apiVersion: v1\nkind: ConfigMap # c\nmetadata: &m\n  name: 'it''s'\n  labels: {a: \"b\\n\", c: !!str 5}\n\
+list:\n- *m\n- [1, 0644, yes]\n- |+2\n   lit\n  x\n\n- >-\n  folded\n  text\n? k\n: v\nmerged:\n  <<: *m\n---\n{\"j\": [1.5e3, null]}\n";
+
+/// Single edits reach far more states of a parser than random bytes do.
+fn mutate(mut bytes: Vec<u8>, edits: &[(u8, usize, u8)]) -> Vec<u8> {
+    const PIECES: &[&str] = &[
+        "---", "\n", "{", "}", "[", "*m", "&m", "<<:", "|", ">", "!!", "? ", "- ", "%", "\t", "'", "\"", "\u{85}", ": ",
+    ];
+    for &(kind, at, byte) in edits {
+        let at = at % (bytes.len() + 1);
+        match kind % 4 {
+            0 if at < bytes.len() => bytes[at] = byte,
+            1 if at < bytes.len() => drop(bytes.remove(at)),
+            2 => bytes.truncate(at),
+            _ => {
+                let piece = PIECES[byte as usize % PIECES.len()].bytes();
+                bytes.splice(at..at, piece);
+            }
+        }
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_input_panics_and_what_loads_is_plain_json(edits in prop::collection::vec((any::<u8>(), 0usize..2000, any::<u8>()), 0..8)) {
+        if let Ok(read) = documents(&mutate(SEED.as_bytes().to_vec(), &edits)) {
+            for document in read {
+                prop_assert!(!document.value.is_null() && document.line > 0);
+                let again: Value = serde_json::from_slice(&serde_json::to_vec(&document.value).unwrap()).unwrap();
+                prop_assert_eq!(again, document.value);
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Err(error) = documents(&bytes) {
+            prop_assert!(error.to_string().starts_with("line "), "{}", error);
+        }
+    }
+}

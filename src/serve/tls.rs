@@ -1,0 +1,77 @@
+//! Where the server's certificate comes from: files, or made up at start when none are given.
+
+use super::ServeError;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::path::Path;
+use std::sync::Arc;
+
+/// TLS 1.2 or later with the certificate chain and key of two PEM files.
+pub fn config(certificate: &Path, key: &Path) -> Result<ServerConfig, ServeError> {
+    let refuse = |cause: String| ServeError::Certificate {
+        certificate: certificate.display().to_string(),
+        key: key.display().to_string(),
+        cause,
+    };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+    let chain = chain.map_err(|e| refuse(format!("the certificate file: {e}")))?;
+    if chain.is_empty() {
+        return Err(refuse("the certificate file holds no PEM certificate".to_owned()));
+    }
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|e| refuse(format!("the key file: {e}")))?;
+    server(chain, key).map_err(|e| refuse(e.to_string()))
+}
+
+/// A certificate for `names` (host names or IP addresses) signed by itself, and the same as PEM for clients that are
+/// to trust it. Lives as long as the process.
+pub fn self_signed(names: &[String]) -> Result<(ServerConfig, String), ServeError> {
+    let refuse = |cause: String| ServeError::SelfSigned { names: names.to_vec(), cause };
+    let made = rcgen::generate_simple_self_signed(names).map_err(|e| refuse(e.to_string()))?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()).into();
+    let config = server(vec![made.cert.der().clone()], key).map_err(|e| refuse(e.to_string()))?;
+    Ok((config, made.cert.pem()))
+}
+
+fn server(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<ServerConfig, rustls::Error> {
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_and_bad_ones_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            path
+        };
+        let made = rcgen::generate_simple_self_signed(vec!["a".to_owned()]).unwrap();
+        let other = rcgen::generate_simple_self_signed(vec!["a".to_owned()]).unwrap();
+        let certificate = write("tls.crt", &made.cert.pem());
+        let key = write("tls.key", &made.signing_key.serialize_pem());
+        let foreign = write("other.key", &other.signing_key.serialize_pem());
+        let junk = write("junk", "junk");
+        let missing = folder.path().join("missing");
+        config(&certificate, &key).unwrap();
+        for (certificate, key, part) in [
+            (&missing, &key, "missing"),
+            (&certificate, &missing, "missing"),
+            (&junk, &key, "no PEM certificate"),
+            (&certificate, &junk, "key file"),
+            (&certificate, &foreign, "other.key"),
+        ] {
+            let text = config(certificate, key).unwrap_err().to_string();
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

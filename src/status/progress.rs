@@ -1,0 +1,177 @@
+//! `Failing` and `Progressing`: what a failure means right now, given how long is normal (payload-and-apply §4.7).
+
+use crate::api::condition::ConditionStatus;
+use crate::graph::Mode;
+use crate::status::conditions::{FAILING, INVALID_CLUSTER_VERSION, PROGRESSING, Said};
+use crate::status::failure::{Effect, MULTIPLE_ERRORS, UpdateError};
+use crate::status::{Facts, release, summary};
+use jiff::{SignedDuration, Timestamp};
+
+/// A degraded operator may take this long to recover.
+const DEGRADED_LIMIT: SignedDuration = SignedDuration::from_mins(40);
+/// An operator that updates for longer is slow; the one that reboots every node has more.
+const UPDATING_LIMIT: SignedDuration = SignedDuration::from_mins(30);
+const NODES_LIMIT: SignedDuration = SignedDuration::from_mins(90);
+const NODES_OPERATOR: &str = "machine-config";
+const SLOW: &str = "SlowClusterOperator";
+
+/// What the failure of the pass amounts to.
+#[derive(Debug)]
+enum Verdict {
+    Fine,
+    /// Within the time that is granted.
+    Waiting {
+        reason: String,
+        effect: Effect,
+        text: String,
+    },
+    /// Nothing is broken, but it takes too long: `Failing` cannot be known.
+    Slow {
+        reason: String,
+        late: String,
+        text: String,
+    },
+    Failing {
+        error: UpdateError,
+        summary: String,
+    },
+}
+
+/// The two conditions. `history_empty` after the merge: without any release there is nothing to be patient with.
+pub(super) fn conditions(facts: &Facts, history_empty: bool, now: Timestamp) -> [Said; 2] {
+    let verdict = judge(facts, history_empty, now);
+    [failing(&verdict), progressing(&verdict, facts)]
+}
+
+fn judge(facts: &Facts, history_empty: bool, now: Timestamp) -> Verdict {
+    match &facts.failure {
+        None => Verdict::Fine,
+        Some(error) if facts.mode == Mode::Reconcile || history_empty => fails(error),
+        Some(error) if error.reason == MULTIPLE_ERRORS && !error.nested.is_empty() => {
+            judge_several(error.nested.iter().map(|child| judge_one(child, facts, now)).collect())
+        }
+        Some(error) => judge_one(error, facts, now),
+    }
+}
+
+fn fails(error: &UpdateError) -> Verdict {
+    Verdict::Failing { summary: summary::of(error), error: error.clone() }
+}
+
+fn judge_one(error: &UpdateError, facts: &Facts, now: Timestamp) -> Verdict {
+    let late = |limit: SignedDuration, wanted: fn(&str) -> bool| {
+        let names = error.names.iter().filter(|name| wanted(name));
+        // Since when is unknown: then nothing can be said to last too long (payload-and-apply C9).
+        let over =
+            |name: &&String| facts.waiting_since.get(*name).is_some_and(|since| now.duration_since(*since) > limit);
+        names.filter(over).map(String::as_str).collect::<Vec<_>>().join(", ")
+    };
+    let waiting = |effect, text| Verdict::Waiting { reason: error.reason.clone(), effect, text };
+    match error.effect {
+        None | Some(Effect::Fail) => fails(error),
+        Some(Effect::Report) => Verdict::Failing { error: error.clone(), summary: error.message.clone() },
+        Some(Effect::FailAfterInterval) => match late(DEGRADED_LIMIT, |_| true).as_str() {
+            "" => waiting(Effect::FailAfterInterval, format!("waiting up to 40 minutes on {}", who(error))),
+            names => {
+                Verdict::Failing { error: error.clone(), summary: format!("waited more than 40 minutes on {names}") }
+            }
+        },
+        Some(Effect::None) => {
+            let late_operators = late(UPDATING_LIMIT, |name| name != NODES_OPERATOR);
+            let late_nodes = late(NODES_LIMIT, |name| name == NODES_OPERATOR);
+            let late = match (late_operators.as_str(), late_nodes.as_str()) {
+                ("", "") => return waiting(Effect::None, format!("waiting on {}", who(error))),
+                (names, "") => format!("waiting on {names} over 30 minutes"),
+                ("", nodes) => format!("waiting on {nodes} over 90 minutes"),
+                (names, nodes) => format!("waiting on {names} over 30 minutes and {nodes} over 90 minutes"),
+            };
+            Verdict::Slow { reason: error.reason.clone(), text: late.clone(), late }
+        }
+    }
+}
+
+/// Whom we wait for; an error without names at least says what it is about.
+fn who(error: &UpdateError) -> String {
+    if error.names.is_empty() { error.message.clone() } else { error.names.join(", ") }
+}
+
+/// Each child has its own time (cluster-version §14 no. 18, 19): what really failed outweighs what is slow, and that
+/// outweighs what is merely awaited.
+fn judge_several(children: Vec<Verdict>) -> Verdict {
+    let (mut failed, mut late, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut slow_reason, mut strongest) = (None, None::<(Effect, String)>);
+    for child in children {
+        match child {
+            Verdict::Fine => {}
+            Verdict::Failing { error, summary } => failed.push((error, summary)),
+            Verdict::Slow { reason, late: text, .. } => {
+                slow_reason.get_or_insert(reason);
+                texts.push(text.clone());
+                late.push(text);
+            }
+            Verdict::Waiting { reason, effect, text } => {
+                texts.push(text);
+                if strongest.as_ref().is_none_or(|(held, _)| effect > *held) {
+                    strongest = Some((effect, reason));
+                }
+            }
+        }
+    }
+    if failed.len() > 1 {
+        let summary = summary::join(failed.iter().map(|(_, summary)| summary.clone()));
+        let error = UpdateError::multiple(failed.into_iter().map(|(error, _)| error).collect());
+        return Verdict::Failing { error, summary };
+    }
+    let text = texts.join(", ");
+    match (failed.pop(), slow_reason, strongest) {
+        (Some((error, summary)), ..) => Verdict::Failing { error, summary },
+        (None, Some(reason), _) => Verdict::Slow { reason, late: late.join(", "), text },
+        (None, None, Some((effect, reason))) => Verdict::Waiting { reason, effect, text },
+        (None, None, None) => Verdict::Fine,
+    }
+}
+
+fn failing(verdict: &Verdict) -> Said {
+    match verdict {
+        Verdict::Fine | Verdict::Waiting { .. } => Said::new(FAILING, ConditionStatus::False, "", ""),
+        Verdict::Slow { late, .. } => Said::new(FAILING, ConditionStatus::Unknown, SLOW, late.clone()),
+        Verdict::Failing { error, .. } => {
+            Said::new(FAILING, ConditionStatus::True, &error.reason, error.message.clone())
+        }
+    }
+}
+
+fn progressing(verdict: &Verdict, facts: &Facts) -> Said {
+    use ConditionStatus::{False, True};
+    let release = release::actual(facts);
+    let v = release::label(&release);
+    let reconciling = facts.mode == Mode::Reconcile;
+    let status = if reconciling { False } else { True };
+    let (reason, message) = match verdict {
+        Verdict::Failing { error, summary } if reconciling => {
+            (error.reason.as_str(), format!("Error while reconciling {v}: {summary}"))
+        }
+        Verdict::Failing { error, summary } => (error.reason.as_str(), format!("Unable to apply {v}: {summary}")),
+        _ if !facts.invalid.is_empty() => {
+            let lead = if reconciling { "Stopped at" } else { "Reconciling" };
+            (INVALID_CLUSTER_VERSION, format!("{lead} {v}: the cluster version is invalid"))
+        }
+        _ if reconciling => ("", format!("Cluster version is {v}")),
+        Verdict::Fine => ("", working_towards(v, facts, None)),
+        Verdict::Waiting { reason, text, .. } | Verdict::Slow { reason, text, .. } => {
+            (reason.as_str(), working_towards(v, facts, Some(text)))
+        }
+    };
+    Said::new(PROGRESSING, status, reason, message)
+}
+
+fn working_towards(v: &str, facts: &Facts, waiting: Option<&str>) -> String {
+    let mut parts = Vec::new();
+    if facts.done > 0 {
+        let total = facts.total.max(facts.done);
+        let percent = facts.done.saturating_mul(100) / total.max(1);
+        parts.push(format!("{} of {total} done ({percent}% complete)", facts.done));
+    }
+    parts.extend(waiting.map(str::to_owned));
+    if parts.is_empty() { format!("Working towards {v}") } else { format!("Working towards {v}: {}", parts.join(", ")) }
+}

@@ -1,0 +1,82 @@
+//! Releases compared and completed: the label users see, the digest, the missing metadata (cluster-version §1.5).
+
+use crate::api::cluster_version::Release;
+use crate::status::Facts;
+
+/// Version, else image, else a placeholder.
+pub fn label(release: &Release) -> &str {
+    match (release.version.as_str(), release.image.as_str()) {
+        ("", "") => "<unknown>",
+        ("", image) => image,
+        (version, _) => version,
+    }
+}
+
+/// Identical pull specs, or both by digest and the digests match. Mirrors have other names and the same digest.
+pub fn same_digest(a: &str, b: &str) -> bool {
+    if a.is_empty() || b.is_empty() {
+        return false;
+    }
+    a == b || matches!((digest(a), digest(b)), (Some(a), Some(b)) if a == b)
+}
+
+/// What stands after the one `@` of a pull spec.
+fn digest(image: &str) -> Option<&str> {
+    let (_, digest) = image.split_once('@')?;
+    (!digest.contains('@') && !digest.is_empty()).then_some(digest)
+}
+
+/// The release being applied, with what the own payload and the update graph know about it. Only missing fields are
+/// filled, and never because of a version alone: two images can carry one version.
+pub fn actual(facts: &Facts) -> Release {
+    let mut release = facts.actual.clone();
+    if release.image.is_empty() {
+        return release;
+    }
+    if release.image == facts.own.image {
+        fill(&mut release, &facts.own);
+    }
+    let Some(retrieval) = &facts.retrieval else { return release };
+    let known = retrieval.current.iter().chain(&retrieval.available);
+    if let Some(other) = known.into_iter().find(|other| same_digest(&other.image, &release.image)) {
+        fill(&mut release, other);
+    }
+    release
+}
+
+fn fill(release: &mut Release, other: &Release) {
+    let texts = [
+        (&mut release.version, &other.version),
+        (&mut release.url, &other.url),
+        (&mut release.architecture, &other.architecture),
+    ];
+    for (mine, theirs) in texts {
+        if mine.is_empty() {
+            mine.clone_from(theirs);
+        }
+    }
+    if release.channels.is_empty() {
+        release.channels.clone_from(&other.channels);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_match_across_registries_and_tags_do_not() {
+        let table = [
+            ("a/r@sha256:1", "b/m@sha256:1", true),
+            ("a/r@sha256:1", "a/r@sha256:2", false),
+            ("a/r:tag", "a/r:tag", true),
+            ("a/r:tag", "b/r:tag", false),
+            ("a@x@sha256:1", "b@sha256:1", false),
+            ("a@", "b@", false),
+            ("", "", false),
+        ];
+        for (a, b, want) in table {
+            assert_eq!(same_digest(a, b), want, "{a} {b}");
+        }
+    }
+}

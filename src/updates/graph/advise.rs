@@ -1,0 +1,340 @@
+//! From the answer of the update service to available and conditional updates (cluster-version §4.4).
+
+use super::{Reason, RetrievalError};
+use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl, Release};
+use crate::version;
+use semver::Version;
+use serde::Deserialize;
+use serde_json::Value;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes of an answer that are read; whole channels have a few hundred kilobytes. The net stops reading here.
+pub const MAX_BODY: usize = 16 << 20;
+/// What the API server accepts at most (apis §1.3, §1.7).
+const MAX_CONDITIONAL: usize = 500;
+const MAX_RISKS: usize = 200;
+
+const MULTI: &str = "Multi";
+
+/// What the graph says about the own release.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Advice {
+    /// The node that stands for the own release.
+    pub current: Release,
+    /// Recommended everywhere; highest version first.
+    pub available: Vec<Release>,
+    /// Recommended where their risks do not apply; highest version first, conditions still to be evaluated.
+    pub conditional: Vec<ConditionalUpdate>,
+    /// Targets left out, and why: for the log.
+    pub notes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Graph {
+    #[serde(default)]
+    nodes: Option<Vec<Node>>,
+    #[serde(default)]
+    edges: Option<Vec<[u32; 2]>>,
+    #[serde(default, rename = "conditionalEdges")]
+    conditional: Option<Vec<ConditionalEdges>>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    version: String,
+    #[serde(default)]
+    payload: String,
+    #[serde(default)]
+    metadata: Option<Metadata>,
+}
+
+/// The three keys that mean something; the others are not even kept.
+#[derive(Deserialize, Default)]
+struct Metadata {
+    url: Option<Value>,
+    #[serde(rename = "release.openshift.io/architecture")]
+    architecture: Option<Value>,
+    #[serde(rename = "io.openshift.upgrades.graph.release.channels")]
+    channels: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct ConditionalEdges {
+    #[serde(default)]
+    edges: Option<Vec<ConditionalEdge>>,
+    #[serde(default)]
+    risks: Option<Vec<Risk>>,
+}
+
+#[derive(Deserialize)]
+struct ConditionalEdge {
+    from: String,
+    to: String,
+}
+
+#[derive(Deserialize)]
+struct Risk {
+    #[serde(default)]
+    url: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default, rename = "matchingRules")]
+    rules: Option<Vec<Rule>>,
+}
+
+#[derive(Deserialize)]
+struct Rule {
+    #[serde(default, rename = "type")]
+    type_: String,
+    /// Of any shape while the type is not known.
+    #[serde(default)]
+    promql: Option<Value>,
+}
+
+fn invalid(message: impl Into<String>) -> RetrievalError {
+    RetrievalError::new(Reason::ResponseInvalid, message)
+}
+
+/// Reads an answer. `own` is the release this process was built for (version, and `Multi` as architecture if it is
+/// that), `channel` what was asked for, `desired_architecture` `Multi` or empty: from a single architecture to `Multi`
+/// the only way is the own version itself.
+///
+/// A graph that contradicts itself is refused as a whole with `ResponseInvalid`. A target whose own data are of no use
+/// is left out with a note, from both lists: one bad node must not hide the good ones (§14 no. 11), nor one bad risk
+/// make the API server refuse the whole status (no. 27).
+pub fn advise(body: &[u8], own: &Release, channel: &str, desired_architecture: &str) -> Result<Advice, RetrievalError> {
+    if body.len() > MAX_BODY {
+        return Err(invalid(format!("The answer has {} bytes, more than the {MAX_BODY} that are read", body.len())));
+    }
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(invalid("The answer is no JSON object: is this the address of an update service?"));
+    }
+    let graph: Graph =
+        serde_json::from_slice(body).map_err(|e| invalid(format!("The answer is no update graph: {e}")))?;
+    let nodes = graph.nodes.unwrap_or_default();
+    let versions = parse_versions(&nodes)?;
+    let (own_index, own_node) = find_own(&nodes, &versions, own, channel)?;
+    let current =
+        release_of(own_node).map_err(|problem| invalid(format!("Node {own_index}, the running one: {problem}")))?;
+    let mut advice = Advice { current: current.clone(), ..Advice::default() };
+    let edges = graph.edges.unwrap_or_default();
+    let destinations = destinations(&edges, own_index, nodes.len())?;
+    if desired_architecture == MULTI && own.architecture != MULTI {
+        advice.available = vec![current];
+        return Ok(advice);
+    }
+    let mut conditional = conditional_of(graph.conditional.unwrap_or_default(), &nodes, own, &mut advice.notes)?;
+    let is_conditional: BTreeSet<String> = conditional.iter().map(|u| u.release.image.clone()).collect();
+    for index in destinations {
+        let Some(node) = nodes.get(index) else { continue };
+        match target_of(node) {
+            Ok(release) if is_conditional.contains(&release.image) => {}
+            Ok(release) if advice.available.iter().any(|held| held.image == release.image) => {}
+            Ok(release) => advice.available.push(release),
+            Err(problem) => advice.notes.push(format!("update to {}: {problem}: left out", node.version)),
+        }
+    }
+    let mut unusable = Vec::new();
+    conditional.retain(|update| match unusable_risk(&update.risks) {
+        None => true,
+        Some(problem) => {
+            unusable.push(format!("conditional update to {}: {problem}: left out", update.release.version));
+            false
+        }
+    });
+    advice.notes.append(&mut unusable);
+    drop_contradictions(&mut conditional, &mut advice.notes);
+    advice.conditional = conditional;
+    sort(&mut advice, &nodes, &versions);
+    Ok(advice)
+}
+
+fn parse_versions(nodes: &[Node]) -> Result<Vec<Version>, RetrievalError> {
+    let parse = |(index, node): (usize, &Node)| {
+        version::parse(&node.version).map_err(|problem| invalid(format!("Node {index}: {problem}")))
+    };
+    nodes.iter().enumerate().map(parse).collect()
+}
+
+/// The first node with the own version, build metadata aside.
+fn find_own<'a>(
+    nodes: &'a [Node],
+    versions: &[Version],
+    own: &Release,
+    channel: &str,
+) -> Result<(usize, &'a Node), RetrievalError> {
+    let wanted = version::parse(&own.version).map_err(|problem| {
+        RetrievalError::new(Reason::InvalidCurrentVersion, format!("The running release: {problem}"))
+    })?;
+    let same = |(_, (_, v)): &(usize, (&Node, &Version))| version::precedence(v, &wanted) == Ordering::Equal;
+    let found = nodes.iter().zip(versions).enumerate().find(same);
+    found.map(|(index, (node, _))| (index, node)).ok_or_else(|| {
+        let message = format!("Version {} is not in the update graph of channel {channel:?}", own.version);
+        RetrievalError::new(Reason::VersionNotFound, message)
+    })
+}
+
+/// Where edges lead from `own`. Every index is checked, also of edges that do not matter here: the original crashed.
+fn destinations(edges: &[[u32; 2]], own: usize, nodes: usize) -> Result<BTreeSet<usize>, RetrievalError> {
+    let mut found = BTreeSet::new();
+    for (position, [from, to]) in edges.iter().enumerate() {
+        let index = |n: u32| usize::try_from(n).ok().filter(|n| *n < nodes);
+        let (Some(origin), Some(destination)) = (index(*from), index(*to)) else {
+            return Err(invalid(format!("Edge {position} [{from}, {to}] points outside of the {nodes} nodes")));
+        };
+        if origin == own && destination != own {
+            found.insert(destination);
+        }
+    }
+    Ok(found)
+}
+
+/// The release of a node, with its metadata checked.
+fn release_of(node: &Node) -> Result<Release, String> {
+    let mut release = Release { version: node.version.clone(), image: node.payload.clone(), ..Release::default() };
+    let Some(metadata) = &node.metadata else { return Ok(release) };
+    if let Some(value) = &metadata.url {
+        let url = value.as_str().ok_or_else(|| format!("its url {value} is no string"))?;
+        if let Some(problem) = super::uri_problem(url) {
+            return Err(format!("its url {url:?} is no URL: {problem}"));
+        }
+        release.url = url.to_owned();
+    }
+    if let Some(value) = &metadata.architecture {
+        if value.as_str() != Some("multi") {
+            return Err(format!("its architecture {value} is none that is known; only \"multi\" may be named"));
+        }
+        release.architecture = MULTI.to_owned();
+    }
+    if let Some(value) = &metadata.channels {
+        let list = value.as_str().ok_or_else(|| format!("its channels {value} are no string"))?;
+        let channels: BTreeSet<&str> = list.split(',').collect();
+        if channels.contains("") {
+            return Err(format!("its channels {list:?} have an empty item"));
+        }
+        release.channels = channels.into_iter().map(str::to_owned).collect();
+    }
+    Ok(release)
+}
+
+/// A release one can go to: it also has an image.
+fn target_of(node: &Node) -> Result<Release, String> {
+    match release_of(node)? {
+        release if release.image.is_empty() => Err("it has no image".into()),
+        release => Ok(release),
+    }
+}
+
+/// All conditional updates from the own version, as text: here build metadata counts.
+fn conditional_of(
+    groups: Vec<ConditionalEdges>,
+    nodes: &[Node],
+    own: &Release,
+    notes: &mut Vec<String>,
+) -> Result<Vec<ConditionalUpdate>, RetrievalError> {
+    let by_version: BTreeMap<&str, &Node> = nodes.iter().rev().map(|node| (node.version.as_str(), node)).collect();
+    let mut found = Vec::new();
+    for group in groups {
+        let risks: Vec<ConditionalUpdateRisk> = group.risks.unwrap_or_default().into_iter().map(risk_of).collect();
+        for edge in group.edges.unwrap_or_default().into_iter().filter(|edge| edge.from == own.version) {
+            let Some(node) = by_version.get(edge.to.as_str()) else {
+                let message = format!("The conditional edge {} to {} leads to no node", edge.from, edge.to);
+                return Err(invalid(message));
+            };
+            match target_of(node) {
+                Ok(release) => found.push(ConditionalUpdate {
+                    release,
+                    risks: risks.clone(),
+                    conditions: Vec::new(),
+                    risk_names: Vec::new(),
+                }),
+                Err(problem) => notes.push(format!("conditional update to {}: {problem}: left out", node.version)),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The risk with those of its rules that can be evaluated.
+fn risk_of(risk: Risk) -> ConditionalUpdateRisk {
+    ConditionalUpdateRisk {
+        url: risk.url,
+        name: risk.name,
+        message: risk.message,
+        matching_rules: risk.rules.unwrap_or_default().into_iter().filter_map(rule_of).collect(),
+        conditions: Vec::new(),
+    }
+}
+
+/// A rule of a known type that is complete (§5.1).
+fn rule_of(rule: Rule) -> Option<MatchingRule> {
+    let query = rule.promql.as_ref().and_then(|p| p.get("promql")).and_then(Value::as_str).unwrap_or("");
+    let promql = match rule.type_.as_str() {
+        "Always" if rule.promql.is_none() => None,
+        "PromQL" if !query.is_empty() => Some(PromQl { promql: query.to_owned() }),
+        _ => return None,
+    };
+    Some(MatchingRule { type_: rule.type_, promql })
+}
+
+/// What makes a list of risks unusable. A target of which one risk cannot be judged is not offered at all: less is safe.
+fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
+    if risks.is_empty() || risks.len() > MAX_RISKS {
+        return Some(format!("it has {} risks, and 1 to {MAX_RISKS} are possible", risks.len()));
+    }
+    let mut names = BTreeSet::new();
+    risks.iter().find_map(|risk| {
+        let problem = if risk.name.is_empty() {
+            "has no name"
+        } else if risk.message.is_empty() {
+            "has no message"
+        } else if url::Url::parse(&risk.url).is_err() {
+            "has no valid url"
+        } else if risk.matching_rules.is_empty() {
+            "has no rule that can be evaluated"
+        } else if !names.insert(&risk.name) {
+            "is there twice"
+        } else {
+            return None;
+        };
+        Some(format!("its risk {:?} {problem}", risk.name))
+    })
+}
+
+/// A target with several lists of risks: nobody knows which of them counts.
+fn drop_contradictions(conditional: &mut Vec<ConditionalUpdate>, notes: &mut Vec<String>) {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    for update in conditional.iter() {
+        *times.entry(update.release.image.clone()).or_default() += 1;
+    }
+    times.retain(|_, count| *count > 1);
+    notes.extend(times.iter().map(|(image, n)| format!("conditional update to {image}: {n} lists of risks: left out")));
+    conditional.retain(|update| !times.contains_key(&update.release.image));
+}
+
+/// Highest version first, equal ones by image so that the order never flickers; no more than status can hold.
+fn sort(advice: &mut Advice, nodes: &[Node], versions: &[Version]) {
+    let parsed: BTreeMap<&str, &Version> = nodes.iter().map(|n| n.version.as_str()).zip(versions).collect();
+    let order = |a: &Release, b: &Release| {
+        let by_version = match (parsed.get(b.version.as_str()), parsed.get(a.version.as_str())) {
+            (Some(b), Some(a)) => version::precedence(b, a),
+            _ => Ordering::Equal,
+        };
+        by_version.then_with(|| a.image.cmp(&b.image))
+    };
+    advice.available.sort_by(order);
+    advice.conditional.sort_by(|a, b| order(&a.release, &b.release));
+    let beyond = advice.conditional.len().saturating_sub(MAX_CONDITIONAL);
+    if beyond > 0 {
+        advice.conditional.truncate(MAX_CONDITIONAL);
+        advice
+            .notes
+            .push(format!("{beyond} conditional updates of the lowest versions: left out, {MAX_CONDITIONAL} fit"));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! One keyring and the question whether one of its keys signed a message.
+//!
+//! The policy is the OpenPGP library's standard one at `now`, with two exceptions that real release signatures need:
+//! keys may bind themselves with SHA-1 (content signed over SHA-1 stays refused), and version 3 signatures count.
+
+use jiff::Timestamp;
+use sequoia_openpgp::anyhow;
+use sequoia_openpgp::cert::{Cert, CertParser};
+use sequoia_openpgp::packet::Tag;
+use sequoia_openpgp::parse::Parse;
+use sequoia_openpgp::parse::stream::{
+    GoodChecksum, MessageLayer, MessageStructure, VerificationError, VerificationHelper, VerifierBuilder,
+};
+use sequoia_openpgp::policy::{HashAlgoSecurity, StandardPolicy};
+use sequoia_openpgp::types::{HashAlgorithm, RevocationStatus};
+use sequoia_openpgp::{KeyHandle, Result as PgpResult};
+use std::io::Read;
+use std::time::SystemTime;
+
+const ARMOR_HEADER: &[u8] = b"-----BEGIN PGP PUBLIC KEY BLOCK-----";
+
+/// Public keys of which any one may sign for the keyring.
+#[derive(Clone, Debug)]
+pub(super) struct Keyring {
+    certs: Vec<Cert>,
+}
+
+impl Keyring {
+    /// Reads a binary keyring, or any number of armored blocks with any text between them. The error is the cause.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let mut certs = Vec::new();
+        for block in blocks(bytes) {
+            let parser = CertParser::from_bytes(block).map_err(|e| chain(&e))?;
+            for cert in parser {
+                certs.push(cert.map_err(|e| chain(&e))?);
+            }
+        }
+        if certs.is_empty() {
+            return Err("it holds no public key".to_owned());
+        }
+        Ok(Keyring { certs })
+    }
+
+    /// The content of `message` if a key of this keyring signed it, else why not. `message` has the shape of
+    /// [`super::packets::canonical`], which bounds the work done here.
+    pub(super) fn signed_content(&self, message: &[u8], now: Timestamp) -> Result<Vec<u8>, String> {
+        let now = SystemTime::from(now);
+        let mut policy = StandardPolicy::at(now);
+        policy.reject_hash_property_at(HashAlgorithm::SHA1, HashAlgoSecurity::SecondPreImageResistance, None);
+        policy.accept_packet_tag_version(Tag::Signature, 3);
+
+        let witness = Witness { certs: &self.certs, policy: &policy, now };
+        let mut verifier = VerifierBuilder::from_bytes(message)
+            .and_then(|builder| builder.with_policy(&policy, now, witness))
+            .map_err(|e| chain(&e))?;
+        let mut content = Vec::new();
+        verifier.read_to_end(&mut content).map_err(|e| e.to_string())?;
+        // The library holds content back until the signatures behind it are judged; be sure that they were.
+        if verifier.message_processed() { Ok(content) } else { Err("the message does not end".to_owned()) }
+    }
+}
+
+/// An error and what caused it, on one line.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn blocks(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut starts: Vec<usize> =
+        bytes.windows(ARMOR_HEADER.len()).enumerate().filter(|(_, w)| *w == ARMOR_HEADER).map(|(at, _)| at).collect();
+    if starts.is_empty() {
+        return vec![bytes];
+    }
+    starts.push(bytes.len());
+    starts.iter().zip(starts.iter().skip(1)).filter_map(|(from, to)| bytes.get(*from..*to)).collect()
+}
+
+/// Tells the library which keys there are and judges what it found.
+struct Witness<'a> {
+    certs: &'a [Cert],
+    policy: &'a StandardPolicy<'a>,
+    now: SystemTime,
+}
+
+impl Witness<'_> {
+    /// A signature must not be believed for having been made, by its own word, before its key was revoked.
+    fn unrevoked(&self, good: &GoodChecksum<'_>) -> Result<(), String> {
+        let key = good.ka.key().fingerprint();
+        let revoked = |status: RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
+        let cert = good.ka.cert();
+        let mut subkeys = cert.keys().subkeys().filter(|subkey| subkey.key().fingerprint() == key);
+        if revoked(cert.revocation_status(self.policy, self.now))
+            || subkeys.any(|subkey| revoked(subkey.revocation_status(self.policy, self.now)))
+        {
+            return Err(format!("key {key} is revoked"));
+        }
+        Ok(())
+    }
+}
+
+impl VerificationHelper for Witness<'_> {
+    fn get_certs(&mut self, ids: &[KeyHandle]) -> PgpResult<Vec<Cert>> {
+        let wanted = |cert: &&Cert| cert.keys().any(|ka| ids.iter().any(|id| id.aliases(ka.key().key_handle())));
+        Ok(self.certs.iter().filter(wanted).cloned().collect())
+    }
+
+    /// One layer, which is a group of signatures, of which one is good: a message without a signature ends in an
+    /// error here, as does one wrapped in anything else.
+    fn check(&mut self, structure: MessageStructure<'_>) -> PgpResult<()> {
+        let layers: Vec<_> = structure.into_iter().collect();
+        let [MessageLayer::SignatureGroup { results }] = layers.as_slice() else {
+            return Err(anyhow::anyhow!("the message is not exactly one signed content"));
+        };
+        let mut causes = Vec::new();
+        for result in results {
+            match result {
+                Ok(good) => match self.unrevoked(good) {
+                    Ok(()) => return Ok(()),
+                    Err(cause) => causes.push(cause),
+                },
+                Err(error) => causes.push(explain(error)),
+            }
+        }
+        Err(anyhow::anyhow!("{}", if causes.is_empty() { "no signature".to_owned() } else { causes.join(", ") }))
+    }
+}
+
+fn explain(error: &VerificationError<'_>) -> String {
+    if let VerificationError::MissingKey { sig } = error {
+        let issuers: Vec<String> = sig.get_issuers().iter().map(ToString::to_string).collect();
+        return format!("signed by {}, which is not in the keyring", issuers.join(" and "));
+    }
+    error.to_string()
+}

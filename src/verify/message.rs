@@ -1,0 +1,144 @@
+//! The JSON that is signed: which image, by which name (§7.3).
+
+use super::Digest;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+const TYPE: &str = "atomic container signature";
+
+/// What is wrong with the content of a signature that is otherwise good.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum MessageError {
+    #[error("the signed content is not the JSON of a container signature: {0}")]
+    Json(String),
+    #[error("critical.type is {0:?}, not {TYPE:?}")]
+    Type(String),
+    #[error("critical.identity.docker-reference is empty")]
+    Identity,
+    #[error("the signature is for {signed:?}, not for {wanted}")]
+    OtherDigest { signed: String, wanted: String },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    critical: Critical,
+    #[serde(default)]
+    optional: Option<Optional>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Critical {
+    identity: Identity,
+    image: Image,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Identity {
+    #[serde(rename = "docker-reference")]
+    docker_reference: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Image {
+    #[serde(rename = "docker-manifest-digest")]
+    digest: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Optional {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    creator: Option<String>,
+    /// Seconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timestamp: Option<i64>,
+}
+
+/// The unsigned message for `digest`. `docker_reference` must not be empty, or no verifier accepts the signature.
+pub fn message(digest: &Digest, docker_reference: &str, now: Timestamp, creator: &str) -> Vec<u8> {
+    let message = Message {
+        critical: Critical {
+            identity: Identity { docker_reference: docker_reference.to_owned() },
+            image: Image { digest: digest.to_string() },
+            kind: TYPE.to_owned(),
+        },
+        optional: Some(Optional { creator: Some(creator.to_owned()), timestamp: Some(now.as_second()) }),
+    };
+    // Strings and an integer always serialise; an empty message would be refused by every verifier.
+    serde_json::to_vec(&message).unwrap_or_default()
+}
+
+/// Demands that the signed content names exactly `digest`.
+pub(super) fn check(content: &[u8], digest: &Digest) -> Result<(), MessageError> {
+    let message: Message = serde_json::from_slice(content).map_err(|e| MessageError::Json(e.to_string()))?;
+    let Critical { identity, image, kind } = message.critical;
+    if kind != TYPE {
+        return Err(MessageError::Type(kind));
+    }
+    if identity.docker_reference.is_empty() {
+        return Err(MessageError::Identity);
+    }
+    if image.digest != digest.to_string() {
+        return Err(MessageError::OtherDigest { signed: image.digest, wanted: digest.to_string() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_is_accepted() {
+        let digest = Digest::parse("sha256:ab").unwrap();
+        let built = message(&digest, "r.example/a:1", Timestamp::UNIX_EPOCH, "cvo 1");
+        assert_eq!(check(&built, &digest), Ok(()));
+        let text = String::from_utf8(built).unwrap();
+        assert_eq!(
+            text,
+            r#"{"critical":{"identity":{"docker-reference":"r.example/a:1"},"image":{"docker-manifest-digest":"sha256:ab"},"type":"atomic container signature"},"optional":{"creator":"cvo 1","timestamp":0}}"#
+        );
+    }
+
+    #[test]
+    fn strictness() {
+        let digest = Digest::parse("sha256:ab").unwrap();
+        let message = |kind: &str, digest: &str, reference: &str, inner: &str, outer: &str| {
+            format!(
+                r#"{{"critical":{{"identity":{{"docker-reference":"{reference}"}},"image":{{"docker-manifest-digest":"{digest}"}},"type":"{kind}"{inner}}}{outer}}}"#
+            )
+        };
+        let optional = r#","optional":{"creator":"x","timestamp":12}"#;
+        let table = [
+            (message(TYPE, "sha256:ab", "a", "", ""), ""),
+            (message(TYPE, "sha256:ab", "a", "", optional), ""),
+            (message(TYPE, "sha256:ab", "a", "", ",\"optional\":{}"), ""),
+            (message(TYPE, "sha256:ab", "a", "", ",\"optional\":null"), ""),
+            (message("other", "sha256:ab", "a", "", ""), "critical.type"),
+            (message(TYPE, "sha256:ac", "a", "", ""), "sha256:ac"),
+            (message(TYPE, "sha256:AB", "a", "", ""), "sha256:AB"),
+            (message(TYPE, "sha256:ab", "", "", ""), "docker-reference"),
+            (message(TYPE, "sha256:ab", "a", ",\"x\":1", ""), "unknown field `x`"),
+            (message(TYPE, "sha256:ab", "a", "", ",\"y\":1"), "unknown field `y`"),
+            (message(TYPE, "sha256:ab", "a", "", ",\"optional\":{\"z\":1}"), "unknown field `z`"),
+            (message(TYPE, "sha256:ab", "a", "", ",\"optional\":{\"timestamp\":\"1\"}"), "invalid type"),
+            (message(TYPE, "sha256:ab", "a", ",\"type\":\"b\"", ""), "duplicate field"),
+            (message(TYPE, "sha256:ab", "a", "", "") + "{}", "trailing"),
+            ("{}".to_owned(), "missing field"),
+            (String::new(), "EOF"),
+            ("null".to_owned(), "invalid type"),
+        ];
+        for (content, part) in table {
+            match check(content.as_bytes(), &digest) {
+                Ok(()) => assert_eq!(part, "", "{content} was accepted"),
+                Err(error) => assert!(!part.is_empty() && error.to_string().contains(part), "{content}: {error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Brings a signature into the one plain shape that is handed to the OpenPGP library.
+//!
+//! Signatures come from the network, and real ones are compressed, have indeterminate or partial lengths, and (those
+//! written by Go) begin with a partial chunk shorter than the 512 octets RFC 9580 §4.2.1.4 asks for, which the library
+//! refuses. So the outermost framing is read here: compression is undone once, under a bound, and every packet gets a
+//! definite length. Only what a signed message is made of passes.
+
+use super::MAX_SIGNATURE_BYTES;
+use flate2::read::{DeflateDecoder, ZlibDecoder};
+use std::io::Read;
+
+/// Largest message after decompression, in bytes. A real one has about 1 KiB.
+const MAX_MESSAGE_BYTES: usize = 256 * 1024;
+/// Bounds the public-key operations one message can cause.
+const MAX_PACKETS: usize = 24;
+
+/// Tags of RFC 9580 §5.
+const SIGNATURE: u8 = 2;
+const ONE_PASS_SIGNATURE: u8 = 4;
+const COMPRESSED: u8 = 8;
+const MARKER: u8 = 10;
+const LITERAL: u8 = 11;
+
+/// Why bytes are no signed message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PacketError {
+    #[error("it has {0} bytes, more than the {MAX_SIGNATURE_BYTES} allowed")]
+    TooLarge(usize),
+    #[error("it is empty")]
+    Empty,
+    #[error("it is ASCII-armored; a signature is stored in binary form (gpg --dearmor)")]
+    Armored,
+    #[error("it is not an OpenPGP message: no packet begins at byte {0}")]
+    NoPacket(usize),
+    #[error("packet with tag {0} is cut short")]
+    CutShort(u8),
+    #[error("packet with tag {0} has a streamed length, which is for content only")]
+    Streamed(u8),
+    #[error("packets of tag {0} have no place in a signed message")]
+    Tag(u8),
+    #[error("it has more than {MAX_PACKETS} packets")]
+    TooMany,
+    #[error("compression algorithm {0} is not supported, only ZIP and ZLIB are")]
+    Compression(u8),
+    #[error("its compressed content cannot be read: {0}")]
+    Inflate(String),
+    #[error("its content is larger than {MAX_MESSAGE_BYTES} bytes")]
+    Expands,
+    #[error("it is not signed: there is no signature packet")]
+    Unsigned,
+}
+
+struct Packet {
+    tag: u8,
+    body: Vec<u8>,
+}
+
+/// The same message, uncompressed and with definite lengths. A result has at least one signature packet.
+pub(super) fn canonical(signature: &[u8]) -> Result<Vec<u8>, PacketError> {
+    if signature.len() > MAX_SIGNATURE_BYTES {
+        return Err(PacketError::TooLarge(signature.len()));
+    }
+    if signature.starts_with(b"-----BEGIN") {
+        return Err(PacketError::Armored);
+    }
+    let mut packets = split(signature)?;
+    if let [Packet { tag: COMPRESSED, body }] = packets.as_slice() {
+        packets = split(&inflate(body)?)?;
+    }
+    packets.retain(|p| p.tag != MARKER);
+    if let Some(other) = packets.iter().find(|p| ![SIGNATURE, ONE_PASS_SIGNATURE, LITERAL].contains(&p.tag)) {
+        return Err(PacketError::Tag(other.tag));
+    }
+    if !packets.iter().any(|p| p.tag == SIGNATURE) {
+        return Err(PacketError::Unsigned);
+    }
+    Ok(packets.iter().flat_map(definite).collect())
+}
+
+fn definite(packet: &Packet) -> Vec<u8> {
+    let length = u32::try_from(packet.body.len()).unwrap_or(u32::MAX);
+    let mut bytes = vec![0xc0 | packet.tag, 0xff];
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes.extend_from_slice(&packet.body);
+    bytes
+}
+
+/// Undoes one compression layer. The read stops one byte after the bound, however small the input was.
+fn inflate(body: &[u8]) -> Result<Vec<u8>, PacketError> {
+    let (algorithm, data) = body.split_first().ok_or(PacketError::CutShort(COMPRESSED))?;
+    let bound = MAX_MESSAGE_BYTES as u64 + 1;
+    let mut content = Vec::new();
+    match algorithm {
+        0 => data.take(bound).read_to_end(&mut content),
+        1 => DeflateDecoder::new(data).take(bound).read_to_end(&mut content),
+        2 => ZlibDecoder::new(data).take(bound).read_to_end(&mut content),
+        other => return Err(PacketError::Compression(*other)),
+    }
+    .map_err(|e| PacketError::Inflate(e.to_string()))?;
+    if content.len() > MAX_MESSAGE_BYTES { Err(PacketError::Expands) } else { Ok(content) }
+}
+
+/// Reads a sequence of packets, top level only.
+fn split(bytes: &[u8]) -> Result<Vec<Packet>, PacketError> {
+    if bytes.is_empty() {
+        return Err(PacketError::Empty);
+    }
+    let mut input = Input(bytes);
+    let mut packets = Vec::new();
+    while let Some(header) = input.byte() {
+        let at = bytes.len() - input.0.len() - 1;
+        if header & 0x80 == 0 {
+            return Err(PacketError::NoPacket(at));
+        }
+        if packets.len() == MAX_PACKETS {
+            return Err(PacketError::TooMany);
+        }
+        packets.push(if header & 0x40 == 0 { input.old_packet(header)? } else { input.new_packet(header & 0x3f)? });
+    }
+    Ok(packets)
+}
+
+/// What is left to read.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// A big-endian number of `width` (at most 4) bytes.
+    fn number(&mut self, width: usize) -> Option<usize> {
+        let number = self.take(width)?.iter().fold(0u32, |n, b| n << 8 | u32::from(*b));
+        usize::try_from(number).ok()
+    }
+
+    /// Legacy format: the length's width is in the header, and `3` means "to the end".
+    fn old_packet(&mut self, header: u8) -> Result<Packet, PacketError> {
+        let tag = header >> 2 & 0x0f;
+        let cut = PacketError::CutShort(tag);
+        let length = match header & 3 {
+            3 if streamable(tag) => self.0.len(),
+            3 => return Err(PacketError::Streamed(tag)),
+            shift => self.number(1 << shift).ok_or_else(|| cut.clone())?,
+        };
+        Ok(Packet { tag, body: self.take(length).ok_or(cut)?.to_vec() })
+    }
+
+    /// Current format: chunks of any length until one with a definite length ends the packet.
+    fn new_packet(&mut self, tag: u8) -> Result<Packet, PacketError> {
+        let cut = || PacketError::CutShort(tag);
+        let mut body = Vec::new();
+        loop {
+            let first = usize::from(self.byte().ok_or_else(cut)?);
+            let (length, last) = match first {
+                0..=191 => (first, true),
+                192..=223 => (((first - 192) << 8) + self.number(1).ok_or_else(cut)? + 192, true),
+                255 => (self.number(4).ok_or_else(cut)?, true),
+                partial => (1 << (partial & 0x1f), false),
+            };
+            if !last && !streamable(tag) {
+                return Err(PacketError::Streamed(tag));
+            }
+            body.extend_from_slice(self.take(length).ok_or_else(cut)?);
+            if last {
+                return Ok(Packet { tag, body });
+            }
+        }
+    }
+}
+
+/// Only packets with content may have a length that is not known beforehand.
+fn streamable(tag: u8) -> bool {
+    matches!(tag, COMPRESSED | LITERAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::DeflateEncoder, write::ZlibEncoder};
+    use std::io::Write;
+
+    const SIG: [u8; 3] = [0xc2, 1, 7];
+    const PLAIN_SIG: [u8; 7] = [0xc2, 0xff, 0, 0, 0, 1, 7];
+
+    fn message(literal: &[u8]) -> Vec<u8> {
+        [literal, &SIG].concat()
+    }
+
+    #[test]
+    fn every_way_to_write_a_length() {
+        let long = vec![9u8; 300];
+        let table: Vec<(Vec<u8>, Vec<u8>)> = vec![
+            (vec![0xcb, 2, 1, 2], vec![1, 2]),
+            ([&[0xcb, 192, 108][..], &long].concat(), long.clone()),
+            ([&[0xcb, 255, 0, 0, 1, 44][..], &long].concat(), long.clone()),
+            (vec![0xac, 2, 1, 2], vec![1, 2]),
+            ([&[0xad, 1, 44][..], &long].concat(), long.clone()),
+            ([&[0xae, 0, 0, 1, 44][..], &long].concat(), long.clone()),
+            // A partial chunk of four bytes, one of one byte, and the rest: what Go writes.
+            (vec![0xcb, 0xe2, 1, 2, 3, 4, 0xe0, 5, 1, 6], vec![1, 2, 3, 4, 5, 6]),
+            (vec![0xcb, 0xe0, 1, 0], vec![1]),
+        ];
+        for (literal, body) in table {
+            let mut expected = vec![0xcb, 0xff];
+            expected.extend_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
+            expected.extend_from_slice(&body);
+            expected.extend_from_slice(&PLAIN_SIG);
+            assert_eq!(canonical(&message(&literal)), Ok(expected), "{literal:?}");
+        }
+    }
+
+    #[test]
+    fn compression_is_undone_once_and_bounded() {
+        let inner = message(&[0xcb, 1, 5]);
+        let plain = canonical(&inner).unwrap();
+        let zip = |data: &[u8]| {
+            let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+            encoder.write_all(data).unwrap();
+            encoder.finish().unwrap()
+        };
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
+        zlib.write_all(&inner).unwrap();
+        // Legacy header of indeterminate length, as release signatures have.
+        for (algorithm, data) in [(0, inner.clone()), (1, zip(&inner)), (2, zlib.finish().unwrap())] {
+            assert_eq!(canonical(&[&[0xa3, algorithm][..], &data].concat()), Ok(plain.clone()), "{algorithm}");
+        }
+        let twice = [&[0xa3, 1][..], &zip(&[&[0xa3, 1][..], &zip(&inner)].concat())].concat();
+        assert_eq!(canonical(&twice), Err(PacketError::Tag(COMPRESSED)));
+        let bomb = [&[0xa3, 1][..], &zip(&vec![0; 20 << 20])].concat();
+        assert!(bomb.len() < MAX_SIGNATURE_BYTES);
+        assert_eq!(canonical(&bomb), Err(PacketError::Expands));
+        assert_eq!(canonical(&[0xa3, 3, 1]), Err(PacketError::Compression(3)));
+        assert!(matches!(canonical(&[0xa3, 1, 0xff, 0xff]), Err(PacketError::Inflate(_))));
+        assert_eq!(canonical(&[0xa3]), Err(PacketError::CutShort(COMPRESSED)));
+    }
+
+    #[test]
+    fn what_is_no_signed_message_is_refused() {
+        let many: Vec<u8> = SIG.repeat(MAX_PACKETS + 1);
+        let table: Vec<(Vec<u8>, PacketError)> = vec![
+            (vec![], PacketError::Empty),
+            (vec![0xcb, 1, 5], PacketError::Unsigned),
+            (b"-----BEGIN PGP MESSAGE-----".to_vec(), PacketError::Armored),
+            (b"{}".to_vec(), PacketError::NoPacket(0)),
+            ([&SIG[..], b"x"].concat(), PacketError::NoPacket(3)),
+            (vec![0xcb, 5, 1], PacketError::CutShort(LITERAL)),
+            (vec![0xcb, 0xff, 0xff, 0xff, 0xff, 0xff], PacketError::CutShort(LITERAL)),
+            (vec![0xcb, 0xfe, 1], PacketError::CutShort(LITERAL)),
+            (vec![0xc2, 0xe0, 1, 0], PacketError::Streamed(SIGNATURE)),
+            (vec![0x8b, 1], PacketError::Streamed(SIGNATURE)),
+            (message(&[0xd2, 1, 1]), PacketError::Tag(18)),
+            (many, PacketError::TooMany),
+            (vec![0xc2; MAX_SIGNATURE_BYTES + 1], PacketError::TooLarge(MAX_SIGNATURE_BYTES + 1)),
+        ];
+        for (bytes, error) in table {
+            assert_eq!(canonical(&bytes), Err(error));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Asks the update service which releases this cluster may go to, when the question changes and every few minutes
+//! (cluster-version §4).
+
+use crate::api::Release;
+use crate::net::http::{self, ClientOptions};
+use crate::status::facts::Retrieval;
+use crate::updates::graph::{self, Advice, MAX_BODY, Reason, RetrievalError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Drawn once per process from this to half as much again, so that many clusters do not ask at the same moment.
+const PERIOD: Duration = Duration::from_secs(150);
+
+/// What the administrator's spec says about updates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    pub upstream: String,
+    pub channel: String,
+    pub cluster_id: String,
+}
+
+/// The part of the question that does not change while the process lives.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    /// `--update-service`, which beats the spec.
+    pub update_service: Option<String>,
+    pub own: Release,
+    /// Architecture of the running binary in the update service's words (`amd64`).
+    pub architecture: String,
+}
+
+/// Runs until `stop`. A change of the question is asked at once.
+pub async fn run(
+    asker: Asker,
+    mut questions: watch::Receiver<Option<Question>>,
+    answers: watch::Sender<Option<Retrieval>>,
+    stop: CancellationToken,
+) {
+    let period = crate::cluster::jittered(PERIOD, 1, PERIOD);
+    let mut asked: Option<Question> = None;
+    loop {
+        let question = questions.borrow_and_update().clone();
+        if let Some(question) = question {
+            let Some(retrieval) = stop.run_until_cancelled(asker.ask(&question)).await else { return };
+            let same = asked.as_ref() == Some(&question);
+            answers.send_if_modified(|last| {
+                let next = merge(last.as_ref().filter(|_| same), retrieval);
+                let changed = last.as_ref() != Some(&next);
+                *last = Some(next);
+                changed
+            });
+            asked = Some(question);
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = questions.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(period), if asked.is_some() => {}
+        }
+    }
+}
+
+/// Passing trouble of the service does not withdraw its last advice (cluster-version §4.2).
+fn merge(last: Option<&Retrieval>, next: Retrieval) -> Retrieval {
+    let passing = ["RemoteFailed", "ResponseFailed", "ResponseInvalid"];
+    match (&next.outcome, last) {
+        (Err((reason, _)), Some(last)) if passing.contains(&reason.as_str()) => {
+            Retrieval { outcome: next.outcome, ..last.clone() }
+        }
+        _ => next,
+    }
+}
+
+impl Asker {
+    async fn ask(&self, question: &Question) -> Retrieval {
+        match self.try_ask(question).await {
+            Ok(advice) => Retrieval {
+                outcome: Ok(()),
+                current: Some(advice.current),
+                available: advice.available,
+                conditional: advice.conditional,
+            },
+            Err(error) => {
+                tracing::info!(%error, "no update advice");
+                let outcome = Err(error.into());
+                Retrieval { outcome, current: None, available: vec![], conditional: vec![] }
+            }
+        }
+    }
+
+    async fn try_ask(&self, question: &Question) -> Result<Advice, RetrievalError> {
+        let upstream = graph::service(self.update_service.as_deref(), &question.upstream);
+        let architecture = if self.own.architecture == "Multi" { "multi" } else { self.architecture.as_str() };
+        let (channel, id, version) = (&question.channel, &question.cluster_id, &self.own.version);
+        graph::precheck(upstream, architecture, channel, id, version)?;
+        let url = graph::request_url(upstream, architecture, channel, id, version)?;
+        let remote = |e: &dyn std::fmt::Display| RetrievalError::new(Reason::RemoteFailed, e.to_string());
+        let client = http::client(&ClientOptions::new(&self.own.version)).map_err(|e| remote(&e))?;
+        let body = http::get_bounded(&client, &url, MAX_BODY).await.map_err(|e| remote(&e))?;
+        let advice = graph::advise(&body, &self.own, channel, &self.own.architecture)?;
+        for note in &advice.notes {
+            tracing::info!(%note, "update service");
+        }
+        Ok(advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passing_trouble_keeps_the_last_advice_and_other_trouble_does_not() {
+        let available = vec![Release { version: "1.0.1".into(), ..Release::default() }];
+        let good = Retrieval { outcome: Ok(()), current: None, available, conditional: vec![] };
+        let bad = |reason: &str| {
+            let outcome = Err((reason.to_owned(), String::new()));
+            Retrieval { outcome, current: None, available: vec![], conditional: vec![] }
+        };
+        let kept = merge(Some(&good), bad("RemoteFailed"));
+        assert_eq!(kept.available, good.available);
+        assert!(kept.outcome.is_err());
+        assert!(merge(Some(&good), bad("VersionNotFound")).available.is_empty());
+        assert!(merge(None, bad("RemoteFailed")).available.is_empty());
+    }
+}

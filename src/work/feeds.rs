@@ -1,0 +1,67 @@
+//! The feeds of all kinds that take part: started once each, ready when their first list is in the index.
+
+use crate::cluster::feed::{Begin, Compare, Feed};
+use crate::cluster::{Clients, Index, Kind, Objects};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Kinds whose every change gates read: watched in full, so that no change costs a request.
+const FULL: [(&str, &str); 1] = [("config.openshift.io", "ClusterOperator")];
+
+/// Starts and remembers feeds.
+pub struct Feeds {
+    clients: Arc<Clients>,
+    objects: Objects,
+    index: Arc<Index>,
+    compare: Compare,
+    stop: CancellationToken,
+    /// By kind: whether its first list is in the index.
+    running: Mutex<HashMap<Kind, watch::Receiver<bool>>>,
+}
+
+impl std::fmt::Debug for Feeds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Feeds").field("running", &self.running).finish_non_exhaustive()
+    }
+}
+
+impl Feeds {
+    pub fn new(
+        clients: Arc<Clients>,
+        objects: Objects,
+        index: Arc<Index>,
+        compare: Compare,
+        stop: CancellationToken,
+    ) -> Self {
+        Feeds { clients, objects, index, compare, stop, running: Mutex::default() }
+    }
+
+    /// Starts the feed of a kind unless it runs. Names must be in the index before.
+    pub fn start(&self, kind: &Kind, begin: Begin) -> watch::Receiver<bool> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = running.get(kind) {
+            return ready.clone();
+        }
+        let (sender, ready) = watch::channel(false);
+        running.insert(kind.clone(), ready.clone());
+        let feed = Feed {
+            kind: kind.clone(),
+            objects: self.objects.clone(),
+            index: self.index.clone(),
+            compare: self.compare.clone(),
+            full: FULL.contains(&(kind.group.as_str(), kind.kind.as_str())),
+        };
+        let (clients, stop) = (self.clients.clone(), self.stop.clone());
+        tokio::spawn(async move { feed.run(&clients, begin, sender, stop).await });
+        ready
+    }
+
+    /// Starts the feed unless it runs, and waits until its first list is in the index.
+    pub async fn ensure(&self, kind: &Kind) {
+        let mut ready = self.start(kind, Begin::List);
+        // An error means that the feed has ended, which it does only when everything stops.
+        let _ended = ready.wait_for(|ready| *ready).await;
+    }
+}

@@ -1,0 +1,265 @@
+//! One node of the graph as a task: its manifests in order, each applied and then gated. A gate that is not open parks
+//! the task until the watched object changes; nothing is walked again (architecture §3 step 6).
+
+use super::apply::{Applied, Applier, Obstacle, namespace_id};
+use crate::api::progress::WaitingFor;
+use crate::cluster::feed::Begin;
+use crate::gate::{self, Verdict};
+use crate::graph::Mode;
+use crate::payload::{Manifest, ObjectId};
+use crate::status::failure::{Effect, UpdateError};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// API errors of one manifest in a row before they are reported as a failure: about four seconds of retries.
+const PATIENCE: u32 = 3;
+/// How long the own Deployment may be out without this process being told to stop (architecture §3, "Hand-over").
+const HAND_OVER: Duration = Duration::from_secs(300);
+
+/// What a node tells the loop.
+#[derive(Debug)]
+pub struct Report {
+    pub node: usize,
+    pub what: What,
+}
+
+#[derive(Debug)]
+pub enum What {
+    /// Parked; with the error that conditions are to report, if there is one.
+    Waiting(WaitingFor, Option<UpdateError>),
+    /// Goes on in spite of this.
+    Remember(ObjectId, UpdateError),
+    /// A manifest is in place and its gate passed.
+    Passed {
+        position: usize,
+        applied: Applied,
+    },
+    Done,
+}
+
+/// What all nodes of a pass share.
+#[derive(Debug)]
+pub struct Context {
+    pub applier: Arc<Applier>,
+    pub mode: Mode,
+    /// All manifests of the release, in load order.
+    pub manifests: Vec<Arc<Manifest>>,
+    /// Positions that take part: not hidden by an override.
+    pub included: Vec<bool>,
+    /// The own Deployment, when applying it ends this process's part of the update.
+    pub hand_over: Option<ObjectId>,
+    pub cancel: CancellationToken,
+    pub reports: mpsc::Sender<Report>,
+}
+
+impl Context {
+    async fn tell(&self, node: usize, what: What) {
+        // The receiver goes away only together with the whole pass.
+        let _ended = self.reports.send(Report { node, what }).await;
+    }
+
+    fn taking_part<'a>(&'a self, positions: &'a [usize]) -> impl Iterator<Item = (usize, &'a Arc<Manifest>)> {
+        positions
+            .iter()
+            .filter(|p| self.included.get(**p).copied().unwrap_or(false))
+            .filter_map(|p| self.manifests.get(*p).map(|m| (*p, m)))
+    }
+}
+
+/// Runs a node to its end, or until cancelled. Writes under way are never cut off.
+pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
+    for (_, manifest) in context.taking_part(&positions) {
+        if manifest.id.group == "config.openshift.io" && manifest.id.kind == "ClusterOperator" {
+            announce(&context, manifest).await;
+        }
+    }
+    for (position, manifest) in context.taking_part(&positions) {
+        let walk = Walk { context: &context, node, manifest };
+        let Some(applied) = walk.apply().await else { return };
+        if walk.gate(&applied).await.is_none() {
+            return;
+        }
+        context.tell(node, What::Passed { position, applied }).await;
+    }
+    if !context.cancel.is_cancelled() {
+        context.tell(node, What::Done).await;
+    }
+}
+
+/// ClusterOperators appear when their node starts, so that dashboards see them before their operator runs (§3.7). No
+/// retry: their own turn comes.
+async fn announce(context: &Context, manifest: &Manifest) {
+    let Some((kind, id)) = context.applier.resolve(manifest) else { return };
+    context.applier.feeds.ensure(&kind).await;
+    let there = context.applier.index.is_present(&id);
+    if there || manifest.delete() != Ok(false) || context.cancel.is_cancelled() {
+        return;
+    }
+    if let Err(obstacle) = context.applier.apply(manifest).await {
+        tracing::debug!(object = %id, ?obstacle, "not announced");
+    }
+}
+
+struct Walk<'a> {
+    context: &'a Arc<Context>,
+    node: usize,
+    manifest: &'a Arc<Manifest>,
+}
+
+impl Walk<'_> {
+    /// Applies with retries; `None` when cancelled.
+    async fn apply(&self) -> Option<Applied> {
+        let mut failures = 0u32;
+        loop {
+            if self.context.cancel.is_cancelled() {
+                return None;
+            }
+            let kinds = self.context.applier.kinds.grown();
+            match self.context.applier.apply(self.manifest).await {
+                Ok(applied) => {
+                    if applied != Applied::Left {
+                        tracing::info!(object = %self.manifest.id, ?applied, "applied");
+                    }
+                    return Some(applied);
+                }
+                Err(obstacle) => {
+                    failures += 1;
+                    self.overcome(&obstacle, failures, kinds).await?;
+                }
+            }
+        }
+    }
+
+    /// Says what stands in the way and waits until it may be gone; `None` when cancelled.
+    async fn overcome(&self, obstacle: &Obstacle, failures: u32, mut kinds: watch::Receiver<u64>) -> Option<()> {
+        let error = obstacle.update_error(self.manifest);
+        tracing::debug!(object = %self.manifest.id, %error, failures, "cannot apply yet");
+        let reported = (failures >= PATIENCE).then(|| error.clone());
+        self.context.tell(self.node, What::Waiting(self.waiting(&error.reason, &error.message), reported)).await;
+        let pause = crate::cluster::jittered(Duration::from_millis(500), failures, Duration::from_secs(30));
+        let applier = &self.context.applier;
+        match obstacle {
+            Obstacle::NamespaceMissing(name) if applier.index.is_owned(&namespace_id(name)) => {
+                let mut changed = applier.index.changed(&namespace_id(name));
+                if applier.index.is_present(&namespace_id(name)) {
+                    return Some(());
+                }
+                self.until(async { drop(changed.changed().await) }).await
+            }
+            Obstacle::KindNotServed if self.comes_with_the_release() => {
+                let grown_or_later = async {
+                    tokio::select! { _grown = kinds.changed() => {} () = tokio::time::sleep(pause) => {} }
+                };
+                self.until(grown_or_later).await
+            }
+            Obstacle::KindNotServed => {
+                self.until(tokio::time::sleep(pause)).await?;
+                if let Err(error) = applier.kinds.refresh(applier.objects.client()).await {
+                    tracing::warn!(%error, "kinds not refreshed");
+                }
+                applier.take_in([self.manifest], Begin::List);
+                Some(())
+            }
+            _ => self.until(tokio::time::sleep(pause)).await,
+        }
+    }
+
+    /// A CRD of this group is part of the release (CRDs are named `<plural>.<group>`).
+    fn comes_with_the_release(&self) -> bool {
+        let group = self.manifest.id.group.as_str();
+        let crds = self.context.manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition");
+        crds.filter_map(|m| m.id.name.split_once('.')).any(|(_, g)| g == group)
+    }
+
+    /// Waits for an event unless cancelled.
+    async fn until(&self, event: impl Future<Output = ()>) -> Option<()> {
+        self.context.cancel.run_until_cancelled(event).await
+    }
+
+    fn waiting(&self, reason: &str, message: &str) -> WaitingFor {
+        let id = &self.manifest.id;
+        WaitingFor {
+            kind: id.kind.clone(),
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            since: None,
+        }
+    }
+
+    /// Waits until the gate is open; `None` when cancelled.
+    async fn gate(&self, applied: &Applied) -> Option<()> {
+        if self.manifest.delete() != Ok(false) {
+            return Some(());
+        }
+        let (kind, id) = self.context.applier.resolve(self.manifest)?;
+        if self.context.hand_over.as_ref() == Some(&id) {
+            return self.hand_over().await;
+        }
+        if !gate::gated(&id.group, &id.kind) || self.manifest.create_only() {
+            return Some(());
+        }
+        let want = self.manifest.object().ok()?;
+        let mut changed = self.context.applier.index.changed(&id);
+        let mut failures = 0;
+        let mut told = None;
+        loop {
+            changed.mark_unchanged();
+            let verdict = match self.context.applier.view(&kind, &id).await {
+                Ok(view) => gate::judge(&want, view.as_deref(), self.context.mode),
+                Err(error) => {
+                    failures += 1;
+                    let kinds = self.context.applier.kinds.grown();
+                    self.overcome(&Obstacle::Api(error), failures, kinds).await?;
+                    continue;
+                }
+            };
+            failures = 0;
+            let (waiting, error) = match verdict {
+                Verdict::Ready => break,
+                Verdict::Failing(error) if error.effect == Some(Effect::Report) => {
+                    self.context.tell(self.node, What::Remember(id.clone(), error)).await;
+                    break;
+                }
+                Verdict::Waiting { reason, message, report } => (self.waiting(&reason, &message), report),
+                Verdict::Failing(error) => (self.waiting(&error.reason, &error.message), Some(error)),
+            };
+            let news = Some((waiting, error));
+            if told != news {
+                told.clone_from(&news);
+                if let Some((waiting, error)) = news {
+                    self.context.tell(self.node, What::Waiting(waiting, error)).await;
+                }
+            }
+            self.until(async { drop(changed.changed().await) }).await?;
+        }
+        if id.kind == "CustomResourceDefinition" {
+            self.context.applier.kind_established(&want, *applied == Applied::Created, &self.context.manifests);
+        }
+        Some(())
+    }
+
+    /// The own Deployment carries the new release: this process waits to be stopped. The successor goes on.
+    async fn hand_over(&self) -> Option<()> {
+        let message = "the new release's own Deployment is applied; waiting for this process to be replaced";
+        self.context.tell(self.node, What::Waiting(self.waiting("HandOver", message), None)).await;
+        self.until(tokio::time::sleep(HAND_OVER)).await?;
+        let mut error = UpdateError::new(
+            "HandOverTimedOut",
+            format!(
+                "{} was applied {} s ago, but this process has not been asked to stop: look at the Deployment's events \
+                 and pods; the old release still serves",
+                self.manifest.id,
+                HAND_OVER.as_secs()
+            ),
+        );
+        error.effect = Some(Effect::Fail);
+        let waiting = self.waiting("HandOverTimedOut", &error.message);
+        self.context.tell(self.node, What::Waiting(waiting, Some(error))).await;
+        self.context.cancel.cancelled().await;
+        None
+    }
+}

@@ -1,0 +1,297 @@
+//! One release being applied, and looked after once it is: the frontier says which nodes may start, their tasks report,
+//! and after a node is done the index's news about its objects are drift to repair or health to judge.
+
+use super::apply::{Applied, Applier};
+use super::drift::{self, Mended, Repairs};
+use super::node::{self, Context, Report, What};
+use crate::api::Release;
+use crate::api::progress::{NodeProgress, NodeState};
+use crate::cluster::index::Touched;
+use crate::gate::{self, Verdict};
+use crate::graph::frontier::{End, Frontier, Outcome};
+use crate::graph::{Graph, Mode};
+use crate::payload::{Manifest, ObjectId};
+use crate::status::facts::Fight;
+use crate::status::failure::{Effect, UpdateError};
+use jiff::Timestamp;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// What is to be applied and how.
+#[derive(Debug)]
+pub struct Plan {
+    pub release: Release,
+    pub mode: Mode,
+    pub manifests: Vec<Arc<Manifest>>,
+    /// By position: takes part.
+    pub included: Vec<bool>,
+    pub graph: Graph,
+    /// The own Deployment, if applying it hands over to a successor.
+    pub hand_over: Option<ObjectId>,
+}
+
+/// What happened, for the loop.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Something moved: progress, an error, drift, health.
+    Moved,
+    /// Every node is done, for the first time.
+    Completed,
+}
+
+/// A running pass. Dropping it without [`Pass::cancel`] leaves its tasks to end by themselves.
+#[derive(Debug)]
+pub struct Pass {
+    pub release: Release,
+    /// Turns to `Reconcile` when the pass has completed.
+    pub mode: Mode,
+    pub started: Timestamp,
+    pub nodes: Vec<NodeProgress>,
+    pub done: usize,
+    pub total: usize,
+    pub completed: bool,
+    context: Arc<Context>,
+    graph: Graph,
+    frontier: Frontier,
+    tasks: JoinSet<()>,
+    reports: mpsc::Receiver<Report>,
+    /// By node: the error of its parked manifest, if it is to be reported.
+    waiting: HashMap<usize, UpdateError>,
+    /// Errors in spite of which nodes went on, and health after a node is done, by object.
+    remembered: BTreeMap<ObjectId, UpdateError>,
+    positions: HashMap<ObjectId, usize>,
+    mending: JoinSet<Mended>,
+    repairs: HashMap<ObjectId, Repairs>,
+}
+
+impl Pass {
+    /// Starts the first nodes.
+    pub fn start(plan: Plan, applier: Arc<Applier>) -> Pass {
+        // Bounded: nodes wait when the loop is slow.
+        let (sender, reports) = mpsc::channel(256);
+        applier.want(&plan.manifests);
+        let takes_part = |position: &usize| plan.included.get(*position) == Some(&true);
+        let nodes = plan.graph.nodes().iter().map(|n| NodeProgress {
+            id: n.id.clone(),
+            total: n.manifests.iter().filter(|p| takes_part(p)).count(),
+            ..NodeProgress::default()
+        });
+        let ids = plan.manifests.iter().map(|m| applier.resolve(m).map_or_else(|| m.id.clone(), |(_, id)| id));
+        let mut pass = Pass {
+            release: plan.release,
+            mode: plan.mode,
+            started: Timestamp::now(),
+            nodes: nodes.collect(),
+            done: 0,
+            total: plan.included.iter().filter(|i| **i).count(),
+            completed: false,
+            positions: ids.enumerate().map(|(position, id)| (id, position)).collect(),
+            context: Arc::new(Context {
+                applier,
+                mode: plan.mode,
+                manifests: plan.manifests,
+                included: plan.included,
+                hand_over: plan.hand_over,
+                cancel: CancellationToken::new(),
+                reports: sender,
+            }),
+            frontier: Frontier::new(&plan.graph),
+            graph: plan.graph,
+            tasks: JoinSet::new(),
+            reports,
+            waiting: HashMap::new(),
+            remembered: BTreeMap::new(),
+            mending: JoinSet::new(),
+            repairs: HashMap::new(),
+        };
+        pass.advance();
+        pass
+    }
+
+    fn advance(&mut self) {
+        for index in self.frontier.start() {
+            let positions = self.graph.nodes().get(index).map(|n| n.manifests.clone()).unwrap_or_default();
+            if let Some(node) = self.nodes.get_mut(index) {
+                node.state = NodeState::Running;
+                node.started = Some(Timestamp::now());
+            }
+            self.tasks.spawn(node::run(self.context.clone(), index, positions));
+        }
+    }
+
+    /// Waits for what happens next. Cancel safe.
+    pub async fn next(&mut self) -> Event {
+        loop {
+            tokio::select! {
+                Some(report) = self.reports.recv() => {
+                    if let Some(event) = self.take(report) {
+                        return event;
+                    }
+                }
+                touched = self.context.applier.index.news() => {
+                    for (id, touched) in touched {
+                        self.touched(&id, touched);
+                    }
+                }
+                Some(mended) = self.mending.join_next(), if !self.mending.is_empty() => {
+                    match mended {
+                        Ok(mended) => self.mended(mended),
+                        Err(error) => tracing::error!(%error, "a repair ended badly"),
+                    }
+                    return Event::Moved;
+                }
+                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a node ended badly");
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, report: Report) -> Option<Event> {
+        let index = report.node;
+        let node = self.nodes.get_mut(index)?;
+        match report.what {
+            What::Waiting(mut waiting, error) => {
+                let same = |w: &&crate::api::progress::WaitingFor| {
+                    (&w.kind, &w.namespace, &w.name) == (&waiting.kind, &waiting.namespace, &waiting.name)
+                };
+                let since = node.waiting.first().filter(same).and_then(|w| w.since);
+                waiting.since = Some(since.unwrap_or_else(Timestamp::now));
+                let failing = error.as_ref().is_some_and(|e| e.effect != Some(Effect::None));
+                node.state = if failing { NodeState::Failing } else { NodeState::Waiting };
+                node.error = if failing { waiting.message.clone() } else { String::new() };
+                node.waiting = vec![waiting];
+                match error {
+                    Some(error) => self.waiting.insert(index, error),
+                    None => self.waiting.remove(&index),
+                };
+            }
+            What::Remember(id, error) => {
+                self.remembered.insert(id, error);
+            }
+            What::Passed { position, applied } => {
+                self.done += 1;
+                node.done += 1;
+                node.state = NodeState::Running;
+                node.waiting.clear();
+                node.error.clear();
+                self.waiting.remove(&index);
+                tracing::debug!(position, ?applied, "manifest in place");
+            }
+            What::Done => {
+                node.state = NodeState::Done;
+                node.finished = Some(Timestamp::now());
+                self.waiting.remove(&index);
+                self.frontier.done(index, Outcome::Done);
+                self.advance();
+                if !self.completed && matches!(self.frontier.end(), Some(End::Completed)) {
+                    self.completed = true;
+                    self.mode = Mode::Reconcile;
+                    return Some(Event::Completed);
+                }
+            }
+        }
+        Some(Event::Moved)
+    }
+
+    /// Another hand touched an object. While its node has not been there yet, the node will see for itself.
+    fn touched(&mut self, id: &ObjectId, touched: Touched) {
+        let Some(position) = self.positions.get(id).copied() else { return };
+        let node = self.graph.node_of(position).and_then(|n| self.nodes.get(n));
+        let done = node.is_some_and(|n| n.state == NodeState::Done);
+        let included = self.context.included.get(position) == Some(&true);
+        if !done || !included || (touched == Touched::Status && !gate::gated(&id.group, &id.kind)) {
+            return;
+        }
+        if let Some(pause) = self.repairs.entry(id.clone()).or_default().begin() {
+            self.mend(id.clone(), position, pause);
+        }
+    }
+
+    fn mend(&mut self, id: ObjectId, position: usize, pause: Duration) {
+        let (context, mode) = (self.context.clone(), self.mode);
+        self.mending.spawn(async move { drift::mend(&context, mode, id, position, pause).await });
+    }
+
+    fn mended(&mut self, mended: Mended) {
+        let Mended { id, position, applied, verdict, failed } = mended;
+        let repairs = self.repairs.entry(id.clone()).or_default();
+        match &applied {
+            Some(Applied::Updated { fields, by }) => {
+                tracing::info!(object = %id, ?fields, by = by.as_deref().unwrap_or("unknown"), "drift repaired");
+                repairs.wrote(fields, by.as_deref());
+            }
+            Some(Applied::Created) => {
+                tracing::info!(object = %id, "deleted object restored");
+                repairs.wrote(&["(deleted)".to_owned()], None);
+            }
+            _ => {}
+        }
+        if let Some(pause) = repairs.end(failed.is_some()) {
+            self.mend(id.clone(), position, pause);
+        }
+        let error = match (failed, verdict) {
+            (Some(error), _) | (None, Some(Verdict::Failing(error))) => Some(error),
+            (None, Some(Verdict::Waiting { report, .. })) => report,
+            _ => None,
+        };
+        match error {
+            Some(error) => self.remembered.insert(id, error),
+            None => self.remembered.remove(&id),
+        };
+    }
+
+    /// What is wrong now, joined as payload-and-apply §4.9 says.
+    pub fn failure(&self) -> Option<UpdateError> {
+        let nodes = (0..self.nodes.len()).filter_map(|n| self.waiting.get(&n));
+        gate::aggregate(nodes.chain(self.remembered.values()).cloned().collect())
+    }
+
+    /// Names of the ClusterOperators that nodes are waiting for.
+    pub fn awaited_operators(&self) -> Vec<String> {
+        let waiting = self.nodes.iter().flat_map(|n| &n.waiting);
+        waiting.filter(|w| w.kind == "ClusterOperator").map(|w| w.name.clone()).collect()
+    }
+
+    /// Gives a wait that began before this process its old beginning.
+    pub fn backdate(&mut self, clocks: &BTreeMap<String, Timestamp>) {
+        for waiting in self.nodes.iter_mut().flat_map(|n| &mut n.waiting) {
+            if let Some(since) = clocks.get(&clock(&waiting.kind, &waiting.namespace, &waiting.name)) {
+                waiting.since = Some(waiting.since.map_or(*since, |s| s.min(*since)));
+            }
+        }
+    }
+
+    /// Objects that somebody else keeps changing back.
+    pub fn fights(&self) -> Vec<Fight> {
+        let mut fights: Vec<Fight> = self.repairs.iter().filter_map(|(id, r)| r.fight(id)).collect();
+        fights.sort_by(|a, b| a.object.cmp(&b.object));
+        fights
+    }
+
+    /// When a fight will have gone quiet, so that its condition can be withdrawn.
+    pub fn next_quiet(&self) -> Option<Instant> {
+        self.repairs.values().filter_map(Repairs::quiet_at).min()
+    }
+
+    /// Stops starting anything and waits until what is under way has ended. A cancelled pass is never a success.
+    pub async fn cancel(mut self) {
+        self.frontier.cancel();
+        self.context.cancel.cancel();
+        self.reports.close();
+        while self.tasks.join_next().await.is_some() {}
+        while self.mending.join_next().await.is_some() {}
+    }
+}
+
+/// Key of a clock in the progress record.
+pub fn clock(kind: &str, namespace: &str, name: &str) -> String {
+    let kind = kind.to_lowercase();
+    if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{namespace}/{name}") }
+}

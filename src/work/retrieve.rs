@@ -1,0 +1,268 @@
+//! From a pull spec to a loaded payload: verify, extract by a Job, parse, check the version, preflight
+//! (cluster-version §6.4, §7; architecture §4, "Retrieval Job"). Nothing of a target runs before it is verified.
+
+mod job;
+
+use super::payload_dir;
+use super::sync::Target;
+use crate::api::cluster_version::SignatureStore;
+use crate::api::{MANAGED_NAMESPACE, Release};
+use crate::cluster::{Clients, Kind, Objects};
+use crate::net::http::{self, ClientOptions};
+use crate::net::signatures::{self, Answer};
+use crate::payload::filter::Filter;
+use crate::payload::{LoadOptions, Payload, load};
+use crate::status::facts::{LoadStatus, LoadStep};
+use crate::verify::{self, Config, Digest, SIGNATURES_LABEL, Store, Verification, Verifier, VerifyError};
+use base64::Engine;
+use jiff::Timestamp;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Finding good signatures may take this long; a forced update then goes on without.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Where target payloads come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A Job on this node that copies the target image's manifests to `host_path`.
+    Job { node: String, host_path: String },
+    /// Somebody lays them ready in the payload store.
+    Directory,
+}
+
+/// Loads releases other than the own one.
+#[derive(Debug)]
+pub struct Retriever {
+    pub objects: Objects,
+    pub clients: Arc<Clients>,
+    pub own: Arc<Payload>,
+    pub source: Source,
+    pub namespace: String,
+    /// The payload store in this process's file system.
+    pub store: PathBuf,
+    pub profile: String,
+    pub filter: Filter,
+}
+
+/// A release ready to be applied.
+#[derive(Debug)]
+pub struct Loaded {
+    pub payload: Arc<Payload>,
+    pub verified: bool,
+    /// What was forced, for the history entry.
+    pub accepted_risks: String,
+    /// Folder name and tree hash of the extracted payload, for reuse after a restart.
+    pub tree: (String, String),
+}
+
+/// The release's folder in the payload store: its digest, or a hash of a pull spec that has none.
+pub fn folder(image: &str) -> String {
+    match verify::digest_of_pull_spec(image).and_then(Digest::parse) {
+        Ok(digest) => format!("{}-{}", digest.algorithm(), digest.hex()),
+        Err(_) => format!("tag-{}", hex::encode(Sha256::digest(image.as_bytes()))),
+    }
+}
+
+/// One load under way: what is asked for, and where its steps are told.
+struct Task<'a> {
+    retriever: &'a Retriever,
+    target: &'a Target,
+    steps: &'a watch::Sender<LoadStatus>,
+    stop: &'a CancellationToken,
+}
+
+type Failure = (LoadStep, String);
+
+impl Retriever {
+    /// Loads a target. `known`: tree hashes of folders extracted earlier. The error is the step that failed and why.
+    pub async fn load(
+        self: Arc<Self>,
+        target: Target,
+        stores: Option<Vec<SignatureStore>>,
+        known: BTreeMap<String, String>,
+        steps: watch::Sender<LoadStatus>,
+        stop: CancellationToken,
+    ) -> Result<Loaded, Box<LoadStatus>> {
+        let task = Task { retriever: &self, target: &target, steps: &steps, stop: &stop };
+        task.run(stores.as_deref(), &known).await.map_err(|(step, cause)| {
+            Box::new(LoadStatus {
+                step,
+                outcome: Some(Err(cause)),
+                release: target.release.clone(),
+                message: String::new(),
+            })
+        })
+    }
+}
+
+impl Task<'_> {
+    async fn run(
+        &self,
+        stores: Option<&[SignatureStore]>,
+        known: &BTreeMap<String, String>,
+    ) -> Result<Loaded, Failure> {
+        let (verified, accepted_risks) = self.verify(stores).await?;
+        let (place, tree) = self.extract(known).await?;
+        self.tell(LoadStep::LoadPayload, "reading the manifests");
+        let payload = self.parse(place).await?;
+        let wanted = &self.target.release.version;
+        if !wanted.is_empty() && *wanted != payload.release.version {
+            let found = &payload.release.version;
+            let cause = format!(
+                "the release image is version {found}, but version {wanted} was requested: ask for {found}, or for the \
+                 image of {wanted}"
+            );
+            return Err((LoadStep::VerifyPayloadVersion, cause));
+        }
+        self.preflight(&payload.release).await?;
+        Ok(Loaded { payload: Arc::new(payload), verified, accepted_risks, tree })
+    }
+
+    fn tell(&self, step: LoadStep, message: &str) {
+        let release = self.target.release.clone();
+        self.steps.send_replace(LoadStatus { step, outcome: None, release, message: message.to_owned() });
+    }
+
+    /// Whether it was verified, and what is on record if it was not.
+    async fn verify(&self, stores: Option<&[SignatureStore]>) -> Result<(bool, String), Failure> {
+        self.tell(LoadStep::RetrievePayload, "verifying the signature of the release digest");
+        let outcome = match tokio::time::timeout(VERIFY_TIMEOUT, self.try_verify(stores)).await {
+            Ok(outcome) => outcome.map_err(|e| e.to_string()),
+            Err(_) => Err(format!("no answer from the signature stores within {} s", VERIFY_TIMEOUT.as_secs())),
+        };
+        match outcome {
+            Ok(()) => Ok((true, String::new())),
+            Err(cause) if self.target.force => {
+                tracing::warn!(%cause, "the target is not verified; going on because the update is forced");
+                Ok((false, format!("Target release was not verified: {cause}")))
+            }
+            Err(cause) => Err((LoadStep::RetrievePayload, format!("the update cannot be verified: {cause}"))),
+        }
+    }
+
+    async fn try_verify(&self, stores: Option<&[SignatureStore]>) -> Result<(), VerifyError> {
+        let digest = Digest::parse(verify::digest_of_pull_spec(&self.target.release.image)?)?;
+        let manifests = self.retriever.own.manifests.iter().map(AsRef::as_ref);
+        let config = Config::from_manifests(manifests)?.ok_or(VerifyError::NotConfigured)?;
+        let payload_stores = config.stores.clone();
+        let mut verification = Verifier::new(config).begin(&digest);
+        self.offer_from_cluster(&mut verification).await;
+        if !verification.is_satisfied() {
+            let asked = |stores: &[SignatureStore]| stores.iter().filter_map(|s| Store::parse(&s.url).ok()).collect();
+            self.offer_from_stores(&mut verification, &stores.map_or(payload_stores, asked), &digest).await;
+        }
+        verification.finish(Timestamp::now()).map(|_| ())
+    }
+
+    async fn offer_from_stores(&self, verification: &mut Verification, stores: &[Store], digest: &Digest) {
+        let client = match http::client(&ClientOptions::new(&self.retriever.own.release.version)) {
+            Ok(client) => client,
+            Err(error) => return verification.record("signature stores", error.to_string(), Timestamp::now()),
+        };
+        signatures::from_stores(&client, stores, digest, |answer| {
+            let now = Timestamp::now();
+            match answer {
+                Answer::Candidate { source, signature } => return verification.offer(&source, &signature, now),
+                Answer::Failure { source, cause } => verification.record(&source, cause, now),
+                Answer::Nothing { source } => verification.record(&source, "no signature of this digest", now),
+            }
+            false
+        })
+        .await;
+    }
+
+    /// The in-cluster store: labelled ConfigMaps, binaryData keys that begin with the digest (§7.4).
+    async fn offer_from_cluster(&self, verification: &mut Verification) {
+        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let maps = match self.retriever.objects.labelled(&kind, MANAGED_NAMESPACE, SIGNATURES_LABEL).await {
+            Ok(maps) => maps,
+            // Other stores may still know it.
+            Err(error) => return verification.record("in-cluster signatures", error.to_string(), Timestamp::now()),
+        };
+        let prefix = verification.digest().config_map_prefix();
+        for map in maps {
+            let name = map.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let Some(data) = map.get("binaryData").and_then(Value::as_object) else { continue };
+            for (key, value) in data.iter().filter(|(key, _)| key.starts_with(&prefix)) {
+                let source = format!("ConfigMap {MANAGED_NAMESPACE}/{name} key {key}");
+                match base64::engine::general_purpose::STANDARD.decode(value.as_str().unwrap_or_default()) {
+                    Ok(bytes) => {
+                        verification.offer(&source, &bytes, Timestamp::now());
+                    }
+                    Err(error) => verification.record(&source, error.to_string(), Timestamp::now()),
+                }
+            }
+        }
+    }
+
+    /// The folder that holds the target's manifests, extracted now or earlier; with its name and tree hash.
+    async fn extract(&self, known: &BTreeMap<String, String>) -> Result<(PathBuf, (String, String)), Failure> {
+        let name = folder(&self.target.release.image);
+        let place = self.retriever.store.join(&name);
+        let fail = |cause: String| (LoadStep::RetrievePayload, cause);
+        if let Some(recorded) = known.get(&name)
+            && hash_of(&place).await.is_ok_and(|tree| tree == *recorded)
+        {
+            tracing::info!(folder = %place.display(), "payload extracted earlier is unchanged");
+            return Ok((place, (name, recorded.clone())));
+        }
+        let Source::Job { node, host_path } = &self.retriever.source else {
+            let tree = hash_of(&place).await.map_err(fail)?;
+            return Ok((place, (name, tree)));
+        };
+        let keep: Vec<&str> = known.keys().map(String::as_str).collect();
+        let spec = job::retrieval(self.retriever, self.target, node, host_path, &name, &keep);
+        let said = job::run(self.retriever, spec, &|text| self.tell(LoadStep::RetrievePayload, text), self.stop)
+            .await
+            .map_err(|e| fail(e.to_string()))?;
+        let tree = hash_of(&place).await.map_err(fail)?;
+        if said.trim() != tree {
+            return Err(fail(format!(
+                "the payload in {} is not what the retrieval Job wrote (tree hash {tree}, the Job said {said:?}): is \
+                 {host_path} of node {node} mounted at {} of this process?",
+                place.display(),
+                self.retriever.store.display()
+            )));
+        }
+        Ok((place, (name, tree)))
+    }
+
+    async fn parse(&self, place: PathBuf) -> Result<Payload, Failure> {
+        let options = LoadOptions {
+            image: self.target.release.image.clone(),
+            profile: self.retriever.profile.clone(),
+            strict_templates: false,
+            filter: self.retriever.filter.clone(),
+        };
+        let parsed = tokio::task::spawn_blocking(move || {
+            let files = payload_dir::read(&place).map_err(|e| e.to_string())?;
+            load(files, &options).map_err(|e| e.to_string())
+        });
+        let parsed = parsed.await.unwrap_or_else(|e| Err(format!("loading ended badly: {e}")));
+        parsed.map_err(|cause| (LoadStep::LoadPayload, cause))
+    }
+
+    /// The target's own binary must be able to load its payload and read this API before anything is applied.
+    async fn preflight(&self, release: &Release) -> Result<(), Failure> {
+        let Source::Job { node, .. } = &self.retriever.source else { return Ok(()) };
+        self.tell(LoadStep::PreconditionChecks, "preflight of the target release");
+        let spec = job::preflight(self.retriever, release, node);
+        job::run(self.retriever, spec, &|text| self.tell(LoadStep::PreconditionChecks, text), self.stop)
+            .await
+            .map(|_| ())
+            .map_err(|e| (LoadStep::PreconditionChecks, format!("the preflight of the target release failed: {e}")))
+    }
+}
+
+async fn hash_of(place: &Path) -> Result<String, String> {
+    let place = place.to_owned();
+    let hashed = tokio::task::spawn_blocking(move || payload_dir::tree_hash(&place).map_err(|e| e.to_string()));
+    hashed.await.unwrap_or_else(|e| Err(format!("hashing ended badly: {e}")))
+}

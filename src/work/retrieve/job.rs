@@ -1,0 +1,319 @@
+//! The two Jobs of a retrieval and how they are waited for: by watching the Job and its pods, telling what a container
+//! waits for, and failing at once where waiting cannot help (payload-and-apply §7.4).
+
+use super::Retriever;
+use crate::api::Release;
+use crate::cluster::{ApiError, Kind};
+use crate::work::sync::Target;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::api::Api;
+use kube::runtime::{WatchStreamExt, watcher};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A pull may be slow; a Job that takes longer has failed.
+const DEADLINE_SECONDS: u32 = 600;
+/// How long a complete Job's pod may stay out of sight.
+const POD_LOST: Duration = Duration::from_secs(20);
+/// Label of everything that retrieves payloads.
+const LABEL: &str = "retrieve-openshift-release";
+
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("Job {name}: {cause}")]
+    Failed { name: String, cause: String },
+    #[error("Job {0}: no longer wanted")]
+    Stopped(String),
+}
+
+fn kind() -> Kind {
+    Kind::known("batch", "v1", "Job", "jobs", true)
+}
+
+/// `version-<version>-<hash>` with what a name may not hold replaced, at most 63 characters.
+pub fn name(prefix: &str, version: &str, image: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    let version: String = version.to_lowercase().chars().map(allowed).take(53 - prefix.len()).collect();
+    let hash: String = hex::encode(Sha256::digest(image.as_bytes())).chars().take(8).collect();
+    let parts = [prefix, version.trim_matches(['-', '.']), &hash];
+    parts.iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join("-")
+}
+
+/// Copies the target's manifests to the node with the binary of the running image; nothing of the target is executed.
+pub fn retrieval(r: &Retriever, target: &Target, node: &str, host_path: &str, folder: &str, keep: &[&str]) -> Value {
+    let to = format!("/payloads/{folder}");
+    let mut command = vec!["/tool/cvo", "payload", "copy", "--to", &to];
+    for keep in keep {
+        command.extend(["--keep", keep]);
+    }
+    let install = ["/usr/bin/cvo", "payload", "install-tool", "--to", "/tool/cvo"];
+    let tool = json!({"name": "tool", "mountPath": "/tool"});
+    let payloads = json!({"name": "payloads", "mountPath": "/payloads"});
+    let pod = json!({
+        "serviceAccountName": "update-payload",
+        "automountServiceAccountToken": false,
+        "initContainers": [container("tool", &r.own.release.image, &install, json!([tool]), json!([]))],
+        "containers": [container("payload", &target.release.image, &command, json!([tool, payloads]), json!([]))],
+        "volumes": [
+            {"name": "tool", "emptyDir": {}},
+            {"name": "payloads", "hostPath": {"path": host_path, "type": "DirectoryOrCreate"}},
+        ],
+    });
+    job(&name("version", &target.release.version, &target.release.image), &r.namespace, node, pod)
+}
+
+/// Runs the target's own binary, which loads its payload, reads the API and writes nothing.
+pub fn preflight(r: &Retriever, release: &Release, node: &str) -> Value {
+    let image = format!("--release-image={}", release.image);
+    let env = json!([{"name": "CLUSTER_PROFILE", "value": r.profile}]);
+    let command = ["/usr/bin/cvo", "preflight", &image];
+    let pod = json!({
+        "serviceAccountName": "cluster-version-operator",
+        "containers": [container("preflight", &release.image, &command, json!([]), env)],
+    });
+    job(&name("preflight", &release.version, &release.image), &r.namespace, node, pod)
+}
+
+fn container(name: &str, image: &str, command: &[&str], mounts: Value, env: Value) -> Value {
+    json!({
+        "name": name, "image": image, "command": command, "volumeMounts": mounts, "env": env,
+        "imagePullPolicy": "IfNotPresent",
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {"readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false},
+        "resources": {"requests": {"cpu": "10m", "memory": "50Mi"}},
+    })
+}
+
+fn job(name: &str, namespace: &str, node: &str, mut pod: Value) -> Value {
+    let labels = json!({"k8s-app": LABEL});
+    if let Some(map) = pod.as_object_mut() {
+        // On this very node, whatever its taints: the daemon reads the result from its disk. On the host's network,
+        // because the pod network is something that an update may have to mend.
+        map.insert("nodeName".into(), node.into());
+        map.insert("tolerations".into(), json!([{"operator": "Exists"}]));
+        map.insert("hostNetwork".into(), true.into());
+        map.insert("dnsPolicy".into(), "Default".into());
+        map.insert("restartPolicy".into(), "Never".into());
+        map.insert("priorityClassName".into(), "system-cluster-critical".into());
+    }
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "backoffLimit": 2, "activeDeadlineSeconds": DEADLINE_SECONDS,
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    })
+}
+
+/// Runs a Job to its end, or takes up one of the same name that a predecessor started. Returns what its container said.
+pub async fn run(
+    retriever: &Retriever,
+    spec: Value,
+    tell: &(dyn Fn(&str) + Send + Sync),
+    stop: &CancellationToken,
+) -> Result<String, JobError> {
+    let name = spec.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    begin(retriever, &name, &spec).await?;
+    let outcome = follow(retriever, &name, tell, stop).await;
+    if !matches!(outcome, Err(JobError::Stopped(_))) {
+        clean_up(retriever, &name).await;
+    }
+    outcome
+}
+
+async fn follow(
+    retriever: &Retriever,
+    name: &str,
+    tell: &(dyn Fn(&str) + Send + Sync),
+    stop: &CancellationToken,
+) -> Result<String, JobError> {
+    let failed = |cause: String| JobError::Failed { name: name.to_owned(), cause };
+    let by_name = watcher::Config::default().timeout(280).fields(&format!("metadata.name={name}"));
+    let by_job = watcher::Config::default().timeout(280).labels(&format!("batch.kubernetes.io/job-name={name}"));
+    let mut jobs = watched::<Job>(retriever, by_name);
+    let mut pods = watched::<Pod>(retriever, by_job);
+    let mut seen: BTreeMap<String, Pod> = BTreeMap::new();
+    let mut complete = false;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Err(JobError::Stopped(name.to_owned())),
+            Some(job) = jobs.next() => match finished(&job) {
+                None => {}
+                Some(Ok(())) => complete = true,
+                Some(Err(cause)) => return Err(failed(format!("{cause}{}", troubles(seen.values())))),
+            },
+            Some(pod) = pods.next() => {
+                if let Some(cause) = hopeless(&pod) {
+                    return Err(failed(cause));
+                }
+                seen.insert(pod.metadata.name.clone().unwrap_or_default(), pod);
+                let text = troubles(seen.values());
+                if !text.is_empty() {
+                    tell(&format!("Job {name}{text}"));
+                }
+            }
+            () = tokio::time::sleep(POD_LOST), if complete => {
+                return Err(failed("is complete, but its pod is gone before it was seen; it will be run again".into()));
+            }
+        }
+        if complete && let Some(message) = seen.values().find_map(success) {
+            return Ok(message);
+        }
+    }
+}
+
+/// Its result is on disk, or its error in the condition: the object has served its purpose.
+async fn clean_up(retriever: &Retriever, name: &str) {
+    let (kind, namespace) = (kind(), &retriever.namespace);
+    let cleaned = async {
+        if let Some(live) = retriever.objects.get(&kind, namespace, name).await? {
+            retriever.objects.delete(&kind, namespace, name, uid(&live)).await?;
+        }
+        Ok::<(), ApiError>(())
+    };
+    if let Err(error) = cleaned.await {
+        tracing::debug!(%error, "finished Job stays");
+    }
+}
+
+fn uid(live: &Value) -> &str {
+    live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Creates the Job; one that failed before is replaced, one that is under way or complete is taken up.
+async fn begin(retriever: &Retriever, name: &str, spec: &Value) -> Result<(), JobError> {
+    let (kind, namespace) = (kind(), &retriever.namespace);
+    for _ in 0..3 {
+        if let Some(live) = retriever.objects.get(&kind, namespace, name).await? {
+            let job: Option<Job> = serde_json::from_value(live.clone()).ok();
+            let failed = job.as_ref().is_none_or(|job| matches!(finished(job), Some(Err(_))));
+            if !failed && live.pointer("/metadata/deletionTimestamp").is_none() {
+                return Ok(());
+            }
+            retriever.objects.delete(&kind, namespace, name, uid(&live)).await?;
+        }
+        match retriever.objects.create(&kind, namespace, spec).await {
+            Ok(_) => return Ok(()),
+            Err(e) if e.is_already_exists() => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    let cause = "an earlier Job of this name does not go away: delete it".to_owned();
+    Err(JobError::Failed { name: name.to_owned(), cause })
+}
+
+fn watched<K>(retriever: &Retriever, config: watcher::Config) -> BoxStream<'static, K>
+where
+    K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + 'static,
+{
+    let api: Api<K> = Api::namespaced(retriever.clients.call.clone(), &retriever.namespace);
+    let events = watcher(api, config).default_backoff().filter_map(|event| async move {
+        match event {
+            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => Some(object),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::debug!(%error, "watch of a retrieval failed; trying again");
+                None
+            }
+        }
+    });
+    events.boxed()
+}
+
+fn finished(job: &Job) -> Option<Result<(), String>> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let is = |type_: &str| conditions.iter().find(|c| c.type_ == type_ && c.status == "True");
+    if is("Complete").is_some() {
+        return Some(Ok(()));
+    }
+    let failed = is("Failed")?;
+    let text = |t: &Option<String>| t.clone().unwrap_or_default();
+    Some(Err(format!("{}: {}", text(&failed.reason), text(&failed.message))))
+}
+
+fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|s| s.init_container_statuses.as_ref()).into_iter().flatten();
+    init.chain(status.and_then(|s| s.container_statuses.as_ref()).into_iter().flatten())
+}
+
+/// What a main container said when it ended well.
+fn success(pod: &Pod) -> Option<String> {
+    let containers = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let terminated = containers.first()?.state.as_ref()?.terminated.as_ref()?;
+    (terminated.exit_code == 0).then(|| terminated.message.clone().unwrap_or_default())
+}
+
+/// What containers wait for or died of.
+fn troubles<'a>(pods: impl Iterator<Item = &'a Pod>) -> String {
+    let harmless = ["PodInitializing", "ContainerCreating"];
+    let mut text = String::new();
+    for status in pods.flat_map(statuses) {
+        let Some(state) = &status.state else { continue };
+        let (reason, message) = match (&state.waiting, &state.terminated) {
+            (Some(w), _) if !harmless.contains(&w.reason.as_deref().unwrap_or_default()) => (&w.reason, &w.message),
+            (_, Some(t)) if t.exit_code != 0 => (&t.reason, &t.message),
+            _ => continue,
+        };
+        let (reason, message) = (reason.as_deref().unwrap_or_default(), message.as_deref().unwrap_or_default());
+        text.push_str(&format!("; container {}: {reason}: {}", status.name, message.trim()));
+    }
+    text
+}
+
+/// Waiting cannot help: the image does not exist, or policy forbids it.
+fn hopeless(pod: &Pod) -> Option<String> {
+    statuses(pod).find_map(|status| {
+        let waiting = status.state.as_ref()?.waiting.as_ref()?;
+        let reason = waiting.reason.as_deref().unwrap_or_default();
+        let message = waiting.message.as_deref().unwrap_or_default();
+        let unknown = ["ErrImagePull", "ImagePullBackOff"].contains(&reason)
+            && ["manifest unknown", "not found", "name unknown"].iter().any(|t| message.to_lowercase().contains(t));
+        let fatal = unknown || reason == "SignatureValidationFailed" || reason == "InvalidImageName";
+        fatal.then(|| format!("container {} cannot start: {reason}: {message}", status.name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_names_are_valid_and_short() {
+        for version in ["1.0.1", "4.20.0-0.nightly-2025-01-01-000000+BUILD_x", "", &"9".repeat(90)] {
+            let name = name("version", version, "r@sha256:00");
+            assert!(name.len() <= 63 && name.starts_with("version-"), "{name}");
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c)), "{name}");
+        }
+        assert_ne!(name("version", "1", "a"), name("version", "1", "b"));
+    }
+
+    #[test]
+    fn an_image_that_does_not_exist_fails_at_once_and_a_slow_one_does_not() {
+        let pod = |reason: &str, message: &str| -> Pod {
+            serde_json::from_value(json!({"status": {"containerStatuses": [{"name": "payload", "image": "",
+                "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": reason, "message": message}}}]}}))
+            .unwrap()
+        };
+        assert!(hopeless(&pod("ErrImagePull", "r@sha256:0: not found")).unwrap().contains("payload"));
+        let slow = pod("ErrImagePull", "dial tcp: connection refused");
+        assert!(hopeless(&slow).is_none());
+        assert!(troubles([slow].iter()).contains("connection refused"));
+        assert_eq!(troubles([pod("ContainerCreating", "")].iter()), "");
+    }
+}

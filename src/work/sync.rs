@@ -1,0 +1,437 @@
+//! The main loop: ClusterVersion in, ClusterVersion.status out. It waits for an event (the object, the pass, a load, the
+//! update service), a deadline or the stop; brings the facts up to date; decides; performs.
+
+pub mod decide;
+mod object;
+mod writer;
+
+pub use decide::{Action, Target};
+
+use super::apply::Applier;
+use super::available::Question;
+use super::pass::{Event, Pass, Plan, clock};
+use super::retrieve::{Loaded, Retriever};
+use crate::api::progress::{self, Progress, SCHEMA};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, ComponentOverride, OWN_DEPLOYMENT};
+use crate::cluster::Clients;
+use crate::graph::{self, Mode};
+use crate::merge::Owner;
+use crate::payload::{ObjectId, Payload, filter};
+use crate::status::facts::{LoadStatus, LoadStep, Retrieval};
+use crate::status::{self, Facts};
+use crate::updates::{self, Gates};
+use decide::{Running, Situation};
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+use writer::StatusWriter;
+
+/// A release that could not be loaded is tried again after this, doubling up to the cap; at once when the spec changes.
+const LOAD_PAUSE: SignedDuration = SignedDuration::from_secs(20);
+const LOAD_PAUSE_CAP: SignedDuration = SignedDuration::from_mins(10);
+/// When the report of a waiting operator changes by time alone (payload-and-apply §4.7).
+const REPORT_AFTER: [SignedDuration; 3] =
+    [SignedDuration::from_mins(30), SignedDuration::from_mins(40), SignedDuration::from_mins(90)];
+
+/// Everything the loop is built from.
+#[derive(Debug)]
+pub struct Parts {
+    pub clients: Arc<Clients>,
+    pub applier: Arc<Applier>,
+    pub retriever: Arc<Retriever>,
+    /// The payload of the running image.
+    pub own: Arc<Payload>,
+    /// Name of the ClusterVersion.
+    pub name: String,
+    pub namespace: String,
+    /// The record that a predecessor left.
+    pub progress: Progress,
+    pub records: watch::Sender<Progress>,
+    /// What the update service is to be asked; the loop keeps it up to date.
+    pub questions: watch::Sender<Option<Question>>,
+    pub answers: watch::Receiver<Option<Retrieval>>,
+}
+
+struct Load {
+    target: Target,
+    task: JoinHandle<Result<Loaded, Box<LoadStatus>>>,
+    steps: watch::Receiver<LoadStatus>,
+    stop: CancellationToken,
+}
+
+struct Refused {
+    target: Target,
+    again: Timestamp,
+    attempts: u32,
+}
+
+/// The loop's state. Whatever must outlive the process is in the cluster.
+pub struct Sync {
+    parts: Parts,
+    object: object::Latest,
+    writer: StatusWriter,
+    pass: Option<Pass>,
+    /// The release being applied.
+    payload: Arc<Payload>,
+    overrides: Vec<ComponentOverride>,
+    facts: Facts,
+    load: Option<Load>,
+    refused: Option<Refused>,
+    clocks: BTreeMap<String, Timestamp>,
+    durations: BTreeMap<String, f64>,
+    payloads: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for Sync {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sync").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+impl Sync {
+    pub fn new(parts: Parts) -> Self {
+        // Clocks belong to a release; those of another one say nothing.
+        let same_release = parts.progress.release.image == parts.own.release.image;
+        Sync {
+            object: object::Latest::new(&parts.name),
+            writer: StatusWriter::new(parts.applier.objects.clone(), &parts.name),
+            pass: None,
+            payload: parts.own.clone(),
+            overrides: Vec::new(),
+            facts: Facts::new(parts.own.release.clone()),
+            load: None,
+            refused: None,
+            clocks: if same_release { parts.progress.clocks.clone() } else { BTreeMap::new() },
+            durations: parts.progress.durations.clone(),
+            payloads: parts.progress.payloads.clone(),
+            parts,
+        }
+    }
+
+    /// Runs until `stop`; writes the last status before it returns.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut objects = object::watch(&self.parts.clients, stop.clone());
+        let mut answers = self.parts.answers.clone();
+        tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
+        loop {
+            let deadline = self.deadline();
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(event) = objects.recv() => self.object.take(event),
+                event = next_of(&mut self.pass) => self.moved(&event),
+                news = news_of(&mut self.load) => match news {
+                    LoadNews::Step(step) => self.facts.load = Some(step),
+                    LoadNews::Ended(outcome) => self.loaded(outcome).await,
+                },
+                Ok(()) = answers.changed() => self.facts.retrieval = answers.borrow_and_update().clone(),
+                written = self.writer.ended() => self.object.wrote(written),
+                () = tokio::time::sleep(deadline) => {}
+            }
+            // Whatever else has happened meanwhile is taken in before deciding once.
+            while let Ok(event) = objects.try_recv() {
+                self.object.take(event);
+            }
+            self.turn().await;
+        }
+        self.end().await;
+    }
+
+    async fn end(mut self) {
+        if let Some(load) = self.load.take() {
+            load.task.abort();
+        }
+        if let Some(pass) = self.pass.take() {
+            self.gather(&pass);
+            pass.cancel().await;
+        }
+        if let Some((live, status)) = self.status_to_write() {
+            self.writer.flush(live, status).await;
+        }
+    }
+
+    /// Facts, decision, actions, status.
+    async fn turn(&mut self) {
+        let Some((spec, status)) = self.read_object() else { return };
+        // Each action changes the situation; a handful of rounds settles it, and the bound keeps a mistake from spinning.
+        for _ in 0..8 {
+            let actions = self.decide(&spec, &status);
+            if actions.is_empty() {
+                break;
+            }
+            for action in actions {
+                tracing::info!(?action, "decided");
+                self.perform(action, &spec).await;
+            }
+        }
+        if let Some(pass) = self.pass.take() {
+            self.gather(&pass);
+            self.pass = Some(pass);
+        }
+        self.publish();
+    }
+
+    /// The valid part of the spec, and the status as it stands.
+    fn read_object(&mut self) -> Option<(ClusterVersionSpec, ClusterVersionStatus)> {
+        let live = self.object.live()?;
+        let (spec, status) = (live.spec.clone(), live.status.clone());
+        self.facts.generation = live.generation;
+        self.parts.applier.wanted.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
+        let errors = updates::validate(&self.parts.name, Gates::default(), &spec, &status);
+        self.facts.invalid = errors.iter().map(ToString::to_string).collect();
+        self.facts.invalid.extend(self.object.troubles());
+        let spec = updates::clear(&spec, &errors);
+        let question = Question {
+            upstream: spec.upstream.clone(),
+            channel: spec.channel.clone(),
+            cluster_id: spec.cluster_id.clone(),
+        };
+        self.parts.questions.send_if_modified(|current| {
+            let changed = current.as_ref() != Some(&question);
+            *current = Some(question);
+            changed
+        });
+        Some((spec, status))
+    }
+
+    fn decide(&self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) -> Vec<Action> {
+        decide::decide(&Situation {
+            spec,
+            status,
+            own: &self.parts.own.release,
+            running: self.pass.as_ref().map(|p| Running {
+                image: &p.release.image,
+                mode: p.mode,
+                overrides: &self.overrides,
+            }),
+            loading: self.load.as_ref().map(|l| &l.target),
+            refused: self.refused.as_ref().map(|r| (&r.target, r.again)),
+            now: Timestamp::now(),
+        })
+    }
+
+    async fn perform(&mut self, action: Action, spec: &ClusterVersionSpec) {
+        match action {
+            Action::StartOwn { mode } => {
+                self.payload = self.parts.own.clone();
+                self.facts.local = true;
+                self.facts.verified = false;
+                self.facts.accepted_risks = String::new();
+                if self.refused.is_none() {
+                    self.accepted();
+                }
+                self.start(mode, spec).await;
+            }
+            Action::Restart { mode } => self.start(mode, spec).await,
+            Action::Load(target) => self.begin_load(target, spec),
+            Action::StopLoading => {
+                if let Some(load) = self.load.take() {
+                    load.stop.cancel();
+                    load.task.abort();
+                }
+                self.accepted();
+            }
+            Action::ForgetRefused => {
+                self.refused = None;
+                self.accepted();
+            }
+        }
+    }
+
+    /// `ReleaseAccepted` speaks of the release that runs.
+    fn accepted(&mut self) {
+        self.facts.load = Some(LoadStatus {
+            step: LoadStep::PayloadLoaded,
+            outcome: Some(Ok(())),
+            release: self.payload.release.clone(),
+            message: String::new(),
+        });
+    }
+
+    async fn start(&mut self, mode: Mode, spec: &ClusterVersionSpec) {
+        if let Some(pass) = self.pass.take() {
+            pass.cancel().await;
+        }
+        let manifests = self.payload.manifests.clone();
+        let release = self.payload.release.clone();
+        let own_deployment = ObjectId::new("apps", "Deployment", &self.parts.namespace, OWN_DEPLOYMENT);
+        let graph = graph::build::build(&manifests, mode, Some(&own_deployment));
+        self.overrides.clone_from(&spec.overrides);
+        self.facts.actual = release.clone();
+        self.facts.version_hash.clone_from(&self.payload.hash);
+        self.facts.completed = false;
+        self.facts.mode = mode;
+        tracing::info!(release = %release.version, ?mode, nodes = graph.len(), manifests = manifests.len(), "pass begins");
+        let plan = Plan {
+            mode,
+            included: manifests.iter().map(|m| !filter::overridden(m, &spec.overrides)).collect(),
+            hand_over: (release.image != self.parts.own.release.image).then_some(own_deployment),
+            release,
+            manifests,
+            graph,
+        };
+        self.pass = Some(Pass::start(plan, self.parts.applier.clone()));
+    }
+
+    fn begin_load(&mut self, target: Target, spec: &ClusterVersionSpec) {
+        let status = LoadStatus {
+            step: LoadStep::RetrievePayload,
+            outcome: None,
+            release: target.release.clone(),
+            message: String::new(),
+        };
+        let (sender, steps) = watch::channel(status.clone());
+        self.facts.load = Some(status);
+        let stop = CancellationToken::new();
+        let loading = self.parts.retriever.clone().load(
+            target.clone(),
+            spec.signature_stores.clone(),
+            self.payloads.clone(),
+            sender,
+            stop.clone(),
+        );
+        self.load = Some(Load { target, task: tokio::spawn(loading), steps, stop });
+    }
+
+    async fn loaded(&mut self, ended: Result<Result<Loaded, Box<LoadStatus>>, JoinError>) {
+        let Some(load) = self.load.take() else { return };
+        let outcome = ended.unwrap_or_else(|error| {
+            Err(Box::new(LoadStatus {
+                step: LoadStep::RetrievePayload,
+                outcome: Some(Err(format!("loading ended badly: {error}"))),
+                release: load.target.release.clone(),
+                message: String::new(),
+            }))
+        });
+        match outcome {
+            Ok(loaded) => {
+                self.refused = None;
+                self.payload = loaded.payload;
+                self.facts.verified = loaded.verified;
+                self.facts.local = false;
+                self.facts.accepted_risks = loaded.accepted_risks;
+                self.payloads.insert(loaded.tree.0, loaded.tree.1);
+                self.clocks.clear();
+                self.accepted();
+                if let Some((spec, _)) = self.read_object() {
+                    self.start(Mode::Update, &spec).await;
+                }
+            }
+            Err(status) => self.refuse(load.target, *status),
+        }
+    }
+
+    fn refuse(&mut self, target: Target, status: LoadStatus) {
+        let attempts = match &self.refused {
+            Some(refused) if refused.target.is(&target) => refused.attempts + 1,
+            _ => 1,
+        };
+        let pause = (LOAD_PAUSE * (1 << (attempts - 1).min(10))).min(LOAD_PAUSE_CAP);
+        tracing::warn!(image = %target.release.image, step = ?status.step, outcome = ?status.outcome, "release not accepted");
+        self.refused = Some(Refused { target, again: Timestamp::now() + pause, attempts });
+        self.facts.load = Some(status);
+    }
+
+    fn moved(&mut self, event: &Event) {
+        if *event == Event::Completed {
+            tracing::info!(release = %self.facts.actual.version, "pass completed");
+            self.facts.completed = true;
+        }
+    }
+
+    /// Brings the facts up to date with the pass.
+    fn gather(&mut self, pass: &Pass) {
+        let now = Timestamp::now();
+        let facts = &mut self.facts;
+        (facts.done, facts.total, facts.mode) = (pass.done, pass.total, pass.mode);
+        facts.failure = pass.failure();
+        facts.fights = pass.fights();
+        let key = |name: &str| clock("ClusterOperator", "", name);
+        let awaited = pass.awaited_operators();
+        let since = awaited.iter().map(|name| (name.clone(), *self.clocks.entry(key(name)).or_insert(now)));
+        facts.waiting_since = since.collect();
+        // An operator that is no longer waited for starts afresh the next time.
+        self.clocks.retain(|k, _| awaited.iter().any(|name| *k == key(name)));
+        for node in &pass.nodes {
+            if let (Some(started), Some(finished)) = (node.started, node.finished)
+                && let Some(component) = node.id.rsplit('/').next()
+            {
+                self.durations.insert(component.to_owned(), finished.duration_since(started).as_secs_f64());
+            }
+        }
+    }
+
+    /// Status and progress record, if they differ from what is written.
+    fn publish(&mut self) {
+        if let Some(mut pass) = self.pass.take() {
+            pass.backdate(&self.clocks);
+            self.parts.records.send_replace(self.record(&pass));
+            self.pass = Some(pass);
+        }
+        if let Some((live, status)) = self.status_to_write() {
+            self.writer.offer(live, status);
+        }
+    }
+
+    fn status_to_write(&self) -> Option<(serde_json::Value, ClusterVersionStatus)> {
+        let live = self.object.live()?;
+        let next = status::compute(&live.status, &self.facts, Timestamp::now());
+        (next != live.status).then(|| (live.raw.clone(), next))
+    }
+
+    fn record(&self, pass: &Pass) -> Progress {
+        Progress {
+            schema: SCHEMA,
+            release: pass.release.clone(),
+            pass: progress::Pass {
+                mode: format!("{:?}", pass.mode).to_lowercase(),
+                started: Some(pass.started),
+                done: pass.done,
+                total: pass.total,
+            },
+            nodes: pass.nodes.clone(),
+            clocks: self.clocks.clone(),
+            durations: self.durations.clone(),
+            payloads: self.payloads.clone(),
+            history: self.object.live().map(|l| l.status.history.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// How long nothing can change by itself.
+    fn deadline(&self) -> Duration {
+        let now = Timestamp::now();
+        let retry = self.refused.as_ref().filter(|_| self.load.is_none()).map(|r| r.again);
+        let reports = self.facts.waiting_since.values();
+        let reports = reports.flat_map(|since| REPORT_AFTER.map(|after| *since + after + SignedDuration::from_secs(1)));
+        let next = reports.filter(|t| *t > now).chain(retry).min();
+        let next = next.map(|t| Duration::try_from(t.duration_since(now)).unwrap_or(Duration::ZERO));
+        let quiet = self.pass.as_ref().and_then(Pass::next_quiet);
+        let quiet = quiet.map(|t| t.saturating_duration_since(Instant::now()) + Duration::from_millis(10));
+        let written = self.writer.due();
+        [next, quiet, written].into_iter().flatten().min().unwrap_or(Duration::from_secs(3600))
+    }
+}
+
+async fn next_of(pass: &mut Option<Pass>) -> Event {
+    match pass {
+        Some(pass) => pass.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+enum LoadNews {
+    Step(LoadStatus),
+    Ended(Result<Result<Loaded, Box<LoadStatus>>, JoinError>),
+}
+
+async fn news_of(load: &mut Option<Load>) -> LoadNews {
+    let Some(load) = load else { return std::future::pending().await };
+    tokio::select! {
+        // A failed receive means that the task is about to end.
+        Ok(()) = load.steps.changed() => LoadNews::Step(load.steps.borrow_and_update().clone()),
+        ended = &mut load.task => LoadNews::Ended(ended),
+    }
+}
