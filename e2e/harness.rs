@@ -202,6 +202,19 @@ impl Cluster {
         self.site.stop(name)
     }
 
+    /// Asks the process of that name to end (SIGTERM); whether it was gone within `limit`.
+    pub async fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
+        let (site, name) = (self.site.clone(), name.to_owned());
+        tokio::task::spawn_blocking(move || site.terminate(&name, limit))
+            .await
+            .map_err(|error| HarnessError::Thread(error.to_string()))
+    }
+
+    /// Whether the process of that name (one of the cluster's, or given to `spawn`) runs.
+    pub fn runs(&self, name: &str) -> bool {
+        self.site.runs(name)
+    }
+
     /// Loads an image archive (docker or OCI layout in a tar) into the node, for images that no registry has.
     pub async fn import_image(&self, archive: &Path) -> Result<()> {
         node::import(&self.site, archive).await
