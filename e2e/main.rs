@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod harness;
+mod platform;
 
 /// One file a theme, in e2e/main/.
 mod main {
