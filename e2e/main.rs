@@ -2,6 +2,7 @@
 //! something.
 
 mod harness;
+mod platform;
 
 /// One file a theme.
 #[cfg(test)]
