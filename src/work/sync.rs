@@ -5,7 +5,7 @@ pub mod decide;
 mod object;
 mod writer;
 
-pub use decide::{Action, Target};
+pub use decide::Action;
 
 use super::apply::Applier;
 use super::available::Question;
@@ -19,7 +19,7 @@ use crate::merge::Owner;
 use crate::payload::{ObjectId, Payload, filter};
 use crate::status::facts::{LoadStatus, LoadStep, Retrieval};
 use crate::status::{self, Facts};
-use crate::updates::{self, Gates};
+use crate::updates::{self, Gates, Target};
 use decide::{Running, Situation};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
