@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -93,7 +94,7 @@ impl Site {
         if let Some(name) = &options.name {
             check_name(name)?;
             if taken.iter().any(|record| record.id == *name) {
-                return Err(HarnessError::Name(name.clone(), "a cluster of that name is running"));
+                return Err(HarnessError::Name(name.clone(), "there is one of that name; `hack/cluster down` ends it"));
             }
         }
         let free = |slot: &u16| taken.iter().all(|record| record.slot != *slot) && ports_free(*slot);
@@ -237,6 +238,14 @@ impl Site {
             Some(started) => process::end_all(&[started.identity], teardown::LIMIT),
             None => Ok(()),
         }
+    }
+
+    /// Asks the process of that name to end (SIGTERM) and waits; whether it was gone within `limit`.
+    pub fn terminate(&self, name: &str, limit: Duration) -> bool {
+        self.started(name).is_none_or(|started| {
+            started.identity.terminate();
+            started.identity.gone_within(limit)
+        })
     }
 
     /// Ends the process of that name and starts it again as it was started.

@@ -188,7 +188,7 @@ impl Applier {
             // What is to be deleted cannot be there when its kind is not.
             return if delete { Ok(Applied::Left) } else { Err(Obstacle::KindNotServed) };
         };
-        self.feeds.ensure(&kind).await;
+        self.feeds.ensure(&kind).await?;
         if delete {
             return self.delete(&kind, &id).await;
         }
