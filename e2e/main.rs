@@ -3,9 +3,11 @@
 
 mod harness;
 mod platform;
+mod theatre;
 
 /// One file a theme.
 #[cfg(test)]
 mod scenarios {
     mod clusters;
+    mod faults;
 }
