@@ -6,6 +6,8 @@ mod harness;
 mod compose;
 #[path = "lab/operator.rs"]
 mod operator;
+#[path = "lab/stage_hand.rs"]
+mod stage_hand;
 
 /// One file a subcommand.
 mod lab {
@@ -44,6 +46,8 @@ enum Command {
     /// Ask the API server for its version as a pod does (a probe of the test cluster's network).
     #[command(hide = true)]
     Reach,
+    /// Play what a cluster without nodes and operators lacks, and run the daemon as a process.
+    StageHand(stage_hand::StageHandArgs),
 }
 
 #[tokio::main]
@@ -54,6 +58,7 @@ async fn main() -> ExitCode {
         Command::Operator(args) => operator::run(args).await,
         Command::Pause => lab::pause::run().await,
         Command::Reach => lab::reach::run().await,
+        Command::StageHand(args) => stage_hand::run(args).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod harness;
+mod real_payload;
 
 /// One file a theme, in e2e/main/.
 mod main {
     mod clusters;
+    mod real_payload;
 }
