@@ -6,8 +6,6 @@ pub mod condition;
 pub mod progress;
 #[cfg(test)]
 mod schema_tests;
-#[cfg(test)]
-mod shipped_tests;
 
 pub use cluster_operator::{ClusterOperator, ClusterOperatorStatus};
 pub use cluster_version::{

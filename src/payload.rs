@@ -15,3 +15,6 @@ pub use filter::{DEFAULT_PROFILE, Filter};
 pub use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile, load};
 pub use manifest::{Manifest, ObjectId, Origin};
 pub use verification::{VerificationConfig, verification_config};
+
+#[cfg(test)]
+mod shipped_tests;

@@ -162,7 +162,8 @@ impl Walk {
         }
         let unset = |key: &str| want.get(key).is_none_or(Value::is_null);
         for field in shape.fields().filter(|field| unset(field.name)) {
-            if let Some(value) = live.get(field.name) {
+            // A null is what absent looks like in an object that no server has normalised.
+            if let Some(value) = live.get(field.name).filter(|value| !value.is_null()) {
                 let settled = self.unset(field, value, want, &at.then(Step::Key(field.name)));
                 changes.push((field.name, settled));
             }

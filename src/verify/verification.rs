@@ -168,5 +168,4 @@ impl Verification {
 }
 
 #[cfg(test)]
-#[path = "verification_tests.rs"]
 mod tests;

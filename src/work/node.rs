@@ -48,8 +48,9 @@ pub struct Context {
     pub manifests: Vec<Arc<Manifest>>,
     /// Positions that take part: not hidden by an override.
     pub included: Vec<bool>,
-    /// The own Deployment, when applying it ends this process's part of the update.
-    pub hand_over: Option<ObjectId>,
+    pub own_deployment: ObjectId,
+    /// Applying the own Deployment ends this process's part of the update.
+    pub hand_over: bool,
     pub cancel: CancellationToken,
     pub reports: mpsc::Sender<Report>,
 }
@@ -196,8 +197,9 @@ impl Walk<'_> {
             return Some(());
         }
         let (kind, id) = self.context.applier.resolve(self.manifest)?;
-        if self.context.hand_over.as_ref() == Some(&id) {
-            return self.hand_over().await;
+        if id == self.context.own_deployment {
+            // Without a hand-over this very process is what it rolled out.
+            return if self.context.hand_over { self.hand_over().await } else { Some(()) };
         }
         if !gate::gated(&id.group, &id.kind) || self.manifest.create_only() {
             return Some(());

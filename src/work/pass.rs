@@ -30,8 +30,9 @@ pub struct Plan {
     /// By position: takes part.
     pub included: Vec<bool>,
     pub graph: Graph,
-    /// The own Deployment, if applying it hands over to a successor.
-    pub hand_over: Option<ObjectId>,
+    pub own_deployment: ObjectId,
+    /// Applying the own Deployment hands over to a successor.
+    pub hand_over: bool,
 }
 
 /// What happened, for the loop.
@@ -95,6 +96,7 @@ impl Pass {
                 mode: plan.mode,
                 manifests: plan.manifests,
                 included: plan.included,
+                own_deployment: plan.own_deployment,
                 hand_over: plan.hand_over,
                 cancel: CancellationToken::new(),
                 reports: sender,

@@ -268,7 +268,8 @@ impl Sync {
         let plan = Plan {
             mode,
             included: manifests.iter().map(|m| !filter::overridden(m, &spec.overrides)).collect(),
-            hand_over: (release.image != self.parts.own.release.image).then_some(own_deployment),
+            hand_over: release.image != self.parts.own.release.image,
+            own_deployment,
             release,
             manifests,
             graph,
