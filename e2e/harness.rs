@@ -16,6 +16,7 @@ pub mod error;
 pub mod files;
 pub mod image;
 pub mod kubeconfig;
+pub mod kwok;
 pub mod machine;
 pub mod network;
 pub mod node;
@@ -142,6 +143,11 @@ impl Cluster {
         format!("127.0.0.1:{}", self.site.ports().registry)
     }
 
+    /// A port of the cluster's slot on which nothing of the harness listens, for processes of the caller's: 0 to 7.
+    pub fn spare_port(&self, number: u16) -> u16 {
+        self.site.spare_port(number)
+    }
+
     /// Name of the real node.
     pub fn node_name(&self) -> String {
         self.site.node_name()
@@ -201,6 +207,24 @@ impl Cluster {
         self.site.stop(name)
     }
 
+    /// Asks the process of that name to end (SIGTERM); whether it was gone within `limit`.
+    pub async fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
+        let (site, name) = (self.site.clone(), name.to_owned());
+        tokio::task::spawn_blocking(move || site.terminate(&name, limit))
+            .await
+            .map_err(|error| HarnessError::Thread(error.to_string()))
+    }
+
+    /// Whether the process of that name (one of the cluster's, or given to `spawn`) runs.
+    pub fn runs(&self, name: &str) -> bool {
+        self.site.runs(name)
+    }
+
+    /// Waits until `probe` says yes, while the named processes run; at most `SETTLE`.
+    pub async fn until(&self, what: &str, processes: &[&str], probe: impl AsyncFnMut() -> bool) -> Result<()> {
+        ready::until(what, &self.site, processes, SETTLE, probe).await
+    }
+
     /// Loads an image archive (docker or OCI layout in a tar) into the node, for images that no registry has.
     pub async fn import_image(&self, archive: &Path) -> Result<()> {
         node::import(&self.site, archive).await
@@ -216,7 +240,7 @@ impl Cluster {
     pub async fn add_fake_nodes(&self, count: usize) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client().await?);
         for number in 0..count {
-            nodes.create(&Default::default(), &control_plane::fake_node(number)).await?;
+            nodes.create(&Default::default(), &kwok::fake_node(number)).await?;
         }
         Ok(())
     }

@@ -76,7 +76,8 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
     let claim = election.claim.clone();
     let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
     // Before the lease: what can be made ready is ready when the predecessor lets go.
-    let filter = filter(&config, &objects).await;
+    let Some(gate) = until_answered(&stop, || feature_gate(&objects)).await else { return Ok(()) };
+    let filter = filter(&config, &gate.unwrap_or(Value::Null)).await;
     let own = Arc::new(own_payload(&config, filter.clone()).await?);
     tracing::info!(version = %own.release.version, image = %own.release.image, manifests = own.manifests.len(), "own release loaded");
     serve_metrics(&config, &stop);
@@ -220,29 +221,20 @@ pub fn architecture() -> &'static str {
     }
 }
 
+async fn feature_gate(objects: &Objects) -> Result<Option<Value>, ApiError> {
+    let kind = Kind::known("config.openshift.io", "v1", "FeatureGate", "featuregates", false);
+    objects.get(&kind, "", "cluster").await
+}
+
 /// The load-time filter of this cluster: profile, and feature set and gates where the cluster has a FeatureGate object
 /// (payload-and-apply §2.2-§2.4). Where it has none, the default set without gates counts.
-async fn filter(config: &Config, objects: &Objects) -> Filter {
-    let kind = Kind {
-        group: "config.openshift.io".into(),
-        version: "v1".into(),
-        kind: "FeatureGate".into(),
-        plural: "featuregates".into(),
-        namespaced: false,
-    };
-    let gate = match objects.get(&kind, "", "cluster").await {
-        Ok(gate) => gate.unwrap_or(Value::Null),
-        Err(error) => {
-            tracing::warn!(%error, "feature gates unknown: the default set counts");
-            Value::Null
-        }
-    };
+async fn filter(config: &Config, gate: &Value) -> Filter {
     let version = own_version(&config.payload).await.unwrap_or_default();
     Filter {
         profile: Some(config.profile.clone()),
         exclude_identifier: config.exclude_manifests.clone(),
         feature_set: Some(gate.pointer("/spec/featureSet").and_then(Value::as_str).unwrap_or_default().to_owned()),
-        feature_gates: Some(enabled_gates(&gate, &version)),
+        feature_gates: Some(enabled_gates(gate, &version)),
         ..Filter::default()
     }
 }

@@ -4,13 +4,10 @@
 //! A gate is asked again whenever its object changes; it never looks at a clock and remembers nothing. A caller parks
 //! on `Waiting` and on `Failing` alike.
 
-pub mod aggregate;
 mod definition;
 mod observed;
 mod operator;
 mod workload;
-
-pub use aggregate::aggregate;
 
 use crate::graph::Mode;
 use crate::status::failure::UpdateError;

@@ -1,10 +1,8 @@
-//! etcd, API server, controller-manager and scheduler (and kwok), all on loopback.
+//! etcd, API server, controller-manager and scheduler, all on loopback.
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use reqwest::Certificate;
-use serde_json::json;
 
 use super::{
     Options, SETTLE,
@@ -12,6 +10,7 @@ use super::{
     error::{HarnessError, Result},
     files,
     kubeconfig::kubeconfig,
+    kwok,
     process::Launch,
     ready,
     site::Site,
@@ -29,8 +28,7 @@ pub async fn start(site: &Site, options: &Options) -> Result<()> {
     site.spawn(&controller_manager(site, options))?;
     site.spawn(&scheduler(site))?;
     if options.kwok {
-        site.spawn(&kwok(site))?;
-        healthy(site, "kwok", format!("http://127.0.0.1:{}/healthz", site.ports().kwok)).await?;
+        kwok::start(site).await?;
     }
     let ports = site.ports();
     healthy(site, "kube-controller-manager", format!("https://127.0.0.1:{}/healthz", ports.controller_manager)).await?;
@@ -229,40 +227,4 @@ fn scheduler(site: &Site) -> Launch {
         "--leader-elect=false".to_owned(),
     ];
     Launch::new("kube-scheduler", site.tools().go("kube-scheduler"), arguments)
-}
-
-fn kwok(site: &Site) -> Launch {
-    let arguments = [
-        format!("--kubeconfig={}", site.admin_kubeconfig().display()),
-        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),
-        "--cidr=10.215.0.0/16".to_owned(),
-        format!("--server-address=127.0.0.1:{}", site.ports().kwok),
-    ];
-    Launch::new("kwok", site.tools().go("kwok"), arguments)
-}
-
-/// A node that kwok plays.
-pub fn fake_node(number: usize) -> Node {
-    let name = format!("fake-{number}");
-    let node = json!({
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
-            "labels": {
-                "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
-                "type": "kwok",
-            },
-        },
-        "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
-        "status": {
-            "allocatable": {"cpu": "32", "memory": "256Gi", "pods": "110"},
-            "capacity": {"cpu": "32", "memory": "256Gi", "pods": "110"},
-        },
-    });
-    // Built from a literal above: it always fits, and an empty node would fail loudly at the API server.
-    serde_json::from_value(node).unwrap_or_default()
 }

@@ -92,6 +92,16 @@ impl Identity {
         }
     }
 
+    /// Asks it to end (SIGTERM).
+    pub fn terminate(&self) {
+        if self.alive()
+            && let Some(pid) = Pid::from_raw(self.pid)
+        {
+            // An error means that it ended in between.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
     /// Waits until it is gone; `false` when it is not within `limit`.
     pub fn gone_within(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;

@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -93,7 +94,7 @@ impl Site {
         if let Some(name) = &options.name {
             check_name(name)?;
             if taken.iter().any(|record| record.id == *name) {
-                return Err(HarnessError::Name(name.clone(), "a cluster of that name is running"));
+                return Err(HarnessError::Name(name.clone(), "there is one of that name; `hack/cluster down` ends it"));
             }
         }
         let free = |slot: &u16| taken.iter().all(|record| record.slot != *slot) && ports_free(*slot);
@@ -186,6 +187,11 @@ impl Site {
         ports(self.record.slot)
     }
 
+    /// The second half of the slot's ports.
+    pub fn spare_port(&self, number: u16) -> u16 {
+        self.ports().apiserver + PORTS_PER_SLOT / 2 + number.min(PORTS_PER_SLOT / 2 - 1)
+    }
+
     pub fn node_name(&self) -> String {
         format!("node-{}", self.id())
     }
@@ -237,6 +243,14 @@ impl Site {
             Some(started) => process::end_all(&[started.identity], teardown::LIMIT),
             None => Ok(()),
         }
+    }
+
+    /// Asks the process of that name to end (SIGTERM) and waits; whether it was gone within `limit`.
+    pub fn terminate(&self, name: &str, limit: Duration) -> bool {
+        self.started(name).is_none_or(|started| {
+            started.identity.terminate();
+            started.identity.gone_within(limit)
+        })
     }
 
     /// Ends the process of that name and starts it again as it was started.

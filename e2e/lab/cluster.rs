@@ -4,6 +4,10 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use tokio::signal::{
+    ctrl_c,
+    unix::{SignalKind, signal},
+};
 
 use crate::harness::{Cluster, Options};
 
@@ -41,6 +45,9 @@ pub struct Up {
     /// The controller-manager's --controllers.
     #[arg(long)]
     controllers: Option<String>,
+    /// Stay, and end the cluster on interrupt, instead of leaving it running.
+    #[arg(long)]
+    foreground: bool,
 }
 
 /// Carries one of them out.
@@ -61,7 +68,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
 
 async fn start(up: Up) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let registry = up.registry;
+    let (registry, foreground) = (up.registry, up.foreground);
     let options = Options {
         name: up.name,
         node: up.node,
@@ -83,7 +90,15 @@ async fn start(up: Up) -> anyhow::Result<()> {
     }
     println!("# to use it:  eval \"$(hack/cluster env {0})\"      to end it:  hack/cluster down {0}", cluster.id());
     print!("{}", environment(&cluster));
-    Ok(cluster.detach()?)
+    if !foreground {
+        return Ok(cluster.detach()?);
+    }
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = ctrl_c() => interrupted?,
+        _ = terminate.recv() => {}
+    }
+    Ok(cluster.down().await?)
 }
 
 /// Lines for `eval`.

@@ -32,7 +32,6 @@ pub struct Programs {
 }
 
 /// A cluster with everything but the play begun.
-#[derive(Debug)]
 pub struct Stage {
     pub cluster: Cluster,
     pub client: kube::Client,
@@ -93,7 +92,7 @@ impl Stage {
         }))?;
         Api::all(self.client.clone()).create(&PostParams::default(), &binding).await?;
         let spec = TokenRequestSpec { expiration_seconds: Some(86_400), ..TokenRequestSpec::default() };
-        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
         let answer = accounts.create_token_request("daemon", &PostParams::default(), &request).await?;
         let token = answer.status.context("a token")?.token;
         let text = fs::read_to_string(self.cluster.kubeconfig())?;

@@ -81,16 +81,7 @@ install_node_tools() {
         mkdir -p "$CVO_CACHE" && require_disk 2 "$CVO_CACHE"
         say "Unpacking Debian's $(tr '\n' ' ' <"$CVO_ROOT/hack/lib/node-packages.txt")into $dir: once, some seconds."
         tmp=$(mktemp -d "$CVO_CACHE/.node.XXXXXX")
-        (
-            cd "$tmp"
-            mapfile -t packages <"$CVO_ROOT/hack/lib/node-packages.txt"
-            apt-get download -qq "${packages[@]}" 2>/dev/null || { apt-get update -qq && apt-get download -qq "${packages[@]}"; }
-            for deb in *.deb; do dpkg -x "$deb" unpacked; done
-            mkdir bin cni
-            cp -a unpacked/usr/bin/{containerd,containerd-shim-runc-v2,ctr,docker-registry} unpacked/usr/sbin/runc bin/
-            cp -a unpacked/usr/lib/cni/. cni/
-            rm -rf unpacked ./*.deb
-        ) || { rm -rf "$tmp"; lacking "fetching or unpacking the Debian packages failed, see above"; }
+        unpack_packages "$tmp" || { rm -rf "$tmp"; lacking "fetching or unpacking the Debian packages failed, see above"; }
         keep "$tmp" "$dir"
     fi
     missing=$(ldd "$dir"/bin/* 2>/dev/null | awk '/not found/ {print $1}' | sort -u | tr '\n' ' ')
@@ -99,6 +90,19 @@ install_node_tools() {
         apt_install libseccomp2 libapparmor1 libbtrfs0
     }
 }
+
+# unpack_packages DIR: the packages' programs into DIR/bin, the CNI plugins into DIR/cni. Chained by &&, for bash does
+# not stop at an error in a function whose outcome is asked for.
+unpack_packages() (
+    cd "$1" && mapfile -t packages <"$CVO_ROOT/hack/lib/node-packages.txt" || exit
+    download() { apt-get -o APT::Sandbox::User=root download -qq "${packages[@]}"; }
+    download 2>/dev/null || { apt-get update -qq && download; } || exit
+    for deb in *.deb; do dpkg -x "$deb" unpacked || exit; done
+    mkdir bin cni &&
+        cp -a unpacked/usr/bin/{containerd,containerd-shim-runc-v2,ctr,docker-registry} unpacked/usr/sbin/runc bin/ &&
+        cp -a unpacked/usr/lib/cni/. cni/ &&
+        rm -rf unpacked ./*.deb
+)
 
 # install_commands: small programs of the host that the cluster or the release tools call.
 install_commands() {

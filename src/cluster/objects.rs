@@ -31,7 +31,7 @@ pub enum Cause {
     Server { code: u16, reason: String, message: String },
     #[error("no answer from the API server: {0}")]
     Transport(String),
-    #[error("the API server did not answer within {} s", CALL_TIMEOUT.as_secs())]
+    #[error("the API server did not answer in time")]
     Timeout,
     #[error("the API server's answer cannot be read: {0}")]
     Answer(String),

@@ -1,12 +1,16 @@
 //! The feeds of all kinds that take part: started once each, ready when their first list is in the index.
 
 use crate::cluster::feed::{Begin, Compare, Feed};
-use crate::cluster::{Clients, Index, Kind, Objects};
+use crate::cluster::objects::Cause;
+use crate::cluster::{ApiError, Clients, Index, Kind, Objects};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// How long a node waits for a kind's first list before it says so; the feed goes on trying.
+const FIRST_LIST: Duration = Duration::from_secs(10);
 /// Kinds whose every change gates read: watched in full, so that no change costs a request.
 const FULL: [(&str, &str); 1] = [("config.openshift.io", "ClusterOperator")];
 
@@ -58,10 +62,16 @@ impl Feeds {
         ready
     }
 
-    /// Starts the feed unless it runs, and waits until its first list is in the index.
-    pub async fn ensure(&self, kind: &Kind) {
+    /// Starts the feed unless it runs, and waits until its first list is in the index; not for ever, so that who waits
+    /// can say what for.
+    pub async fn ensure(&self, kind: &Kind) -> Result<(), ApiError> {
         let mut ready = self.start(kind, Begin::List);
-        // An error means that the feed has ended, which it does only when everything stops.
-        let _ended = ready.wait_for(|ready| *ready).await;
+        match tokio::time::timeout(FIRST_LIST, ready.wait_for(|ready| *ready)).await {
+            Ok(Ok(_)) => Ok(()),
+            // Otherwise the feed has ended, which it does only when everything stops.
+            Ok(Err(_)) | Err(_) => {
+                Err(ApiError { attempt: format!("list {} for the first time", kind.plural), cause: Cause::Timeout })
+            }
+        }
     }
 }

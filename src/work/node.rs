@@ -93,9 +93,9 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
 /// retry: their own turn comes.
 async fn announce(context: &Context, manifest: &Manifest) {
     let Some((kind, id)) = context.applier.resolve(manifest) else { return };
-    context.applier.feeds.ensure(&kind).await;
+    let unlisted = context.applier.feeds.ensure(&kind).await.is_err();
     let there = context.applier.index.is_present(&id);
-    if there || manifest.delete() != Ok(false) || context.cancel.is_cancelled() {
+    if unlisted || there || manifest.delete() != Ok(false) || context.cancel.is_cancelled() {
         return;
     }
     if let Err(obstacle) = context.applier.apply(manifest).await {

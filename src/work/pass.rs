@@ -12,9 +12,9 @@ use crate::graph::frontier::{End, Frontier, Outcome};
 use crate::graph::{Graph, Mode};
 use crate::payload::{Manifest, ObjectId};
 use crate::status::facts::Fight;
-use crate::status::failure::{Effect, UpdateError};
+use crate::status::failure::{self, Effect, UpdateError};
 use jiff::Timestamp;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -65,6 +65,10 @@ pub struct Pass {
     /// Errors in spite of which nodes went on, and health after a node is done, by object.
     remembered: BTreeMap<ObjectId, UpdateError>,
     positions: HashMap<ObjectId, usize>,
+    /// By position: in place, its gate passed.
+    passed: HashSet<usize>,
+    /// Touched by another hand before their turn was over: to be looked at once more then.
+    touched_early: HashSet<usize>,
     mending: JoinSet<Mended>,
     repairs: HashMap<ObjectId, Repairs>,
 }
@@ -107,6 +111,8 @@ impl Pass {
             reports,
             waiting: HashMap::new(),
             remembered: BTreeMap::new(),
+            passed: HashSet::new(),
+            touched_early: HashSet::new(),
             mending: JoinSet::new(),
             repairs: HashMap::new(),
         };
@@ -185,6 +191,12 @@ impl Pass {
                 node.error.clear();
                 self.waiting.remove(&index);
                 tracing::debug!(position, ?applied, "manifest in place");
+                self.passed.insert(position);
+                if self.touched_early.remove(&position)
+                    && let Some(id) = self.id_at(position)
+                {
+                    self.look_after(id, position);
+                }
             }
             What::Done => {
                 node.state = NodeState::Done;
@@ -202,17 +214,29 @@ impl Pass {
         Some(Event::Moved)
     }
 
-    /// Another hand touched an object. While its node has not been there yet, the node will see for itself.
+    /// Another hand touched an object. While its turn is not over, its node sees for itself, except for what happens
+    /// between the write and the gate: that is looked at when the turn is over.
     fn touched(&mut self, id: &ObjectId, touched: Touched) {
         let Some(position) = self.positions.get(id).copied() else { return };
-        let node = self.graph.node_of(position).and_then(|n| self.nodes.get(n));
-        let done = node.is_some_and(|n| n.state == NodeState::Done);
         let included = self.context.included.get(position) == Some(&true);
-        if !done || !included || (touched == Touched::Status && !gate::gated(&id.group, &id.kind)) {
+        if !included || (touched == Touched::Status && !gate::gated(&id.group, &id.kind)) {
             return;
         }
+        if self.passed.contains(&position) {
+            self.look_after(id.clone(), position);
+        } else if touched == Touched::Content {
+            self.touched_early.insert(position);
+        }
+    }
+
+    fn id_at(&self, position: usize) -> Option<ObjectId> {
+        let manifest = self.context.manifests.get(position)?;
+        Some(self.context.applier.resolve(manifest)?.1)
+    }
+
+    fn look_after(&mut self, id: ObjectId, position: usize) {
         if let Some(pause) = self.repairs.entry(id.clone()).or_default().begin() {
-            self.mend(id.clone(), position, pause);
+            self.mend(id, position, pause);
         }
     }
 
@@ -252,7 +276,7 @@ impl Pass {
     /// What is wrong now, joined as payload-and-apply §4.9 says.
     pub fn failure(&self) -> Option<UpdateError> {
         let nodes = (0..self.nodes.len()).filter_map(|n| self.waiting.get(&n));
-        gate::aggregate(nodes.chain(self.remembered.values()).cloned().collect())
+        failure::aggregate(nodes.chain(self.remembered.values()).cloned().collect())
     }
 
     /// Names of the ClusterOperators that nodes are waiting for.

@@ -314,7 +314,8 @@ impl Sync {
                 self.facts.verified = loaded.verified;
                 self.facts.local = false;
                 self.facts.accepted_risks = loaded.accepted_risks;
-                self.payloads.insert(loaded.tree.0, loaded.tree.1);
+                // Older folders are pruned when the next one is extracted.
+                self.payloads = BTreeMap::from([loaded.tree]);
                 self.clocks.clear();
                 self.accepted();
                 if let Some((spec, _)) = self.read_object() {

@@ -2,12 +2,23 @@
 
 use std::{
     path::{Path, PathBuf},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Api, runtime::wait::await_condition};
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ConfigMap, Node, Pod},
+};
+use kube::{
+    Api,
+    runtime::wait::{
+        await_condition,
+        conditions::{is_job_completed, is_pod_running},
+    },
+};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::harness::{Cluster, Identity, Options, machine, named, node, process};
 
@@ -67,6 +78,72 @@ async fn pods_run_on_the_real_node_and_reach_the_api() {
     }
     cluster.down().await.unwrap();
     assert_nothing_is_left(&site.0, &site.1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_owner_left_is_removed_by_the_next_up() {
+    let id = format!("killed-{}", std::process::id());
+    let dir = std::env::temp_dir().join("cvo-lab").join(&id);
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_lab"));
+    command.args(["cluster", "up", "--foreground", "--name", &id]).stdout(Stdio::piped()).kill_on_drop(true);
+    if machine::is_root() {
+        command.arg("--node");
+    }
+    let mut owner = command.spawn().unwrap();
+    let mut said = BufReader::new(owner.stdout.take().unwrap()).lines();
+    let line = tokio::time::timeout(Duration::from_secs(120), said.next_line()).await.unwrap().unwrap();
+    assert!(line.unwrap_or_default().contains("is up"), "the owner's cluster came up");
+    if machine::is_root() {
+        // A running container: its shim and its process are children of neither the owner nor us.
+        let pods: Api<Pod> = Api::namespaced(Cluster::attach(&id).unwrap().client().await.unwrap(), "default");
+        pods.create(&Default::default(), &sleeper()).await.unwrap();
+        let running = await_condition(pods, "sleeper", is_pod_running());
+        tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap();
+    }
+    owner.kill().await.unwrap();
+    assert!(process::marked(&dir.display().to_string()).len() >= 4, "its cluster outlives a killed owner");
+
+    let next = Cluster::up(options()).await.unwrap();
+
+    assert_nothing_is_left(&dir, &id);
+    next.down().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kwok_plays_nodes_and_their_pods() {
+    let cluster = Cluster::up(Options { kwok: true, ..options() }).await.unwrap();
+    let client = cluster.client().await.unwrap();
+    cluster.add_fake_nodes(3).await.unwrap();
+    let jobs: Api<Job> = Api::namespaced(client.clone(), "default");
+    jobs.create(&Default::default(), &played_job()).await.unwrap();
+    let done = await_condition(jobs, "played", is_job_completed());
+    if tokio::time::timeout(Duration::from_secs(60), done).await.is_err() {
+        panic!(
+            "the job did not complete:\n{}",
+            cluster.kubectl(["get", "nodes,pods,jobs", "-o", "wide"]).await.unwrap()
+        );
+    }
+    let nodes: Api<Node> = Api::all(client);
+    assert_eq!(nodes.list(&Default::default()).await.unwrap().items.len(), 3);
+}
+
+/// A job whose pods go to kwok's nodes.
+fn played_job() -> Job {
+    serde_json::from_value(json!({
+        "metadata": {"name": "played"},
+        "spec": {"completions": 2, "parallelism": 2, "template": {"spec": {
+            "restartPolicy": "Never",
+            "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
+            "containers": [{"name": "work", "image": "cvo.invalid/none:1"}],
+        }}},
+    }))
+    .unwrap()
+}
+
+/// A pod that sleeps.
+fn sleeper() -> Pod {
+    let container = json!({"name": "sleeper", "image": node::PAUSE_IMAGE});
+    serde_json::from_value(json!({"metadata": {"name": "sleeper"}, "spec": {"containers": [container]}})).unwrap()
 }
 
 /// A pod that asks the API server for its version once.
