@@ -3,6 +3,7 @@
 
 mod harness;
 mod platform;
+mod real_payload;
 mod theatre;
 
 /// One file a theme.
@@ -10,4 +11,5 @@ mod theatre;
 mod scenarios {
     mod clusters;
     mod faults;
+    mod real_payload;
 }

@@ -62,6 +62,8 @@ pub enum DaemonError {
     Signals(std::io::Error),
     #[error("no longer the leader: {0}")]
     LeaseLost(String),
+    #[error("the main loop ended badly: {0}")]
+    Crashed(String),
     #[error("did not stop within {} s", STOP_WITHIN.as_secs())]
     StopTimedOut,
 }
@@ -90,7 +92,7 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
     let mut renewing = tokio::spawn(async move { keeper.keep(&lease_stop).await });
     let mut leading = tokio::spawn(lead(config, clients, objects, own, filter, stop.clone()));
     let outcome = tokio::select! {
-        ended = &mut leading => ended.unwrap_or(Ok(())),
+        ended = &mut leading => ended.unwrap_or_else(|e| Err(DaemonError::Crashed(e.to_string()))),
         why = &mut renewing => {
             let why = why.unwrap_or_else(|e| e.to_string());
             tracing::error!(%why, "stopping: no longer the leader");
