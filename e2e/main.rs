@@ -3,9 +3,13 @@
 
 mod harness;
 mod platform;
+mod real_payload;
+mod theatre;
 
 /// One file a theme.
 #[cfg(test)]
 mod scenarios {
     mod clusters;
+    mod faults;
+    mod real_payload;
 }

@@ -59,6 +59,7 @@ async fn play(demo: &Demo, programs: Programs, screen: &mut Screen) -> anyhow::R
     let [first, updates @ ..] = releases;
 
     screen.step("Installing 1.0.0: the daemon is installed, and installs everything else");
+    println!("   (what is not available yet counts as failing, and is waited for)");
     platform.install(&first).await?;
     watch(&platform, screen, &first).await?;
     for update in updates {

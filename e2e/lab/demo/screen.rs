@@ -47,9 +47,8 @@ impl Screen {
     pub fn show(&mut self, change: Change) -> bool {
         match change {
             Change::Pod { name, image } => {
-                let version = image.rsplit_once('@').map_or(image.as_str(), |(_, digest)| digest);
-                let short: String = version.chars().take(15).collect();
-                self.once(format!("pod {name}"), format!("daemon: pod {name} of image {short} runs"));
+                let image = image.rsplit_once('@').map_or(image.as_str(), |(_, digest)| digest);
+                self.once(format!("pod {name}"), format!("daemon: pod {name} runs, of release {}", short(image)));
                 false
             }
             Change::Progress(progress) => {
@@ -72,8 +71,7 @@ impl Screen {
             if node.state == NodeState::Pending {
                 continue;
             }
-            let component = node.id.rsplit('/').next().unwrap_or(&node.id);
-            let text = format!("{component:<26} {:<8} {}", state(node.state), detail(node));
+            let text = format!("{:<30} {:<8} {}", node.id, state(node.state), detail(node));
             self.once(node.id.clone(), text.trim_end().to_owned());
         }
     }
@@ -83,7 +81,7 @@ impl Screen {
             let Some(condition) = follow::condition(version, type_) else { continue };
             let fine = (type_ == "Failing") == (condition.status == ConditionStatus::False);
             let known = self.said.contains_key(type_);
-            let text = format!("{type_}={:?} {}", condition.status, condition.message);
+            let text = format!("{type_}={:?} {}", condition.status, short(&condition.message));
             // What is as it should be is news only after it was not.
             if fine && !known {
                 self.said.insert(type_.to_owned(), text);
@@ -131,6 +129,18 @@ fn waiting(what: &WaitingFor) -> String {
 
 fn clock(time: Timestamp) -> String {
     time.strftime("%H:%M:%S").to_string()
+}
+
+/// Digests are for machines; eight characters are enough to tell one from another.
+fn short(text: &str) -> String {
+    let mut parts = text.split("sha256:");
+    let mut short = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(part.len());
+        let (hex, rest) = part.split_at(digits);
+        short.push_str(&format!("sha256:{}{rest}", hex.get(..8).unwrap_or(hex)));
+    }
+    short
 }
 
 /// The history as a table.
