@@ -8,4 +8,5 @@ mod platform;
 #[cfg(test)]
 mod scenarios {
     mod clusters;
+    mod updates;
 }
