@@ -207,11 +207,6 @@ impl Cluster {
         self.site.stop(name)
     }
 
-    /// Waits until `probe` says yes, while the named processes run; at most `SETTLE`.
-    pub async fn until(&self, what: &str, processes: &[&str], probe: impl AsyncFnMut() -> bool) -> Result<()> {
-        ready::until(what, &self.site, processes, SETTLE, probe).await
-    }
-
     /// Asks the process of that name to end (SIGTERM); whether it was gone within `limit`.
     pub async fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
         let (site, name) = (self.site.clone(), name.to_owned());
@@ -223,6 +218,11 @@ impl Cluster {
     /// Whether the process of that name (one of the cluster's, or given to `spawn`) runs.
     pub fn runs(&self, name: &str) -> bool {
         self.site.runs(name)
+    }
+
+    /// Waits until `probe` says yes, while the named processes run; at most `SETTLE`.
+    pub async fn until(&self, what: &str, processes: &[&str], probe: impl AsyncFnMut() -> bool) -> Result<()> {
+        ready::until(what, &self.site, processes, SETTLE, probe).await
     }
 
     /// Loads an image archive (docker or OCI layout in a tar) into the node, for images that no registry has.

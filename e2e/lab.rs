@@ -5,6 +5,8 @@ mod platform;
 
 #[path = "lab/operator.rs"]
 mod operator;
+#[path = "lab/stage_hand.rs"]
+mod stage_hand;
 
 /// One file a subcommand.
 mod lab {
@@ -47,6 +49,8 @@ enum Command {
     /// Ask the API server for its version as a pod does (a probe of the test cluster's network).
     #[command(hide = true)]
     Reach,
+    /// Play what a cluster without nodes and operators lacks, and run the daemon as a process.
+    StageHand(stage_hand::StageHandArgs),
     /// Serve the files of a folder over plain HTTP (the signature store and the update graph of a test cluster).
     #[command(hide = true)]
     ServeFolder(lab::serve_folder::ServeFolder),
@@ -61,6 +65,7 @@ async fn main() -> ExitCode {
         Command::Operator(args) => operator::run(args).await,
         Command::Pause => lab::pause::run().await,
         Command::Reach => lab::reach::run().await,
+        Command::StageHand(args) => stage_hand::run(args).await,
         Command::ServeFolder(serve) => lab::serve_folder::run(serve).await,
     };
     match outcome {

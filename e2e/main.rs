@@ -3,10 +3,14 @@
 
 mod harness;
 mod platform;
+mod real_payload;
+mod theatre;
 
 /// One file a theme.
 #[cfg(test)]
 mod scenarios {
     mod clusters;
+    mod faults;
+    mod real_payload;
     mod updates;
 }

@@ -73,12 +73,16 @@ async fn refuses_what_is_not_as_signed(platform: &Platform, first: &Release, sec
     assert_ne!(tampered.image, second.image);
     adopt_signature(platform, second, &tampered);
 
-    let no_signature = "no signature of this digest";
-    for (target, cause) in
-        [(&unsigned, no_signature), (&foreign, "not in the keyring"), (&tampered, "the signature is for")]
-    {
+    let targets = [
+        (&unsigned, "no signature of this digest", ("network", "network-settings")),
+        (&foreign, "not in the keyring", ("config-api", "platform-defaults")),
+        (&tampered, "the signature is for", ("console", "legacy-theme")),
+    ];
+    for (target, cause, (namespace, map)) in targets {
         platform.ask_image(&target.image, &target.version).await.unwrap();
         refused(platform, first, &target.image, "RetrievePayload", cause).await;
+        repairs(platform, namespace, map).await;
+        assert!(maps(platform, "config-api").await.get_opt("planted").await.unwrap().is_none());
     }
     let jobs = |writes: Vec<Write>| writes.into_iter().filter(|write| write.resource == "jobs").count();
     assert_eq!(jobs(writes_of_the_daemon(&platform.cluster).unwrap()), 0, "nothing unverified is even unpacked");
@@ -122,15 +126,17 @@ async fn refused(platform: &Platform, running: &Release, image: &str, reason: &s
     assert_eq!(status.desired.image, running.image);
     assert_eq!((history(&version).len(), completed(&version, running)), (1, true));
     assert_eq!(states(&version), [("Available", true), ("Failing", false), ("Progressing", false)]);
+}
 
-    let maps = maps(platform, "network").await;
-    let uid = maps.get("network-settings").await.unwrap().uid();
-    maps.delete("network-settings", &DeleteParams::default()).await.unwrap();
-    let again = |map: Option<&ConfigMap>| map.is_some_and(|map| map.uid() != uid);
-    let back = tokio::time::timeout(LIMIT, await_condition(maps.clone(), "network-settings", again)).await;
-    assert!(back.is_ok(), "what was deleted is not repaired\n{}", platform.state().await);
-    assert_eq!(setting(platform).await, "1400");
-    assert!(self::maps(platform, "config-api").await.get_opt("planted").await.unwrap().is_none());
+/// The running release is looked after: what is deleted comes back.
+async fn repairs(platform: &Platform, namespace: &str, name: &str) {
+    let maps = maps(platform, namespace).await;
+    let before = maps.get(name).await.unwrap();
+    maps.delete(name, &DeleteParams::default()).await.unwrap();
+    let again = |map: Option<&ConfigMap>| map.is_some_and(|map| map.uid() != before.uid());
+    let back = tokio::time::timeout(LIMIT, await_condition(maps.clone(), name, again)).await;
+    assert!(back.is_ok(), "{namespace}/{name} does not come back\n{}", platform.state().await);
+    assert_eq!(maps.get(name).await.unwrap().data, before.data);
 }
 
 async fn updates_and_replaces_itself(platform: &Platform, first: &Release, second: &Release) {
