@@ -143,6 +143,11 @@ impl Cluster {
         format!("127.0.0.1:{}", self.site.ports().registry)
     }
 
+    /// A port of the cluster's slot on which nothing of the harness listens, for processes of the caller's: 0 to 7.
+    pub fn spare_port(&self, number: u16) -> u16 {
+        self.site.spare_port(number)
+    }
+
     /// Name of the real node.
     pub fn node_name(&self) -> String {
         self.site.node_name()
@@ -213,6 +218,11 @@ impl Cluster {
     /// Whether the process of that name (one of the cluster's, or given to `spawn`) runs.
     pub fn runs(&self, name: &str) -> bool {
         self.site.runs(name)
+    }
+
+    /// Waits until `probe` says yes, while the named processes run; at most `SETTLE`.
+    pub async fn until(&self, what: &str, processes: &[&str], probe: impl AsyncFnMut() -> bool) -> Result<()> {
+        ready::until(what, &self.site, processes, SETTLE, probe).await
     }
 
     /// Loads an image archive (docker or OCI layout in a tar) into the node, for images that no registry has.

@@ -1,18 +1,21 @@
 //! The laboratory: test clusters for people, and the programs that play in them. Not part of an installation.
 
 mod harness;
+mod platform;
 
-#[path = "releases/compose.rs"]
-mod compose;
 #[path = "lab/operator.rs"]
 mod operator;
+#[path = "lab/stage_hand.rs"]
+mod stage_hand;
 
 /// One file a subcommand.
 mod lab {
     pub mod cluster;
+    pub mod demo;
     pub mod forward;
     pub mod pause;
     pub mod reach;
+    pub mod serve_folder;
 }
 
 use std::process::ExitCode;
@@ -32,6 +35,8 @@ enum Command {
     /// Test clusters: start, stop, use.
     #[command(subcommand)]
     Cluster(lab::cluster::Command),
+    /// Carry a fresh cluster from release to release while one watches.
+    Demo(lab::demo::Demo),
     /// Pass TCP connections on (a node's stand-in for kube-proxy).
     #[command(hide = true)]
     Forward(lab::forward::Forward),
@@ -44,16 +49,24 @@ enum Command {
     /// Ask the API server for its version as a pod does (a probe of the test cluster's network).
     #[command(hide = true)]
     Reach,
+    /// Play what a cluster without nodes and operators lacks, and run the daemon as a process.
+    StageHand(stage_hand::StageHandArgs),
+    /// Serve the files of a folder over plain HTTP (the signature store and the update graph of a test cluster).
+    #[command(hide = true)]
+    ServeFolder(lab::serve_folder::ServeFolder),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Cluster(command) => lab::cluster::run(command).await,
+        Command::Demo(demo) => lab::demo::run(demo).await,
         Command::Forward(forward) => lab::forward::run(forward).await,
         Command::Operator(args) => operator::run(args).await,
         Command::Pause => lab::pause::run().await,
         Command::Reach => lab::reach::run().await,
+        Command::StageHand(args) => stage_hand::run(args).await,
+        Command::ServeFolder(serve) => lab::serve_folder::run(serve).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

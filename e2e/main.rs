@@ -2,6 +2,8 @@
 //! something.
 
 mod harness;
+mod platform;
+mod real_payload;
 mod theatre;
 
 /// One file a theme.
@@ -9,4 +11,5 @@ mod theatre;
 mod scenarios {
     mod clusters;
     mod faults;
+    mod real_payload;
 }

@@ -6,6 +6,7 @@ pub mod preflight;
 pub mod release;
 pub mod render;
 pub mod start;
+pub mod status;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ struct Cli {
 enum Command {
     Start(start::StartArgs),
     Render(render::RenderArgs),
+    Status(status::StatusArgs),
     /// Build, show, unpack and sign release images.
     #[command(subcommand)]
     Release(release::ReleaseCommand),
@@ -62,6 +64,7 @@ async fn perform(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Start(args) => start::run(args).await,
         Command::Render(args) => render::run(args).await,
+        Command::Status(args) => status::run(args).await,
         Command::Release(command) => release::run(command).await,
         Command::ImageBuild(args) => image_build::run(args).await,
         Command::Preflight(args) => preflight::run(args).await,

@@ -9,6 +9,7 @@ use crate::payload::{LoadError, LoadOptions, Payload, load};
 use crate::serve;
 use crate::work::apply::{Applier, Wanted};
 use crate::work::available::{self, Asker};
+use crate::work::events::Events;
 use crate::work::feeds::Feeds;
 use crate::work::payload_dir::{self, PayloadDirError};
 use crate::work::record;
@@ -62,6 +63,8 @@ pub enum DaemonError {
     Signals(std::io::Error),
     #[error("no longer the leader: {0}")]
     LeaseLost(String),
+    #[error("the main loop ended badly: {0}")]
+    Crashed(String),
     #[error("did not stop within {} s", STOP_WITHIN.as_secs())]
     StopTimedOut,
 }
@@ -90,7 +93,7 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
     let mut renewing = tokio::spawn(async move { keeper.keep(&lease_stop).await });
     let mut leading = tokio::spawn(lead(config, clients, objects, own, filter, stop.clone()));
     let outcome = tokio::select! {
-        ended = &mut leading => ended.unwrap_or(Ok(())),
+        ended = &mut leading => ended.unwrap_or_else(|e| Err(DaemonError::Crashed(e.to_string()))),
         why = &mut renewing => {
             let why = why.unwrap_or_else(|e| e.to_string());
             tracing::error!(%why, "stopping: no longer the leader");
@@ -163,6 +166,7 @@ async fn lead(
         profile: config.profile,
         filter,
     });
+    let events = Events::start(clients.call.clone(), &config.namespace, &config.identity, stop.clone());
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
     let recording = tokio::spawn(record::keep(objects, config.namespace.clone(), received, record_stop.clone()));
@@ -185,6 +189,7 @@ async fn lead(
         records,
         questions,
         answers: answered,
+        events,
     };
     Sync::new(parts).run(stop).await;
     record_stop.cancel();

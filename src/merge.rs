@@ -6,6 +6,7 @@
 
 mod crd;
 mod equal;
+mod initial;
 mod metadata;
 mod openshift;
 mod plain;
@@ -21,6 +22,7 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
+pub use initial::initial;
 pub use metadata::{Owner, prepare};
 
 use rule::{Rule, Shape};

@@ -4,5 +4,5 @@ pub mod choose;
 pub mod graph;
 pub mod validate;
 
-pub use choose::{Choice, choose, mode};
+pub use choose::{Choice, Target, choose, mode};
 pub use validate::{FieldError, Gates, clear, validate};

@@ -187,6 +187,11 @@ impl Site {
         ports(self.record.slot)
     }
 
+    /// The second half of the slot's ports.
+    pub fn spare_port(&self, number: u16) -> u16 {
+        self.ports().apiserver + PORTS_PER_SLOT / 2 + number.min(PORTS_PER_SLOT / 2 - 1)
+    }
+
     pub fn node_name(&self) -> String {
         format!("node-{}", self.id())
     }

@@ -2,11 +2,11 @@
 //! by comparing wall clocks. A holder that cannot renew stops writing before anybody else can take the lease
 //! (architecture §4, "Lease").
 
-use super::objects::{ApiError, Cause, FIELD_MANAGER};
+use super::objects::{ApiError, call, post};
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::Client;
-use kube::api::{GetParams, PostParams, WatchParams};
+use kube::api::{GetParams, WatchParams};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -277,7 +277,7 @@ impl Election {
     async fn read(&self) -> Result<Option<Value>, ApiError> {
         let attempt = format!("read lease \"{}/{}\"", self.namespace, self.name);
         let request = kube::core::Request::new(self.path.clone()).get(&self.name, &GetParams::default());
-        match self.call(&attempt, request).await {
+        match call::<Value>(&self.client, CALL_TIMEOUT, &attempt, request).await {
             Ok(lease) => Ok(Some(lease)),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
@@ -287,33 +287,17 @@ impl Election {
     async fn create(&self) -> Result<(), ApiError> {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": self.name, "namespace": self.namespace}, "spec": self.spec(0, None)});
-        let request = kube::core::Request::new(self.path.clone()).create(&params(), lease.to_string().into_bytes());
-        self.call(&self.writing(), request).await.map(|_| ())
+        let request = kube::core::Request::new(self.path.clone()).create(&post(), lease.to_string().into_bytes());
+        call::<Value>(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|_| ())
     }
 
     async fn replace(&self, lease: &Value) -> Result<(), ApiError> {
         let body = lease.to_string().into_bytes();
-        let request = kube::core::Request::new(self.path.clone()).replace(&self.name, &params(), body);
-        self.call(&self.writing(), request).await.map(|_| ())
+        let request = kube::core::Request::new(self.path.clone()).replace(&self.name, &post(), body);
+        call::<Value>(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|_| ())
     }
 
     fn writing(&self) -> String {
         format!("write lease \"{}/{}\"", self.namespace, self.name)
     }
-
-    async fn call(
-        &self,
-        attempt: &str,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Value, ApiError> {
-        let request = request.map_err(|e| ApiError::of(attempt, kube::Error::BuildRequest(e)))?;
-        match tokio::time::timeout(CALL_TIMEOUT, self.client.request::<Value>(request)).await {
-            Ok(answer) => answer.map_err(|e| ApiError::of(attempt, e)),
-            Err(_) => Err(ApiError { attempt: attempt.to_owned(), cause: Cause::Timeout }),
-        }
-    }
-}
-
-fn params() -> PostParams {
-    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }

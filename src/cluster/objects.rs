@@ -226,15 +226,25 @@ impl Objects {
         attempt: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, ApiError> {
-        let request = request.map_err(|e| ApiError::of(attempt, kube::Error::BuildRequest(e)))?;
-        match tokio::time::timeout(CALL_TIMEOUT, self.client.request::<T>(request)).await {
-            Ok(answer) => answer.map_err(|e| ApiError::of(attempt, e)),
-            Err(_) => Err(ApiError { attempt: attempt.to_owned(), cause: Cause::Timeout }),
-        }
+        call(&self.client, CALL_TIMEOUT, attempt, request).await
     }
 }
 
-fn post() -> PostParams {
+/// One request that has failed when it takes longer than `limit`.
+pub(super) async fn call<T: serde::de::DeserializeOwned>(
+    client: &Client,
+    limit: Duration,
+    attempt: &str,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<T, ApiError> {
+    let request = request.map_err(|e| ApiError::of(attempt, kube::Error::BuildRequest(e)))?;
+    match tokio::time::timeout(limit, client.request::<T>(request)).await {
+        Ok(answer) => answer.map_err(|e| ApiError::of(attempt, e)),
+        Err(_) => Err(ApiError { attempt: attempt.to_owned(), cause: Cause::Timeout }),
+    }
+}
+
+pub(super) fn post() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 

@@ -4,6 +4,7 @@ use crate::api::cluster_version::{
     ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, HistoryState, Release, Update,
 };
 use crate::graph::Mode;
+use serde::Serialize;
 
 /// The release that the spec asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,20 @@ pub struct Choice {
     pub requested: bool,
     /// What an administrator should know about how the request was understood.
     pub note: Option<String>,
+}
+
+/// A release that is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Target {
+    pub release: Release,
+    pub force: bool,
+}
+
+impl Target {
+    /// Same image and same force flag: the version takes no part (cluster-version §6.3).
+    pub fn is(&self, other: &Target) -> bool {
+        self.release.image == other.release.image && self.force == other.force
+    }
 }
 
 /// Resolves `spec.desiredUpdate`, cleared of what is invalid. A caller whose worker has no work yet starts with `own`

@@ -280,7 +280,7 @@ impl One<'_> {
     async fn create(&self) -> Result<Option<Applied>, Obstacle> {
         self.namespace_is_there()?;
         let (index, id) = (&self.applier.index, self.id);
-        let want = self.applier.wanted.prepared(self.manifest)?;
+        let want = merge::initial(self.applier.wanted.prepared(self.manifest)?);
         index.begin_write(id);
         let created = self.applier.objects.create(self.kind, &id.namespace, &want).await;
         let outcome = match created {

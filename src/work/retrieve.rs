@@ -4,7 +4,6 @@
 mod job;
 
 use super::payload_dir;
-use super::sync::Target;
 use crate::api::cluster_version::SignatureStore;
 use crate::api::{MANAGED_NAMESPACE, Release};
 use crate::cluster::{Clients, Kind, Objects};
@@ -13,6 +12,7 @@ use crate::net::signatures::{self, Answer};
 use crate::payload::filter::Filter;
 use crate::payload::{LoadOptions, Payload, load};
 use crate::status::facts::{LoadStatus, LoadStep};
+use crate::updates::Target;
 use crate::verify::{self, Config, Digest, SIGNATURES_LABEL, Store, Verification, Verifier, VerifyError};
 use base64::Engine;
 use jiff::Timestamp;

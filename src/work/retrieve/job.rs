@@ -4,7 +4,7 @@
 use super::Retriever;
 use crate::api::Release;
 use crate::cluster::{ApiError, Kind};
-use crate::work::sync::Target;
+use crate::updates::Target;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::batch::v1::Job;

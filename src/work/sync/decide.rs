@@ -2,23 +2,9 @@
 
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, ComponentOverride, HistoryState, Release};
 use crate::graph::Mode;
-use crate::updates;
+use crate::updates::{self, Target};
 use jiff::Timestamp;
 use serde::Serialize;
-
-/// A release that is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Target {
-    pub release: Release,
-    pub force: bool,
-}
-
-impl Target {
-    /// Same image and same force flag: the version takes no part (cluster-version §6.3).
-    pub fn is(&self, other: &Target) -> bool {
-        self.release.image == other.release.image && self.force == other.force
-    }
-}
 
 /// The pass that is running or has ended well.
 #[derive(Clone, Debug)]

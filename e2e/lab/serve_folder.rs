@@ -1,0 +1,42 @@
+//! `lab serve-folder`: the files of a folder over plain HTTP. In a test cluster it is the signature store and the update
+//! service, which needs no more than one file that holds the graph.
+
+use std::{
+    net::SocketAddr,
+    path::{Component, Path, PathBuf},
+};
+
+use anyhow::Context;
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, Uri},
+};
+use clap::Args;
+
+/// What is served, and where.
+#[derive(Debug, Args)]
+pub struct ServeFolder {
+    /// Address and port to listen on.
+    #[arg(long)]
+    listen: SocketAddr,
+    /// The folder; read anew for each request.
+    folder: PathBuf,
+}
+
+/// Serves until it is killed.
+pub async fn run(serve: ServeFolder) -> anyhow::Result<()> {
+    let listener = tokio::net::TcpListener::bind(serve.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", serve.listen))?;
+    let router = Router::new().fallback(file).with_state(serve.folder);
+    Ok(axum::serve(listener, router).await?)
+}
+
+async fn file(State(folder): State<PathBuf>, uri: Uri) -> Result<Vec<u8>, StatusCode> {
+    let path = Path::new(uri.path().trim_start_matches('/'));
+    if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Err(StatusCode::NOT_FOUND);
+    }
+    tokio::fs::read(folder.join(path)).await.map_err(|_| StatusCode::NOT_FOUND)
+}

@@ -1,0 +1,103 @@
+//! Sample releases, composed from e2e/releases and pushed to the cluster's registry by `cvo release new`.
+
+use std::ffi::OsString;
+
+use super::{
+    Platform,
+    compose::{Verification, compose},
+    images::digest,
+    samples,
+};
+
+/// A release in the registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    pub version: String,
+    /// Pull spec by digest.
+    pub image: String,
+}
+
+/// What a release is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Contents<'a> {
+    pub version: &'a str,
+    /// Folders of e2e/releases, later ones over earlier ones.
+    pub folders: &'a [&'a str],
+    /// Versions that may be updated to this one.
+    pub previous: &'a [&'a str],
+}
+
+/// The three releases of the README there.
+pub const SAMPLES: [Contents<'static>; 3] = [
+    Contents { version: "1.0.0", folders: &["base"], previous: &[] },
+    Contents { version: "1.0.1", folders: &["base", "1.0.1"], previous: &["1.0.0"] },
+    Contents { version: "1.1.0", folders: &["base", "1.1.0"], previous: &["1.0.1"] },
+];
+
+impl Release {
+    /// `sha256:…`
+    pub fn digest(&self) -> &str {
+        self.image.rsplit_once('@').map_or("", |(_, digest)| digest)
+    }
+}
+
+impl Platform {
+    /// Builds and pushes a release that is not signed.
+    pub async fn release(&self, contents: Contents<'_>) -> anyhow::Result<Release> {
+        self.changed_release(contents, |_| Ok(())).await
+    }
+
+    /// The same; `change` may edit the folder of components first.
+    pub async fn changed_release(
+        &self,
+        contents: Contents<'_>,
+        change: impl FnOnce(&std::path::Path) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Release> {
+        let folder = tempfile_in(&self.cluster.dir().join("composed"))?;
+        let store = self.store_url();
+        let verification = Verification { public_key: &self.keys.public, store: &store };
+        compose(&samples(), contents.folders, Some(verification), &folder)?;
+        change(&folder)?;
+        let place = format!("{}/sample/release", self.cluster.registry());
+        let to = format!("{place}:{}", contents.version);
+        let lab = format!("lab={}", self.images.lab);
+        let previous = contents.previous.join(",");
+        let words = [
+            "release",
+            "new",
+            "--name",
+            contents.version,
+            "--to-image-base",
+            &self.images.cvo,
+            "--to-image",
+            &to,
+            &lab,
+        ];
+        let mut arguments: Vec<OsString> = words.into_iter().map(Into::into).collect();
+        arguments.extend(["--from-dir".into(), folder.into()]);
+        if !previous.is_empty() {
+            arguments.extend(["--previous".into(), previous.into()]);
+        }
+        let said = self.cvo(arguments).await?;
+        Ok(Release { version: contents.version.to_owned(), image: format!("{place}@{}", digest(&said)?) })
+    }
+
+    /// The three samples, the updates signed, and a graph that leads from one to the next.
+    pub async fn samples(&self) -> anyhow::Result<[Release; 3]> {
+        let [first, second, third] = SAMPLES;
+        let releases = [self.release(first).await?, self.release(second).await?, self.release(third).await?];
+        for release in releases.iter().skip(1) {
+            self.sign(release).await?;
+        }
+        let previous = SAMPLES.iter().map(|contents| contents.previous);
+        self.publish_graph(&releases.iter().zip(previous).collect::<Vec<_>>())?;
+        Ok(releases)
+    }
+}
+
+/// A path below `dir` where nothing is yet.
+fn tempfile_in(dir: &std::path::Path) -> anyhow::Result<std::path::PathBuf> {
+    std::fs::create_dir_all(dir)?;
+    let taken = std::fs::read_dir(dir)?.count();
+    Ok(dir.join(taken.to_string()))
+}

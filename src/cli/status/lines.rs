@@ -1,0 +1,100 @@
+//! What happened between two states of an update, one line each: how `--watch` follows into a file or a log.
+
+use super::text::{ago, awaited, clean, headline, operator_line, state_word};
+use super::view::{Concern, Phase, View, component};
+use crate::api::progress::{NodeProgress, NodeState};
+use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
+use jiff::Timestamp;
+
+/// The lines that tell `after` to somebody who knows `before`, each with the time of day (UTC) in front.
+pub fn lines(before: &View, after: &View, now: Timestamp) -> Vec<String> {
+    let mut said = Vec::new();
+    let (old, new) = (headline(before), headline(after));
+    if old != new {
+        said.push(new);
+    }
+    // A new release starts its components anew.
+    let known = if before.target.image == after.target.image { before.components.as_slice() } else { &[] };
+    for node in &after.components {
+        let old = known.iter().find(|old| old.id == node.id);
+        said.extend(node_line(old, node, after.phase));
+    }
+    for concern in &after.concerns {
+        let old = before.concerns.iter().find(|old| old.type_ == concern.type_);
+        if old != Some(concern) {
+            said.push(concern_line(concern));
+        }
+    }
+    for gone in before.concerns.iter().filter(|old| !after.concerns.iter().any(|new| new.type_ == old.type_)) {
+        said.push(format!("{}: over", clean(&gone.type_)));
+    }
+    for operator in &after.operators {
+        let line = operator_line(operator, None);
+        if !before.operators.iter().any(|old| operator_line(old, None) == line) {
+            said.push(format!("operator {line}"));
+        }
+    }
+    for gone in before.operators.iter().filter(|old| !after.operators.iter().any(|new| new.name == old.name)) {
+        said.push(format!("operator {} is well", clean(&gone.name)));
+    }
+    said.extend(after.history.iter().rev().filter_map(|entry| completed(entry, &before.history)));
+    said.extend(after.remarks.iter().filter(|remark| !before.remarks.contains(remark)).map(|r| clean(r).into_owned()));
+    let time = now.strftime("%H:%M:%SZ").to_string();
+    said.into_iter().map(|line| format!("{time}  {line}")).collect()
+}
+
+fn node_line(old: Option<&NodeProgress>, node: &NodeProgress, phase: Phase) -> Option<String> {
+    let name = clean(component(&node.id));
+    let since_known = old.map_or(NodeState::Pending, |old| old.state);
+    match node.state {
+        NodeState::Pending => None,
+        // While looking after a release everything is done from the start: no news.
+        NodeState::Done if since_known == NodeState::Done || (old.is_none() && phase == Phase::Running) => None,
+        NodeState::Done => {
+            let took = node.started.zip(node.finished).map(|(from, to)| format!(" after {}", ago(from, to)));
+            Some(format!("{name}: done{} ({} manifests)", took.unwrap_or_default(), node.total))
+        }
+        NodeState::Running if old.is_some_and(|old| old.state != NodeState::Pending) => None,
+        NodeState::Running => Some(format!("{name}: applying {} manifests", node.total)),
+        NodeState::Waiting | NodeState::Failing => {
+            let line = parked(node);
+            (old.filter(|old| old.state == node.state).map(parked).as_ref() != Some(&line))
+                .then(|| format!("{name}: {line}"))
+        }
+    }
+}
+
+/// `waiting for ...; ...`, and the error if it says more.
+fn parked(node: &NodeProgress) -> String {
+    let waits: Vec<String> = node.waiting.iter().map(awaited).collect();
+    let error =
+        Some(clean(&node.error)).filter(|error| !error.is_empty() && !waits.iter().any(|w| w.contains(&**error)));
+    let state = state_word(node.state);
+    let lead = if waits.is_empty() { state.to_owned() } else { format!("{state} for {}", waits.join("; ")) };
+    match error {
+        Some(error) => format!("{lead}: {error}"),
+        None => lead,
+    }
+}
+
+fn concern_line(concern: &Concern) -> String {
+    let status = match concern.status {
+        ConditionStatus::True => "",
+        ConditionStatus::False => "=False",
+        ConditionStatus::Unknown => "=Unknown",
+    };
+    let why = [&concern.reason, &concern.message].into_iter().filter(|text| !text.is_empty());
+    let why: Vec<&str> = why.map(String::as_str).collect();
+    clean(&format!("{}{status}: {}", concern.type_, why.join(": "))).into_owned()
+}
+
+/// An entry that was not completed before.
+fn completed(entry: &HistoryEntry, before: &[HistoryEntry]) -> Option<String> {
+    let end = entry.completion_time.as_ref().filter(|_| entry.state == HistoryState::Completed)?;
+    let old = before.iter().find(|old| old.image == entry.image && old.started_time == entry.started_time);
+    if old.is_some_and(|old| old.state == HistoryState::Completed) {
+        return None;
+    }
+    let verified = if entry.verified { "verified" } else { "not verified" };
+    Some(format!("{} completed after {}, {verified}", clean(&entry.version), ago(entry.started_time.0, end.0)))
+}

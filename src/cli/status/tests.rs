@@ -1,0 +1,348 @@
+//! Pages and lines of made-up clusters.
+
+use super::view::{component, level};
+use super::*;
+use crate::api::progress::NodeState;
+use serde_json::{Value, json};
+
+fn now() -> Timestamp {
+    "2026-11-21T12:05:00Z".parse().unwrap()
+}
+
+fn condition(type_: &str, status: &str, since: &str, reason: &str, message: &str) -> Value {
+    json!({"type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message})
+}
+
+fn version(status: Value) -> ClusterVersion {
+    serde_json::from_value(json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
+        "spec": {"clusterID": "id"}, "status": status,
+    }))
+    .unwrap()
+}
+
+fn operator(name: &str, conditions: &[Value]) -> ClusterOperator {
+    serde_json::from_value(json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name},
+        "spec": {}, "status": {"conditions": conditions},
+    }))
+    .unwrap()
+}
+
+fn entry(version: &str, state: &str, started: &str, ended: Option<&str>, verified: bool) -> Value {
+    json!({"version": version, "image": format!("r.test/release@sha256:{version}"), "state": state,
+        "startedTime": started, "completionTime": ended, "verified": verified})
+}
+
+/// 1.0.0 on its way to 1.0.1: config-api done, network parked, storage being applied, console not begun.
+fn updating() -> State {
+    let status = json!({
+        "desired": {"version": "1.0.1", "image": "r.test/release@sha256:1.0.1"},
+        "observedGeneration": 2, "versionHash": "h", "availableUpdates": [],
+        "history": [
+            entry("1.0.1", "Partial", "2026-11-21T12:03:00Z", None, true),
+            entry("1.0.0", "Completed", "2026-11-21T10:00:00Z", Some("2026-11-21T10:01:02Z"), false),
+        ],
+        "conditions": [
+            condition("Progressing", "True", "2026-11-21T12:03:00Z", "", "Working towards 1.0.1"),
+            condition("Failing", "False", "2026-11-21T10:01:02Z", "", ""),
+            condition("ReleaseAccepted", "True", "2026-11-21T10:01:02Z", "PayloadLoaded", ""),
+        ],
+    });
+    let record = json!({
+        "schema": 1,
+        "release": {"version": "1.0.1", "image": "r.test/release@sha256:1.0.1"},
+        "pass": {"mode": "update", "started": "2026-11-21T12:03:01Z", "done": 12, "total": 24},
+        "nodes": [
+            {"id": "1/0010/config-api", "state": "done", "done": 7, "total": 7,
+             "started": "2026-11-21T12:03:01Z", "finished": "2026-11-21T12:03:09Z"},
+            {"id": "2/0020/storage", "state": "running", "done": 1, "total": 6, "started": "2026-11-21T12:03:09Z"},
+            {"id": "2/0020/network", "state": "waiting", "done": 4, "total": 5, "started": "2026-11-21T12:03:09Z",
+             "waiting": [{"kind": "ClusterOperator", "namespace": "", "name": "network", "reason": "ClusterOperatorUpdating",
+                "message": "versions not reached: operator", "since": "2026-11-21T12:04:00Z"}]},
+            {"id": "3/0050/console", "state": "pending", "done": 0, "total": 6},
+        ],
+        "durations": {"network": 121.0, "storage": 10.0, "console": 50.0, "unknown": 9.0},
+    });
+    State {
+        cluster_version: Some(version(status)),
+        operators: vec![operator("network", &[condition("Available", "True", "2026-11-21T10:00:10Z", "", "")])],
+        progress: Some(serde_json::from_value(record).unwrap()),
+        remarks: Vec::new(),
+    }
+}
+
+fn running() -> State {
+    let mut state = updating();
+    let status = state.cluster_version.as_mut().unwrap().status.as_mut().unwrap();
+    let newest = status.history.first_mut().unwrap();
+    newest.state = crate::api::HistoryState::Completed;
+    newest.completion_time = serde_json::from_value(json!("2026-11-21T12:04:30Z")).unwrap();
+    let progressing = status.conditions.first_mut().unwrap();
+    progressing.status = crate::api::ConditionStatus::False;
+    progressing.last_transition_time = newest.completion_time.clone().unwrap();
+    status.available_updates =
+        Some(vec![crate::api::Release { version: "1.1.0".into(), ..crate::api::Release::default() }]);
+    let progress = state.progress.as_mut().unwrap();
+    progress.pass.done = 24;
+    for node in &mut progress.nodes {
+        node.state = NodeState::Done;
+        node.waiting.clear();
+        node.done = node.total;
+    }
+    state
+}
+
+#[test]
+fn an_update_under_way() {
+    insta::assert_snapshot!(render(&updating(), usize::MAX, false, now()), @r#"
+    Updating 1.0.0 → 1.0.1, for 2m 0s
+    Image r.test/release@sha256:1.0.1
+    [##########..........] 12 of 24 manifests (50%), about 1m 0s left
+
+    COMPONENT   LEVEL  STATE     DONE  TIME    WAITS FOR
+    config-api  10     done      7/7   8s
+    storage     20     applying  1/6   1m 51s
+    network     20     waiting   4/5   1m 51s  ClusterOperator network: versions not reached: operator (since 1m 0s)
+    console     50     pending   0/6
+
+    History
+      VERSION  STATE      STARTED               TOOK   VERIFIED
+      1.0.1    Partial    2026-11-21 12:03:00Z  -      yes
+      1.0.0    Completed  2026-11-21 10:00:00Z  1m 2s  no
+    "#);
+}
+
+#[test]
+fn a_release_that_runs() {
+    insta::assert_snapshot!(render(&running(), 80, false, now()), @r#"
+    Running 1.0.1, for 30s
+    Image r.test/release@sha256:1.0.1
+    24 manifests of 4 components in place
+
+    Updates available: 1.1.0
+
+    History
+      VERSION  STATE      STARTED               TOOK    VERIFIED
+      1.0.1    Completed  2026-11-21 12:03:00Z  1m 30s  yes
+      1.0.0    Completed  2026-11-21 10:00:00Z  1m 2s   no
+    "#);
+}
+
+#[test]
+fn trouble_is_shown_whole_within_the_width() {
+    let mut state = updating();
+    let status = state.cluster_version.as_mut().unwrap().status.as_mut().unwrap();
+    let message =
+        "Cluster operator network is degraded: a rather long sentence that needs more than one line\nand a second line";
+    let failing = condition("Failing", "True", "2026-11-21T12:04:00Z", "ClusterOperatorDegraded", message);
+    *status.conditions.get_mut(1).unwrap() = serde_json::from_value(failing).unwrap();
+    let degraded = [
+        condition("Available", "True", "2026-11-21T10:00:10Z", "", ""),
+        condition("Degraded", "True", "2026-11-21T12:01:10Z", "RolloutFailed", "no such\u{1b}[31m image"),
+    ];
+    let down = [condition("Available", "False", "2026-11-21T12:04:59Z", "Down", "gone")];
+    state.operators = vec![operator("network", &degraded), operator("silent", &[]), operator("console", &down)];
+    let page = render(&state, 60, false, now());
+    assert!(page.lines().all(|line| line.chars().count() <= 60), "{page}");
+    insta::assert_snapshot!(page, @r#"
+    Updating 1.0.0 → 1.0.1, for 2m 0s
+    Image r.test/release@sha256:1.0.1
+    [##########..........] 12 of 24 manifests (50%), about 1m 0s
+    left
+
+    COMPONENT   LEVEL  STATE     DONE  TIME    WAITS FOR
+    config-api  10     done      7/7   8s
+    storage     20     applying  1/6   1m 51s
+    network     20     waiting   4/5   1m 51s
+        ClusterOperator network: versions not reached: operator
+        (since 1m 0s)
+    console     50     pending   0/6
+
+    Failing for 1m 0s: ClusterOperatorDegraded
+      Cluster operator network is degraded: a rather long
+      sentence that needs more than one line
+      and a second line
+
+    Operators that are not well
+      console is not available for 1s: Down: gone
+      network is degraded for 3m 50s: RolloutFailed: no such
+      [31m image
+      silent has not reported: its operator has not said yet
+      whether it is available
+
+    History
+      VERSION  STATE      STARTED               TOOK   VERIFIED
+      1.0.1    Partial    2026-11-21 12:03:00Z  -      yes
+      1.0.0    Completed  2026-11-21 10:00:00Z  1m 2s  no
+    "#);
+}
+
+#[test]
+fn colours_change_no_text() {
+    let plain = render(&updating(), 70, false, now());
+    let coloured = render(&updating(), 70, true, now());
+    assert!(!plain.contains('\u{1b}') && coloured.contains("\u{1b}[32mdone\u{1b}[0m"), "{coloured}");
+    let codes = regex::Regex::new("\u{1b}\\[[0-9]*m").unwrap();
+    let bare: Vec<String> = codes.replace_all(&coloured, "").lines().map(|line| line.trim_end().to_owned()).collect();
+    assert_eq!(bare.join("\n"), plain.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn any_width_keeps_every_component() {
+    for width in 0..130 {
+        let page = render(&updating(), width, true, now());
+        for name in ["config-api", "storage", "network", "console"] {
+            assert!(width < 12 || page.contains(name), "{name} at {width}:\n{page}");
+        }
+    }
+}
+
+#[test]
+fn many_components_are_folded() {
+    let mut state = updating();
+    let progress = state.progress.as_mut().unwrap();
+    let done = progress.nodes.first().unwrap().clone();
+    progress
+        .nodes
+        .extend((0..40).map(|n| crate::api::progress::NodeProgress { id: format!("1/10/c{n}"), ..done.clone() }));
+    let page = render(&state, 100, false, now());
+    assert!(
+        page.contains("41 components done, 1 not begun") && !page.contains("c39") && page.contains("network"),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let nothing = render(&State::default(), 80, false, now());
+    assert!(nothing.starts_with("Nothing known yet"), "{nothing}");
+
+    let mut other = updating();
+    other.progress.as_mut().unwrap().release =
+        crate::api::Release { version: "0.9".into(), image: "x".into(), ..Default::default() };
+    let page = render(&other, usize::MAX, false, now());
+    assert!(page.contains("the progress record is of another release (0.9)") && !page.contains("COMPONENT"), "{page}");
+    assert!(page.contains("Working towards 1.0.1"), "{page}");
+
+    for (text, said) in
+        [("{\"schema\": 7}", "has schema 7"), ("nonsense", "is no progress record"), ("", "is no progress record")]
+    {
+        let mut state = State::default();
+        let map = serde_json::from_value(json!({"metadata": {"name": CONFIG_MAP}, "data": {KEY: text}})).unwrap();
+        state.take_record(&map);
+        assert!(state.progress.is_none() && state.remarks.iter().any(|r| r.contains(said)), "{:?}", state.remarks);
+    }
+}
+
+#[test]
+fn the_estimate_adds_the_slowest_of_each_stage() {
+    // network: 121 s, of which 111 are spent; storage is over its time; console has 50 s to go after them.
+    assert_eq!(View::of(&updating(), now()).remaining_seconds, Some(60));
+    let mut unknown = updating();
+    unknown.progress.as_mut().unwrap().durations.clear();
+    assert_eq!(View::of(&unknown, now()).remaining_seconds, None);
+    assert_eq!(View::of(&running(), now()).remaining_seconds, None);
+}
+
+#[test]
+fn phases() {
+    let phase = |change: fn(&mut crate::api::ClusterVersionStatus)| {
+        let mut state = updating();
+        change(state.cluster_version.as_mut().unwrap().status.as_mut().unwrap());
+        View::of(&state, now()).phase
+    };
+    assert_eq!(phase(|_| {}), Phase::Updating);
+    assert_eq!(phase(|status| drop(status.history.pop())), Phase::Installing);
+    assert_eq!(phase(|status| status.conditions.clear()), Phase::Unknown);
+    assert_eq!(View::of(&running(), now()).phase, Phase::Running);
+}
+
+#[test]
+fn conditions_of_concern() {
+    let concerns = |conditions: Value| {
+        let status = json!({"desired": {"version": "1", "image": "i"}, "conditions": conditions});
+        let state = State { cluster_version: Some(version(status)), ..State::default() };
+        View::of(&state, now()).concerns.into_iter().map(|c| c.type_).collect::<Vec<_>>()
+    };
+    let one = |type_, status, reason| concerns(json!([condition(type_, status, "2026-11-21T10:00:00Z", reason, "")]));
+    for (type_, status, reason, shown) in [
+        ("Failing", "True", "", true),
+        ("Failing", "Unknown", "SlowClusterOperator", true),
+        ("Failing", "False", "", false),
+        ("ReleaseAccepted", "False", "RetrievePayload", true),
+        ("ReleaseAccepted", "Unknown", "RetrievePayload", true),
+        ("ReleaseAccepted", "True", "PayloadLoaded", false),
+        ("Invalid", "True", "", true),
+        ("Contested", "True", "FieldManagerConflict", true),
+        ("RetrievedUpdates", "False", "NoChannel", false),
+        ("RetrievedUpdates", "False", "RemoteFailed", true),
+        ("Available", "False", "", false),
+    ] {
+        assert_eq!(one(type_, status, reason).len(), usize::from(shown), "{type_}={status} {reason}");
+    }
+}
+
+#[test]
+fn following_tells_each_thing_once() {
+    let (first, last) = (View::of(&updating(), now()), View::of(&running(), now()));
+    let told = lines::lines(&View::default(), &first, now());
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    12:05:00Z  Updating 1.0.0 → 1.0.1
+    12:05:00Z  config-api: done after 8s (7 manifests)
+    12:05:00Z  storage: applying 6 manifests
+    12:05:00Z  network: waiting for ClusterOperator network: versions not reached: operator
+    12:05:00Z  1.0.0 completed after 1m 2s, not verified
+    "#);
+    assert_eq!(lines::lines(&first, &first, now()), Vec::<String>::new());
+    insta::assert_snapshot!(lines::lines(&first, &last, now()).join("\n"), @r#"
+    12:05:00Z  Running 1.0.1
+    12:05:00Z  storage: done (6 manifests)
+    12:05:00Z  network: done (5 manifests)
+    12:05:00Z  console: done (6 manifests)
+    12:05:00Z  1.0.1 completed after 1m 30s, verified
+    "#);
+
+    let mut longer = updating();
+    longer.progress.as_mut().unwrap().pass.done = 13;
+    assert_eq!(lines::lines(&first, &View::of(&longer, now()), now()), Vec::<String>::new(), "a mere count is no line");
+}
+
+#[test]
+fn following_tells_trouble_and_its_end() {
+    let calm = View::of(&updating(), now());
+    let mut state = updating();
+    let degraded = [
+        condition("Available", "True", "2026-11-21T10:00:10Z", "", ""),
+        condition("Degraded", "True", "2026-11-21T12:01:10Z", "RolloutFailed", "no\nimage"),
+    ];
+    state.operators = vec![operator("network", &degraded)];
+    let status = state.cluster_version.as_mut().unwrap().status.as_mut().unwrap();
+    let failing =
+        condition("Failing", "True", "2026-11-21T12:04:00Z", "ClusterOperatorDegraded", "network is degraded");
+    *status.conditions.get_mut(1).unwrap() = serde_json::from_value(failing).unwrap();
+    let trouble = View::of(&state, now());
+    assert_eq!(
+        lines::lines(&calm, &trouble, now()),
+        [
+            "12:05:00Z  Failing: ClusterOperatorDegraded: network is degraded",
+            "12:05:00Z  operator network is degraded: RolloutFailed: no image"
+        ]
+    );
+    assert_eq!(
+        lines::lines(&trouble, &calm, now()),
+        ["12:05:00Z  Failing: over", "12:05:00Z  operator network is well"]
+    );
+}
+
+#[test]
+fn ids_are_taken_apart() {
+    for (id, name, number) in [
+        ("3/0050/console", "console", "50"),
+        ("0/00/cvo#2", "cvo#2", "0"),
+        ("1/-/x.yaml", "x.yaml", "-"),
+        ("odd", "odd", ""),
+    ] {
+        assert_eq!((component(id), level(id)), (name, number));
+    }
+}

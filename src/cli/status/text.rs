@@ -1,0 +1,386 @@
+//! The page: one state of an update as text for a terminal or a file.
+
+use super::view::{Concern, OperatorConcern, Phase, View, component, level};
+use crate::api::progress::{NodeProgress, NodeState};
+use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
+use jiff::{SignedDuration, Timestamp};
+use std::borrow::Cow;
+
+/// What the page is laid out for.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Columns; `usize::MAX` cuts and wraps nothing.
+    pub width: usize,
+    pub colours: bool,
+    pub now: Timestamp,
+}
+
+/// With more components than this, those that are done and those that have not begun become one line each.
+const SHOWN: usize = 24;
+/// Entries of history that are shown; JSON has all.
+const HISTORY_SHOWN: usize = 8;
+/// A line is not wrapped to less, however narrow the terminal.
+const NARROWEST: usize = 24;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Colour {
+    Plain,
+    Strong,
+    Good,
+    Busy,
+    Bad,
+    Faint,
+}
+
+/// A cell or line before it is coloured: colour codes have no width.
+type Cell = (String, Colour);
+
+pub fn text(view: &View, page: &Page) -> String {
+    let mut out = String::new();
+    head(view, page, &mut out);
+    components(view, page, &mut out);
+    for concern in &view.concerns {
+        said(page, &mut out, condition_line(concern, page.now), colour_of(concern), &concern.message);
+    }
+    operators(view, page, &mut out);
+    if !view.available_updates.is_empty() {
+        line(page, &mut out, &format!("\nUpdates available: {}", view.available_updates.join(", ")), Colour::Plain);
+    }
+    for remark in &view.remarks {
+        out.push('\n');
+        paragraph(page, &mut out, "", remark, Colour::Faint);
+    }
+    history(view, page, &mut out);
+    out
+}
+
+fn head(view: &View, page: &Page, out: &mut String) {
+    let since = view.since.map(|since| ago(since, page.now));
+    let mut parts = vec![headline(view)];
+    if let (Phase::Installing | Phase::Updating | Phase::Running, Some(ago)) = (view.phase, since) {
+        parts.push(format!("for {ago}"));
+    }
+    line(page, out, &parts.join(", "), Colour::Strong);
+    if !view.target.image.is_empty() {
+        line(page, out, &format!("Image {}", view.target.image), Colour::Faint);
+    }
+    match &view.pass {
+        Some(pass) if view.phase != Phase::Running || pass.done < pass.total => {
+            let percent = pass.done.saturating_mul(100) / pass.total.max(1);
+            let bar = bar(pass.done, pass.total);
+            let left = match view.remaining_seconds {
+                Some(0) => ", should be done any moment".to_owned(),
+                Some(seconds) => format!(", about {} left", duration(seconds)),
+                None => String::new(),
+            };
+            let text = format!("{bar} {} of {} manifests ({percent}%){left}", pass.done, pass.total);
+            paragraph(page, out, "", &text, Colour::Plain);
+        }
+        Some(pass) => {
+            let components = view.components_done();
+            line(page, out, &format!("{} manifests of {components} components in place", pass.done), Colour::Plain);
+        }
+        None if !view.message.is_empty() => paragraph(page, out, "", &view.message, Colour::Plain),
+        None => {}
+    }
+}
+
+/// What is going on, without times.
+pub fn headline(view: &View) -> String {
+    let target = if view.target.version.is_empty() { &view.target.image } else { &view.target.version };
+    let target = clean(target);
+    match view.phase {
+        Phase::Unknown if target.is_empty() => {
+            "Nothing known yet: there is no ClusterVersion, or the daemon has not looked at it".to_owned()
+        }
+        Phase::Unknown => format!("Release {target}"),
+        Phase::Installing => format!("Installing {target}"),
+        Phase::Updating if view.version == view.target.version => format!("Applying {target} again"),
+        Phase::Updating => format!("Updating {} → {target}", clean(&view.version)),
+        Phase::Running => format!("Running {target}"),
+    }
+}
+
+fn bar(done: usize, total: usize) -> String {
+    const CELLS: usize = 20;
+    let full = (done.saturating_mul(CELLS) / total.max(1)).min(CELLS);
+    format!("[{}{}]", "#".repeat(full), ".".repeat(CELLS - full))
+}
+
+fn components(view: &View, page: &Page, out: &mut String) {
+    let steady = view.phase == Phase::Running;
+    let many = steady || view.components.len() > SHOWN;
+    let folded = |node: &NodeProgress| many && matches!(node.state, NodeState::Done | NodeState::Pending);
+    let shown: Vec<&NodeProgress> = view.components.iter().filter(|node| !folded(node)).collect();
+    let mut rows: Vec<Vec<Cell>> = shown.iter().map(|node| row(node, page.now)).collect();
+    if !rows.is_empty() {
+        let titles = ["COMPONENT", "LEVEL", "STATE", "DONE", "TIME", "WAITS FOR"];
+        rows.insert(0, titles.map(|title| (title.to_owned(), Colour::Faint)).to_vec());
+        out.push('\n');
+        table(page, out, &rows);
+    }
+    if many && !steady {
+        let count = |state| view.components.iter().filter(|node| node.state == state).count();
+        let text = format!("{} components done, {} not begun", count(NodeState::Done), count(NodeState::Pending));
+        line(page, out, &text, Colour::Faint);
+    }
+}
+
+fn row(node: &NodeProgress, now: Timestamp) -> Vec<Cell> {
+    let colour = match node.state {
+        NodeState::Done => Colour::Good,
+        NodeState::Pending => Colour::Faint,
+        NodeState::Running => Colour::Plain,
+        NodeState::Waiting => Colour::Busy,
+        NodeState::Failing => Colour::Bad,
+    };
+    let took = node.started.map(|started| ago(started, node.finished.unwrap_or(now))).unwrap_or_default();
+    vec![
+        (clean(component(&node.id)).into_owned(), Colour::Plain),
+        (clean(level(&node.id)).into_owned(), Colour::Faint),
+        (state_word(node.state).to_owned(), colour),
+        (format!("{}/{}", node.done, node.total), Colour::Plain),
+        (took, Colour::Plain),
+        (reason(node, now), colour),
+    ]
+}
+
+pub fn state_word(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Done => "done",
+        NodeState::Pending => "pending",
+        NodeState::Running => "applying",
+        NodeState::Waiting => "waiting",
+        NodeState::Failing => "failing",
+    }
+}
+
+/// What a node waits for and since when, and its last error.
+fn reason(node: &NodeProgress, now: Timestamp) -> String {
+    let waits = node.waiting.iter().map(|waiting| {
+        let since = waiting.since.map(|since| format!(" (since {})", ago(since, now))).unwrap_or_default();
+        format!("{}{since}", awaited(waiting))
+    });
+    let mut parts: Vec<String> = waits.collect();
+    if !node.error.is_empty() && !node.waiting.iter().any(|waiting| waiting.message == node.error) {
+        parts.push(clean(&node.error).into_owned());
+    }
+    parts.join("; ")
+}
+
+/// `Kind namespace/name: message`.
+pub fn awaited(waiting: &crate::api::progress::WaitingFor) -> String {
+    let place = if waiting.namespace.is_empty() { String::new() } else { format!("{}/", waiting.namespace) };
+    let why = if waiting.message.is_empty() { &waiting.reason } else { &waiting.message };
+    clean(&format!("{} {place}{}: {why}", waiting.kind, waiting.name)).into_owned()
+}
+
+/// `Failing for 3m 2s: ClusterOperatorDegraded`.
+fn condition_line(concern: &Concern, now: Timestamp) -> String {
+    let status = match concern.status {
+        ConditionStatus::True => "",
+        ConditionStatus::False => "=False",
+        ConditionStatus::Unknown => "=Unknown",
+    };
+    format!("{}{status} for {}: {}", clean(&concern.type_), ago(concern.since, now), clean(&concern.reason))
+}
+
+fn colour_of(concern: &Concern) -> Colour {
+    // A release that is being retrieved, or slowness, is no failure.
+    if concern.status == ConditionStatus::Unknown { Colour::Busy } else { Colour::Bad }
+}
+
+fn said(page: &Page, out: &mut String, title: String, colour: Colour, message: &str) {
+    out.push('\n');
+    line(page, out, title.trim_end_matches([':', ' ']), colour);
+    for part in message.lines().filter(|part| !part.trim().is_empty()) {
+        paragraph(page, out, "  ", part, Colour::Plain);
+    }
+}
+
+fn operators(view: &View, page: &Page, out: &mut String) {
+    if view.operators.is_empty() {
+        return;
+    }
+    line(page, out, "\nOperators that are not well", Colour::Strong);
+    for operator in &view.operators {
+        paragraph(page, out, "  ", &operator_line(operator, Some(page.now)), Colour::Plain);
+    }
+}
+
+/// `network is degraded for 3m 2s: RolloutFailed: message`; without `now`, without how long.
+pub fn operator_line(operator: &OperatorConcern, now: Option<Timestamp>) -> String {
+    let state = match operator.state {
+        "Degraded" => "is degraded",
+        "NotAvailable" => "is not available",
+        _ => "has not reported",
+    };
+    let since = operator.since.zip(now).map(|(since, now)| format!(" for {}", ago(since, now))).unwrap_or_default();
+    let why = [&operator.reason, &operator.message].into_iter().filter(|text| !text.is_empty());
+    let why: Vec<&str> = why.map(String::as_str).collect();
+    clean(&format!("{} {state}{since}: {}", operator.name, why.join(": "))).into_owned()
+}
+
+fn history(view: &View, page: &Page, out: &mut String) {
+    if view.history.is_empty() {
+        return;
+    }
+    line(page, out, "\nHistory", Colour::Strong);
+    let titles = ["  VERSION", "STATE", "STARTED", "TOOK", "VERIFIED"];
+    let mut rows = vec![titles.map(|title| (title.to_owned(), Colour::Faint)).to_vec()];
+    rows.extend(view.history.iter().take(HISTORY_SHOWN).map(history_row));
+    table(page, out, &rows);
+    let hidden = view.history.len().saturating_sub(HISTORY_SHOWN);
+    if hidden > 0 {
+        line(page, out, &format!("  and {hidden} older"), Colour::Faint);
+    }
+}
+
+fn history_row(entry: &HistoryEntry) -> Vec<Cell> {
+    let name = if entry.version.is_empty() { &entry.image } else { &entry.version };
+    let (state, colour) = match entry.state {
+        HistoryState::Completed => ("Completed", Colour::Good),
+        HistoryState::Partial => ("Partial", Colour::Busy),
+    };
+    let took = entry.completion_time.as_ref().map(|end| ago(entry.started_time.0, end.0));
+    vec![
+        (format!("  {}", clean(name)), Colour::Plain),
+        (state.to_owned(), colour),
+        (entry.started_time.0.strftime("%Y-%m-%d %H:%M:%SZ").to_string(), Colour::Plain),
+        (took.unwrap_or_else(|| "-".to_owned()), Colour::Plain),
+        (if entry.verified { "yes" } else { "no" }.to_owned(), Colour::Plain),
+    ]
+}
+
+/// Columns as wide as their widest cell; the last one is wrapped under itself, or cut off where nothing is left of it.
+fn table(page: &Page, out: &mut String, rows: &[Vec<Cell>]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| columns_of(&cell.0)).max();
+    let widths: Vec<usize> =
+        (0..columns.saturating_sub(1)).map(|column| widest(column).unwrap_or_default() + 2).collect();
+    let indent: usize = widths.iter().sum();
+    for row in rows {
+        let mut plain = String::new();
+        let mut coloured = String::new();
+        for ((cell, colour), width) in row.iter().zip(&widths) {
+            let pad = " ".repeat(width.saturating_sub(columns_of(cell)));
+            plain.push_str(cell);
+            plain.push_str(&pad);
+            coloured.push_str(&paint(page, cell, *colour));
+            coloured.push_str(&pad);
+        }
+        let (last, colour) = row.last().map_or(("", Colour::Plain), |(cell, colour)| (cell.as_str(), *colour));
+        let room = page.width.saturating_sub(indent);
+        if room < NARROWEST.min(columns_of(last)) {
+            // Too narrow for two columns side by side: the line as it is, and the last cell below.
+            line(page, out, plain.trim_end(), Colour::Plain);
+            if !last.is_empty() {
+                paragraph(page, out, "    ", last, colour);
+            }
+            continue;
+        }
+        let mut parts = wrap(last, room).into_iter();
+        let first = parts.next().unwrap_or_default();
+        out.push_str(format!("{coloured}{}", paint(page, &first, colour)).trim_end());
+        out.push('\n');
+        for part in parts {
+            out.push_str(&" ".repeat(indent));
+            out.push_str(&paint(page, &part, colour));
+            out.push('\n');
+        }
+    }
+}
+
+/// One line, cut to the width; leading newlines stay in front of the colour.
+fn line(page: &Page, out: &mut String, text: &str, colour: Colour) {
+    let trimmed = text.trim_start_matches('\n');
+    out.push_str(&"\n".repeat(text.len() - trimmed.len()));
+    out.push_str(&paint(page, &cut(trimmed, page.width), colour));
+    out.push('\n');
+}
+
+fn paragraph(page: &Page, out: &mut String, indent: &str, text: &str, colour: Colour) {
+    for part in wrap(&clean(text), page.width.saturating_sub(indent.len()).max(NARROWEST)) {
+        out.push_str(indent);
+        out.push_str(&paint(page, &part, colour));
+        out.push('\n');
+    }
+}
+
+fn columns_of(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if columns_of(text) <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Breaks between words; a word longer than the width is broken where it must be.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    let mut current = String::new();
+    for word in text.split_whitespace() {
+        let mut word: Vec<char> = word.chars().collect();
+        let used = columns_of(&current);
+        if used > 0 && used.saturating_add(1).saturating_add(word.len()) <= width {
+            current.push(' ');
+            current.extend(word);
+            continue;
+        }
+        if used > 0 {
+            lines.push(std::mem::take(&mut current));
+        }
+        while word.len() > width {
+            let rest = word.split_off(width);
+            lines.push(word.into_iter().collect());
+            word = rest;
+        }
+        current.extend(word);
+    }
+    if !current.is_empty() {
+        lines.push(current);
+    }
+    lines
+}
+
+/// Messages come from anybody who may write to the cluster: what could steer the terminal becomes a space.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_control) {
+        Cow::Owned(text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+fn paint(page: &Page, text: &str, colour: Colour) -> String {
+    let code = match colour {
+        Colour::Plain => return text.to_owned(),
+        _ if !page.colours || text.is_empty() => return text.to_owned(),
+        Colour::Strong => "1",
+        Colour::Good => "32",
+        Colour::Busy => "33",
+        Colour::Bad => "31",
+        Colour::Faint => "2",
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+/// From one time to another, in the two largest units. A clock that runs behind counts as no time.
+pub fn ago(from: Timestamp, to: Timestamp) -> String {
+    let seconds = to.duration_since(from).max(SignedDuration::ZERO).as_secs();
+    duration(u64::try_from(seconds).unwrap_or_default())
+}
+
+fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {minutes}m"),
+        _ => format!("{days}d {hours}h"),
+    }
+}
