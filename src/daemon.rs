@@ -9,6 +9,7 @@ use crate::payload::{LoadError, LoadOptions, Payload, load};
 use crate::serve;
 use crate::work::apply::{Applier, Wanted};
 use crate::work::available::{self, Asker};
+use crate::work::events::Events;
 use crate::work::feeds::Feeds;
 use crate::work::payload_dir::{self, PayloadDirError};
 use crate::work::record;
@@ -165,6 +166,7 @@ async fn lead(
         profile: config.profile,
         filter,
     });
+    let events = Events::start(clients.call.clone(), &config.namespace, &config.identity, stop.clone());
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
     let recording = tokio::spawn(record::keep(objects, config.namespace.clone(), received, record_stop.clone()));
@@ -187,6 +189,7 @@ async fn lead(
         records,
         questions,
         answers: answered,
+        events,
     };
     Sync::new(parts).run(stop).await;
     record_stop.cancel();

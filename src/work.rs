@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod available;
 pub mod drift;
+pub mod events;
 pub mod feeds;
 pub mod node;
 pub mod pass;

@@ -9,6 +9,7 @@ pub use decide::Action;
 
 use super::apply::Applier;
 use super::available::Question;
+use super::events::{self, Events};
 use super::pass::{Event, Pass, Plan, clock};
 use super::retrieve::{Loaded, Retriever};
 use crate::api::progress::{self, Progress, SCHEMA};
@@ -54,6 +55,7 @@ pub struct Parts {
     /// What the update service is to be asked; the loop keeps it up to date.
     pub questions: watch::Sender<Option<Question>>,
     pub answers: watch::Receiver<Option<Retrieval>>,
+    pub events: Events,
 }
 
 struct Load {
@@ -124,7 +126,7 @@ impl Sync {
                 Some(event) = objects.recv() => self.object.take(event),
                 event = next_of(&mut self.pass) => self.moved(&event),
                 news = news_of(&mut self.load) => match news {
-                    LoadNews::Step(step) => self.facts.load = Some(step),
+                    LoadNews::Step(step) => self.loading(step),
                     LoadNews::Ended(outcome) => self.loaded(outcome).await,
                 },
                 Ok(()) = answers.changed() => self.facts.retrieval = answers.borrow_and_update().clone(),
@@ -241,9 +243,21 @@ impl Sync {
         }
     }
 
+    /// Takes in a step of the load pipeline and tells of it, once.
+    fn loading(&mut self, status: LoadStatus) {
+        let notice = events::notice(&status);
+        let told = self.facts.load.as_ref().map(events::notice);
+        if told.as_ref() != Some(&notice)
+            && let Some(live) = self.object.live()
+        {
+            self.parts.events.tell(notice, &self.parts.name, &live.uid);
+        }
+        self.facts.load = Some(status);
+    }
+
     /// `ReleaseAccepted` speaks of the release that runs.
     fn accepted(&mut self) {
-        self.facts.load = Some(LoadStatus {
+        self.loading(LoadStatus {
             step: LoadStep::PayloadLoaded,
             outcome: Some(Ok(())),
             release: self.payload.release.clone(),
@@ -285,7 +299,7 @@ impl Sync {
             message: String::new(),
         };
         let (sender, steps) = watch::channel(status.clone());
-        self.facts.load = Some(status);
+        self.loading(status);
         let stop = CancellationToken::new();
         let loading = self.parts.retriever.clone().load(
             target.clone(),
@@ -334,7 +348,7 @@ impl Sync {
         let pause = (LOAD_PAUSE * (1 << (attempts - 1).min(10))).min(LOAD_PAUSE_CAP);
         tracing::warn!(image = %target.release.image, step = ?status.step, outcome = ?status.outcome, "release not accepted");
         self.refused = Some(Refused { target, again: Timestamp::now() + pause, attempts });
-        self.facts.load = Some(status);
+        self.loading(status);
     }
 
     fn moved(&mut self, event: &Event) {

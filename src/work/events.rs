@@ -1,0 +1,125 @@
+//! Events on the ClusterVersion: what the load pipeline does and why it refuses (payload-and-apply §4.3). A task of its
+//! own publishes; an event that cannot be published is lost, never waited for.
+
+use crate::api::Release;
+use crate::cluster::objects::FIELD_MANAGER;
+use crate::status::facts::{LoadStatus, LoadStep};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Events waiting to be published; more are dropped.
+const QUEUE: usize = 32;
+/// The API's limit on a note, in bytes.
+const MAX_NOTE: usize = 1024;
+
+/// What is told of one step of the load pipeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    warning: bool,
+    reason: &'static str,
+    note: String,
+}
+
+/// The notice of a step, as the upstream operator names it.
+pub fn notice(status: &LoadStatus) -> Notice {
+    let release = label(&status.release);
+    let (warning, reason, note) = match (&status.outcome, status.step) {
+        (None, LoadStep::RetrievePayload) => (false, "RetrievePayload", format!("Retrieving and verifying {release}")),
+        (None, LoadStep::LoadPayload) => (false, "LoadPayload", format!("Loading {release}")),
+        (None, LoadStep::VerifyPayloadVersion) => (false, "VerifyPayloadVersion", format!("Checking {release}")),
+        (None, LoadStep::PreconditionChecks) => (false, "PreconditionChecks", format!("Preflight of {release}")),
+        (None | Some(Ok(())), _) => (false, "PayloadLoaded", format!("Loaded {release}")),
+        (Some(Err(cause)), step) => {
+            let reason = match step {
+                LoadStep::RetrievePayload => "RetrievePayloadFailed",
+                LoadStep::LoadPayload | LoadStep::PayloadLoaded => "LoadPayloadFailed",
+                LoadStep::VerifyPayloadVersion => "VerifyPayloadVersionFailed",
+                LoadStep::PreconditionChecks => "PreconditionBlock",
+            };
+            (true, reason, format!("{release}: {}", cause.replace('\n', " // ")))
+        }
+    };
+    Notice { warning, reason, note: shortened(note) }
+}
+
+fn label(release: &Release) -> String {
+    format!("payload version={:?} image={:?}", release.version, release.image)
+}
+
+fn shortened(mut note: String) -> String {
+    if note.len() > MAX_NOTE {
+        let mut end = MAX_NOTE - '…'.len_utf8();
+        while !note.is_char_boundary(end) {
+            end -= 1;
+        }
+        note.truncate(end);
+        note.push('…');
+    }
+    note
+}
+
+/// Where notices go.
+#[derive(Clone, Debug)]
+pub struct Events {
+    queue: mpsc::Sender<(Notice, ObjectReference)>,
+    namespace: String,
+}
+
+impl Events {
+    /// Starts the task that publishes until `stop`.
+    pub fn start(client: Client, namespace: &str, identity: &str, stop: CancellationToken) -> Self {
+        let (queue, mut waiting) = mpsc::channel::<(Notice, ObjectReference)>(QUEUE);
+        let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(identity.to_owned()) };
+        let recorder = Recorder::new(client, reporter);
+        tokio::spawn(async move {
+            while let Some(Some((notice, regarding))) = stop.run_until_cancelled(waiting.recv()).await {
+                let event = Event {
+                    type_: if notice.warning { EventType::Warning } else { EventType::Normal },
+                    reason: notice.reason.to_owned(),
+                    note: Some(notice.note),
+                    action: "Update".to_owned(),
+                    secondary: None,
+                };
+                if let Err(error) = recorder.publish(&event, &regarding).await {
+                    tracing::debug!(%error, "event not published");
+                }
+            }
+        });
+        Events { queue, namespace: namespace.to_owned() }
+    }
+
+    /// Tells of a ClusterVersion. The event lies in the daemon's namespace, as tools expect it.
+    pub fn tell(&self, notice: Notice, name: &str, uid: &str) {
+        let regarding = ObjectReference {
+            api_version: Some("config.openshift.io/v1".to_owned()),
+            kind: Some("ClusterVersion".to_owned()),
+            name: Some(name.to_owned()),
+            namespace: Some(self.namespace.clone()),
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        };
+        if self.queue.try_send((notice, regarding)).is_err() {
+            tracing::debug!("event dropped: too many are waiting");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_a_warning_on_one_line_within_the_limit() {
+        let status = |step, outcome| LoadStatus { step, outcome, release: Release::default(), message: String::new() };
+        let refused = notice(&status(LoadStep::RetrievePayload, Some(Err(format!("a\nb{}", "ü".repeat(2000))))));
+        assert!(refused.warning && refused.reason == "RetrievePayloadFailed");
+        assert!(refused.note.contains("a // b") && refused.note.len() <= MAX_NOTE && refused.note.ends_with('…'));
+        let blocked = notice(&status(LoadStep::PreconditionChecks, Some(Err("x".into()))));
+        assert_eq!(blocked.reason, "PreconditionBlock");
+        let loaded = notice(&status(LoadStep::PayloadLoaded, Some(Ok(()))));
+        assert!(!loaded.warning && loaded.reason == "PayloadLoaded");
+    }
+}
