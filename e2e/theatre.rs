@@ -23,7 +23,6 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::{WatchStreamExt, wait::await_condition, watcher},
 };
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::{sync::Mutex, task::JoinHandle};
 
@@ -33,6 +32,8 @@ use release::{PLATFORM_KEY, Release, Store};
 
 /// How long anything that should come may take on a busy machine; it usually takes a few seconds.
 pub const PATIENCE: Duration = Duration::from_secs(180);
+/// What the daemon's Deployment grants a pod to end.
+const GRACE: Duration = Duration::from_secs(130);
 /// Name of the daemon's process in the harness.
 const PROCESS: &str = "cvo";
 
@@ -310,13 +311,9 @@ fn image_of(object: &Deployment) -> Option<String> {
 impl Stage {
     /// Ends the pod as a node does, with a request first, and starts one of that image.
     async fn replace(&self, cluster: &Arc<Cluster>, pod: &mut Option<Pod>, image: &str) {
-        if let Some(pod) = pod.as_ref() {
-            let process = pod.process.clone();
-            let ended = tokio::task::spawn_blocking(move || {
-                let _ended_already = kill_process(Pid::from_raw(process.pid).unwrap(), Signal::TERM);
-                process.gone_within(Duration::from_secs(130))
-            });
-            assert!(ended.await.unwrap(), "the daemon did not stop within its grace period");
+        if pod.is_some() {
+            let ended = cluster.terminate(PROCESS, GRACE).await.unwrap();
+            assert!(ended, "the daemon did not stop within its grace period");
         }
         let identity = uuid::Uuid::new_v4().to_string();
         let process = self.launch(cluster, &identity, image).await;
