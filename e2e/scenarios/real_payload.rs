@@ -22,7 +22,7 @@ async fn a_real_release_installs_updates_and_then_rests() {
         Programs { cvo: PathBuf::from(env!("CARGO_BIN_EXE_cvo")), lab: PathBuf::from(env!("CARGO_BIN_EXE_lab")) };
     let stage = Stage::build(programs.clone()).await.unwrap();
     let signer = Signer::new(&stage.cluster.dir(), &programs.cvo).unwrap();
-    let releases = lay_out(&manifests, &stage.store(), &signer).unwrap();
+    let releases = lay_out(&manifests, &stage.store(), signer).unwrap();
     let [first, second] = &releases;
 
     stage.install(first).await.unwrap();
