@@ -12,4 +12,5 @@ mod scenarios {
     mod clusters;
     mod faults;
     mod real_payload;
+    mod updates;
 }

@@ -120,7 +120,7 @@ async fn end(demo: &Demo, platform: Platform, screen: &mut Screen) -> anyhow::Re
          kubectl get clusterversion version -o yaml\n  \
          kubectl get pods -A\n  \
          kubectl logs -n openshift-cluster-version deployment/cluster-version-operator\n  \
-         kubectl delete configmap settings -n network    # comes back at once\n\
+         kubectl delete configmap network-settings -n network    # comes back at once\n\
          To end it:\n  hack/cluster down {id}"
     );
     Ok(cluster.detach()?)

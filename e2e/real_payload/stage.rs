@@ -97,7 +97,7 @@ impl Stage {
         let token = answer.status.context("a token")?.token;
         let text = fs::read_to_string(self.cluster.kubeconfig())?;
         let mut config: serde_json::Value = serde_json::from_str(&text)?;
-        config["users"][0]["user"] = json!({ "token": token });
+        *config.pointer_mut("/users/0/user").context("the kubeconfig has a user")? = json!({ "token": token });
         Ok(fs::write(self.daemon_kubeconfig(), config.to_string())?)
     }
 

@@ -54,9 +54,16 @@ async fn a_real_release_installs_updates_and_then_rests() {
     assert!(audit::writes(&second_pass).is_empty(), "a second pass writes nothing: {:#?}", audit::writes(&second_pass));
 
     let usages = stage.usages().unwrap();
-    for Usage { release, started, ended, cpu_seconds, peak_kib, resident_kib, .. } in &usages {
+    for usage in &usages {
+        let Usage { cpu_seconds, peak_kib, resident_kib, .. } = usage;
         println!(
-            "daemon of {release}: {started} to {ended}, CPU {cpu_seconds:?} s, peak {peak_kib:?} KiB, at the end {resident_kib:?} KiB"
+            "daemon {}: ran {:.1} s, ended within {:.1} s, CPU {:.2} s, peak {} KiB, at the end {} KiB",
+            usage.release,
+            usage.ended.duration_since(usage.started).as_secs_f64(),
+            usage.ended.duration_since(usage.asked).as_secs_f64(),
+            cpu_seconds.unwrap(),
+            peak_kib.unwrap(),
+            resident_kib.unwrap(),
         );
     }
     let images: Vec<_> = usages.iter().map(|u| (u.release.as_str(), u.by_itself)).collect();

@@ -77,9 +77,9 @@ impl Screen {
     }
 
     fn conditions(&mut self, version: &ClusterVersion) {
-        for type_ in ["ReleaseAccepted", "Failing"] {
+        for (type_, wanted) in [("ReleaseAccepted", ConditionStatus::True), ("Failing", ConditionStatus::False)] {
             let Some(condition) = follow::condition(version, type_) else { continue };
-            let fine = (type_ == "Failing") == (condition.status == ConditionStatus::False);
+            let fine = condition.status == wanted;
             let known = self.said.contains_key(type_);
             let text = format!("{type_}={:?} {}", condition.status, short(&condition.message));
             // What is as it should be is news only after it was not.

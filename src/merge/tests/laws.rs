@@ -89,7 +89,7 @@ fn untouched(before: &Value, after: &Value, want: Option<&Value>) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(1500), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn merging_twice_is_merging_once(kind in 0..KINDS.len() + 1, live in body(), want in body(), labels in json_value()) {

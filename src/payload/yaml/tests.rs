@@ -193,7 +193,7 @@ fn mutate(mut bytes: Vec<u8>, edits: &[(u8, usize, u8)]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(4000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_input_panics_and_what_loads_is_plain_json(edits in prop::collection::vec((any::<u8>(), 0usize..2000, any::<u8>()), 0..8)) {
