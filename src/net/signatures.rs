@@ -3,7 +3,7 @@
 //! All stores are asked at the same time and one consumer judges what they yield; as soon as it is satisfied, the
 //! requests still under way are dropped.
 
-use crate::net::http::get_bounded;
+use crate::net::http::{HttpError, get_bounded};
 use crate::verify::{Digest, MAX_SIGNATURE_BYTES, Store};
 use futures::stream::{self, BoxStream, StreamExt};
 use reqwest::Client;
@@ -28,7 +28,7 @@ pub enum Answer {
 /// enough. Returns true as soon as it has, false when every store is exhausted.
 ///
 /// In one store the signatures are read in order, from 1 to [`MAX_SIGNATURES`]: the first that is not there ends the
-/// store, other failures do not.
+/// store, and so does a server that cannot be reached; other failures do not.
 pub async fn from_stores<F>(client: &Client, stores: &[Store], digest: &Digest, mut satisfied: F) -> bool
 where
     F: FnMut(Answer) -> bool,
@@ -55,6 +55,8 @@ fn answers<'a>(client: &'a Client, store: &'a Store, digest: &'a Digest) -> BoxS
             Read::Absent if n == 1 => Some((Some(Answer::Nothing { source }), MAX_SIGNATURES + 1)),
             Read::Absent => None,
             Read::Failed(cause) => Some((Some(Answer::Failure { source, cause }), n + 1)),
+            // It would say the same of every number, each time after a time-out.
+            Read::Unreachable(cause) => Some((Some(Answer::Failure { source, cause }), MAX_SIGNATURES + 1)),
         }
     });
     steps.filter_map(|answer| async move { answer }).boxed()
@@ -64,6 +66,7 @@ enum Read {
     Bytes(Vec<u8>),
     Absent,
     Failed(String),
+    Unreachable(String),
 }
 
 async fn read(client: &Client, store: &Store, source: &str) -> Read {
@@ -71,6 +74,7 @@ async fn read(client: &Client, store: &Store, source: &str) -> Read {
         Store::Http(_) => match get_bounded(client, source, MAX_SIGNATURE_BYTES).await {
             Ok(bytes) => Read::Bytes(bytes),
             Err(error) if error.is_not_found() => Read::Absent,
+            Err(error @ HttpError::Transport { .. }) => Read::Unreachable(error.to_string()),
             Err(error) => Read::Failed(error.to_string()),
         },
         Store::File(_) => match read_file(source).await {
@@ -171,6 +175,16 @@ mod tests {
         }
         let expected: Vec<String> = (1..=6).map(|n| format!("a/sha256=ab/signature-{n}")).collect();
         assert_eq!(*fake.asked.lock().unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_be_reached_is_asked_once() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let seen = collect(&[Store::parse(&base).unwrap()]).await;
+        let [Answer::Failure { source, .. }] = seen.as_slice() else { panic!("{seen:?}") };
+        assert_eq!(*source, format!("{base}/sha256=ab/signature-1"));
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! One node of the graph as a task: its manifests in order, each applied and then gated. A gate that is not open parks
-//! the task until the watched object changes; nothing is walked again (architecture §3 step 6).
+//! the task until the watched object changes; nothing is walked again (architecture §3 step 6). Definitions that follow
+//! one another are gated together: none needs the one before it, and the server takes a while for each.
 
 use super::apply::{Applied, Applier, Obstacle, namespace_id};
 use crate::api::progress::WaitingFor;
@@ -76,17 +77,34 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
             announce(&context, manifest).await;
         }
     }
+    let mut held = Vec::new();
     for (position, manifest) in context.taking_part(&positions) {
-        let walk = Walk { context: &context, node, manifest };
-        let Some(applied) = walk.apply().await else { return };
-        if walk.gate(&applied).await.is_none() {
+        let walk = Walk { context: &context, node, position, manifest };
+        let definition = manifest.id.kind == "CustomResourceDefinition";
+        if !definition && pass_gates(&mut held).await.is_none() {
             return;
         }
-        context.tell(node, What::Passed { position, applied }).await;
+        let Some(applied) = walk.apply().await else { return };
+        held.push((walk, applied));
+        if !definition && pass_gates(&mut held).await.is_none() {
+            return;
+        }
+    }
+    if pass_gates(&mut held).await.is_none() {
+        return;
     }
     if !context.cancel.is_cancelled() {
         context.tell(node, What::Done).await;
     }
+}
+
+/// Waits until the gates of all these are open; `None` when cancelled.
+async fn pass_gates(held: &mut Vec<(Walk<'_>, Applied)>) -> Option<()> {
+    for (walk, applied) in held.drain(..) {
+        walk.gate(&applied).await?;
+        walk.context.tell(walk.node, What::Passed { position: walk.position, applied }).await;
+    }
+    Some(())
 }
 
 /// ClusterOperators appear when their node starts, so that dashboards see them before their operator runs (§3.7). No
@@ -106,6 +124,7 @@ async fn announce(context: &Context, manifest: &Manifest) {
 struct Walk<'a> {
     context: &'a Arc<Context>,
     node: usize,
+    position: usize,
     manifest: &'a Arc<Manifest>,
 }
 

@@ -44,13 +44,14 @@ pub fn run(args: SignArgs) -> Result<()> {
     let digest = digest(&args.digest)?;
     let (folder, prefix) = (digest.store_folder(), digest.config_map_prefix());
     let (shown, root, namespace) = (path.display(), args.to.display(), crate::api::MANAGED_NAMESPACE);
+    // kubectl takes no path with a = in it, so it has to stand in the folder.
     println!(
         "Wrote {shown}
 
 Publish it in one of two ways:
   - HTTP store: upload {root}/{folder} below the URL of a store-… entry of the running release's verification
     ConfigMap (or set up that URL to serve {root}).
-  - One cluster: kubectl -n {namespace} create configmap {prefix} --from-file={prefix}-1={shown}
+  - One cluster: (cd {root}/{folder} && kubectl -n {namespace} create configmap {prefix} --from-file={prefix}-1=signature-1)
                  kubectl -n {namespace} label configmap {prefix} {SIGNATURES_LABEL}="
     );
     Ok(())
