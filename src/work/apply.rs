@@ -40,6 +40,8 @@ pub enum Obstacle {
     /// The namespace is not there (yet).
     NamespaceMissing(String),
     Api(ApiError),
+    /// The ClusterVersion is gone or going, so nothing may be made to belong to it.
+    OwnerGone,
     /// The manifest itself is at fault.
     Manifest(String),
 }
@@ -62,6 +64,10 @@ impl Obstacle {
                 ("UpdatePayloadResourceNotFound".to_owned(), format!("namespace {namespace:?} is not there yet"))
             }
             Obstacle::Api(error) => (error.update_error().reason, error.to_string()),
+            Obstacle::OwnerGone => (
+                "UpdatePayloadResourceConflict".to_owned(),
+                "the ClusterVersion that owns it is being deleted, so it is left alone".to_owned(),
+            ),
             Obstacle::Manifest(problem) => ("UpdatePayloadIntegrity".to_owned(), problem.clone()),
         };
         UpdateError::new(&reason, format!("{} from {}: {cause}", manifest.id, manifest.file))
@@ -245,6 +251,12 @@ fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
     id
 }
 
+/// The uids of an object's owners.
+fn owners(object: &Value) -> impl Iterator<Item = &str> {
+    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    references.filter_map(|reference| reference.get("uid")?.as_str())
+}
+
 fn uid(live: &Value) -> &str {
     live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
 }
@@ -358,6 +370,9 @@ impl One<'_> {
         let (index, id, objects) = (&self.applier.index, self.id, &self.applier.objects);
         let want = self.applier.wanted.prepared(self.manifest)?;
         let outcome = merge::merge(live, &want).map_err(|e| Obstacle::Manifest(e.to_string()))?;
+        if outcome != Outcome::Same && owners(&want).any(|uid| !owners(live).any(|held| held == uid)) {
+            self.owner_is_there().await?;
+        }
         let (written, fields) = match outcome {
             Outcome::Same => {
                 self.saw(live.clone());
@@ -380,6 +395,16 @@ impl One<'_> {
         index.end_write(id);
         written?;
         Ok(Applied::Updated { fields, by: last_writer(live) })
+    }
+
+    /// Who deletes the ClusterVersion and keeps the rest (`--cascade=orphan`) has the garbage collector take the owner
+    /// references away. Giving them back would have it take the objects: so whoever is about to add one looks first.
+    async fn owner_is_there(&self) -> Result<(), Obstacle> {
+        let Some(owner) = self.applier.wanted.owner() else { return Ok(()) };
+        let kind = Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false);
+        let live = self.applier.objects.get(&kind, "", &owner.name).await?;
+        let stays = |live: &Value| uid(live) == owner.uid && live.pointer("/metadata/deletionTimestamp").is_none();
+        if live.as_ref().is_some_and(stays) { Ok(()) } else { Err(Obstacle::OwnerGone) }
     }
 
     fn saw(&self, live: Value) {

@@ -1,6 +1,6 @@
 //! One node of the graph as a task: its manifests in order, each applied and then gated. A gate that is not open parks
-//! the task until the watched object changes; nothing is walked again (architecture §3 step 6). Definitions that follow
-//! one another are gated together: none needs the one before it, and the server takes a while for each.
+//! the task until the watched object changes; nothing is walked again (architecture §3 step 6). Definitions are gated
+//! together, before the first manifest that may need one: the server takes a while for each.
 
 use super::apply::{Applied, Applier, Obstacle, namespace_id};
 use crate::api::progress::WaitingFor;
@@ -81,12 +81,16 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
     for (position, manifest) in context.taking_part(&positions) {
         let walk = Walk { context: &context, node, position, manifest };
         let definition = manifest.id.kind == "CustomResourceDefinition";
-        if !definition && pass_gates(&mut held).await.is_none() {
+        // In an install only what is of a kind not served yet has reason to wait.
+        let waits = !definition && (context.mode != Mode::Install || context.applier.resolve(manifest).is_none());
+        if waits && pass_gates(&mut held).await.is_none() {
             return;
         }
         let Some(applied) = walk.apply().await else { return };
-        held.push((walk, applied));
-        if !definition && pass_gates(&mut held).await.is_none() {
+        if definition && manifest.delete() == Ok(false) {
+            tokio::spawn(serve(context.clone(), manifest.clone(), applied == Applied::Created));
+            held.push((walk, applied));
+        } else if pass_gates(&mut vec![(walk, applied)]).await.is_none() {
             return;
         }
     }
@@ -95,6 +99,24 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
     }
     if !context.cancel.is_cancelled() {
         context.tell(node, What::Done).await;
+    }
+}
+
+/// Lets the kinds of a definition be used the moment it is established, wherever its own node stands: that node may be
+/// waiting for something that needs the kind. Its gate tells what keeps it.
+async fn serve(context: Arc<Context>, manifest: Arc<Manifest>, created: bool) {
+    let (Some((kind, id)), Ok(want)) = (context.applier.resolve(&manifest), manifest.object()) else { return };
+    let mut changed = context.applier.index.changed(&id);
+    loop {
+        changed.mark_unchanged();
+        let view = context.applier.view(&kind, &id).await.unwrap_or_default();
+        if gate::judge(&want, view.as_deref(), context.mode) == Verdict::Ready {
+            return context.applier.kind_established(&want, created, &context.manifests);
+        }
+        let moved = async { changed.changed().await.is_ok() };
+        if context.cancel.run_until_cancelled(moved).await != Some(true) {
+            return;
+        }
     }
 }
 

@@ -157,7 +157,7 @@ impl Sync {
 
     /// Facts, decision, actions, status.
     async fn turn(&mut self) {
-        let Some((spec, status)) = self.read_object() else { return };
+        let Some((spec, status)) = self.read_object() else { return self.rest().await };
         // Each action changes the situation; a handful of rounds settles it, and the bound keeps a mistake from spinning.
         for _ in 0..8 {
             let actions = self.decide(&spec, &status);
@@ -174,6 +174,18 @@ impl Sync {
             self.pass = Some(pass);
         }
         self.publish();
+    }
+
+    /// Without a ClusterVersion there is nobody to act for: what is under way ends, and drift is nobody's concern. Objects
+    /// that were kept going would be given back an owner that is no more, and be taken for garbage.
+    async fn rest(&mut self) {
+        if let Some(load) = self.load.take() {
+            load.stop.cancel();
+            load.task.abort();
+        }
+        if let Some(pass) = self.pass.take() {
+            pass.cancel().await;
+        }
     }
 
     /// The valid part of the spec, and the status as it stands.

@@ -259,6 +259,14 @@ fn phases() {
 }
 
 #[test]
+fn a_record_from_before_the_end_is_no_news() {
+    let mut state = running();
+    state.progress = updating().progress;
+    let view = View::of(&state, now());
+    assert!(view.pass.is_none() && view.components.is_empty(), "{view:?}");
+}
+
+#[test]
 fn conditions_of_concern() {
     let concerns = |conditions: Value| {
         let status = json!({"desired": {"version": "1", "image": "i"}, "conditions": conditions});

@@ -138,6 +138,11 @@ impl View {
     }
 
     fn take_progress(&mut self, progress: &Progress, now: Timestamp) {
+        // Written a moment before the status that says that all is done.
+        let late = progress.pass.mode != "reconcile" && progress.pass.done < progress.pass.total;
+        if self.phase == Phase::Running && late {
+            return;
+        }
         self.pass = Some(progress.pass.clone());
         self.components.clone_from(&progress.nodes);
         self.remaining_seconds = remaining(&progress.nodes, &progress.durations, now);

@@ -57,8 +57,11 @@ impl Latest {
     pub fn take(&mut self, seen: Seen) {
         match seen {
             Seen::Gone(name) if name == self.name => {
-                tracing::warn!("the ClusterVersion was deleted; nothing new is begun until it is there again");
-                self.live = None;
+                if self.live.take().is_some() {
+                    tracing::warn!(
+                        "the ClusterVersion was deleted; everything is left as it is until there is one again"
+                    );
+                }
             }
             Seen::Gone(name) => {
                 self.strangers.remove(&name);
@@ -69,7 +72,8 @@ impl Latest {
 
     /// What a write of ours returned counts like an event.
     pub fn wrote(&mut self, object: Option<Value>) {
-        if let Some(object) = object {
+        // Written before the object was deleted, but told after.
+        if let (Some(object), true) = (object, self.live.is_some()) {
             self.take_object(object);
         }
     }
@@ -80,6 +84,13 @@ impl Latest {
         if name != self.name {
             if self.strangers.insert(name.clone()) {
                 tracing::warn!(%name, "a second ClusterVersion is ignored");
+            }
+            return;
+        }
+        // Somebody wants it gone, and the garbage collector is at work on what it owns: from here on we have no task.
+        if raw.pointer("/metadata/deletionTimestamp").is_some() {
+            if self.live.take().is_some() {
+                tracing::warn!("the ClusterVersion is being deleted; everything is left as it is");
             }
             return;
         }
@@ -189,6 +200,19 @@ mod tests {
         assert_eq!(latest.live().unwrap().spec.cluster_id, "a");
         latest.take(Seen::Gone("other".into()));
         assert!(latest.troubles().is_empty());
+    }
+
+    #[test]
+    fn one_that_is_being_deleted_counts_as_gone() {
+        let mut latest = Latest::new("version");
+        latest.take(object("version", 1, json!({"clusterID": "a"})));
+        let going = json!({"metadata": {"name": "version", "resourceVersion": "2", "uid": "u",
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["orphan"]}, "spec": {}});
+        latest.take(Seen::Object(Box::new(going)));
+        assert!(latest.live().is_none());
+        // A new one may have any resource version.
+        latest.take(object("version", 1, json!({"clusterID": "b"})));
+        assert_eq!(latest.live().unwrap().spec.cluster_id, "b");
     }
 
     #[test]
