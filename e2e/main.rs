@@ -4,6 +4,7 @@
 mod harness;
 mod platform;
 mod real_payload;
+#[cfg(test)]
 mod theatre;
 
 /// One file a theme.

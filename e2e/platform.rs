@@ -82,6 +82,10 @@ impl Platform {
         www(&self.cluster).join("signatures")
     }
 
+    pub fn cvo_program(&self) -> &Path {
+        &self.programs.cvo
+    }
+
     /// Runs `cvo` as an administrator would; its standard output.
     pub async fn cvo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<String> {
         cvo(&self.cluster, &self.programs, arguments).await

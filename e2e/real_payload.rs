@@ -52,9 +52,9 @@ pub fn manifests() -> Option<PathBuf> {
 
 /// Lays both releases out in `store`, in the folders in which the daemon looks for them, and signs the second one into
 /// the store of signatures that both trust.
-pub fn lay_out(manifests: &Path, store: &Path, signer: &Signer) -> anyhow::Result<[Release; 2]> {
+pub fn lay_out(manifests: &Path, store: &Path, signer: Signer) -> anyhow::Result<[Release; 2]> {
     let [first, second] =
-        VERSIONS.map(|(version, kubernetes)| lay_out_one(manifests, store, version, kubernetes, signer));
+        VERSIONS.map(|(version, kubernetes)| lay_out_one(manifests, store, version, kubernetes, &signer));
     let releases = [first?, second?];
     for release in &releases {
         signer.sign(&release.image)?;

@@ -37,6 +37,9 @@ const GRACE: Duration = Duration::from_secs(130);
 /// Name of the daemon's process in the harness.
 const PROCESS: &str = "cvo";
 
+/// An update service that refuses connections.
+const NOWHERE: &str = "http://127.0.0.1:9/graph";
+
 /// Runs a command to its end and returns what it said; panics with its complaints when it failed.
 pub async fn run(command: &mut Command) -> String {
     let mut command = std::mem::replace(command, Command::new("true"));
@@ -77,9 +80,9 @@ struct Pod {
 }
 
 impl Theatre {
-    /// A control plane with one played node, releases laid out and signed, the first one rendered and applied, with
-    /// `upstream` as the update service. The daemon does not run yet.
-    pub async fn open(versions: &[&str], upstream: Option<&str>) -> (Self, Vec<Release>) {
+    /// A control plane with one played node, releases laid out and signed, the first one rendered and applied, with an
+    /// update service that nobody offers. The daemon does not run yet.
+    pub async fn open(versions: &[&str]) -> (Self, Vec<Release>) {
         let options = Options { kwok: true, audit: true, ..Default::default() };
         let cluster = Arc::new(Cluster::up(options).await.unwrap());
         let client = cluster.client().await.unwrap();
@@ -96,8 +99,7 @@ impl Theatre {
             store.sign(&release, PLATFORM_KEY).await;
             releases.push(release);
         }
-        store.end_agent().await;
-        install(&cluster, &releases[0], upstream).await;
+        install(&cluster, &releases[0]).await;
         let stage = Stage {
             kubeconfig: daemon_kubeconfig(&cluster),
             payloads: store.payloads(),
@@ -115,13 +117,12 @@ impl Theatre {
         self.node = Some(tokio::spawn(play_node(deployments, cluster, stage)));
     }
 
-    /// Kills the daemon's process at once; the node starts it again in the same pod. Returns whether one was running.
-    pub async fn crash(&self) -> bool {
+    /// Kills the daemon's process at once; the node starts it again in the same pod. Returns the image it ran.
+    pub async fn crash(&self) -> String {
         let mut pod = self.stage.pod.lock().await;
-        let Some(pod) = pod.as_mut() else { return false };
-        let was_running = pod.process.alive();
+        let pod = pod.as_mut().expect("a daemon to kill");
         pod.process = self.stage.launch(&self.cluster, &pod.identity, &pod.image).await;
-        was_running
+        pod.image.clone()
     }
 
     /// Asks the daemon to stop, waits until it has, and starts it again in a pod of its own, as a drained node would.
@@ -200,13 +201,6 @@ impl Theatre {
         self.until(&format!("{} to be completed", release.version), done).await
     }
 
-    /// The progress record.
-    pub async fn progress(&self) -> Progress {
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let map = maps.get("cluster-version-progress").await.unwrap();
-        serde_json::from_str(&map.data.unwrap()["progress.json"]).unwrap()
-    }
-
     /// Waits by watch until the progress record is as wanted.
     pub async fn until_progress(&self, what: &str, ok: impl Fn(&Progress) -> bool) {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
@@ -248,14 +242,13 @@ pub fn says<'a>(object: &'a ClusterVersion, type_: &str, status: &str) -> Option
 }
 
 /// Renders a release's own manifests and applies them as `cvo render` says.
-async fn install(cluster: &Cluster, release: &Release, upstream: Option<&str>) {
+async fn install(cluster: &Cluster, release: &Release) {
     let rendered = cluster.dir().join("rendered");
     let mut render = Command::new(env!("CARGO_BIN_EXE_cvo"));
     render.args(["render", "--release-image", &release.image, "--channel", "stable"]);
     render.arg("--manifests-dir").arg(release.root.join("manifests")).arg("--output-dir").arg(&rendered);
-    if let Some(upstream) = upstream {
-        render.args(["--upstream", upstream]);
-    }
+    // Without one the daemon would ask the service of the public.
+    render.args(["--upstream", NOWHERE]);
     run(&mut render).await;
     let folder = rendered.join("manifests").display().to_string();
     let apply = ["apply", "--server-side", "-f", &folder];

@@ -1,14 +1,11 @@
-//! Following an update from outside: ClusterVersion and progress record by watch, and waiting for what they say.
+//! Following an update from outside: ClusterVersion and the daemon's pods by watch, and waiting for what they say.
 
 use std::{future::ready, time::Duration};
 
-use anyhow::{Context, anyhow, bail};
-use cvo::api::{
-    self, ClusterVersion, Condition, ConditionStatus, HistoryState,
-    progress::{self, Progress},
-};
-use futures::{Stream, StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use anyhow::{anyhow, bail};
+use cvo::api::{self, ClusterVersion, Condition, ConditionStatus, HistoryState};
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
     runtime::{WatchStreamExt, watcher},
@@ -20,7 +17,6 @@ use super::{Platform, Release};
 #[derive(Debug, Clone)]
 pub enum Change {
     Version(Box<ClusterVersion>),
-    Progress(Box<Progress>),
     /// A pod of the daemon whose containers run.
     Pod {
         name: String,
@@ -28,35 +24,25 @@ pub enum Change {
     },
 }
 
-/// Every state of the two objects and of the daemon's pods from now on, beginning with the present one.
-pub fn changes(client: Client) -> impl Stream<Item = anyhow::Result<Change>> + Send + Unpin {
+/// Every state of the ClusterVersion and of the daemon's pods, beginning with the present one.
+pub fn changes(client: Client) -> impl Stream<Item = Change> + Send + Unpin {
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
     let versions = watcher(Api::<ClusterVersion>::all(client.clone()), named(api::NAME))
         .default_backoff()
         .applied_objects()
-        .filter_map(|event| ready(event.ok().map(|version| Ok(Change::Version(Box::new(version))))));
-    let records = watcher(Api::<ConfigMap>::namespaced(client.clone(), api::NAMESPACE), named(progress::CONFIG_MAP))
-        .default_backoff()
-        .applied_objects()
-        .filter_map(|event| ready(event.ok().map(|map| Ok(Change::Progress(Box::new(record(&map)?))))));
+        .filter_map(|event| ready(event.ok().map(|version| Change::Version(Box::new(version)))));
     let labelled = watcher::Config::default().labels(&format!("k8s-app={}", api::OWN_DEPLOYMENT));
     let pods = watcher(Api::<Pod>::namespaced(client, api::NAMESPACE), labelled)
         .default_backoff()
         .applied_objects()
-        .filter_map(|event| ready(event.ok().and_then(|pod| running(&pod)).map(Ok)));
-    stream::select_all([versions.boxed(), records.boxed(), pods.boxed()])
+        .filter_map(|event| ready(event.ok().and_then(|pod| running(&pod))));
+    stream::select(versions.boxed(), pods.boxed())
 }
 
 fn running(pod: &Pod) -> Option<Change> {
     let ready = pod.status.as_ref()?.container_statuses.as_ref()?.iter().all(|container| container.ready);
     let image = pod.spec.as_ref()?.containers.first()?.image.clone()?;
     (ready && pod.metadata.deletion_timestamp.is_none()).then(|| Change::Pod { name: pod.name_any(), image })
-}
-
-fn record(map: &ConfigMap) -> anyhow::Result<Progress> {
-    let text =
-        map.data.as_ref().and_then(|data| data.get(progress::KEY)).context("the progress record has no content")?;
-    serde_json::from_str(text).context("the progress record")
 }
 
 /// The condition of that type.
@@ -91,15 +77,15 @@ impl Platform {
         mut condition: impl FnMut(&ClusterVersion) -> bool,
     ) -> anyhow::Result<ClusterVersion> {
         let client = self.cluster.client().await?;
-        let found = changes(client).try_filter_map(|change| {
+        let found = changes(client).filter_map(|change| {
             let found = match change {
                 Change::Version(version) if condition(&version) => Some(*version),
                 _ => None,
             };
-            ready(Ok(found))
+            ready(found)
         });
         match tokio::time::timeout(limit, std::pin::pin!(found).next()).await {
-            Ok(Some(found)) => found,
+            Ok(Some(found)) => Ok(found),
             Ok(None) => bail!("the watch ended while waiting for: {what}"),
             Err(_) => Err(anyhow!("waited {} s in vain for: {what}\n{}", limit.as_secs(), self.state().await)),
         }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use rustix::process::Signal;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ async fn a_real_release_installs_updates_and_then_rests() {
         Programs { cvo: PathBuf::from(env!("CARGO_BIN_EXE_cvo")), lab: PathBuf::from(env!("CARGO_BIN_EXE_lab")) };
     let stage = Stage::build(programs.clone()).await.unwrap();
     let signer = Signer::new(&stage.cluster.dir(), &programs.cvo).unwrap();
-    let releases = lay_out(&manifests, &stage.store(), &signer).unwrap();
+    let releases = lay_out(&manifests, &stage.store(), signer).unwrap();
     let [first, second] = &releases;
 
     stage.install(first).await.unwrap();
@@ -36,6 +37,13 @@ async fn a_real_release_installs_updates_and_then_rests() {
     let version = stage.completed(second, LIMIT).await.unwrap();
     let updated = Timestamp::now();
     tell("update", &stage, asked, updated);
+    let requests = audit::requests(&stage.cluster.audit_log(), DAEMON_USER).unwrap();
+    let writes = audit::within(&requests, asked..updated);
+    let writes: BTreeSet<_> =
+        audit::writes(&writes).into_iter().map(|r| (r.verb.as_str(), r.object.as_str())).collect();
+    let deployments = writes.iter().filter(|(_, object)| object.starts_with("apps/deployments/ ")).count();
+    let maps = writes.iter().filter(|(_, object)| object.starts_with("/configmaps/ ")).count();
+    assert_eq!((deployments, maps, writes.len()), (31, 2, 33), "an update writes what differs: {writes:#?}");
     let history = &version.status.as_ref().unwrap().history;
     let entries: Vec<_> = history.iter().map(|e| (e.state, e.version.as_str(), e.verified)).collect();
     assert_eq!(entries, [(HistoryState::Completed, "5.0.1", true), (HistoryState::Completed, "5.0.0", false)]);

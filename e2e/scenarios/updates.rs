@@ -87,6 +87,19 @@ async fn refuses_what_is_not_as_signed(platform: &Platform, first: &Release, sec
     let jobs = |writes: Vec<Write>| writes.into_iter().filter(|write| write.resource == "jobs").count();
     assert_eq!(jobs(writes_of_the_daemon(&platform.cluster).unwrap()), 0, "nothing unverified is even unpacked");
 
+    // Signed, but not what the registry gives out: the node's runtime does not unpack it, and that is what is told.
+    let corrupted = platform.release(contents("1.0.4")).await.unwrap();
+    platform.sign(&corrupted).await.unwrap();
+    corrupt(platform, &corrupted);
+    platform.ask_image(&corrupted.image, "1.0.4").await.unwrap();
+    let told = |version: &ClusterVersion| {
+        let accepted = condition(version, "ReleaseAccepted").filter(|it| it.status != ConditionStatus::True);
+        accepted
+            .is_some_and(|it| it.message.contains(&corrupted.image) && it.message.contains("unexpected commit digest"))
+    };
+    let version = platform.until("the corrupted layer to be told of", LIMIT, told).await.unwrap();
+    assert_eq!(states(&version), [("Available", true), ("Failing", false), ("Progressing", false)]);
+
     // A good signature, but not of the version that is asked for.
     platform.ask_image(&second.image, "1.0.7").await.unwrap();
     refused(platform, first, &second.image, "VerifyPayloadVersion", "1.0.7").await;
@@ -103,6 +116,22 @@ fn plant(components: &std::path::Path) -> anyhow::Result<()> {
     let manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: planted, namespace: config-api, annotations: \
                     {include.release.openshift.io/self-managed-high-availability: 'true'}}}\n";
     Ok(std::fs::write(components.join("config-api/0000_10_config-api_05_planted.yaml"), manifest)?)
+}
+
+/// Changes bytes of the release's manifests on the registry's disk.
+fn corrupt(platform: &Platform, release: &Release) {
+    let blobs = platform.cluster.dir().join("registry/docker/registry/v2/blobs/sha256");
+    let blob = |digest: &str| {
+        let hex = digest.strip_prefix("sha256:").unwrap();
+        blobs.join(&hex[..2]).join(hex).join("data")
+    };
+    let manifest: Value = serde_json::from_slice(&std::fs::read(blob(release.digest())).unwrap()).unwrap();
+    let layer = blob(manifest["layers"].as_array().unwrap().last().unwrap()["digest"].as_str().unwrap());
+    let mut bytes = std::fs::read(&layer).unwrap();
+    // In the middle of the compressed data; its length stays.
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 8].iter_mut().for_each(|byte| *byte = !*byte);
+    std::fs::write(&layer, bytes).unwrap();
 }
 
 /// Publishes the signature of one release as that of another.

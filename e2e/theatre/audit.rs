@@ -27,9 +27,10 @@ impl Request {
         ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str()) && self.code < 300
     }
 
-    /// A write of the daemon's own bookkeeping: lease, status, progress record.
+    /// A write of the daemon's own bookkeeping: lease, status, progress record, and what it tells by events.
     pub fn is_bookkeeping(&self) -> bool {
-        matches!(self.resource.as_str(), "leases" | "clusterversions/status") || self.name == "cluster-version-progress"
+        matches!(self.resource.as_str(), "leases" | "clusterversions/status" | "events")
+            || self.name == "cluster-version-progress"
     }
 }
 

@@ -72,11 +72,6 @@ impl Store {
         store
     }
 
-    /// The agent that gpg started goes, so that nothing of the test is left running.
-    pub async fn end_agent(&self) {
-        run(self.gpg("gpgconf").args(["--kill", "all"])).await;
-    }
-
     fn gpg(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("GNUPGHOME", self.dir.join("gpg"));
@@ -121,6 +116,8 @@ impl Store {
         let mut command = self.gpg(env!("CARGO_BIN_EXE_cvo"));
         command.args(["release", "sign", &release.image, "--gpg-key", key, "--to"]).arg(self.dir.join("signatures"));
         run(&mut command).await;
+        // The agent that gpg started goes, so that nothing of the test is left running.
+        run(self.gpg("gpgconf").args(["--kill", "all"])).await;
     }
 
     fn verification(&self) -> Value {

@@ -5,10 +5,11 @@ use super::client::Clients;
 use super::index::{Index, Mark};
 use super::kinds::Kind;
 use super::objects::{ApiError, Objects};
+use crate::gate;
 use crate::payload::ObjectId;
 use futures::StreamExt;
 use kube::api::{WatchEvent, WatchParams};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub struct Feed {
     pub objects: Objects,
     pub index: Arc<Index>,
     pub compare: Compare,
-    /// Watch whole objects and keep their views fresh, instead of metadata.
+    /// Watch status too and keep the views fresh, instead of metadata alone.
     pub full: bool,
 }
 
@@ -56,10 +57,23 @@ impl std::fmt::Debug for Feed {
     }
 }
 
-#[derive(Clone, Deserialize)]
+/// Metadata alone.
+#[derive(Clone, Deserialize, Serialize)]
 struct Lite {
     #[serde(default)]
     metadata: Value,
+}
+
+/// What gates read where every change is watched. The spec is skipped unread: those of definitions are large.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Status {
+    api_version: String,
+    kind: String,
+    metadata: Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    status: Value,
 }
 
 enum WatchEnd {
@@ -185,11 +199,11 @@ impl Feed {
             if self.full { request.watch(&params, version) } else { request.watch_metadata(&params, version) };
         let request = request.map_err(|e| ApiError::of(&attempt, kube::Error::BuildRequest(e)))?;
         let stream = if self.full {
-            let events = client.request_events::<Value>(request).await.map_err(|e| ApiError::of(&attempt, e))?;
-            StreamExt::map(events, |event: kube::Result<WatchEvent<Value>>| event).boxed()
+            let events = client.request_events::<Status>(request).await.map_err(|e| ApiError::of(&attempt, e))?;
+            StreamExt::map(events, |event: kube::Result<WatchEvent<Status>>| event.map(to_value)).boxed()
         } else {
             let events = client.request_events::<Lite>(request).await.map_err(|e| ApiError::of(&attempt, e))?;
-            StreamExt::map(events, |event: kube::Result<WatchEvent<Lite>>| event.map(lite_to_value)).boxed()
+            StreamExt::map(events, |event: kube::Result<WatchEvent<Lite>>| event.map(to_value)).boxed()
         };
         self.follow(stream, version, &attempt).await
     }
@@ -232,15 +246,15 @@ impl Feed {
         let version = mark.resource_version.clone();
         let id = self.id(object.get("metadata")?);
         if self.index.is_owned(&id) {
-            let view = if self.full { (self.compare)(&id, &object).view } else { None };
+            let view = self.full.then(|| gate::view(&object));
             self.index.seen(&id, mark, view);
         }
         Some(version)
     }
 }
 
-fn lite_to_value(event: WatchEvent<Lite>) -> WatchEvent<Value> {
-    let value = |lite: Lite| serde_json::json!({ "metadata": lite.metadata });
+fn to_value<T: Serialize>(event: WatchEvent<T>) -> WatchEvent<Value> {
+    let value = |object: T| serde_json::to_value(object).unwrap_or_default();
     match event {
         WatchEvent::Added(o) => WatchEvent::Added(value(o)),
         WatchEvent::Modified(o) => WatchEvent::Modified(value(o)),

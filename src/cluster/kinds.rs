@@ -109,20 +109,21 @@ impl Kinds {
         Ok(())
     }
 
-    /// Learns the kinds of an established CustomResourceDefinition from the object itself: no request.
-    pub fn learn(&self, crd: &Value) {
+    /// The kinds that an established CustomResourceDefinition serves, from the object itself: no request.
+    pub fn of_definition(crd: &Value) -> Vec<Kind> {
         let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (group, kind, plural) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"));
         let namespaced = text("/spec/scope") == "Namespaced";
-        let versions = crd.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
-        let served = versions
-            .iter()
+        let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+        versions
             .filter(|v| v.get("served").and_then(Value::as_bool) == Some(true))
-            .filter_map(|v| v.get("name").and_then(Value::as_str));
-        self.add(served.map(|version| Kind::known(&group, version, &kind, &plural, namespaced)));
+            .filter_map(|v| v.get("name").and_then(Value::as_str))
+            .map(|version| Kind::known(&group, version, &kind, &plural, namespaced))
+            .collect()
     }
 
-    fn add(&self, kinds: impl IntoIterator<Item = Kind>) {
+    /// From now on these are served.
+    pub fn add(&self, kinds: impl IntoIterator<Item = Kind>) {
         let mut changed = false;
         {
             let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
@@ -149,7 +150,7 @@ mod tests {
         let crd = serde_json::json!({"spec": {"group": "example.org", "scope": "Namespaced",
             "names": {"kind": "Widget", "plural": "widgets"},
             "versions": [{"name": "v1", "served": true}, {"name": "v0", "served": false}]}});
-        kinds.learn(&crd);
+        kinds.add(Kinds::of_definition(&crd));
         let kind = kinds.get("example.org/v1", "Widget").unwrap();
         assert_eq!(kind.path("ns"), "/apis/example.org/v1/namespaces/ns/widgets");
         assert_eq!(kind.path(""), "/apis/example.org/v1/widgets");

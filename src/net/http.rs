@@ -69,6 +69,8 @@ pub enum HttpError {
     Client(String),
     #[error("GET {url}: {cause}")]
     Transport { url: String, cause: String },
+    #[error("GET {url}: the answer broke off: {cause}")]
+    Body { url: String, cause: String },
     #[error("GET {url}: the server answered {status}")]
     Status { url: String, status: StatusCode },
     #[error("GET {url}: the answer is larger than {max} bytes")]
@@ -133,13 +135,14 @@ fn certificates(pem: &str) -> Result<Vec<Certificate>, HttpError> {
 /// error.
 pub async fn get_bounded(client: &Client, url: &str, max: usize) -> Result<Vec<u8>, HttpError> {
     let transport = |e: reqwest::Error| HttpError::Transport { url: url.to_owned(), cause: chain(&e.without_url()) };
+    let body_broke = |e: reqwest::Error| HttpError::Body { url: url.to_owned(), cause: chain(&e.without_url()) };
     let mut response = client.get(url).send().await.map_err(transport)?;
     let status = response.status();
     if !status.is_success() {
         return Err(HttpError::Status { url: url.to_owned(), status });
     }
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(transport)? {
+    while let Some(chunk) = response.chunk().await.map_err(body_broke)? {
         if body.len() + chunk.len() > max {
             return Err(HttpError::TooLarge { url: url.to_owned(), max });
         }

@@ -146,12 +146,7 @@ impl Applier {
     /// `default` where a namespaced manifest names none.
     pub fn resolve(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
         let kind = self.kinds.get(&manifest.api_version, &manifest.id.kind)?;
-        let mut id = manifest.id.clone();
-        match (kind.namespaced, id.namespace.is_empty()) {
-            (false, _) => id.namespace.clear(),
-            (true, true) => id.namespace = "default".to_owned(),
-            (true, false) => {}
-        }
+        let id = identity(&kind, manifest);
         Some((kind, id))
     }
 
@@ -180,11 +175,19 @@ impl Applier {
     /// A CRD of the release is established: its kinds can be used from now on. `created`: by us, just now, so that
     /// nothing of that kind can be there yet.
     pub fn kind_established(&self, crd: &Value, created: bool, manifests: &[Arc<Manifest>]) {
-        self.kinds.learn(crd);
-        let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (group, kind) = (text("/spec/group"), text("/spec/names/kind"));
-        let of_kind = manifests.iter().filter(|m| m.id.group == group && m.id.kind == kind);
-        self.take_in(of_kind, if created { Begin::Empty } else { Begin::List });
+        let begin = if created { Begin::Empty } else { Begin::List };
+        let kinds = Kinds::of_definition(crd);
+        // Their names come first: who learns of a kind may use it at once, and a feed must know what to look for.
+        for kind in &kinds {
+            let of_kind = |m: &&Arc<Manifest>| m.api_version == kind.api_version() && m.id.kind == kind.kind;
+            let found: Vec<_> = manifests.iter().filter(of_kind).map(|m| (identity(kind, m), m.clone())).collect();
+            if !found.is_empty() {
+                self.index.own(found.iter().map(|(id, _)| id));
+                found.into_iter().for_each(|(id, manifest)| self.wanted.add(id, manifest));
+                self.feeds.start(kind, begin);
+            }
+        }
+        self.kinds.add(kinds);
     }
 
     /// Brings one manifest into the cluster.
@@ -243,6 +246,17 @@ fn owners(object: &Value) -> impl Iterator<Item = &str> {
     references.filter_map(|reference| reference.get("uid")?.as_str())
 }
 
+/// As the cluster knows it: see [`Applier::resolve`].
+fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
+    let mut id = manifest.id.clone();
+    match (kind.namespaced, id.namespace.is_empty()) {
+        (false, _) => id.namespace.clear(),
+        (true, true) => id.namespace = "default".to_owned(),
+        (true, false) => {}
+    }
+    id
+}
+
 fn uid(live: &Value) -> &str {
     live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
 }
@@ -295,10 +309,16 @@ impl One<'_> {
         let want = merge::initial(self.applier.wanted.prepared(self.manifest)?);
         index.begin_write(id);
         let created = self.applier.objects.create(self.kind, &id.namespace, &want).await;
+        let operator = self.kind.group == "config.openshift.io" && self.kind.kind == "ClusterOperator";
         let outcome = match created {
             Ok(object) => {
+                let fresh = operator.then(|| object.clone());
                 self.saw(object);
-                Ok(Some(Applied::Created))
+                index.end_write(id);
+                if let Some(fresh) = fresh {
+                    self.announce_related(fresh).await;
+                }
+                return Ok(Some(Applied::Created));
             }
             Err(error) if error.is_already_exists() => {
                 index.forget(id);
@@ -308,29 +328,18 @@ impl One<'_> {
             Err(error) => Err(error.into()),
         };
         index.end_write(id);
-        let operator = self.kind.group == "config.openshift.io" && self.kind.kind == "ClusterOperator";
-        if operator && matches!(outcome, Ok(Some(_))) {
-            self.announce_related().await;
-        }
         outcome
     }
 
-    /// A new ClusterOperator says what it is about before its operator runs, for those who gather data (§6.1 P).
-    async fn announce_related(&self) {
+    /// A new ClusterOperator says what it is about before its operator runs, for those who gather data (§6.1 P). Its
+    /// operator may be faster, and knows better.
+    async fn announce_related(&self, mut fresh: Value) {
         let object = self.manifest.object().unwrap_or_default();
         let Some(related) = object.pointer("/status/relatedObjects").cloned() else { return };
-        let objects = &self.applier.objects;
-        let announced = async {
-            let Some(mut live) = objects.get(self.kind, "", &self.id.name).await? else { return Ok(()) };
-            if live.get("status").is_none()
-                && let Some(map) = live.as_object_mut()
-            {
-                map.insert("status".into(), json!({ "relatedObjects": related }));
-                objects.replace_status(self.kind, "", &self.id.name, &live).await?;
-            }
-            Ok::<(), ApiError>(())
-        };
-        if let Err(error) = announced.await {
+        if let Some(map) = fresh.as_object_mut() {
+            map.insert("status".into(), json!({ "relatedObjects": related }));
+        }
+        if let Err(error) = self.applier.objects.replace_status(self.kind, "", &self.id.name, &fresh).await {
             tracing::debug!(%error, "related objects not announced; the operator will");
         }
     }

@@ -2,7 +2,7 @@
 //! (cluster-version §4).
 
 use crate::api::Release;
-use crate::net::http::{self, ClientOptions};
+use crate::net::http::{self, ClientOptions, HttpError};
 use crate::status::facts::Retrieval;
 use crate::updates::graph::{self, Advice, MAX_BODY, Reason, RetrievalError};
 use std::time::Duration;
@@ -94,9 +94,8 @@ impl Asker {
         let (channel, id, version) = (&question.channel, &question.cluster_id, &self.own.version);
         graph::precheck(upstream, architecture, channel, id, version)?;
         let url = graph::request_url(upstream, architecture, channel, id, version)?;
-        let remote = |e: &dyn std::fmt::Display| RetrievalError::new(Reason::RemoteFailed, e.to_string());
-        let client = http::client(&ClientOptions::new(&self.own.version)).map_err(|e| remote(&e))?;
-        let body = http::get_bounded(&client, &url, MAX_BODY).await.map_err(|e| remote(&e))?;
+        let client = http::client(&ClientOptions::new(&self.own.version)).map_err(|e| unanswered(&e))?;
+        let body = http::get_bounded(&client, &url, MAX_BODY).await.map_err(|e| unanswered(&e))?;
         let advice = graph::advise(&body, &self.own, channel, &self.own.architecture)?;
         for note in &advice.notes {
             tracing::info!(%note, "update service");
@@ -105,9 +104,34 @@ impl Asker {
     }
 }
 
+/// A service that was reached and answered with an error is another matter than one that was not (§2.6).
+fn unanswered(error: &HttpError) -> RetrievalError {
+    let reason = match error {
+        HttpError::Status { .. } | HttpError::Body { .. } | HttpError::TooLarge { .. } => Reason::ResponseFailed,
+        _ => Reason::RemoteFailed,
+    };
+    RetrievalError::new(reason, error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_as_answer_is_not_the_same_as_no_answer() {
+        let url = || "http://u/graph".to_owned();
+        let cause = || "reset".to_owned();
+        let table = [
+            (HttpError::Status { url: url(), status: reqwest::StatusCode::BAD_GATEWAY }, Reason::ResponseFailed),
+            (HttpError::TooLarge { url: url(), max: 1 }, Reason::ResponseFailed),
+            (HttpError::Body { url: url(), cause: cause() }, Reason::ResponseFailed),
+            (HttpError::Transport { url: url(), cause: cause() }, Reason::RemoteFailed),
+            (HttpError::Client(cause()), Reason::RemoteFailed),
+        ];
+        for (error, reason) in table {
+            assert_eq!(unanswered(&error).reason, reason, "{error}");
+        }
+    }
 
     #[test]
     fn passing_trouble_keeps_the_last_advice_and_other_trouble_does_not() {

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 /// How long a node waits for a kind's first list before it says so; the feed goes on trying.
 const FIRST_LIST: Duration = Duration::from_secs(10);
 /// Kinds whose every change gates read: watched in full, so that no change costs a request.
-const FULL: [(&str, &str); 1] = [("config.openshift.io", "ClusterOperator")];
+const FULL: [(&str, &str); 2] =
+    [("config.openshift.io", "ClusterOperator"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
 
 /// Starts and remembers feeds.
 pub struct Feeds {

@@ -1,5 +1,6 @@
 //! One node of the graph as a task: its manifests in order, each applied and then gated. A gate that is not open parks
-//! the task until the watched object changes; nothing is walked again (architecture §3 step 6).
+//! the task until the watched object changes; nothing is walked again (architecture §3 step 6). Definitions are gated
+//! together, before the first manifest that may need one: the server takes a while for each.
 
 use super::apply::{Applied, Applier, Obstacle, namespace_id};
 use crate::api::progress::WaitingFor;
@@ -76,17 +77,56 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
             announce(&context, manifest).await;
         }
     }
+    let mut held = Vec::new();
     for (position, manifest) in context.taking_part(&positions) {
-        let walk = Walk { context: &context, node, manifest };
-        let Some(applied) = walk.apply().await else { return };
-        if walk.gate(&applied).await.is_none() {
+        let walk = Walk { context: &context, node, position, manifest };
+        let definition = manifest.id.kind == "CustomResourceDefinition";
+        // In an install only what is of a kind not served yet has reason to wait.
+        let waits = !definition && (context.mode != Mode::Install || context.applier.resolve(manifest).is_none());
+        if waits && pass_gates(&mut held).await.is_none() {
             return;
         }
-        context.tell(node, What::Passed { position, applied }).await;
+        let Some(applied) = walk.apply().await else { return };
+        if definition && manifest.delete() == Ok(false) {
+            tokio::spawn(serve(context.clone(), manifest.clone(), applied == Applied::Created));
+            held.push((walk, applied));
+        } else if pass_gates(&mut vec![(walk, applied)]).await.is_none() {
+            return;
+        }
+    }
+    if pass_gates(&mut held).await.is_none() {
+        return;
     }
     if !context.cancel.is_cancelled() {
         context.tell(node, What::Done).await;
     }
+}
+
+/// Lets the kinds of a definition be used the moment it is established, wherever its own node stands: that node may be
+/// waiting for something that needs the kind. Its gate tells what keeps it.
+async fn serve(context: Arc<Context>, manifest: Arc<Manifest>, created: bool) {
+    let (Some((kind, id)), Ok(want)) = (context.applier.resolve(&manifest), manifest.object()) else { return };
+    let mut changed = context.applier.index.changed(&id);
+    loop {
+        changed.mark_unchanged();
+        let view = context.applier.view(&kind, &id).await.unwrap_or_default();
+        if gate::judge(&want, view.as_deref(), context.mode) == Verdict::Ready {
+            return context.applier.kind_established(&want, created, &context.manifests);
+        }
+        let moved = async { changed.changed().await.is_ok() };
+        if context.cancel.run_until_cancelled(moved).await != Some(true) {
+            return;
+        }
+    }
+}
+
+/// Waits until the gates of all these are open; `None` when cancelled.
+async fn pass_gates(held: &mut Vec<(Walk<'_>, Applied)>) -> Option<()> {
+    for (walk, applied) in held.drain(..) {
+        walk.gate(&applied).await?;
+        walk.context.tell(walk.node, What::Passed { position: walk.position, applied }).await;
+    }
+    Some(())
 }
 
 /// ClusterOperators appear when their node starts, so that dashboards see them before their operator runs (§3.7). No
@@ -106,6 +146,7 @@ async fn announce(context: &Context, manifest: &Manifest) {
 struct Walk<'a> {
     context: &'a Arc<Context>,
     node: usize,
+    position: usize,
     manifest: &'a Arc<Manifest>,
 }
 

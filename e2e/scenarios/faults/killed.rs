@@ -8,37 +8,43 @@ use sha2::{Digest, Sha256};
 use super::update::{assert_times_in_order, rows};
 use crate::theatre::Theatre;
 
-const KILLS: u32 = 10;
+const KILLS: usize = 10;
 
-/// Milliseconds of life before each kill, from a seed: `CVO_SEED` repeats a run.
-fn lives(seed: &str) -> impl Iterator<Item = u64> {
+/// Life before each kill, from a seed. The first are short, so that they fall before the hand-over.
+fn lives(seed: &str) -> impl Iterator<Item = Duration> {
     (0..KILLS).map(move |number| {
         let hash = Sha256::digest(format!("{seed}/{number}"));
-        u64::from(u16::from_be_bytes([hash[0], hash[1]])) % 1500
+        let share = f64::from(u16::from_be_bytes([hash[0], hash[1]])) / 65536.0;
+        Duration::from_millis(if number < 4 { 400 } else { 1500 }).mul_f64(share)
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_survives_ten_kills() {
     let seed = std::env::var("CVO_SEED").unwrap_or_else(|_| uuid::Uuid::new_v4().to_string());
-    println!("CVO_SEED={seed}");
-    let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"], None).await;
+    println!("to repeat this run: CVO_SEED={seed}");
+    let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"]).await;
     theatre.run_daemon();
     theatre.completed(&releases[0]).await;
-    // The last gate stays shut until the last kill, so that all of them hit an update under way.
+    // The last gate stays shut until shortly before the end, so that the kills hit an update under way.
     theatre.crew.hold("delta");
     theatre.ask_for(&releases[1]).await;
-    for life in lives(&seed) {
+    for (number, life) in lives(&seed).enumerate() {
         // The moment of a kill is the experiment, not a wait for something.
-        tokio::time::sleep(Duration::from_millis(life)).await;
-        assert!(theatre.crash().await, "there was a daemon to kill");
+        tokio::time::sleep(life).await;
+        let image = theatre.crash().await;
+        let killed = releases.iter().find(|release| release.image == image).unwrap();
+        println!("killed {} after {} ms", killed.version, life.as_millis());
+        if number == KILLS - 3 {
+            theatre.crew.release("delta");
+        }
     }
-    theatre.crew.release("delta");
     let updated = theatre.completed(&releases[1]).await;
 
-    let expected =
-        [("1.0.1".to_owned(), HistoryState::Completed, true), ("1.0.0".to_owned(), HistoryState::Completed, false)];
-    assert_eq!(rows(&updated), expected);
+    let row = |version: &str, verified| (version.to_owned(), HistoryState::Completed, verified);
+    assert_eq!(rows(&updated), [row("1.0.1", true), row("1.0.0", false)]);
     assert_times_in_order(&updated);
+    let images: Vec<&str> = releases.iter().map(|release| release.image.as_str()).collect();
+    assert_eq!(theatre.past_pods().await, images, "a killed process is started again in its pod");
     theatre.close().await;
 }

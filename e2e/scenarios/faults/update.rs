@@ -24,7 +24,7 @@ pub fn assert_times_in_order(object: &ClusterVersion) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_is_handed_over_and_completed() {
-    let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"], None).await;
+    let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"]).await;
     theatre.run_daemon();
     let installed = theatre.completed(&releases[0]).await;
     assert_eq!(rows(&installed), [("1.0.0".to_owned(), HistoryState::Completed, false)]);
@@ -43,7 +43,7 @@ async fn an_update_is_handed_over_and_completed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stage_is_begun_before_the_gates_of_the_last_one_are_open() {
-    let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"], None).await;
+    let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"]).await;
     theatre.run_daemon();
     theatre.completed(&releases[0]).await;
     let begun = Timestamp::now();

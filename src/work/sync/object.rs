@@ -58,7 +58,9 @@ impl Latest {
         match seen {
             Seen::Gone(name) if name == self.name => {
                 if self.live.take().is_some() {
-                    tracing::warn!("the ClusterVersion was deleted; everything is left as it is until there is one again");
+                    tracing::warn!(
+                        "the ClusterVersion was deleted; everything is left as it is until there is one again"
+                    );
                 }
             }
             Seen::Gone(name) => {
