@@ -279,6 +279,11 @@ impl Pass {
         failure::aggregate(nodes.chain(self.remembered.values()).cloned().collect())
     }
 
+    /// What the pass began as; unlike `mode`, which ends as `Reconcile`.
+    pub fn began_as(&self) -> Mode {
+        self.context.mode
+    }
+
     /// Names of the ClusterOperators that nodes are waiting for.
     pub fn awaited_operators(&self) -> Vec<String> {
         let waiting = self.nodes.iter().flat_map(|n| &n.waiting);

@@ -383,7 +383,8 @@ impl Sync {
         facts.waiting_since = since.collect();
         // An operator that is no longer waited for starts afresh the next time.
         self.clocks.retain(|k, _| awaited.iter().any(|name| *k == key(name)));
-        for node in &pass.nodes {
+        // A pass that finds everything in place says nothing about how long an update takes.
+        for node in pass.nodes.iter().filter(|_| pass.began_as() != Mode::Reconcile) {
             if let (Some(started), Some(finished)) = (node.started, node.finished)
                 && let Some(component) = node.id.rsplit('/').next()
             {

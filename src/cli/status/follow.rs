@@ -177,12 +177,18 @@ impl Screen {
         if let (Output::Text, Some((width, height))) = (self.output, terminal()) {
             return say(&frame(&render(state, width, colours(), now), height));
         }
-        let view = View::of(state, now);
+        let mut view = View::of(state, now);
         match self.output {
             Output::Json => {
                 // The estimate moves by itself; that is no news.
                 let still = |view: &View| View { remaining_seconds: None, ..view.clone() };
-                if self.before.as_ref().map(still) != Some(still(&view)) {
+                let silent = |view: &View| View { components: Vec::new(), ..still(view) };
+                let told = match &self.before {
+                    Some(before) if view.components.is_empty() => silent(before) == silent(&view),
+                    Some(before) => still(before) == still(&view),
+                    None => false,
+                };
+                if !told {
                     say(&(serde_json::to_string(&view)? + "\n"))?;
                 }
             }
@@ -192,6 +198,12 @@ impl Screen {
                     say(&(line + "\n"))?;
                 }
             }
+        }
+        // While the record is behind the status, what it said last still counts: the next one tells the rest.
+        if let Some(before) = self.before.take().filter(|before| before.target.image == view.target.image)
+            && view.components.is_empty()
+        {
+            view.components = before.components;
         }
         self.before = Some(view);
         Ok(())

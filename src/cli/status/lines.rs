@@ -52,16 +52,20 @@ fn node_line(old: Option<&NodeProgress>, node: &NodeProgress, phase: Phase) -> O
         NodeState::Done if since_known == NodeState::Done || (old.is_none() && phase == Phase::Running) => None,
         NodeState::Done => {
             let took = node.started.zip(node.finished).map(|(from, to)| format!(" after {}", ago(from, to)));
-            Some(format!("{name}: done{} ({} manifests)", took.unwrap_or_default(), node.total))
+            Some(format!("{name}: done{} ({})", took.unwrap_or_default(), manifests(node.total)))
         }
         NodeState::Running if old.is_some_and(|old| old.state != NodeState::Pending) => None,
-        NodeState::Running => Some(format!("{name}: applying {} manifests", node.total)),
+        NodeState::Running => Some(format!("{name}: applying {}", manifests(node.total))),
         NodeState::Waiting | NodeState::Failing => {
             let line = parked(node);
             (old.filter(|old| old.state == node.state).map(parked).as_ref() != Some(&line))
                 .then(|| format!("{name}: {line}"))
         }
     }
+}
+
+fn manifests(count: usize) -> String {
+    if count == 1 { "1 manifest".to_owned() } else { format!("{count} manifests") }
 }
 
 /// `waiting for ...; ...`, and the error if it says more.
