@@ -16,17 +16,17 @@ use cvo::api::{ClusterVersion, Condition, HistoryState, NAMESPACE, OWN_DEPLOYMEN
 use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{ConfigMap, Node},
+    core::v1::{ConfigMap, Namespace, Node},
 };
 use kube::{
     Api, Client,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
     runtime::{WatchStreamExt, wait::await_condition, watcher},
 };
 use serde_json::{Value, json};
 use tokio::{sync::Mutex, task::JoinHandle};
 
-use crate::harness::{Cluster, Identity, Launch, Options};
+use crate::harness::{Cluster, Identity, Launch, Options, named};
 use crew::Crew;
 use release::{PLATFORM_KEY, Release, Store};
 
@@ -160,6 +160,12 @@ impl Theatre {
     /// Asks for a release.
     pub async fn ask_for(&self, release: &Release) {
         self.patch(json!({"spec": {"desiredUpdate": {"version": release.version, "image": release.image}}})).await;
+    }
+
+    /// Makes the namespace that an obstructed release waits for.
+    pub async fn clear_the_way(&self) {
+        let obstacle = Namespace { metadata: named(release::OBSTACLE), ..Namespace::default() };
+        Api::all(self.client.clone()).create(&PostParams::default(), &obstacle).await.unwrap();
     }
 
     /// Waits by watch until the ClusterVersion is as wanted; panics with what it says and the daemon's log otherwise.

@@ -35,11 +35,24 @@ impl Release {
         self.image.split_once('@').unwrap().1
     }
 
+    /// The daemon's own component, which is applied first, gets an object in a namespace that is missing: an update to
+    /// this release stays before the hand-over until the namespace is there.
+    pub fn obstruct(&self) {
+        let metadata = json!({"name": "held", "namespace": OBSTACLE});
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        include(&mut object);
+        let file = format!("0000_00_cluster-version-operator_20_{OBSTACLE}.json");
+        fs::write(self.root.join("manifests").join(file), object.to_string()).unwrap();
+    }
+
     /// Writes (or replaces) a manifest of a component.
     pub fn put(&self, file: &str, text: &str) {
         fs::write(self.root.join("release-manifests").join(file), text).unwrap();
     }
 }
+
+/// Namespace that an obstructed release waits for; also part of the name of the file that wants it.
+pub const OBSTACLE: &str = "obstacle";
 
 /// Where releases and signatures lie, and the keys that sign.
 #[derive(Debug, Clone)]

@@ -240,12 +240,6 @@ impl Applier {
     }
 }
 
-/// The uids of an object's owners.
-fn owners(object: &Value) -> impl Iterator<Item = &str> {
-    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    references.filter_map(|reference| reference.get("uid")?.as_str())
-}
-
 /// As the cluster knows it: see [`Applier::resolve`].
 fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
     let mut id = manifest.id.clone();
@@ -255,6 +249,12 @@ fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
         (true, false) => {}
     }
     id
+}
+
+/// The uids of an object's owners.
+fn owners(object: &Value) -> impl Iterator<Item = &str> {
+    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    references.filter_map(|reference| reference.get("uid")?.as_str())
 }
 
 fn uid(live: &Value) -> &str {

@@ -10,12 +10,17 @@ use crate::theatre::Theatre;
 
 const KILLS: usize = 10;
 
-/// Life before each kill, from a seed. The first are short, so that they fall before the hand-over.
+/// Up to this kill the update is kept before the hand-over, ...
+const BEFORE_HAND_OVER: usize = 5;
+/// ... and up to this one before its last gate.
+const BEFORE_THE_END: usize = 8;
+
+/// Life before each kill, up to a second and a half, from a seed.
 fn lives(seed: &str) -> impl Iterator<Item = Duration> {
     (0..KILLS).map(move |number| {
         let hash = Sha256::digest(format!("{seed}/{number}"));
         let share = f64::from(u16::from_be_bytes([hash[0], hash[1]])) / 65536.0;
-        Duration::from_millis(if number < 4 { 400 } else { 1500 }).mul_f64(share)
+        Duration::from_millis(1500).mul_f64(share)
     })
 }
 
@@ -24,20 +29,23 @@ async fn an_update_survives_ten_kills() {
     let seed = std::env::var("CVO_SEED").unwrap_or_else(|_| uuid::Uuid::new_v4().to_string());
     println!("to repeat this run: CVO_SEED={seed}");
     let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"]).await;
+    releases[1].obstruct();
     theatre.run_daemon();
     theatre.completed(&releases[0]).await;
-    // The last gate stays shut until shortly before the end, so that the kills hit an update under way.
     theatre.crew.hold("delta");
     theatre.ask_for(&releases[1]).await;
     for (number, life) in lives(&seed).enumerate() {
+        match number {
+            BEFORE_HAND_OVER => theatre.clear_the_way().await,
+            BEFORE_THE_END => theatre.crew.release("delta"),
+            _ => {}
+        }
         // The moment of a kill is the experiment, not a wait for something.
         tokio::time::sleep(life).await;
         let image = theatre.crash().await;
         let killed = releases.iter().find(|release| release.image == image).unwrap();
         println!("killed {} after {} ms", killed.version, life.as_millis());
-        if number == KILLS - 3 {
-            theatre.crew.release("delta");
-        }
+        assert!(number >= BEFORE_HAND_OVER || killed.version == "1.0.0", "nothing was handed over yet");
     }
     let updated = theatre.completed(&releases[1]).await;
 

@@ -1,41 +1,24 @@
 //! The administrator changes their mind in the middle of an update.
 
 use cvo::api::HistoryState::{Completed, Partial};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::{Api, api::PostParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 use serde_json::json;
 
 use super::update::{assert_times_in_order, rows};
-use crate::{
-    harness::named,
-    theatre::{Theatre, says},
-};
-
-/// In the daemon's own component, which is applied first: its namespace is missing, so the update stays before the
-/// hand-over.
-const OBSTACLE: (&str, &str) = (
-    "0000_00_cluster-version-operator_20_obstacle.yaml",
-    "apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: obstacle
-  namespace: absent
-  annotations:
-    include.release.openshift.io/self-managed-high-availability: \"true\"
-",
-);
+use crate::theatre::{Theatre, release::OBSTACLE, says};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_withdrawn_before_the_hand_over_leads_back() {
     let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"]).await;
-    std::fs::write(releases[1].root.join("manifests").join(OBSTACLE.0), OBSTACLE.1).unwrap();
+    releases[1].obstruct();
     theatre.run_daemon();
     theatre.completed(&releases[0]).await;
     theatre.ask_for(&releases[1]).await;
     theatre
         .until("the obstacle to be named", |object| {
             says(object, "Failing", "True")
-                .is_some_and(|c| c.message.contains("absent") && c.message.contains(OBSTACLE.0))
+                .is_some_and(|c| c.message.contains(OBSTACLE) && c.message.contains(OBSTACLE))
         })
         .await;
 
@@ -47,9 +30,7 @@ async fn a_request_withdrawn_before_the_hand_over_leads_back() {
     assert_times_in_order(&back);
     assert!(says(&back, "Failing", "False").is_some(), "{:?}", back.status);
 
-    let namespaces: Api<Namespace> = Api::all(theatre.client.clone());
-    let absent = Namespace { metadata: named("absent"), ..Namespace::default() };
-    namespaces.create(&PostParams::default(), &absent).await.unwrap();
+    theatre.clear_the_way().await;
     theatre.ask_for(&releases[1]).await;
     let updated = theatre.completed(&releases[1]).await;
     assert_eq!(rows(&updated), [vec![entry("1.0.1", Completed, true)], first.to_vec()].concat());

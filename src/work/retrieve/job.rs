@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 /// A pull may be slow; a Job that takes longer has failed.
 const DEADLINE_SECONDS: u32 = 600;
+/// One that nobody waits for any more, because something else was asked for meanwhile, is removed this long after its end.
+const KEPT_SECONDS: u32 = 3600;
 /// How long a complete Job's pod may stay out of sight.
 const POD_LOST: Duration = Duration::from_secs(20);
 /// Label of everything that retrieves payloads.
@@ -108,7 +110,7 @@ fn job(name: &str, namespace: &str, node: &str, mut pod: Value) -> Value {
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": name, "namespace": namespace, "labels": labels},
         "spec": {
-            "backoffLimit": 2, "activeDeadlineSeconds": DEADLINE_SECONDS,
+            "backoffLimit": 2, "activeDeadlineSeconds": DEADLINE_SECONDS, "ttlSecondsAfterFinished": KEPT_SECONDS,
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     })
@@ -300,6 +302,13 @@ mod tests {
             assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c)), "{name}");
         }
         assert_ne!(name("version", "1", "a"), name("version", "1", "b"));
+    }
+
+    #[test]
+    fn a_job_ends_and_goes_away_without_us() {
+        let job = job("version-1", "ns", "node", json!({}));
+        assert!(job["spec"]["activeDeadlineSeconds"].as_u64() > Some(0));
+        assert!(job["spec"]["ttlSecondsAfterFinished"].as_u64() > Some(0), "{job}");
     }
 
     #[test]
