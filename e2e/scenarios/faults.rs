@@ -4,4 +4,5 @@ mod bad_input;
 mod drift;
 mod killed;
 mod requests;
+mod uninstall;
 mod update;
