@@ -46,7 +46,11 @@ pub enum VerifyError {
     Keyring { name: String, cause: String },
     #[error("key {name} of the verification ConfigMap is not a usable store URL ({url:?}): {cause}")]
     StoreUrl { name: String, url: String, cause: String },
-    #[error("unable to verify {digest} against keyrings {}{}", .unsatisfied.join(", "), list(.causes))]
+    #[error(
+        "unable to verify {digest} against keyrings {}{}; publish a signature of this digest by these keys in a store, or \
+         ask for a release that has one",
+        .unsatisfied.join(", "), list(.causes)
+    )]
     Unverified {
         digest: String,
         /// Names of the keyrings without a good signature; never empty.

@@ -96,7 +96,7 @@ pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
 fn how_to_apply(folder: &Path) -> String {
     let folder = folder.display();
     format!(
-        "\nTo install, run these three. The first one ends with \"no matches for kind\" for the ClusterVersion, whose CRD \
+        "\nTo install, run these three. The first one may end with \"no matches for kind\" for the ClusterVersion, whose CRD \
          it has just made; the last one completes it.\n\n  \
          kubectl apply --server-side -f {folder}\n  \
          kubectl wait --for=condition=Established crd/clusterversions.config.openshift.io crd/clusteroperators.config.openshift.io\n  \

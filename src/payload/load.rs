@@ -228,7 +228,7 @@ fn folder(origin: Origin) -> &'static str {
 }
 
 /// The manifests of one file, before any filter; one identity must not come twice (§1.9).
-fn manifests_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Arc<Manifest>>, String> {
+pub fn manifests_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Arc<Manifest>>, String> {
     let file: Arc<str> = name.into();
     let mut seen = BTreeSet::new();
     let mut manifests = Vec::new();

@@ -217,7 +217,7 @@ impl Pass {
     /// Another hand touched an object. While its turn is not over, its node sees for itself, except for what happens
     /// between the write and the gate: that is looked at when the turn is over.
     fn touched(&mut self, id: &ObjectId, touched: Touched) {
-        let Some(position) = self.positions.get(id).copied() else { return };
+        let Some(position) = self.position(id) else { return };
         let included = self.context.included.get(position) == Some(&true);
         if !included || (touched == Touched::Status && !gate::gated(&id.group, &id.kind)) {
             return;
@@ -227,6 +227,17 @@ impl Pass {
         } else if touched == Touched::Content {
             self.touched_early.insert(position);
         }
+    }
+
+    /// A kind that was not served when the pass began is known by its manifest's own identity, whose namespace may differ
+    /// from what the cluster makes of it.
+    fn position(&self, id: &ObjectId) -> Option<usize> {
+        let known = self.positions.get(id).copied();
+        known.or_else(|| {
+            let same = |m: &&Arc<Manifest>| (&m.id.group, &m.id.kind, &m.id.name) == (&id.group, &id.kind, &id.name);
+            let mut candidates = self.context.manifests.iter().enumerate().filter(|(_, m)| same(m));
+            candidates.find(|(_, m)| self.context.applier.resolve(m).is_some_and(|(_, i)| i == *id)).map(|(p, _)| p)
+        })
     }
 
     fn id_at(&self, position: usize) -> Option<ObjectId> {

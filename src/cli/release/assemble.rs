@@ -1,6 +1,8 @@
 //! From the manifests of components to the files of a release: names, image and version placeholders, checks
 //! (oc-client §8.2, §8.3, §8.6). Pure: the same input gives the same bytes.
 
+use crate::payload::load::manifests_of;
+use crate::payload::{Manifest, Origin};
 use jiff::Timestamp;
 use regex::Regex;
 use serde::Deserialize;
@@ -65,6 +67,8 @@ pub struct ReleaseFiles {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Objects in the manifests.
     pub objects: usize,
+    /// Objects that are marked for no cluster profile and so take part nowhere.
+    pub unmarked: Vec<String>,
 }
 
 /// An `image-references` file, read leniently: JSON or YAML, other fields ignored.
@@ -114,7 +118,7 @@ pub fn image_stream(bytes: &[u8]) -> Result<Vec<(String, Tag)>, String> {
 pub fn assemble(input: &Input) -> Result<ReleaseFiles, AssembleError> {
     let mut problems = Vec::new();
     let mut files = BTreeMap::new();
-    let mut objects = 0;
+    let (mut objects, mut unmarked) = (0, Vec::new());
     let versions = Versions::of(input, &mut problems);
     let mut components: Vec<&Component> = input.components.iter().collect();
     components.sort_by(|a, b| a.name.cmp(&b.name));
@@ -122,10 +126,11 @@ pub fn assemble(input: &Input) -> Result<ReleaseFiles, AssembleError> {
         let images = Images::of(component, &input.tags, &mut problems);
         for (name, bytes) in &component.manifests {
             let place = format!("{}/{name}", component.place);
-            let filled = fill(bytes, &images, &versions).and_then(|text| Ok((check(&text)?, text)));
+            let filled = fill(bytes, &images, &versions).and_then(|text| Ok((check(name, &text)?, text)));
             match filled {
-                Ok((count, text)) => {
+                Ok(((count, alone), text)) => {
                     objects += count;
+                    unmarked.extend(alone);
                     files.insert(free_name(&payload_name(&component.name, name), &files), text.into_bytes());
                 }
                 Err(problem) => problems.push(format!("{place}: {problem}")),
@@ -134,7 +139,7 @@ pub fn assemble(input: &Input) -> Result<ReleaseFiles, AssembleError> {
     }
     files.insert("image-references".into(), pretty(&image_references(input), &mut problems));
     files.insert("release-metadata".into(), pretty(&release_metadata(input), &mut problems));
-    if problems.is_empty() { Ok(ReleaseFiles { files, objects }) } else { Err(AssembleError { problems }) }
+    if problems.is_empty() { Ok(ReleaseFiles { files, objects, unmarked }) } else { Err(AssembleError { problems }) }
 }
 
 fn pretty(value: &Value, problems: &mut Vec<String>) -> Vec<u8> {
@@ -370,31 +375,12 @@ impl Versions {
     }
 }
 
-/// Whether a file is what a release may contain; returns the number of its objects.
-fn check(text: &str) -> Result<usize, String> {
-    let mut seen = BTreeSet::new();
-    for (index, document) in serde_yaml::Deserializer::from_str(text).enumerate() {
-        let number = index + 1;
-        let value = serde_yaml::Value::deserialize(document).map_err(|e| format!("document {number}: {e}"))?;
-        if value.is_null() {
-            continue;
-        }
-        let field = |path: &[&str]| -> Option<String> {
-            let found = path.iter().try_fold(&value, |value, key| value.get(*key))?;
-            found.as_str().filter(|s| !s.is_empty()).map(str::to_string)
-        };
-        let need = |path: &[&str]| {
-            field(path).ok_or_else(|| format!("document {number}: {} is missing or no text", path.join(".")))
-        };
-        let (api_version, kind, name) = (need(&["apiVersion"])?, need(&["kind"])?, need(&["metadata", "name"])?);
-        let group = api_version.rsplit_once('/').map_or(String::new(), |(group, _)| group.to_string());
-        let namespace = field(&["metadata", "namespace"]).unwrap_or_default();
-        let shown = format!("{kind} {namespace}/{name}");
-        if !seen.insert((group, kind, namespace, name)) {
-            return Err(format!("document {number}: {shown} occurs twice in this file"));
-        }
-    }
-    Ok(seen.len())
+/// Reads a file as the daemon will; returns the number of its objects, and those that no cluster profile includes.
+fn check(name: &str, text: &str) -> Result<(usize, Vec<String>), String> {
+    let manifests = manifests_of(Origin::Release, name, text.as_bytes())?;
+    let marked = |m: &Manifest| m.annotations.keys().any(|key| key.starts_with("include.release.openshift.io/"));
+    let unmarked = manifests.iter().filter(|m| !marked(m)).map(|m| format!("{} in {name}", m.id)).collect();
+    Ok((manifests.len(), unmarked))
 }
 
 #[cfg(test)]

@@ -43,8 +43,8 @@ fn problems(input: &Input) -> String {
 
 #[test]
 fn files_get_names_of_a_release() {
-    let a = component("net", &[("0000_07_net_a.yaml", config_map("a", "1")), ("b.yaml", config_map("b", "1"))], None);
-    let b = component("web", &[("0000_07_net_a.yaml", config_map("c", "1")), ("b.yaml", config_map("d", "1"))], None);
+    let a = component("net", &[("0000_07_net_a.yaml", config_map("a", "v1")), ("b.yaml", config_map("b", "v1"))], None);
+    let b = component("web", &[("0000_07_net_a.yaml", config_map("c", "v1")), ("b.yaml", config_map("d", "v1"))], None);
     let files = assemble(&input(vec![b, a], &[])).unwrap();
     let names: Vec<_> = files.files.keys().map(String::as_str).collect();
     assert_eq!(
@@ -161,21 +161,21 @@ fn metadata_and_references_are_sorted_and_complete() {
 #[test]
 fn bad_input_names_file_cause_and_way_out() {
     let table: [(&str, Vec<u8>, &str); 8] = [
-        ("no yaml", b"a: [".to_vec(), "document 1"),
+        ("no yaml", b"a: [".to_vec(), "line 2"),
         ("no text", vec![0xff, 0xfe], "not UTF-8"),
         ("no kind", b"apiVersion: v1\nmetadata: {name: a}\n".to_vec(), "kind is missing"),
         ("no name", b"apiVersion: v1\nkind: A\nmetadata: {}\n".to_vec(), "metadata.name is missing"),
         (
             "name is no text",
             b"apiVersion: v1\nkind: A\nmetadata: {name: 1}\n".to_vec(),
-            "metadata.name is missing or no text",
+            "metadata.name must be text, not 1",
         ),
         ("no version", b"kind: A\nmetadata: {name: a}\n".to_vec(), "apiVersion is missing"),
-        ("a list", b"- 1\n".to_vec(), "apiVersion is missing"),
+        ("a list", b"- 1\n".to_vec(), "a manifest must be an object"),
         (
             "twice",
-            [config_map("a", "1"), b"---\n".to_vec(), config_map("a", "2")].concat(),
-            "ConfigMap /a occurs twice",
+            [config_map("a", "v1"), b"---\n".to_vec(), config_map("a", "v2")].concat(),
+            "configmap \"a\" stands in this file twice",
         ),
     ];
     for (what, bytes, expected) in table {
@@ -191,6 +191,15 @@ fn bad_input_names_file_cause_and_way_out() {
 
 #[test]
 fn empty_documents_and_comments_are_no_objects() {
-    let body = [b"# only a comment\n---\n".to_vec(), config_map("a", "1"), b"---\n".to_vec()].concat();
+    let body = [b"# only a comment\n---\n".to_vec(), config_map("a", "v1"), b"---\n".to_vec()].concat();
     assert_eq!(assemble(&input(vec![component("net", &[("a.yaml", body)], None)], &[])).unwrap().objects, 1);
+}
+
+#[test]
+fn objects_that_no_profile_includes_are_named() {
+    let marked = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: b\n  annotations: \
+                  {include.release.openshift.io/self-managed-high-availability: \"true\"}\n";
+    let manifests = [("a.yaml", config_map("a", "v1")), ("b.yaml", marked.as_bytes().to_vec())];
+    let files = assemble(&input(vec![component("net", &manifests, None)], &[])).unwrap();
+    assert_eq!(files.unmarked, ["configmap \"a\" in a.yaml"]);
 }

@@ -127,6 +127,9 @@ pub async fn run(args: NewArgs) -> anyhow::Result<()> {
         input.components.len(),
         input.tags.len()
     );
+    for object in &files.unmarked {
+        eprintln!("{object}: takes part nowhere, since no annotation include.release.openshift.io/<profile> is there");
+    }
     if let Some(dir) = &args.to_dir {
         let folder = files.files.into_iter().map(|(name, bytes)| (format!("{RELEASE_MANIFESTS}{name}"), bytes));
         super::extract::write_folder(dir, folder)?;
