@@ -201,6 +201,8 @@ async fn a_second_pass_writes_nothing() {
     theatre.completed(&releases[0]).await;
     theatre.ask_for(&releases[1]).await;
     theatre.completed(&releases[1]).await;
+    // The old daemon may still write its record between the count and its end.
+    let counted = Timestamp::now();
     let before = audit::write_counts(&theatre.client).await;
     let restarted = Timestamp::now();
     theatre.restart_daemon().await;
@@ -219,14 +221,14 @@ async fn a_second_pass_writes_nothing() {
     let grown: std::collections::BTreeMap<String, u64> = grown.collect();
     println!("writes by the API server's count: {grown:?}");
     let of_daemon: Vec<_> =
-        audit::requests(&theatre.audit_log()).into_iter().filter(|r| r.at > restarted && r.wrote()).collect();
+        audit::requests(&theatre.audit_log()).into_iter().filter(|r| r.at > counted && r.wrote()).collect();
     let records = of_daemon.iter().filter(|request| request.name == "cluster-version-progress").count() as u64;
     let told = of_daemon.iter().filter(|request| request.resource == "events").count();
     assert!(told <= 1, "one event says that the release was loaded: {of_daemon:?}");
     for (key, count) in &grown {
         let allowed = match key.as_str() {
             "PUT leases" | "PUT clusterversions/status" => *count,
-            "PUT configmaps" => records,
+            "PUT configmaps" => records.min(*count),
             // The played node's heartbeat, and events, among them of controllers about what came before.
             "PATCH leases" | "PATCH nodes/status" | "POST events" | "PATCH events" => *count,
             _ => 0,
