@@ -231,6 +231,8 @@ async fn a_second_pass_writes_nothing() {
             "PUT configmaps" => records.min(*count),
             // The played node's heartbeat, and events, among them of controllers about what came before.
             "PATCH leases" | "PATCH nodes/status" | "POST events" | "PATCH events" => *count,
+            // A controller that still settles, as the one of the own Deployment does when the daemon is replaced.
+            status if status.ends_with("/status") && !of_daemon.iter().any(|r| status.ends_with(&r.resource)) => *count,
             _ => 0,
         };
         assert_eq!(*count, allowed, "{key}: {grown:?}");
