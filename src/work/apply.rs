@@ -312,9 +312,9 @@ impl One<'_> {
     async fn create(&self) -> Result<Option<Applied>, Obstacle> {
         self.namespace_is_there()?;
         let (index, id) = (&self.applier.index, self.id);
-        let want = merge::initial(self.applier.wanted.prepared(self.manifest)?);
+        let body = self.initial()?;
         index.begin_write(id);
-        let created = self.applier.objects.create_raw(self.kind, &id.namespace, &want).await;
+        let created = self.applier.objects.create_raw(self.kind, &id.namespace, &id.name, body).await;
         if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
             self.applier.feeds.wrote(self.kind);
         }
@@ -341,6 +341,12 @@ impl One<'_> {
         };
         index.end_write(id);
         outcome
+    }
+
+    /// The object to POST. Decoded it is many times as large, so none is kept while a request is under way.
+    fn initial(&self) -> Result<Vec<u8>, Obstacle> {
+        let object = merge::initial(self.applier.wanted.prepared(self.manifest)?);
+        serde_json::to_vec(&object).map_err(|e| Obstacle::Manifest(e.to_string()))
     }
 
     /// A new ClusterOperator says what it is about before its operator runs, for those who gather data (§6.1 P). Its
