@@ -5,8 +5,6 @@
 //! What differs between the two is what differs between two real releases of equal code: every version string, and by
 //! it the 31 operator Deployments and two ConfigMaps, and the daemon's own Deployment.
 
-#[path = "real_payload/audit.rs"]
-pub mod audit;
 #[path = "real_payload/signer.rs"]
 pub mod signer;
 #[path = "real_payload/stage.rs"]
