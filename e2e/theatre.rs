@@ -26,6 +26,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::{sync::Mutex, task::JoinHandle};
 
+use crate::fire::proxy::Proxy;
 use crate::harness::{
     Cluster, Identity, Launch, Options,
     audit::{self, Request},
@@ -219,6 +220,23 @@ impl Theatre {
             text.and_then(|text| serde_json::from_str(text).ok()).is_some_and(|progress| ok(&progress))
         };
         self.until_object(what, maps, "cluster-version-progress", PATIENCE, condition).await;
+    }
+
+    /// A proxy that the daemon goes through from when it is started next.
+    pub async fn proxy(&self, seed: &str) -> Proxy {
+        let proxy = Proxy::start(&self.cluster, seed).await.unwrap();
+        proxy.stand_before(&self.stage.kubeconfig).unwrap();
+        proxy
+    }
+
+    /// Kills the API server and starts it again.
+    pub async fn restart_apiserver(&self) {
+        self.cluster.restart_apiserver().await.unwrap();
+    }
+
+    /// Everybody's requests so far, in the order of their arrival.
+    pub fn everything(&self) -> Vec<Request> {
+        audit::everything(&self.cluster.audit_log()).unwrap()
     }
 
     /// Requests of the daemon so far, in the order of their arrival.

@@ -14,13 +14,11 @@ use serde::Deserialize;
 /// The user that the daemon acts as where a release installs it: the service account of its own manifests.
 pub const DAEMON: &str = "system:serviceaccount:openshift-cluster-version:cluster-version-operator";
 
-/// One request that was answered; a watch that has begun.
+/// One request that was answered; a watch that has begun; of a few (see the audit policy) also one that was not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// When it arrived.
     pub at: Timestamp,
-    /// When it was answered: what somebody else does later may be a consequence, what was done earlier may not.
-    pub answered: Timestamp,
     /// Who asked; where one user acted as another, that other.
     pub user: String,
     /// Name of the pod whose token was shown, if it was one.
@@ -35,7 +33,7 @@ pub struct Request {
     pub subresource: String,
     pub namespace: String,
     pub name: String,
-    /// HTTP status of the answer.
+    /// HTTP status of the answer; 0 as long as there is none, for ever if the server was killed.
     pub code: u16,
 }
 
@@ -47,7 +45,7 @@ impl Request {
 
     /// Whether it was to change something, and did.
     pub fn wrote(&self) -> bool {
-        self.is_write() && self.code < 300
+        self.is_write() && (200..300).contains(&self.code)
     }
 
     /// About what a daemon keeps of itself: lease, status, progress record, and what it tells by events.
@@ -83,15 +81,22 @@ pub fn requests(log: &Path, user: &str) -> std::io::Result<Vec<Request>> {
 
 fn read(log: &Path, whose: impl Fn(&str) -> bool) -> std::io::Result<Vec<Request>> {
     let mut found = Vec::new();
+    let mut unanswered = BTreeMap::new();
     for line in BufReader::new(File::open(log)?).lines() {
         // The last line may be half written.
         let Ok(event) = serde_json::from_str::<Event>(&line?) else { continue };
-        if whose(event.effective_user())
-            && let Some(request) = event.request()
-        {
+        // A watch is complete only when it ends, so its beginning counts; of all others their end.
+        let counts = if event.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
+        let (stage, id) = (event.stage.clone(), event.audit_id.clone());
+        let Some(request) = event.request().filter(|request| whose(&request.user)) else { continue };
+        if stage == counts {
+            unanswered.remove(&id);
             found.push(request);
+        } else if stage == "RequestReceived" {
+            unanswered.insert(id, request);
         }
     }
+    found.extend(unanswered.into_values());
     found.sort_by_key(|request| request.at);
     Ok(found)
 }
@@ -119,6 +124,8 @@ pub fn writes(requests: &[Request]) -> Vec<&Request> {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Event {
+    #[serde(rename = "auditID")]
+    audit_id: String,
     stage: String,
     verb: String,
     #[serde(rename = "requestURI")]
@@ -128,7 +135,6 @@ struct Event {
     object_ref: ObjectRef,
     response_status: Code,
     request_received_timestamp: Option<Timestamp>,
-    stage_timestamp: Option<Timestamp>,
 }
 
 #[derive(Deserialize, Default)]
@@ -155,18 +161,10 @@ struct ObjectRef {
 }
 
 impl Event {
-    fn effective_user(&self) -> &str {
-        &self.impersonated_user.as_ref().unwrap_or(&self.user).username
-    }
-
-    /// A watch is complete only when it ends, so its beginning counts; of all others their end.
     fn request(mut self) -> Option<Request> {
-        let counts = if self.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
-        (self.stage == counts).then_some(())?;
         let pod = self.user.extra.remove("authentication.kubernetes.io/pod-name").unwrap_or_default();
         Some(Request {
             at: self.request_received_timestamp?,
-            answered: self.stage_timestamp?,
             user: self.impersonated_user.unwrap_or(self.user).username,
             pod: pod.into_iter().next().unwrap_or_default(),
             verb: self.verb,
@@ -188,7 +186,7 @@ mod tests {
 
     fn line(stage: &str, verb: &str, rest: &str) -> String {
         format!(
-            r#"{{"stage":"{stage}","verb":"{verb}","requestURI":"/u","requestReceivedTimestamp":"2026-01-01T00:00:0{}.5Z","stageTimestamp":"2026-01-01T00:00:09Z"{rest}}}"#,
+            r#"{{"auditID":"{verb}","stage":"{stage}","verb":"{verb}","requestURI":"/u","requestReceivedTimestamp":"2026-01-01T00:00:0{}.5Z"{rest}}}"#,
             if verb == "get" { 1 } else { 2 }
         )
     }
@@ -200,21 +198,26 @@ mod tests {
         let acted = r#","user":{"username":"admin"},"impersonatedUser":{"username":"daemon"}"#;
         let object = r#","objectRef":{"resource":"deployments","namespace":"n","name":"d","apiGroup":"apps","subresource":"status"},"responseStatus":{"code":200}"#;
         for text in [
+            line("RequestReceived", "update", acted),
             line("ResponseComplete", "update", &format!("{acted}{object}")),
             line("ResponseStarted", "watch", acted),
             line("ResponseComplete", "watch", acted),
             line("ResponseComplete", "get", own),
+            line("RequestReceived", "patch", r#","user":{"username":"killed"}"#),
         ] {
             writeln!(file, "{text}").unwrap();
         }
         write!(file, "{{\"stage\":\"Respon").unwrap();
         let all = everything(file.path()).unwrap();
         let seen: Vec<_> = all.iter().map(|r| (r.user.as_str(), r.verb.as_str(), r.pod.as_str())).collect();
-        assert_eq!(seen, [("admin", "get", "p"), ("daemon", "update", ""), ("daemon", "watch", "")]);
+        assert_eq!(
+            seen,
+            [("admin", "get", "p"), ("daemon", "update", ""), ("daemon", "watch", ""), ("killed", "patch", "")]
+        );
         let daemon = requests(file.path(), "daemon").unwrap();
-        assert_eq!(daemon, all[1..]);
+        assert_eq!(daemon, all[1..3]);
         assert_eq!(daemon[0].object(), "apps/deployments/status n/d");
         assert_eq!((daemon[0].resource_path().as_str(), daemon[0].wrote()), ("deployments/status", true));
-        assert_eq!(writes(&all).len(), 1);
+        assert_eq!((writes(&all).len(), all[3].code, all[3].wrote()), (2, 0, false));
     }
 }
