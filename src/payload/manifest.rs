@@ -101,7 +101,7 @@ impl Manifest {
     /// The object without most of its spec: what its gate asks for and which kinds it defines. A definition's schemas are
     /// many times as large decoded, and tasks that wait hold on to this.
     pub fn outline(&self) -> Result<Value, serde_json::Error> {
-        serde_json::to_value(serde_json::from_slice::<Outline>(&self.raw)?)
+        serde_json::from_slice::<Outline>(&self.raw).and_then(serde_json::to_value).or_else(|_| self.object())
     }
 
     /// The annotation's value, if it is there.
