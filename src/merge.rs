@@ -7,6 +7,7 @@
 mod crd;
 mod equal;
 mod initial;
+pub mod inject;
 mod metadata;
 mod openshift;
 mod plain;
@@ -16,6 +17,7 @@ mod rule;
 mod service;
 mod volume;
 mod walk;
+mod wanted;
 mod webhook;
 mod workload;
 
@@ -24,6 +26,7 @@ mod tests;
 
 pub use initial::initial;
 pub use metadata::{Owner, prepare};
+pub use wanted::{WantedError, wanted};
 
 use rule::{Rule, Shape};
 use serde_json::Value;
