@@ -14,6 +14,7 @@ mod quantity;
 mod rbac;
 mod rule;
 mod service;
+mod step;
 mod volume;
 mod walk;
 mod webhook;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use initial::initial;
 pub use metadata::{Owner, prepare};
+pub use step::{Left, Step, step};
 
 use rule::{Rule, Shape};
 use serde_json::Value;
@@ -58,6 +60,8 @@ pub enum MergeError {
          delete the object and it is created anew as the release wants it"
     )]
     Immutable { object: String, field: String },
+    #[error("{0}")]
+    Delete(String),
 }
 
 /// Makes the manifest fit the live object before they are compared.
