@@ -15,6 +15,7 @@ mod quantity;
 mod rbac;
 mod rule;
 mod service;
+mod step;
 mod volume;
 mod walk;
 mod wanted;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use initial::initial;
 pub use metadata::{Owner, prepare};
+pub use step::{Left, Step, step};
 pub use wanted::{WantedError, wanted};
 
 use rule::{Rule, Shape};
@@ -61,6 +63,8 @@ pub enum MergeError {
          delete the object and it is created anew as the release wants it"
     )]
     Immutable { object: String, field: String },
+    #[error("{0}")]
+    Delete(String),
 }
 
 /// Makes the manifest fit the live object before they are compared.
