@@ -7,7 +7,7 @@ use crate::cluster::index::View;
 use crate::cluster::objects::FIELD_MANAGER;
 use crate::cluster::{ApiError, Index, Kind, Kinds, Objects, Sight};
 use crate::gate;
-use crate::merge::{self, Outcome, Owner};
+use crate::merge::{self, MergeError, Owner, Step};
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::UpdateError;
 use serde_json::{Value, json};
@@ -45,6 +45,12 @@ pub enum Obstacle {
     OwnerGone,
     /// The manifest itself is at fault.
     Manifest(String),
+}
+
+impl From<MergeError> for Obstacle {
+    fn from(error: MergeError) -> Self {
+        Obstacle::Manifest(error.to_string())
+    }
 }
 
 impl From<ApiError> for Obstacle {
@@ -124,11 +130,8 @@ impl Wanted {
     }
 
     fn is_as_wanted(&self, manifest: &Manifest, live: &Value) -> bool {
-        if manifest.delete() != Ok(false) {
-            return false;
-        }
-        let merged = || merge::merge(live, &self.prepared(manifest).ok()?).ok();
-        manifest.create_only() || matches!(merged(), Some(Outcome::Same))
+        let step = || merge::step(Some(live), manifest, || self.prepared(manifest));
+        manifest.delete() == Ok(false) && matches!(step(), Ok(Step::Leave(_)))
     }
 }
 
@@ -205,14 +208,14 @@ impl Applier {
         };
         self.feeds.ensure(&kind).await?;
         if delete {
-            return self.delete(&kind, &id).await;
+            return self.delete(manifest, &kind, &id).await;
         }
         let fingerprint = self.wanted.fingerprint(manifest);
         let target = One { applier: self, kind: &kind, id: &id, manifest, fingerprint };
         target.apply().await
     }
 
-    async fn delete(&self, kind: &Kind, id: &ObjectId) -> Result<Applied, Obstacle> {
+    async fn delete(&self, manifest: &Manifest, kind: &Kind, id: &ObjectId) -> Result<Applied, Obstacle> {
         if self.index.sight(id, 0) == Sight::Absent {
             return Ok(Applied::Left);
         }
@@ -220,8 +223,7 @@ impl Applier {
             self.index.saw(id, None, None, None);
             return Ok(Applied::Left);
         };
-        // Already going: finalizers are somebody else's business.
-        if live.pointer("/metadata/deletionTimestamp").is_some() {
+        if merge::step(Some(&live), manifest, || self.wanted.prepared(manifest))? != Step::Delete {
             return Ok(Applied::Left);
         }
         self.objects.delete(kind, &id.namespace, &id.name, uid(&live)).await?;
@@ -247,7 +249,7 @@ impl Applier {
 }
 
 /// As the cluster knows it: see [`Applier::resolve`].
-fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
+pub fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
     let mut id = manifest.id.clone();
     match (kind.namespaced, id.namespace.is_empty()) {
         (false, _) => id.namespace.clear(),
@@ -312,7 +314,7 @@ impl One<'_> {
     async fn create(&self) -> Result<Option<Applied>, Obstacle> {
         self.namespace_is_there()?;
         let (index, id) = (&self.applier.index, self.id);
-        let body = self.initial()?;
+        let Some(body) = self.initial()? else { return Ok(Some(Applied::Left)) };
         index.begin_write(id);
         let created = self.applier.objects.create_raw(self.kind, &id.namespace, &id.name, body).await;
         if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
@@ -344,9 +346,10 @@ impl One<'_> {
     }
 
     /// The object to POST. Decoded it is many times as large, so none is kept while a request is under way.
-    fn initial(&self) -> Result<Vec<u8>, Obstacle> {
-        let object = merge::initial(self.applier.wanted.prepared(self.manifest)?);
-        serde_json::to_vec(&object).map_err(|e| Obstacle::Manifest(e.to_string()))
+    /// `None` if there is nothing to create.
+    fn initial(&self) -> Result<Option<Vec<u8>>, Obstacle> {
+        let Step::Create(object) = self.step(None)? else { return Ok(None) };
+        serde_json::to_vec(&object).map(Some).map_err(|e| Obstacle::Manifest(e.to_string()))
     }
 
     /// A new ClusterOperator says what it is about before its operator runs, for those who gather data (§6.1 P). Its
@@ -380,33 +383,34 @@ impl One<'_> {
         Ok(())
     }
 
+    fn step(&self, live: Option<&Value>) -> Result<Step, Obstacle> {
+        merge::step(live, self.manifest, || self.applier.wanted.prepared(self.manifest))
+    }
+
     async fn update(&self, live: &Value) -> Result<Applied, Obstacle> {
-        if self.manifest.create_only() {
-            self.saw(live.clone());
-            return Ok(Applied::Left);
-        }
         let (index, id, objects) = (&self.applier.index, self.id, &self.applier.objects);
-        let want = self.applier.wanted.prepared(self.manifest)?;
-        let outcome = merge::merge(live, &want).map_err(|e| Obstacle::Manifest(e.to_string()))?;
-        if outcome != Outcome::Same && owners(&want).any(|uid| !owners(live).any(|held| held == uid)) {
+        let step = self.step(Some(live))?;
+        if let Step::Change { object, .. } | Step::Replace { object, .. } = &step
+            && owners(object).any(|uid| !owners(live).any(|held| held == uid))
+        {
             self.owner_is_there().await?;
         }
-        let (written, fields) = match outcome {
-            Outcome::Same => {
-                self.saw(live.clone());
-                return Ok(Applied::Left);
-            }
-            Outcome::Changed { object, fields } => {
+        let (written, fields) = match step {
+            Step::Change { object, fields } => {
                 index.begin_write(id);
                 (objects.replace(self.kind, &id.namespace, &id.name, &object).await, fields)
             }
-            Outcome::Replace { object, fields } => {
+            Step::Replace { object, fields } => {
                 index.begin_write(id);
                 let replaced = async {
                     objects.delete(self.kind, &id.namespace, &id.name, uid(live)).await?;
                     objects.create(self.kind, &id.namespace, &object).await
                 };
                 (replaced.await, fields)
+            }
+            Step::Leave(_) | Step::Create(_) | Step::Delete => {
+                self.saw(live.clone());
+                return Ok(Applied::Left);
             }
         };
         let written = written.map(|object| self.saw(object));
