@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// Longer than the server's own range, so that quiet kinds cost next to nothing.
 const WATCH_SECONDS: u32 = 1800;
 /// A list is given up after a page when this many foreign objects for each of ours follow: ours are read by name then.
-const FOREIGN_PER_OWN: i64 = 20;
+pub(super) const FOREIGN_PER_OWN: i64 = 20;
 
 /// What the engine makes of an object that a list read: the fingerprint of the content it was found to have if it is as
 /// wanted, and what gates may read of it.
