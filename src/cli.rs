@@ -1,6 +1,11 @@
 //! The command line: one file a subcommand.
 
+pub mod filters;
+pub mod folder;
+pub mod graph;
+pub mod image;
 pub mod image_build;
+pub mod output;
 pub mod payload;
 pub mod preflight;
 pub mod release;
@@ -25,14 +30,16 @@ enum Command {
     Start(start::StartArgs),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
+    Graph(graph::GraphArgs),
+    Image(image::ImageArgs),
     /// Build, show, unpack and sign release images.
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     ImageBuild(image_build::ImageBuildArgs),
     #[command(hide = true)]
     Preflight(preflight::PreflightArgs),
-    /// Commands that retrieval Jobs run.
-    #[command(subcommand, hide = true)]
+    /// Show what a release in a folder holds.
+    #[command(subcommand)]
     Payload(payload::PayloadCommand),
 }
 
@@ -65,6 +72,8 @@ async fn perform(command: Command) -> anyhow::Result<()> {
         Command::Start(args) => start::run(args).await,
         Command::Render(args) => render::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Graph(args) => graph::run(&args),
+        Command::Image(args) => image::run(&args),
         Command::Release(command) => release::run(command).await,
         Command::ImageBuild(args) => image_build::run(args).await,
         Command::Preflight(args) => preflight::run(args).await,

@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 
 /// The profile of a cluster nobody chose one for (§2.6).
 pub const DEFAULT_PROFILE: &str = "self-managed-high-availability";
-const DEFAULT_FEATURE_SET: &str = "Default";
-const FEATURE_SETS: [&str; 5] =
+/// What an empty feature set means.
+pub const DEFAULT_FEATURE_SET: &str = "Default";
+/// Every feature set there is.
+pub const FEATURE_SETS: [&str; 5] =
     [DEFAULT_FEATURE_SET, "TechPreviewNoUpgrade", "DevPreviewNoUpgrade", "CustomNoUpgrade", "OKD"];
 
 const INCLUDE: &str = "include.release.openshift.io/";
