@@ -12,6 +12,7 @@ mod theatre;
 mod scenarios {
     mod clusters;
     mod faults;
+    mod plan;
     mod real_payload;
     mod updates;
 }

@@ -1,6 +1,6 @@
 //! What will probably stop the update, and who may change what is written: from conditions, gates, and webhooks.
 
-use super::{Action, Step};
+use super::{Action, Forecast, Step};
 use crate::api::condition::find;
 use crate::api::{ClusterOperator, ClusterVersion, ConditionStatus, HistoryState};
 use crate::gate::Verdict;
@@ -50,13 +50,7 @@ pub enum Severity {
 
 impl Blocker {
     pub fn of(cause: Cause, object: impl ToString, reason: &str, message: String) -> Blocker {
-        Blocker {
-            cause,
-            severity: Severity::Blocks,
-            object: object.to_string(),
-            reason: reason.to_owned(),
-            message,
-        }
+        Blocker { cause, severity: Severity::Blocks, object: object.to_string(), reason: reason.to_owned(), message }
     }
 
     fn warns(self) -> Blocker {
@@ -147,9 +141,9 @@ pub struct Webhook {
 /// Those of these admission webhook configurations whose rules take in something that is going to be written.
 /// `resource`: the plural of a kind, by `apiVersion` and kind. Selectors are not looked at: a webhook that is named may
 /// still let the object be.
-pub fn webhooks<'a>(
+pub fn webhooks(
     configurations: &[Value],
-    steps: impl Iterator<Item = &'a Step> + Clone,
+    forecast: &Forecast,
     resource: impl Fn(&str, &str) -> Option<String>,
 ) -> Vec<Webhook> {
     let mut found = Vec::new();
@@ -171,7 +165,7 @@ pub fn webhooks<'a>(
             ];
             rules.iter().any(|rule| wanted.iter().all(|(key, value)| names(rule, key, value)))
         };
-        let writes = steps.clone().filter(takes).count();
+        let writes = forecast.steps().filter(takes).count();
         if writes > 0 {
             let name = configuration.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
             found.push(Webhook { name: name.to_owned(), writes });

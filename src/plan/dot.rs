@@ -10,7 +10,8 @@ pub fn dot(forecast: &Forecast) -> String {
     // Writing into a String cannot fail.
     let _ = writeln!(out, "  label={};", quoted(&title));
     for stage in &forecast.stages {
-        let _ = writeln!(out, "  subgraph cluster_{} {{\n    label={};", stage.number, quoted(&stage_label(stage.number)));
+        let _ =
+            writeln!(out, "  subgraph cluster_{} {{\n    label={};", stage.number, quoted(&stage_label(stage.number)));
         for node in &stage.nodes {
             let (text, writes) = label(node);
             let fill = if writes { " style=filled fillcolor=lightyellow" } else { "" };
