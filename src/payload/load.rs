@@ -61,6 +61,8 @@ impl Default for LoadOptions {
 pub struct Payload {
     /// `version`, `url`, `channels`, `architecture` from release-metadata; `image` as loaded.
     pub release: Release,
+    /// Major version of the release, which manifests may ask for (§2.5).
+    pub major: u64,
     /// Versions this release may be reached from.
     pub previous: Vec<String>,
     /// Short name to pull spec (§1.4).
@@ -110,6 +112,7 @@ pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadE
     warnings.extend(more);
     Ok(Payload {
         release,
+        major,
         previous: metadata.previous,
         images,
         created: references.created,
