@@ -7,6 +7,7 @@
 mod crd;
 mod equal;
 mod initial;
+pub mod inject;
 mod metadata;
 mod openshift;
 mod plain;
@@ -17,6 +18,7 @@ mod service;
 mod step;
 mod volume;
 mod walk;
+mod wanted;
 mod webhook;
 mod workload;
 
@@ -26,6 +28,7 @@ mod tests;
 pub use initial::initial;
 pub use metadata::{Owner, prepare};
 pub use step::{Left, Step, step};
+pub use wanted::{WantedError, wanted};
 
 use rule::{Rule, Shape};
 use serde_json::Value;

@@ -1,12 +1,14 @@
-//! What is there of some names of one kind, read once: a paged list as the feeds begin with, or one by one where foreign
-//! objects far outnumber ours or lists are not allowed.
+//! What is there of some names of one kind, read once: a paged list, or one by one where foreign objects far outnumber ours
+//! or lists are not allowed.
 
-use super::feed::FOREIGN_PER_OWN;
 use super::kinds::Kind;
 use super::objects::{ApiError, Objects};
 use crate::payload::ObjectId;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+
+/// A list is given up after a page when this many foreign objects for each of ours follow.
+const FOREIGN_PER_OWN: i64 = 20;
 
 /// Each name with its object, `None` where there is none, or what kept it from being read.
 pub type Survey = HashMap<ObjectId, Result<Option<Value>, ApiError>>;

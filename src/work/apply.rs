@@ -1,7 +1,8 @@
 //! One manifest into the cluster: what the index knows decides which request is needed, if any (architecture §3 step 5).
 
 use super::feeds::Feeds;
-use crate::cluster::feed::{Begin, Comparison};
+use crate::cluster::feed::Comparison;
+use crate::cluster::glance::Glance;
 use crate::cluster::index::View;
 use crate::cluster::objects::FIELD_MANAGER;
 use crate::cluster::{ApiError, Index, Kind, Kinds, Objects, Sight};
@@ -10,10 +11,10 @@ use crate::merge::{self, MergeError, Owner, Step};
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::UpdateError;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Read-merge-write rounds before a conflict counts as an error.
 const ROUNDS: usize = 4;
@@ -142,6 +143,8 @@ pub struct Applier {
     pub kinds: Arc<Kinds>,
     pub feeds: Feeds,
     pub wanted: Arc<Wanted>,
+    /// Definitions that this process has created: nothing of their kinds was there before.
+    pub born: Mutex<HashSet<ObjectId>>,
 }
 
 impl Applier {
@@ -159,26 +162,25 @@ impl Applier {
         self.index.own(resolved.iter().map(|((_, id), _)| id));
         self.wanted.set(resolved.iter().map(|((_, id), m)| (id.clone(), m.clone())).collect());
         for ((kind, _), _) in &resolved {
-            self.feeds.start(kind, Begin::List);
+            self.feeds.start(kind);
         }
     }
 
     /// Takes in manifests whose kind has begun to be served.
-    pub fn take_in<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>, begin: Begin) {
+    pub fn take_in<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
         let resolved: Vec<_> = manifests.into_iter().filter_map(|m| Some((self.resolve(m)?, m.clone()))).collect();
         self.index.own(resolved.iter().map(|((_, id), _)| id));
         for ((_, id), manifest) in &resolved {
             self.wanted.add(id.clone(), manifest.clone());
         }
         for ((kind, _), _) in &resolved {
-            self.feeds.start(kind, begin);
+            self.feeds.start(kind);
         }
     }
 
-    /// A CRD of the release is established: its kinds can be used from now on. `created`: by us, just now, so that
-    /// nothing of that kind can be there yet.
-    pub fn kind_established(&self, crd: &Value, created: bool, manifests: &[Arc<Manifest>]) {
-        let begin = if created { Begin::Empty } else { Begin::List };
+    /// The CRD `id` of the release is established: its kinds can be used from now on.
+    pub fn kind_established(&self, id: &ObjectId, crd: &Value, manifests: &[Arc<Manifest>]) {
+        let born = self.born.lock().unwrap_or_else(PoisonError::into_inner).contains(id);
         let kinds = Kinds::of_definition(crd);
         // Their names come first: who learns of a kind may use it at once, and a feed must know what to look for.
         for kind in &kinds {
@@ -187,7 +189,11 @@ impl Applier {
             if !found.is_empty() {
                 self.index.own(found.iter().map(|(id, _)| id));
                 found.into_iter().for_each(|(id, manifest)| self.wanted.add(id, manifest));
-                self.feeds.start(kind, begin);
+                if born {
+                    self.feeds.born(kind);
+                } else {
+                    self.feeds.start(kind);
+                }
             }
         }
         self.kinds.add(kinds);
@@ -310,15 +316,21 @@ impl One<'_> {
         let (index, id) = (&self.applier.index, self.id);
         let Step::Create(want) = self.step(None)? else { return Ok(Some(Applied::Left)) };
         index.begin_write(id);
-        let created = self.applier.objects.create(self.kind, &id.namespace, &want).await;
+        let created = self.applier.objects.create_raw(self.kind, &id.namespace, &want).await;
+        if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
+            self.applier.feeds.wrote(self.kind);
+        }
         let operator = self.kind.group == "config.openshift.io" && self.kind.kind == "ClusterOperator";
         let outcome = match created {
             Ok(object) => {
-                let fresh = operator.then(|| object.clone());
-                self.saw(object);
+                if self.kind.kind == "CustomResourceDefinition" {
+                    self.applier.born.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
+                }
+                let glance = Glance::read(&object);
+                index.wrote(id, glance.mark(), self.fingerprint, glance.view(id));
                 index.end_write(id);
-                if let Some(fresh) = fresh {
-                    self.announce_related(fresh).await;
+                if operator {
+                    self.announce_related(serde_json::from_str(object.get()).unwrap_or_default()).await;
                 }
                 return Ok(Some(Applied::Created));
             }
