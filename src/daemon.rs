@@ -244,8 +244,7 @@ async fn filter(config: &Config, gate: &Value) -> Filter {
     }
 }
 
-/// Names of the gates that a FeatureGate object says are enabled in a version.
-pub fn enabled_gates(gate: &Value, version: &str) -> BTreeSet<String> {
+fn enabled_gates(gate: &Value, version: &str) -> BTreeSet<String> {
     let entries = gate.pointer("/status/featureGates").and_then(Value::as_array).into_iter().flatten();
     let entry = entries.into_iter().find(|e| e.get("version").and_then(Value::as_str) == Some(version));
     let enabled = entry.and_then(|e| e.get("enabled")).and_then(Value::as_array).into_iter().flatten();

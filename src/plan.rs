@@ -7,11 +7,13 @@ mod concerns;
 mod dot;
 mod field;
 mod found;
+mod hiding;
 
 pub use concerns::{Blocker, Cause, Severity, Webhook, conditions, webhooks};
 pub use dot::dot;
 pub use field::Field;
 pub use found::{Found, Sight, of_release};
+pub use hiding::{Hiding, hidden, managed};
 
 use crate::api::Release;
 use crate::gate::{self, Verdict};
@@ -221,13 +223,6 @@ impl std::fmt::Debug for Question<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Question").field("from", &self.from).field("to", &self.to).finish_non_exhaustive()
     }
-}
-
-/// Why a manifest takes no part when it would be its turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hiding {
-    pub by_override: bool,
-    pub reason: String,
 }
 
 /// Foretells the pass. What the caller knows beyond it (conditions, permissions, capabilities, what is unknown) is for

@@ -10,12 +10,14 @@ use super::release::{RegistryArgs, host_architecture};
 use super::status::{self, Source};
 use crate::api::OWN_DEPLOYMENT;
 use crate::graph::Mode;
+use crate::merge::inject::Surroundings;
 use crate::merge::{self, MergeError, Owner};
-use crate::payload::{Manifest, ObjectId, Payload};
-use crate::plan::{self, Forecast, Hiding, Question, Side};
+use crate::payload::{ApplyFilter, Capabilities, Manifest, ObjectId, Payload, filter};
+use crate::plan::{self, Forecast, Question, Side};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -113,12 +115,19 @@ fn say(text: &str) -> anyhow::Result<()> {
 
 /// From one release to another.
 fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyhow::Result<Forecast> {
-    let (before, after) = (from.load(args.filters.filter(None))?, to.load(args.filters.filter(None))?);
-    let hide = |payload: &Payload| -> Vec<Option<Hiding>> {
-        payload.manifests.iter().map(|manifest| without_capability(args, manifest)).collect()
+    let load = args.filters.filter(None);
+    let (before, after) = (from.load(load.clone())?, to.load(load.clone())?);
+    let mut by = ApplyFilter { capabilities: capabilities(args, [&before, &after]), ..ApplyFilter::default() };
+    by.load = load;
+    let hidden_before: Vec<bool> = plan::hidden(&before, &by).iter().map(Option::is_some).collect();
+    let gates = by.load.feature_gates.clone().unwrap_or_default();
+    let implied = match &mut by.capabilities {
+        Some(capabilities) => capabilities.imply(&after.manifests, &before.manifests, &gates),
+        None => BTreeSet::new(),
     };
-    let hidden_before: Vec<bool> = hide(&before).iter().map(Option::is_some).collect();
-    let prepared = |manifest: &Manifest| prepare(manifest, None);
+    // Both sides are without what a cluster has injected.
+    let nowhere = Surroundings::default();
+    let prepared = |manifest: &Manifest| prepare(manifest, None, &nowhere);
     let (found, dropped) = plan::of_release(&before, &after, &prepared, &hidden_before);
     let mut forecast = plan::forecast(&Question {
         from: Side { source: from.given.clone(), release: before.release.clone() },
@@ -126,12 +135,13 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
         mode: Mode::Update,
         payload: &after,
         found: &found,
-        hidden: &hide(&after),
+        hidden: &plan::hidden(&after, &by),
         prepared: &prepared,
         own_deployment: &own_deployment(args),
         values: args.values,
     });
     forecast.dropped = dropped;
+    forecast.implicit_capabilities = implied.into_iter().collect();
     forecast.unknowns.extend(from.unknowns().into_iter().chain(to.unknowns()));
     forecast.unknowns.extend(warnings(&after));
     forecast.unknowns.extend(
@@ -158,14 +168,17 @@ fn warnings(payload: &Payload) -> Vec<String> {
     payload.warnings.iter().map(skipped).collect()
 }
 
-fn without_capability(args: &PlanArgs, manifest: &Manifest) -> Option<Hiding> {
-    let reason = args.filters.without_capability(manifest)?;
-    Some(Hiding { by_override: false, reason })
+/// Those of --capabilities; every name that the releases use counts as known. `None`: capabilities leave nothing out.
+fn capabilities(args: &PlanArgs, releases: [&Payload; 2]) -> Option<Capabilities> {
+    let enabled: BTreeSet<String> = args.filters.enabled_capabilities()?;
+    let used = releases.into_iter().flat_map(|release| &release.manifests);
+    let used = used.flat_map(|manifest| filter::required_capabilities(manifest)).map(str::to_owned);
+    Some(Capabilities { known: enabled.iter().cloned().chain(used).collect(), enabled, ..Capabilities::default() })
 }
 
-fn prepare(manifest: &Manifest, owner: Option<&Owner>) -> Result<Value, MergeError> {
-    let object = manifest.object().map_err(|e| MergeError::Manifest(e.to_string()))?;
-    Ok(merge::prepare(object, owner, manifest.create_only()))
+/// As the daemon prepares what it applies.
+fn prepare(manifest: &Manifest, owner: Option<&Owner>, surroundings: &Surroundings) -> Result<Value, MergeError> {
+    merge::wanted(manifest, owner, surroundings).map_err(|e| MergeError::Manifest(e.to_string()))
 }
 
 fn own_deployment(args: &PlanArgs) -> ObjectId {

@@ -187,12 +187,7 @@ impl Objects {
     }
 
     /// Like [`Objects::create`], but the answer is not decoded: of what has just been made little need be known.
-    pub async fn create_raw(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        object: &Value,
-    ) -> Result<Box<RawValue>, ApiError> {
+    pub async fn create_raw(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Box<RawValue>, ApiError> {
         self.post(kind, namespace, object).await
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::{ClusterOperator, ClusterVersion};
 use crate::merge::Owner;
-use crate::payload::{LoadOptions, PayloadFiles, SourceFile, load};
+use crate::payload::{ApplyFilter, Capabilities, LoadOptions, PayloadFiles, SourceFile, load};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -388,4 +388,66 @@ fn the_drawing_has_every_node_once_and_its_edges() {
         assert!(drawn.contains(part), "{part} in {drawn}");
     }
     assert_eq!(drawn.matches("[label=").count(), 3, "{drawn}");
+}
+
+/// §10.9: what is managed already does not become unmanaged because it moved into a capability that is not enabled.
+#[test]
+fn a_capability_that_something_managed_needs_gets_enabled() {
+    let needs = |mut object: Value, capability: &str| {
+        object["metadata"]["annotations"] = json!({"capability.openshift.io/name": capability});
+        object
+    };
+    let payload = release(
+        "1.0.1",
+        vec![],
+        vec![
+            file("0000_20_x_a.yaml", needs(map("moved", "2"), "Console")),
+            file("0000_20_x_b.yaml", needs(map("never-there", "1"), "Storage")),
+            file("0000_20_x_c.yaml", needs(map("foreign", "1"), "Insights")),
+        ],
+    );
+    let mut foreign = map("foreign", "1");
+    foreign["metadata"]["ownerReferences"] = json!([{"kind": "Deployment", "name": "d", "uid": "d"}]);
+    let sights = [there(map("moved", "1")), Sight::Absent, Sight::There(Arc::new(foreign))];
+    let found: Vec<_> = sights
+        .into_iter()
+        .zip(&payload.manifests)
+        .map(|(sight, manifest)| Found { id: manifest.id.clone(), sight, reports_status: true })
+        .collect();
+    let known = ["Console", "Storage", "Insights"].map(str::to_owned).into();
+    let mut capabilities = Capabilities { known, ..Capabilities::default() };
+    let implied = capabilities.imply(
+        &payload.manifests,
+        &managed(&found, &payload.manifests),
+        &std::collections::BTreeSet::new(),
+    );
+    assert_eq!(implied.into_iter().collect::<Vec<_>>(), ["Console"]);
+    let by = ApplyFilter { capabilities: Some(capabilities), ..ApplyFilter::default() };
+    let forecast = ask(&payload, &found, &hidden(&payload, &by), false);
+    assert_eq!(
+        lines(&forecast),
+        [
+            "1/20/x change moved data.k metadata.annotations[capability.openshift.io/name]",
+            "1/20/x hidden never-there",
+            "1/20/x hidden foreign"
+        ]
+    );
+    assert!(forecast.overrides_hide.is_empty());
+}
+
+#[test]
+fn an_override_is_told_apart_from_a_capability() {
+    let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", map("a", "1"))]);
+    let over = crate::api::ComponentOverride {
+        kind: "ConfigMap".into(),
+        namespace: "ns".into(),
+        name: "a".into(),
+        unmanaged: true,
+        ..Default::default()
+    };
+    let by = ApplyFilter { overrides: vec![over], ..ApplyFilter::default() };
+    let found = [Found { id: payload.manifests[0].id.clone(), sight: Sight::Absent, reports_status: true }];
+    let forecast = ask(&payload, &found, &hidden(&payload, &by), false);
+    assert!(matches!(only(&forecast), Action::Hidden { reason } if reason.contains("override")), "{forecast:?}");
+    assert_eq!(forecast.overrides_hide, [payload.manifests[0].id.clone()]);
 }

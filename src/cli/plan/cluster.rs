@@ -7,12 +7,12 @@ use crate::cli::status::State;
 use crate::cluster::kinds::Kind;
 use crate::cluster::survey::{Survey, survey};
 use crate::cluster::{ApiError, Clients, Kinds, Objects, access};
-use crate::daemon::enabled_gates;
 use crate::graph::Mode;
 use crate::merge::Owner;
-use crate::payload::filter::{self, Filter};
-use crate::payload::{Manifest, ObjectId, Payload};
-use crate::plan::{self, Action, Blocker, Cause, Forecast, Found, Hiding, Question, Side, Sight};
+use crate::merge::inject::{Source, Surroundings};
+use crate::payload::capability::Wish;
+use crate::payload::{ApplyFilter, Capabilities, Features, Filter, Manifest, ObjectId, Payload};
+use crate::plan::{self, Action, Blocker, Cause, Forecast, Found, Question, Side, Sight};
 use crate::updates::{self, Gates};
 use crate::work::apply::identity;
 use anyhow::{Context, bail};
@@ -37,21 +37,27 @@ struct Cluster {
 pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     let cluster = Cluster::connect(args).await?;
     let mut unknowns: Vec<String> = cluster.state.remarks.clone();
-    let filter = cluster.filter(args, &mut unknowns).await?;
-    let payload = to.load(filter.clone())?;
-    let found = cluster.look(&payload.manifests).await;
     let status = cluster.version.status.clone().unwrap_or_default();
-    let name = &args.source.name;
-    let errors = updates::validate(name, Gates::default(), &cluster.version.spec, &status);
-    let spec = updates::clear(&cluster.version.spec, &errors);
-    let hide = |manifest: &Arc<Manifest>| {
-        filter::overridden(manifest, &spec.overrides).then(|| Hiding {
-            by_override: true,
-            reason: "spec.overrides of the ClusterVersion takes it out of the daemon's hands".to_owned(),
-        })
+    let daemon = cluster.daemon(args, &mut unknowns).await;
+    let mut by = cluster.filter(&daemon, args, to.version()?, &mut unknowns).await?;
+    let payload = to.load(by.load.clone())?;
+    let found = cluster.look(&payload.manifests).await;
+    let before = match &args.running {
+        Some(running) => Some(release::read(running, None, args).await?.load(by.load.clone())?),
+        None => None,
     };
+    let gates = by.load.feature_gates.clone().unwrap_or_default();
+    let implied = match (&mut by.capabilities, &before) {
+        (None, _) => BTreeSet::new(),
+        (Some(capabilities), Some(before)) => capabilities.imply(&payload.manifests, &before.manifests, &gates),
+        (Some(capabilities), None) => {
+            capabilities.imply(&payload.manifests, &plan::managed(&found, &payload.manifests), &gates)
+        }
+    };
+    let surroundings = cluster.surroundings(&payload, &mut unknowns).await;
     let uid = cluster.version.metadata.uid.clone().unwrap_or_default();
-    let owner = Owner { name: name.clone(), uid };
+    let owner = Owner { name: args.source.name.clone(), uid };
+    let prepared = |manifest: &Manifest| prepare(manifest, Some(&owner), &surroundings);
     let installed = status.history.iter().any(|entry| entry.state == HistoryState::Completed);
     let mut forecast = plan::forecast(&Question {
         from: Side { source: args.from.clone(), release: status.desired.clone() },
@@ -59,39 +65,32 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
         mode: if installed { Mode::Update } else { Mode::Install },
         payload: &payload,
         found: &found,
-        hidden: &payload.manifests.iter().map(hide).collect::<Vec<_>>(),
-        prepared: &|manifest| prepare(manifest, Some(&owner)),
+        hidden: &plan::hidden(&payload, &by),
+        prepared: &prepared,
         own_deployment: &own_deployment(args),
         values: args.values,
     });
     let (from, version) = (&status.desired.version, &payload.release.version);
     forecast.blockers.extend(plan::conditions(&cluster.version, &cluster.state.operators, from, version));
-    forecast.dropped = dropped(args, filter, &payload, &mut unknowns).await?;
+    forecast.implicit_capabilities = implied.into_iter().collect();
+    match before {
+        Some(before) => forecast.dropped = plan::of_release(&before, &payload, &prepared, &[]).1,
+        None => unknowns.push(
+            "Which objects of the release that runs the new one does not name any more; they stay. --running tells."
+                .to_owned(),
+        ),
+    }
     cluster.permissions(args, &mut forecast, &mut unknowns).await;
     unknowns.extend(cluster.webhooks(&forecast).await);
+    unknowns.push(
+        "Whether the release is signed by a key that the running one trusts; the daemon verifies that before it begins."
+            .to_owned(),
+    );
     unknowns.extend(to.unknowns());
     unknowns.extend(warnings(&payload));
     unknowns.extend(always());
     forecast.unknowns = unknowns;
     Ok(forecast)
-}
-
-/// What the release that runs names and the new one does not.
-async fn dropped(
-    args: &PlanArgs,
-    filter: Filter,
-    after: &Payload,
-    unknowns: &mut Vec<String>,
-) -> anyhow::Result<Vec<ObjectId>> {
-    let Some(running) = &args.running else {
-        let told =
-            "Which objects of the release that runs the new one does not name any more; they stay. --running tells.";
-        unknowns.push(told.to_owned());
-        return Ok(Vec::new());
-    };
-    let before = release::read(running, None, args).await?.load(filter)?;
-    let prepared = |manifest: &Manifest| prepare(manifest, None);
-    Ok(plan::of_release(&before, after, &prepared, &[]).1)
 }
 
 impl Cluster {
@@ -112,31 +111,71 @@ impl Cluster {
         Ok(Cluster { clients, objects, kinds, version, state })
     }
 
-    /// The filter that the daemon loads the target with: profile and exclusions as its Deployment says, feature set and
-    /// gates as FeatureGate says for the release that runs (payload-and-apply §2.2-§2.4).
-    async fn filter(&self, args: &PlanArgs, unknowns: &mut Vec<String>) -> anyhow::Result<Filter> {
-        let kind = Kind::known("config.openshift.io", "v1", "FeatureGate", "featuregates", false);
-        let gate = self.objects.get(&kind, "", "cluster").await.context("which feature gates are enabled?")?;
-        let gate = gate.unwrap_or(Value::Null);
-        let running = self.version.status.as_ref().map(|status| status.desired.version.as_str()).unwrap_or_default();
+    /// The daemon's Deployment, which says how it was set up.
+    async fn daemon(&self, args: &PlanArgs, unknowns: &mut Vec<String>) -> Value {
         let own = own_deployment(args);
         let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
-        let deployment = match self.objects.get(&kind, &own.namespace, &own.name).await {
+        match self.objects.get(&kind, &own.namespace, &own.name).await {
             Ok(deployment) => deployment.unwrap_or(Value::Null),
             Err(error) => {
                 unknowns
-                    .push(format!("For which cluster profile the daemon runs ({error}); --profile is taken for it."));
+                    .push(format!("How the daemon was set up, {error}; the flags of this command are taken for it."));
                 Value::Null
             }
-        };
-        let set = |name: &str| environment(&deployment, name);
-        Ok(Filter {
+        }
+    }
+
+    /// What the daemon will filter the release `to` by: profile and exclusions as its Deployment says, feature set and
+    /// gates as FeatureGate, capabilities and overrides as ClusterVersion says (payload-and-apply §2.2-§2.8).
+    async fn filter(
+        &self,
+        daemon: &Value,
+        args: &PlanArgs,
+        to: String,
+        unknowns: &mut Vec<String>,
+    ) -> anyhow::Result<ApplyFilter> {
+        let kind = Kind::known("config.openshift.io", "v1", "FeatureGate", "featuregates", false);
+        let gate = self.objects.get(&kind, "", "cluster").await.context("which feature gates are enabled?")?;
+        let features = Features::of(&gate.unwrap_or(Value::Null));
+        let status = self.version.status.clone().unwrap_or_default();
+        let running = status.desired.version.as_str();
+        if !features.gates.is_empty() && !features.gates.contains_key(&to) {
+            unknowns.push(format!("Which feature gates {to} will have; those of {running} are taken for it."));
+        }
+        let gates = features.enabled([to.as_str(), running]).cloned().unwrap_or_default();
+        let errors = updates::validate(&args.source.name, Gates::default(), &self.version.spec, &status);
+        let spec = updates::clear(&self.version.spec, &errors);
+        let wanted = spec.capabilities.unwrap_or_default();
+        let before = status.capabilities.enabled_capabilities.iter().cloned().collect();
+        let always = flag(daemon, "--always-enable-capabilities").unwrap_or_default();
+        let always = always.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let wish = Wish { spec: &wanted, before: &before, always: &always, gates: &gates };
+        let capabilities = Some(Capabilities::of(&wish));
+        let set = |name: &str| environment(daemon, name);
+        let load = Filter {
             profile: Some(set("CLUSTER_PROFILE").unwrap_or_else(|| args.filters.profile.clone())),
             exclude_identifier: set("EXCLUDE_MANIFESTS").or_else(|| args.filters.exclude_manifests.clone()),
-            feature_set: Some(gate.pointer("/spec/featureSet").and_then(Value::as_str).unwrap_or_default().to_owned()),
-            feature_gates: Some(enabled_gates(&gate, running)),
+            feature_set: Some(features.set),
+            feature_gates: Some(gates),
             ..Filter::default()
-        })
+        };
+        Ok(ApplyFilter { load, capabilities, overrides: spec.overrides })
+    }
+
+    /// What of the cluster's configuration goes into manifests.
+    async fn surroundings(&self, payload: &Payload, unknowns: &mut Vec<String>) -> Surroundings {
+        let mut surroundings = Surroundings::default();
+        let needed: BTreeSet<Source> = payload.manifests.iter().flat_map(|manifest| Source::of(manifest)).collect();
+        for source in needed {
+            let Some(kind) = self.kinds.get(Source::API_VERSION, source.kind()) else { continue };
+            match self.objects.get(&kind, "", Source::NAME).await {
+                Ok(object) => {
+                    surroundings.take(source, object.as_ref());
+                }
+                Err(error) => unknowns.push(format!("What {} puts into objects, {error}.", source.kind())),
+            }
+        }
+        surroundings
     }
 
     /// What there is of each manifest's object.
@@ -253,11 +292,24 @@ fn sight(read: Result<Option<Value>, ApiError>) -> Sight {
     }
 }
 
+fn containers(deployment: &Value) -> impl Iterator<Item = &Value> {
+    deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
 /// A variable of any container of a Deployment.
 fn environment(deployment: &Value, name: &str) -> Option<String> {
-    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-    let containers = list(deployment.pointer("/spec/template/spec/containers"));
-    let mut variables = containers.iter().flat_map(|container| list(container.get("env")));
+    let mut variables = containers(deployment).flat_map(|container| list(container, "env"));
     let variable = variables.find(|v| v.get("name").and_then(Value::as_str) == Some(name))?;
     variable.get("value").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The value of a flag `--name=value` of any container.
+fn flag(deployment: &Value, name: &str) -> Option<String> {
+    let words =
+        containers(deployment).flat_map(|c| list(c, "command").chain(list(c, "args"))).filter_map(Value::as_str);
+    words.filter_map(|word| word.split_once('=')).find(|(flag, _)| *flag == name).map(|(_, value)| value.to_owned())
 }

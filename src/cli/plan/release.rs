@@ -64,6 +64,11 @@ async fn pull(given: &str, args: &PlanArgs) -> anyhow::Result<Given> {
 }
 
 impl Given {
+    /// The version that the release says it is.
+    pub fn version(&self) -> anyhow::Result<String> {
+        version(&self.files)
+    }
+
     /// Loads it for a cluster of this kind.
     pub fn load(&self, filter: Filter) -> anyhow::Result<Payload> {
         let options = LoadOptions {

@@ -111,7 +111,7 @@ fn rows(step: &Step) -> Vec<Vec<Cell>> {
     };
     let mut details = details.into_iter();
     let first = vec![
-        (format!("    {}", step.action.word()), colour),
+        (format!("    {:7}", step.action.word()), colour),
         (step.object.to_string(), Colour::Plain),
         (details.next().unwrap_or_default(), Colour::Plain),
     ];
@@ -136,14 +136,20 @@ fn cut(text: &str) -> String {
     if text.chars().count() <= VALUE { text.to_owned() } else { text.chars().take(VALUE).chain(['…']).collect() }
 }
 
-/// What is waited for at the end of a stage: all of it, or what is not there yet or is going to move.
+/// What is waited for at the end of a stage: all of it, or what is going to move or is not as it should be.
 fn waits(page: &Page, out: &mut String, gates: &[&Step], all: bool) {
-    let mut open = 0;
+    let mut quiet = 0;
     for step in gates {
         let Some(gate) = &step.gate else { continue };
-        // An open gate behind an object that nobody touches stays open, as far as anybody knows.
-        if gate.now == Now::Open && !step.action.writes() && !all {
-            open += 1;
+        // An open gate behind an object that nobody touches stays open, as far as anybody knows; that of an operator
+        // waits for the new version all the same.
+        let moves = match gate.now {
+            Now::Open => step.action.writes(),
+            Now::Unknown => step.action.writes() || step.object.kind == "ClusterOperator",
+            Now::Closed | Now::Failing => true,
+        };
+        if !moves && !all {
+            quiet += 1;
             continue;
         }
         let state = match gate.now {
@@ -154,8 +160,8 @@ fn waits(page: &Page, out: &mut String, gates: &[&Step], all: bool) {
         let colour = if gate.now == Now::Failing { Colour::Bad } else { Colour::Plain };
         paragraph(page, out, "  ", &format!("waits for {} {}{state}", step.object, gate.awaits), colour);
     }
-    if open > 0 {
-        line(page, out, &format!("  waits for {open} more that are as they should be"), Colour::Faint);
+    if quiet > 0 {
+        line(page, out, &format!("  {quiet} gates more, of objects that are left alone"), Colour::Faint);
     }
 }
 

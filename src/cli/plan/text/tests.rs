@@ -57,12 +57,12 @@ Update 1.0.0 → 1.0.1, seen from cluster
 
 Stage 1: 2 components side by side, 2 objects written, 3 gates
   1/20/x (wave 1)
-    create  configmap \"ns/new\"
-    change  configmap \"ns/changed\"  data.a: x → nothing
-                                    data[example.com/b]
+    create   configmap \"ns/new\"
+    change   configmap \"ns/changed\"  data.a: x → nothing
+                                     data[example.com/b]
   waits for configmap \"ns/changed\" to be well
   waits for configmap \"ns/ill\" to be well (failing now: broken)
-  waits for 1 more that are as they should be
+  1 gates more, of objects that are left alone
 
 Will probably stop the update
   - operator \"x\" (Ill): is not well
