@@ -15,6 +15,7 @@ mod scenarios {
     mod clusters;
     mod faults;
     mod fire;
+    mod plan;
     mod real_payload;
     mod updates;
 }

@@ -1,7 +1,7 @@
 //! The flags that say what a cluster is like, for commands that show who of a release takes part there.
 
 use crate::payload::filter::{self, Filter};
-use crate::payload::{DEFAULT_PROFILE, Manifest};
+use crate::payload::{Capabilities, DEFAULT_PROFILE, Manifest};
 use clap::Args;
 use std::collections::BTreeSet;
 
@@ -39,11 +39,17 @@ impl FilterArgs {
         }
     }
 
+    /// The enabled capabilities; `None` without the flag.
+    pub fn enabled_capabilities(&self) -> Option<BTreeSet<String>> {
+        Some(words(self.capabilities.as_ref()?))
+    }
+
     /// Why capabilities leave a manifest out, if they do (§2.7).
     pub fn without_capability(&self, manifest: &Manifest) -> Option<String> {
-        let enabled = words(self.capabilities.as_ref()?);
+        let enabled = self.enabled_capabilities()?;
         let known = enabled.iter().map(String::as_str).chain(filter::required_capabilities(manifest));
-        filter::capabilities(manifest, &known.map(str::to_owned).collect(), &enabled).err()
+        let known = known.map(str::to_owned).collect();
+        Capabilities { known, enabled, ..Capabilities::default() }.check(manifest).err()
     }
 }
 
