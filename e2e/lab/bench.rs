@@ -20,6 +20,9 @@ use scene::Scene;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Lines of `--details`.
+const DETAILS: usize = 25;
+
 /// `lab bench`; `hack/bench` builds it optimised and calls it.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Bench {
@@ -38,6 +41,9 @@ pub struct Bench {
     /// How long after its Deployment each operator answers, in the row `update-slow`, in seconds.
     #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
     delay: f64,
+    /// Say of each row what was asked for most often; the JSON has it all.
+    #[arg(long)]
+    details: bool,
     /// Fail when a target is missed.
     #[arg(long)]
     strict: bool,
@@ -186,6 +192,9 @@ impl Session<'_> {
     fn keep(&self, report: &mut Report, row: Row, measured: Measured) {
         if self.bench.wants(row) {
             println!("{row}: {measured}");
+            if self.bench.details {
+                print!("{}", measured.asked(DETAILS));
+            }
             report.add(self.run, row, measured);
         }
     }

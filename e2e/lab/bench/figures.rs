@@ -7,6 +7,7 @@ use anyhow::Context;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -72,13 +73,18 @@ const TARGETS: &[(Row, &str, f64)] = &[
     (Row::Repair, P99, 1.0),
 ];
 
-/// One run of one row: figures by name, in the order in which they are shown.
+/// One run of one row.
 #[derive(Clone, Debug, Default)]
-pub struct Measured(Vec<(String, f64)>);
+pub struct Measured {
+    /// By name, in the order in which they are shown.
+    figures: Vec<(String, f64)>,
+    /// How often the daemon asked for what: `update apps/deployments/`, refused ones as `create /configmaps/ 404`.
+    asked: BTreeMap<String, usize>,
+}
 
 impl Measured {
     pub fn add(&mut self, name: impl Into<String>, value: f64) {
-        self.0.push((name.into(), value));
+        self.figures.push((name.into(), value));
     }
 
     /// Adds it if it is known.
@@ -88,7 +94,7 @@ impl Measured {
         }
     }
 
-    /// Adds how many requests there were, and how many of each verb.
+    /// Adds how many requests there were, how many of each verb, and in the JSON what they were for.
     pub fn add_requests(&mut self, requests: &[Request]) {
         self.add(REQUESTS, requests.len() as f64);
         for (verb, number) in by_verb(requests) {
@@ -96,16 +102,29 @@ impl Measured {
         }
         let refused = requests.iter().filter(|r| r.code >= 400).count();
         self.add("requests refused", refused as f64);
+        for request in requests {
+            let resource = request.object.split(' ').next().unwrap_or_default();
+            let refused = if request.code >= 400 { format!(" {}", request.code) } else { String::new() };
+            *self.asked.entry(format!("{} {resource}{refused}", request.verb)).or_default() += 1;
+        }
+    }
+
+    /// What was asked for most often, a line each.
+    pub fn asked(&self, lines: usize) -> String {
+        let mut asked: Vec<(&String, &usize)> = self.asked.iter().collect();
+        asked.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
+        let lines = asked.iter().take(lines).map(|(what, number)| format!("  {number:>5} x {what}\n"));
+        lines.collect()
     }
 
     pub fn value(&self, name: &str) -> Option<f64> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+        self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 }
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts: Vec<String> = self.0.iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
+        let parts: Vec<String> = self.figures.iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
         f.write_str(&parts.join(", "))
     }
 }
@@ -188,7 +207,7 @@ impl Report {
         for row in Row::ALL {
             let runs: Vec<&Measured> = self.found.iter().filter(|(_, of, _)| *of == row).map(|(_, _, m)| m).collect();
             let mut names: Vec<&str> = Vec::new();
-            for (name, _) in runs.iter().flat_map(|m| &m.0) {
+            for (name, _) in runs.iter().flat_map(|m| &m.figures) {
                 if !names.contains(&name.as_str()) {
                     names.push(name);
                 }
@@ -231,8 +250,8 @@ impl Report {
     /// Writes a file named after the time, and the same as `latest.json`.
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let runs = self.found.iter().map(|(run, row, measured)| {
-            let figures: serde_json::Map<_, _> = measured.0.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
-            json!({"run": run, "row": row, "figures": figures})
+            let figures: serde_json::Map<_, _> = measured.figures.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
+            json!({"run": run, "row": row, "figures": figures, "requests": measured.asked})
         });
         let runs: Vec<_> = runs.collect();
         let report = json!({
@@ -273,6 +292,28 @@ mod tests {
         assert_eq!((missed.missed(), missed.lines()[0].met), (1, Some(false)));
         assert!(missed.table().contains("MISSED"));
         assert_eq!(median(&[1.0, 2.0, 4.0, 8.0]), Some(3.0));
+    }
+
+    #[test]
+    fn requests_are_told_by_verb_and_by_what_they_are_for() {
+        let request = |verb: &str, object: &str, code| Request {
+            at: Timestamp::UNIX_EPOCH,
+            verb: verb.to_owned(),
+            object: object.to_owned(),
+            code,
+        };
+        let requests = [
+            request("create", "/configmaps/ a/b", 404),
+            request("create", "/configmaps/ a/c", 201),
+            request("create", "/configmaps/ a/b", 201),
+            request("get", "/readyz", 200),
+        ];
+        let mut measured = Measured::default();
+        measured.add_requests(&requests);
+        let value = |name: &str| measured.value(name).unwrap();
+        assert_eq!((value(REQUESTS), value("requests: create"), value("requests refused")), (4.0, 3.0, 1.0));
+        assert!(measured.asked(1).ends_with("2 x create /configmaps/\n"), "{}", measured.asked(1));
+        assert_eq!(measured.asked.get("create /configmaps/ 404"), Some(&1));
     }
 
     #[test]

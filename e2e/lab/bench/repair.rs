@@ -113,14 +113,17 @@ async fn watch(client: Client) -> anyhow::Result<mpsc::UnboundedReceiver<Appeare
     let mut events = Box::pin(maps.watch_metadata(&params, &version).await?);
     tokio::spawn(async move {
         loop {
-            match events.try_next().await {
+            let event = tokio::select! {
+                event = events.try_next() => event,
+                () = tell.closed() => return,
+            };
+            match event {
                 Ok(Some(WatchEvent::Added(object))) => {
                     let metadata = object.metadata;
                     version = metadata.resource_version.unwrap_or(version);
                     let key = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
-                    if tell.send((key, Instant::now())).is_err() {
-                        return;
-                    }
+                    // Nobody listens any more: said by `closed`.
+                    let _ = tell.send((key, Instant::now()));
                 }
                 Ok(Some(WatchEvent::Modified(object) | WatchEvent::Deleted(object))) => {
                     version = object.metadata.resource_version.unwrap_or(version);

@@ -5,7 +5,6 @@ use super::machine;
 use super::scene::{Scene, Spent};
 use anyhow::ensure;
 use jiff::Timestamp;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often memory is looked at.
@@ -37,9 +36,6 @@ pub async fn measure(scene: &Scene, window: Duration) -> anyhow::Result<Measured
     resident.extend(after.resident);
     let requests = scene.requests(begun, ended).await?;
     let (lease, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(|r| r.object.starts_with(LEASE));
-    for (what, number) in what(others.iter().map(|r| format!("{} {}", r.verb, r.object))) {
-        println!("  {number} x {what}");
-    }
     let seconds = ended.duration_since(begun).as_secs_f64();
     let mut measured = Measured::default();
     measured.add(RATE, others.len() as f64 / seconds);
@@ -52,13 +48,4 @@ pub async fn measure(scene: &Scene, window: Duration) -> anyhow::Result<Measured
     measured.add_known("peak memory, MB", after.peak);
     measured.add("CPU seconds / minute", (cpu(&after) - cpu(&before)) * 60.0 / seconds);
     Ok(measured)
-}
-
-/// Each once, with how often it was there.
-fn what(all: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
-    let mut counted = BTreeMap::new();
-    for one in all {
-        *counted.entry(one).or_default() += 1;
-    }
-    counted
 }
