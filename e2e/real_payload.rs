@@ -5,6 +5,9 @@
 //! What differs between the two is what differs between two real releases of equal code: every version string, and by
 //! it the 31 operator Deployments and two ConfigMaps, and the daemon's own Deployment.
 
+// This module is compiled into two crates, the `lab` binary and the `e2e` test; each uses a part of it.
+#![allow(dead_code)]
+
 #[path = "real_payload/signer.rs"]
 pub mod signer;
 #[path = "real_payload/stage.rs"]

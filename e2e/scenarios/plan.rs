@@ -2,7 +2,8 @@
 //! cluster and from the two releases alike, and with no right but to read.
 
 use crate::real_payload::stage::{DAEMON_USER, Programs, Stage};
-use crate::real_payload::{Release, audit, lay_out, manifests, signer::Signer};
+use crate::harness::audit;
+use crate::real_payload::{Release, lay_out, manifests, signer::Signer};
 use cvo::api::{ClusterVersion, NAME};
 use cvo::cluster::Kinds;
 use jiff::Timestamp;
@@ -63,7 +64,7 @@ async fn a_plan_of_a_real_update_is_what_happens() {
     let during = audit::within(&requests, asked..Timestamp::now());
     let mut done: Vec<_> = audit::writes(&during).into_iter().filter(|request| request.code < 300).cloned().collect();
     done.sort_by_key(|request| request.at);
-    let done: Vec<Write> = done.into_iter().map(|request| (request.verb, request.object)).collect();
+    let done: Vec<Write> = done.into_iter().map(|request| (request.verb.clone(), request.object())).collect();
     let (wanted, happened): (BTreeSet<_>, BTreeSet<_>) = (planned.keys().collect(), done.iter().collect());
     assert_eq!(happened, wanted, "what was planned was done, and nothing else");
     assert_eq!(done.len(), wanted.len(), "each once: {done:#?}");
