@@ -8,6 +8,7 @@ pub mod manifest;
 pub mod metadata;
 pub mod references;
 pub mod template;
+pub mod typed;
 pub mod verification;
 pub mod yaml;
 

@@ -4,5 +4,6 @@ mod bad_input;
 mod drift;
 mod killed;
 mod requests;
+mod settings;
 mod uninstall;
 mod update;

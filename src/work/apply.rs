@@ -2,6 +2,8 @@
 
 pub mod kept;
 mod one;
+#[cfg(test)]
+mod tests;
 mod wanted;
 
 pub use kept::Kept;
