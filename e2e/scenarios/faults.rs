@@ -5,5 +5,6 @@ mod choices;
 mod drift;
 mod killed;
 mod requests;
+mod settings;
 mod uninstall;
 pub mod update;
