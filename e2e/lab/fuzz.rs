@@ -5,6 +5,7 @@
 //! (a deep recursion, memory) can be seen from outside only; each says in a file which input it is at.
 
 mod corpus;
+mod laws;
 mod mutate;
 mod tally;
 mod targets;
@@ -136,6 +137,7 @@ impl Runner {
                 ensure!(tally.findings.len() < ENOUGH, "{}", tally.findings.join("\n"));
             }
         }
+        tally.peak = memory.peak;
         Ok(tally)
     }
 

@@ -24,6 +24,8 @@ pub struct Count {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     counts: Vec<Count>,
+    /// The most that a process ever held, in KiB.
+    pub peak: u64,
     pub findings: Vec<String>,
 }
 
@@ -55,6 +57,7 @@ impl Tally {
             count.slowest = count.slowest.max(theirs.slowest);
             count.largest = count.largest.max(theirs.largest);
         }
+        self.peak = self.peak.max(other.peak);
         self.findings.extend(other.findings);
     }
 
@@ -85,8 +88,9 @@ impl Tally {
         let rate = inputs as f64 / took.as_secs_f64().max(1e-9);
         let _infallible = writeln!(
             text,
-            "{inputs} inputs in {:.1} s, {rate:.0} a second with {processes} processes, {} findings",
+            "{inputs} inputs in {:.1} s, {rate:.0} a second with {processes} processes of at most {} MiB, {} findings",
             took.as_secs_f64(),
+            self.peak.div_ceil(1024),
             self.findings.len()
         );
         text
@@ -118,11 +122,13 @@ pub struct Memory {
     /// Resets the peak; absent where the kernel has no such file.
     reset: Option<File>,
     before: u64,
+    /// The most so far, in KiB.
+    pub peak: u64,
 }
 
 impl Memory {
     pub fn watch() -> Self {
-        Memory { reset: File::options().write(true).open("/proc/self/clear_refs").ok(), before: 0 }
+        Memory { reset: File::options().write(true).open("/proc/self/clear_refs").ok(), before: 0, peak: 0 }
     }
 
     pub fn begin(&mut self) {
@@ -135,8 +141,13 @@ impl Memory {
     }
 
     /// KiB at the peak since [`Self::begin`] above what was held then; 0 if it cannot be measured.
-    pub fn grown(&self) -> u64 {
-        if self.reset.is_some() { status("VmHWM:").saturating_sub(self.before) } else { 0 }
+    pub fn grown(&mut self) -> u64 {
+        if self.reset.is_none() {
+            return 0;
+        }
+        let most = status("VmHWM:");
+        self.peak = self.peak.max(most);
+        most.saturating_sub(self.before)
     }
 }
 
