@@ -44,15 +44,28 @@ impl FilterArgs {
             },
         }
     }
+
+    /// The filter of loading alone.
+    pub fn filter(&self, major: Option<u64>) -> Filter {
+        self.apply_filter(major).load
+    }
+
+    /// The enabled capabilities; `None` without the flag.
+    pub fn enabled_capabilities(&self) -> Option<BTreeSet<String>> {
+        self.apply_filter(None).capabilities.map(|capabilities| capabilities.enabled)
+    }
 }
 
+/// Names that are given count as known even where this program does not know them: a release made later may.
 fn enabled(words: BTreeSet<String>, gates: &BTreeSet<String>) -> Capabilities {
     let is_set = |word: &String| word == "None" || word == DEFAULT_BASELINE || word.starts_with("v4.");
     let (sets, names): (Vec<String>, Vec<String>) = words.into_iter().partition(is_set);
     let set = sets.into_iter().next_back().unwrap_or_else(|| "None".to_owned());
     let spec = CapabilitiesSpec { baseline_capability_set: set, additional_enabled_capabilities: names };
     let nothing = BTreeSet::new();
-    Capabilities::of(&Wish { spec: &spec, before: &nothing, always: &nothing, gates })
+    let mut capabilities = Capabilities::of(&Wish { spec: &spec, before: &nothing, always: &nothing, gates });
+    capabilities.known.extend(capabilities.enabled.iter().cloned());
+    capabilities
 }
 
 fn words(list: &[String]) -> BTreeSet<String> {

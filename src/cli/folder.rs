@@ -51,7 +51,7 @@ pub fn open(dir: &Path, image: &str, filters: &FilterArgs) -> anyhow::Result<Fol
         image: image.to_owned(),
         profile: filters.profile.clone(),
         strict_templates: false,
-        filter: filters.apply_filter(None).load,
+        filter: filters.filter(None),
     };
     if payload_dir::is_payload_root(dir) {
         release(payload_dir::read(dir)?, &options, filters)

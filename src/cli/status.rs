@@ -3,7 +3,7 @@
 
 mod follow;
 mod lines;
-mod text;
+pub(super) mod text;
 mod view;
 
 pub(super) use text::clean;
@@ -152,6 +152,12 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
         Output::Json => say(&(serde_json::to_string_pretty(&View::of(&state, now))? + "\n")),
         Output::Text => say(&render(&state, terminal().map_or(usize::MAX, |t| t.0), colours(), now)),
     }
+}
+
+/// What a page on standard output is laid out for now.
+pub(super) fn page() -> text::Page {
+    let width = terminal().map_or(usize::MAX, |terminal| terminal.0);
+    text::Page { width, colours: colours(), now: Timestamp::now() }
 }
 
 /// Columns and rows of the terminal on standard output, if it is one.
