@@ -1,8 +1,8 @@
 //! Figures: what one run of one row showed, the targets, and what several runs are together, as a table and as JSON.
 
 use super::machine;
-use crate::harness::files;
 use crate::harness::audit::{Request, by_verb};
+use crate::harness::files;
 use anyhow::Context;
 use jiff::Timestamp;
 use serde::Serialize;
