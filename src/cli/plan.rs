@@ -119,7 +119,7 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     let (before, after) = (from.load(load.clone())?, to.load(load.clone())?);
     let mut by = ApplyFilter { capabilities: capabilities(args, [&before, &after]), ..ApplyFilter::default() };
     by.load = load;
-    let hidden_before: Vec<bool> = plan::hidden(&before, &by).iter().map(Option::is_some).collect();
+    let selected_before = before.select(&by);
     let gates = by.load.feature_gates.clone().unwrap_or_default();
     let implied = match &mut by.capabilities {
         Some(capabilities) => capabilities.imply(&after.manifests, &before.manifests, &gates),
@@ -128,14 +128,15 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     // Both sides are without what a cluster has injected.
     let nowhere = Surroundings::default();
     let prepared = |manifest: &Manifest| prepare(manifest, None, &nowhere);
-    let (found, dropped) = plan::of_release(&before, &after, &prepared, &hidden_before);
+    let (found, dropped) = plan::of_release(&selected_before.manifests, &after, &prepared);
+    let selection = after.select(&by);
     let mut forecast = plan::forecast(&Question {
         from: Side { source: from.given.clone(), release: before.release.clone() },
         to: Side { source: to.given.clone(), release: after.release.clone() },
         mode: Mode::Update,
-        payload: &after,
+        manifests: &selection.manifests,
+        left_out: plan::left_out(&selection, &by),
         found: &found,
-        hidden: &plan::hidden(&after, &by),
         prepared: &prepared,
         own_deployment: &own_deployment(args),
         values: args.values,
