@@ -7,7 +7,7 @@ use crate::cluster::{ApiError, ClientError, Clients, Index, Kinds, Objects};
 use crate::payload::filter::Filter;
 use crate::payload::{LoadError, LoadOptions, Payload, load};
 use crate::serve;
-use crate::work::apply::{Applier, Wanted};
+use crate::work::apply::{Applier, Kept, Wanted};
 use crate::work::available::{self, Asker};
 use crate::work::events::Events;
 use crate::work::feeds::Feeds;
@@ -15,6 +15,7 @@ use crate::work::payload_dir::{self, PayloadDirError};
 use crate::work::record;
 use crate::work::retrieve::Retriever;
 pub use crate::work::retrieve::Source as PayloadSource;
+use crate::work::surroundings::Settings;
 use crate::work::sync::{Parts, Sync};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -145,7 +146,9 @@ async fn lead(
     let kinds = Arc::new(Kinds::default());
     until_answered(&stop, || kinds.refresh(objects.client())).await;
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
-    let wanted = Arc::new(Wanted::default());
+    let settings = Arc::new(Settings::new(stop.clone()));
+    let kept = Arc::new(Kept::default());
+    let wanted = Arc::new(Wanted::new(settings.clone(), kept.clone()));
     let index = Arc::new(Index::default());
     let comparing = wanted.clone();
     let feeds = Feeds::new(
@@ -155,7 +158,8 @@ async fn lead(
         Arc::new(move |id, live| comparing.compare(id, live)),
         stop.clone(),
     );
-    let applier = Arc::new(Applier { objects: objects.clone(), index, kinds, feeds, wanted, born: Mutex::default() });
+    let born = Mutex::default();
+    let applier = Arc::new(Applier { objects: objects.clone(), index, kinds, feeds, wanted, settings, kept, born });
     let retriever = Arc::new(Retriever {
         objects: objects.clone(),
         clients: clients.clone(),

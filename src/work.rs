@@ -10,4 +10,5 @@ pub mod pass;
 pub mod payload_dir;
 pub mod record;
 pub mod retrieve;
+pub mod surroundings;
 pub mod sync;

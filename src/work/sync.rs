@@ -377,6 +377,7 @@ impl Sync {
         (facts.done, facts.total, facts.mode) = (pass.done, pass.total, pass.mode);
         facts.failure = pass.failure();
         facts.fights = pass.fights();
+        facts.pending_deletions = pass.pending_deletions();
         let key = |name: &str| clock("ClusterOperator", "", name);
         let awaited = pass.awaited_operators();
         let since = awaited.iter().map(|name| (name.clone(), *self.clocks.entry(key(name)).or_insert(now)));
