@@ -4,7 +4,7 @@ use super::filters::FilterArgs;
 use crate::payload::manifest::run_level;
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::references::{self, ImageReferences};
-use crate::payload::{LoadOptions, Manifest, PayloadFiles, SourceFile, load};
+use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, load};
 use crate::version;
 use crate::work::payload_dir;
 use anyhow::Context;
@@ -87,7 +87,7 @@ fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -
     let is_own = |file: &SourceFile| run_level(&file.name).is_some_and(|(_, component)| component == OWN_COMPONENT);
     (files.own, files.release) = std::mem::take(&mut files.release).into_iter().partition(is_own);
     let place = files.place.clone();
-    let (manifests, mut warnings) = load::manifests(files, options, &images)?;
+    let (manifests, mut warnings) = load::manifests(files, options, &images).map_err(flat)?;
     anyhow::ensure!(
         !manifests.is_empty() || !warnings.is_empty(),
         "{place} holds no manifest: give the root of a release (with manifests/ and release-manifests/ in it, as cvo release \
@@ -95,6 +95,7 @@ fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -
     );
     let version = metadata.map(|metadata| metadata.version).unwrap_or_default();
     let major = if version.is_empty() { None } else { Some(version::parse(&version).context(place)?.major) };
+    warnings.iter_mut().for_each(without_folder);
     if images.is_empty() {
         // Each asks for the images of a release, which a plain folder has not got.
         warnings.retain(|warning| !warning.contains("has no image"));
@@ -102,6 +103,25 @@ fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -
     let filter = filters.filter(major);
     let judged = |manifest: Arc<Manifest>| Document { excluded: filter.check(&manifest).err(), manifest };
     Ok(Folder { version, documents: manifests.into_iter().map(judged).collect(), warnings })
+}
+
+/// Loading names the folder of a release in front of each file; one folder has none.
+pub(super) fn flat(error: LoadError) -> LoadError {
+    match error {
+        LoadError::Integrity { place, mut problems } => {
+            problems.iter_mut().for_each(without_folder);
+            LoadError::Integrity { place, problems }
+        }
+        other => other,
+    }
+}
+
+fn without_folder(said: &mut String) {
+    for folder in ["manifests/", "release-manifests/"] {
+        if let Some(rest) = said.strip_prefix(folder) {
+            *said = rest.to_owned();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -166,9 +166,12 @@ fn bad_folders_are_refused_with_the_place() {
     fs::write(dir.path().join("release-manifests/0000_50_a_01.yaml"), "a: [\n").unwrap();
     fs::write(empty.path().join("0000_40_a_01.yaml"), twice).unwrap();
     fs::write(empty.path().join("0000_50_a_01.yaml"), "a: [\n").unwrap();
-    for dir in [dir.path(), empty.path()] {
+    for (dir, prefix) in [(dir.path(), "release-manifests/"), (empty.path(), " ")] {
         let said = said(dir);
-        assert!(said.contains("0000_40_a_01.yaml: line 8: configmap \"x/a\" stands in this file twice"), "{said}");
-        assert!(said.contains("0000_50_a_01.yaml: line 2"), "{said}");
+        assert!(
+            said.contains(&format!("{prefix}0000_40_a_01.yaml: line 9: configmap \"x/a\" stands in this file twice")),
+            "{said}"
+        );
+        assert!(said.contains(&format!("{prefix}0000_50_a_01.yaml: line 2")), "{said}");
     }
 }
