@@ -78,7 +78,7 @@ Not known beforehand
     assert_eq!(text(&forecast(), &page(usize::MAX, false), false), expected);
     let all = text(&forecast(), &page(usize::MAX, false), true);
     for line in
-        ["    leave   configmap \"ns/quiet\"  as wanted", "  1/20/y (wave 1)", "waits for configmap \"ns/same\""]
+        ["    leave    configmap \"ns/quiet\"  as wanted", "  1/20/y (wave 1)", "waits for configmap \"ns/same\""]
     {
         assert!(all.contains(line), "{line} in\n{all}");
     }
