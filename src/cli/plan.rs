@@ -12,7 +12,7 @@ use crate::api::OWN_DEPLOYMENT;
 use crate::graph::Mode;
 use crate::merge::inject::Surroundings;
 use crate::merge::{self, MergeError, Owner};
-use crate::payload::{ApplyFilter, Capabilities, Manifest, ObjectId, Payload, filter};
+use crate::payload::{Manifest, ObjectId, Payload};
 use crate::plan::{self, Forecast, Question, Side};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -115,10 +115,8 @@ fn say(text: &str) -> anyhow::Result<()> {
 
 /// From one release to another.
 fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyhow::Result<Forecast> {
-    let load = args.filters.filter(None);
-    let (before, after) = (from.load(load.clone())?, to.load(load.clone())?);
-    let mut by = ApplyFilter { capabilities: capabilities(args, [&before, &after]), ..ApplyFilter::default() };
-    by.load = load;
+    let mut by = args.filters.apply_filter(None);
+    let (before, after) = (from.load(by.load.clone())?, to.load(by.load.clone())?);
     let selected_before = before.select(&by);
     let gates = by.load.feature_gates.clone().unwrap_or_default();
     let implied = match &mut by.capabilities {
@@ -167,14 +165,6 @@ fn always() -> [String; 1] {
 fn warnings(payload: &Payload) -> Vec<String> {
     let skipped = |warning: &String| format!("A file of {} is left out: {warning}", payload.release.version);
     payload.warnings.iter().map(skipped).collect()
-}
-
-/// Those of --capabilities; every name that the releases use counts as known. `None`: capabilities leave nothing out.
-fn capabilities(args: &PlanArgs, releases: [&Payload; 2]) -> Option<Capabilities> {
-    let enabled: BTreeSet<String> = args.filters.enabled_capabilities()?;
-    let used = releases.into_iter().flat_map(|release| &release.manifests);
-    let used = used.flat_map(|manifest| filter::required_capabilities(manifest)).map(str::to_owned);
-    Some(Capabilities { known: enabled.iter().cloned().chain(used).collect(), enabled, ..Capabilities::default() })
 }
 
 /// As the daemon prepares what it applies.
