@@ -29,7 +29,8 @@ const CLUSTER: &str = "cluster";
 /// is waited for in between, and what will probably stop it.
 ///
 /// The functions of the daemon decide, so what is shown is what it does. With --from cluster the objects that are there
-/// are compared, with a release the objects of that release, as if nobody had changed any since. Changes nothing. Exit
+/// are compared, and what takes part is read from it; with a release the objects of that release, as if nobody had changed
+/// any since, and the flags say what takes part. Changes nothing. Exit
 /// code 0: nothing is known to stand in the way; 1: no plan could be made; 2: wrong usage; 3: there is a plan, and
 /// something in it will probably stop the update.
 #[derive(Args, Debug)]

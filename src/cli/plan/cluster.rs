@@ -46,13 +46,9 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
         Some(running) => Some(release::read(running, None, args).await?.load(by.load.clone())?),
         None => None,
     };
-    let gates = by.load.feature_gates.clone().unwrap_or_default();
-    let implied = match (&mut by.capabilities, &before) {
-        (None, _) => BTreeSet::new(),
-        (Some(capabilities), Some(before)) => capabilities.imply(&payload.manifests, &before.manifests, &gates),
-        (Some(capabilities), None) => {
-            capabilities.imply(&payload.manifests, &plan::managed(&found, &payload.manifests), &gates)
-        }
+    let implied = match &before {
+        Some(before) => imply(&mut by, &payload.manifests, &before.manifests),
+        None => imply(&mut by, &payload.manifests, &plan::managed(&found, &payload.manifests)),
     };
     let selection = payload.select(&by);
     let surroundings = cluster.surroundings(&payload, &mut unknowns).await;
@@ -92,6 +88,12 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     unknowns.extend(always());
     forecast.unknowns = unknowns;
     Ok(forecast)
+}
+
+/// Enables the capabilities that keep managed what is (payload-and-apply §2.9).
+fn imply(by: &mut ApplyFilter, new: &[Arc<Manifest>], old: &[Arc<Manifest>]) -> BTreeSet<String> {
+    let gates = by.load.feature_gates.clone().unwrap_or_default();
+    by.capabilities.as_mut().map(|capabilities| capabilities.imply(new, old, &gates)).unwrap_or_default()
 }
 
 impl Cluster {
