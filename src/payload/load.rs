@@ -140,6 +140,7 @@ pub fn manifests(
     images: &BTreeMap<String, String>,
 ) -> Result<(Vec<Arc<Manifest>>, Vec<String>), LoadError> {
     let Documents { place, manifests, warnings, problems } = documents(files, options, images, Vec::new());
+    let manifests = manifests.into_iter().map(|read| read.manifest).collect();
     if problems.is_empty() { Ok((manifests, warnings)) } else { Err(LoadError::Integrity { place, problems }) }
 }
 
