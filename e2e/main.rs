@@ -2,6 +2,8 @@
 //! something.
 
 mod harness;
+#[cfg(test)]
+mod manifests;
 mod platform;
 mod real_payload;
 #[cfg(test)]
@@ -12,6 +14,7 @@ mod theatre;
 mod scenarios {
     mod clusters;
     mod faults;
+    mod merge;
     mod real_payload;
     mod updates;
 }
