@@ -15,6 +15,7 @@ use std::time::Duration;
 /// Generous: other things may run on the machine. What it takes is printed.
 const LIMIT: Duration = Duration::from_secs(300);
 
+/// §10.22: a second pass over a whole release.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_release_installs_updates_and_then_rests() {
     let Some(manifests) = manifests() else { return };

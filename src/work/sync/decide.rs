@@ -154,6 +154,7 @@ mod tests {
         expected: Vec<Action>,
     }
 
+    /// §10.14, §10.15, §10.16: how a process begins; that a running pass goes on while another release is retrieved or refused; an install stays one.
     #[test]
     fn one_step_for_every_situation() {
         use HistoryState::{Completed, Partial};
@@ -245,6 +246,7 @@ mod tests {
         }
     }
 
+    /// §10.15, §10.16: changed overrides begin the pass again, in an install too.
     #[test]
     fn changed_overrides_begin_the_pass_again_but_an_install_stays_one() {
         let hidden = ComponentOverride { kind: "Deployment".into(), unmanaged: true, ..ComponentOverride::default() };
