@@ -1,6 +1,8 @@
 //! End-to-end tests: each starts the cluster it needs (see `harness`) and says what it skips when the machine lacks
 //! something.
 
+#[cfg(test)]
+mod fire;
 mod harness;
 #[cfg(test)]
 mod manifests;
@@ -14,7 +16,9 @@ mod theatre;
 mod scenarios {
     mod clusters;
     mod faults;
+    mod fire;
     mod merge;
+    mod plan;
     mod real_payload;
     mod updates;
 }

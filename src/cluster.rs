@@ -1,11 +1,14 @@
 //! Everything that talks to the API server: clients, the kinds it serves, reads and writes, the object index, the lease.
 
+pub mod access;
 pub mod client;
 pub mod feed;
+pub mod glance;
 pub mod index;
 pub mod kinds;
 pub mod lease;
 pub mod objects;
+pub mod survey;
 
 pub use client::{ClientError, Clients};
 pub use index::{Index, Sight};
@@ -22,6 +25,12 @@ pub fn jittered(base: Duration, failures: u32, cap: Duration) -> Duration {
     let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
     let share = (random % 1000) as f64 / 4000.0;
     pause.mul_f64(1.0 + share)
+}
+
+/// Somewhere in the last nine tenths of `period`, evenly: what begins together does not end together.
+pub fn spread(period: Duration) -> Duration {
+    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
+    period.mul_f64(0.1 + (random % 1000) as f64 / 1111.2)
 }
 
 #[cfg(test)]

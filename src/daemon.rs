@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -155,7 +155,7 @@ async fn lead(
         Arc::new(move |id, live| comparing.compare(id, live)),
         stop.clone(),
     );
-    let applier = Arc::new(Applier { objects: objects.clone(), index, kinds, feeds, wanted });
+    let applier = Arc::new(Applier { objects: objects.clone(), index, kinds, feeds, wanted, born: Mutex::default() });
     let retriever = Arc::new(Retriever {
         objects: objects.clone(),
         clients: clients.clone(),

@@ -7,6 +7,7 @@
 mod crd;
 mod equal;
 mod initial;
+pub mod inject;
 mod metadata;
 mod openshift;
 mod plain;
@@ -14,8 +15,10 @@ mod quantity;
 mod rbac;
 mod rule;
 mod service;
+mod step;
 mod volume;
 mod walk;
+mod wanted;
 mod webhook;
 mod workload;
 
@@ -24,6 +27,8 @@ mod tests;
 
 pub use initial::initial;
 pub use metadata::{Owner, prepare};
+pub use step::{Left, Step, step};
+pub use wanted::{WantedError, wanted};
 
 use rule::{Rule, Shape};
 use serde_json::Value;
@@ -58,6 +63,9 @@ pub enum MergeError {
          delete the object and it is created anew as the release wants it"
     )]
     Immutable { object: String, field: String },
+    /// The manifest itself is at fault.
+    #[error("{0}")]
+    Manifest(String),
 }
 
 /// Makes the manifest fit the live object before they are compared.

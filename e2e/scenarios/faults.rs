@@ -5,4 +5,4 @@ mod drift;
 mod killed;
 mod requests;
 mod uninstall;
-mod update;
+pub mod update;

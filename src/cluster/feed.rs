@@ -1,28 +1,35 @@
-//! One feed a kind: a paged full list that compares page by page and keeps only what differs, then a watch from that
-//! list's resourceVersion, of metadata alone except where gates read every change (architecture §3, "The index").
+//! One feed a kind: one watch that begins with everything there is, compared object by object as it streams in, and then
+//! goes on with what changes (architecture §3, "The index"). One request reads a kind and keeps it; only what is ours is
+//! decoded, and nothing but what differs is kept. A server that cannot begin a watch so is read by pages first.
+//!
+//! Once in half an hour a feed begins anew: the safety net for whatever a watch may have missed.
 
 use super::client::Clients;
-use super::index::{Index, Mark};
+use super::glance::{Glance, Name};
+use super::index::Index;
 use super::kinds::Kind;
 use super::objects::{ApiError, Objects};
-use crate::gate;
 use crate::payload::ObjectId;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use kube::api::{WatchEvent, WatchParams};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than the server's own range, so that quiet kinds cost next to nothing.
-const WATCH_SECONDS: u32 = 1800;
-/// A list is given up after a page when this many foreign objects for each of ours follow: ours are read by name then.
-const FOREIGN_PER_OWN: i64 = 20;
+/// When so many foreign objects for each of ours stream in, ours are read by name instead.
+const FOREIGN_PER_OWN: usize = 20;
+/// As many foreign objects are read past whatever the ratio.
+const FOREIGN: usize = 1000;
+/// A server that has not said by then where the present ends does not know how to; it is asked for pages then.
+const STREAM_LIMIT: Duration = Duration::from_secs(60);
+/// Ends the part of a watch that tells what is there.
+const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// What the engine makes of an object that a list read: the fingerprint of the content it was found to have if it is as
+/// What the engine makes of an object that a feed read: the fingerprint of the content it was found to have if it is as
 /// wanted, and what gates may read of it.
 #[derive(Debug, Default)]
 pub struct Comparison {
@@ -32,13 +39,15 @@ pub struct Comparison {
 
 pub type Compare = Arc<dyn Fn(&ObjectId, &Value) -> Comparison + Send + Sync>;
 
-/// How a feed begins.
+/// How a feed reads its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
-    /// Nothing is known: list, then watch.
-    List,
-    /// The kind has come into being just now by our own hand: nothing can be there yet.
-    Empty,
+enum Way {
+    /// Whole objects, beginning with all there are.
+    Stream,
+    /// The same of metadata alone: too many of the objects are somebody else's.
+    Metadata,
+    /// Pages, then a watch of whole objects: for servers that know no other way.
+    Pages,
 }
 
 /// A feed for one kind. Runs until stopped.
@@ -47,8 +56,8 @@ pub struct Feed {
     pub objects: Objects,
     pub index: Arc<Index>,
     pub compare: Compare,
-    /// Watch status too and keep the views fresh, instead of metadata alone.
-    pub full: bool,
+    /// Reads everything anew so often.
+    pub safety_net: Duration,
 }
 
 impl std::fmt::Debug for Feed {
@@ -57,210 +66,268 @@ impl std::fmt::Debug for Feed {
     }
 }
 
-/// Metadata alone.
-#[derive(Clone, Deserialize, Serialize)]
-struct Lite {
-    #[serde(default)]
-    metadata: Value,
-}
-
-/// What gates read where every change is watched. The spec is skipped unread: those of definitions are large.
-#[derive(Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
-struct Status {
-    api_version: String,
-    kind: String,
-    metadata: Value,
-    #[serde(skip_serializing_if = "Value::is_null")]
-    status: Value,
-}
-
-enum WatchEnd {
+/// How a watch ended.
+enum End {
     /// Go on from this resourceVersion.
     From(String),
-    Relist,
+    /// Begin anew.
+    Anew,
+    /// Begin anew in another way.
+    By(Way),
 }
 
 impl Feed {
-    /// `ready` turns true when the first list is in the index.
-    pub async fn run(self, clients: &Clients, begin: Begin, ready: watch::Sender<bool>, stop: CancellationToken) {
+    /// `ready` turns true when all that is there is in the index.
+    pub async fn run(self, clients: &Clients, ready: watch::Sender<bool>, stop: CancellationToken) {
         let client = match clients.for_watch() {
             Ok(client) => client,
             Err(error) => return tracing::error!(kind = %self.kind.kind, %error, "cannot watch"),
         };
-        let mut begin = begin;
-        let mut failures = 0u32;
+        let (mut way, mut from, mut failures, mut troubles) = (Way::Stream, None, 0u32, 0u32);
+        // Feeds begin together; their later beginnings are spread over the whole period.
+        let mut lasts = super::spread(self.safety_net);
         loop {
-            let Some(started) = stop.run_until_cancelled(self.read(begin)).await else { return };
-            let pause = match started {
-                Ok(version) => {
-                    ready.send_replace(true);
-                    failures = 0;
-                    begin = Begin::List;
-                    if stop.run_until_cancelled(self.watch(&client, version)).await.is_none() {
-                        return;
-                    }
+            let begun = Instant::now();
+            let session = self.session(&client, way, from.take(), lasts, &ready);
+            let Some(ended) = stop.run_until_cancelled(session).await else { return };
+            // A server that ends watches at once is not to be asked in a tight loop.
+            failures = if begun.elapsed() > Duration::from_secs(1) { 0 } else { failures + 1 };
+            match ended {
+                Ok(End::By(other)) => {
+                    (way, failures) = (other, 0);
                     continue;
                 }
-                Err(error) => {
-                    failures += 1;
-                    tracing::warn!(kind = %self.kind.kind, %error, "list failed; trying again");
-                    pause(failures)
+                Ok(End::Anew) => lasts = self.safety_net,
+                Ok(End::From(version)) => {
+                    lasts = lasts.saturating_sub(begun.elapsed()).max(Duration::from_secs(5));
+                    from = Some(version);
                 }
-            };
-            if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                Err((error, version)) => {
+                    tracing::debug!(kind = %self.kind.kind, %error, "watch failed; trying again");
+                    // Some servers cannot begin a watch so and have nothing to say but that they are in trouble.
+                    troubles = if version.is_none() && error.is_server_trouble() { troubles + 1 } else { 0 };
+                    if way == Way::Stream && troubles >= 3 {
+                        way = Way::Pages;
+                    }
+                    // The same position fails for ever if the server has lost it without saying so.
+                    from = version.filter(|_| !error.is_gone() && failures < 5);
+                }
+            }
+            if failures > 0 && stop.run_until_cancelled(tokio::time::sleep(pause(failures))).await.is_none() {
                 return;
             }
         }
     }
 
-    /// Reads what is there and returns the resourceVersion to watch from.
-    async fn read(&self, begin: Begin) -> Result<String, ApiError> {
-        let mut missing = self.index.owned(&self.kind.group, &self.kind.kind);
-        let mut version = String::new();
-        if begin == Begin::List {
-            let owned = i64::try_from(missing.len()).unwrap_or(i64::MAX);
-            let mut token = None;
-            loop {
-                let page = self.objects.page(&self.kind, token).await?;
-                if version.is_empty() {
-                    version = page.metadata.resource_version;
-                }
-                for object in page.items {
-                    self.take(object, &mut missing);
-                }
-                token = page.metadata.continue_token.filter(|t| !t.is_empty());
-                if token.is_none() {
-                    break;
-                }
-                let remaining = page.metadata.remaining_item_count.unwrap_or(0);
-                if missing.is_empty() || remaining > owned.saturating_mul(FOREIGN_PER_OWN).max(1000) {
-                    return Ok(version);
-                }
+    /// One watch from its beginning to its end; `from` is where an earlier one was cut.
+    async fn session(
+        &self,
+        client: &kube::Client,
+        way: Way,
+        from: Option<String>,
+        lasts: Duration,
+        ready: &watch::Sender<bool>,
+    ) -> Result<End, (ApiError, Option<String>)> {
+        let from = match (way, from) {
+            (Way::Pages, None) => {
+                let version = self.pages().await.map_err(|e| (e, None))?;
+                ready.send_replace(true);
+                Some(version)
+            }
+            (_, from) => from,
+        };
+        let resumes = from.clone();
+        let attempt = format!("watch {}", self.kind.plural);
+        let params = WatchParams {
+            timeout: Some(u32::try_from(lasts.as_secs()).unwrap_or(u32::MAX).max(5)),
+            bookmarks: true,
+            send_initial_events: from.is_none(),
+            ..WatchParams::default()
+        };
+        let request = kube::core::Request::new(self.kind.path(""));
+        let version = from.as_deref().unwrap_or_default();
+        let request = match way {
+            Way::Metadata => request.watch_metadata(&params, version),
+            Way::Stream | Way::Pages => request.watch(&params, version),
+        };
+        let failed = |error| (ApiError::of(&attempt, error), resumes.clone());
+        let request = request.map_err(|e| failed(kube::Error::BuildRequest(e)))?;
+        let mut current = Current { feed: self, way, begun: Instant::now(), lasts, version: from, initial: None };
+        if current.version.is_none() {
+            current.initial = Some(Initial { missing: self.owned(), owned: self.owned().len(), foreign: 0 });
+        }
+        match client.request_events::<Box<RawValue>>(request).await {
+            Ok(events) => current.follow(events.boxed(), ready).await,
+            Err(error) => {
+                let error = ApiError::of(&attempt, error);
+                // Who does not know this beginning calls it invalid.
+                if resumes.is_none() && error.is_refused() { Ok(End::By(Way::Pages)) } else { Err((error, resumes)) }
             }
         }
-        for id in &missing {
-            self.index.listed(id, None, None, None);
+    }
+
+    fn owned(&self) -> HashSet<ObjectId> {
+        self.index.owned(&self.kind.group, &self.kind.kind)
+    }
+
+    /// Reads what is there by pages and returns the resourceVersion to watch from.
+    async fn pages(&self) -> Result<String, ApiError> {
+        let mut missing = self.owned();
+        let enough = missing.len().saturating_mul(FOREIGN_PER_OWN).max(FOREIGN);
+        let (mut version, mut token) = (String::new(), None);
+        loop {
+            let page = self.objects.page(&self.kind, token).await?;
+            if version.is_empty() {
+                version = page.metadata.resource_version;
+            }
+            for mut object in page.items {
+                // Lists leave these out of their items.
+                if let Some(map) = object.as_object_mut() {
+                    map.entry("apiVersion").or_insert_with(|| self.kind.api_version().into());
+                    map.entry("kind").or_insert_with(|| self.kind.kind.clone().into());
+                }
+                let id = Name::of(&object).id(&self.kind);
+                if missing.remove(&id) {
+                    self.take(&id, object);
+                }
+            }
+            token = page.metadata.continue_token.filter(|t| !t.is_empty());
+            if token.is_none() {
+                break;
+            }
+            let remaining = usize::try_from(page.metadata.remaining_item_count.unwrap_or(0)).unwrap_or(0);
+            if missing.is_empty() || remaining > enough {
+                return Ok(version);
+            }
         }
+        self.absent(&missing, &version);
         Ok(version)
     }
 
-    fn take(&self, mut object: Value, missing: &mut HashSet<ObjectId>) {
-        let id = self.id(object.get("metadata").unwrap_or(&Value::Null));
-        if !missing.remove(&id) {
-            return;
-        }
-        // Lists leave these out of their items.
-        if let Some(map) = object.as_object_mut() {
-            map.entry("apiVersion").or_insert_with(|| self.kind.api_version().into());
-            map.entry("kind").or_insert_with(|| self.kind.kind.clone().into());
-        }
-        let Comparison { as_wanted, view } = (self.compare)(&id, &object);
-        self.index.listed(&id, Some(object), as_wanted, view);
+    /// An object of ours, read whole.
+    fn take(&self, id: &ObjectId, object: Value) {
+        let Comparison { as_wanted, view } = (self.compare)(id, &object);
+        self.index.listed(id, object, as_wanted, view);
     }
 
-    fn id(&self, metadata: &Value) -> ObjectId {
-        let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
-        ObjectId::new(&self.kind.group, &self.kind.kind, text("namespace"), text("name"))
-    }
-
-    /// Watches until the position is lost.
-    async fn watch(&self, client: &kube::Client, mut version: String) {
-        let mut failures = 0u32;
-        loop {
-            let before = std::time::Instant::now();
-            match self.watch_once(client, &version).await {
-                Ok(WatchEnd::From(next)) => {
-                    version = next;
-                    // A server that ends watches at once is not to be asked in a tight loop.
-                    if before.elapsed() > Duration::from_secs(1) {
-                        failures = 0;
-                        continue;
-                    }
-                    failures += 1;
-                }
-                Ok(WatchEnd::Relist) => return,
-                Err(error) if error.is_gone() || failures >= 5 => return,
-                Err(error) => {
-                    failures += 1;
-                    tracing::debug!(kind = %self.kind.kind, %error, "watch failed; trying again");
-                }
-            }
-            tokio::time::sleep(pause(failures)).await;
+    fn absent(&self, missing: &HashSet<ObjectId>, version: &str) {
+        for id in missing {
+            self.index.unlisted(id, version);
         }
-    }
-
-    async fn watch_once(&self, client: &kube::Client, version: &str) -> Result<WatchEnd, ApiError> {
-        let attempt = format!("watch {}", self.kind.plural);
-        let params = WatchParams { timeout: Some(WATCH_SECONDS), bookmarks: true, ..WatchParams::default() };
-        let request = kube::core::Request::new(self.kind.path(""));
-        let request =
-            if self.full { request.watch(&params, version) } else { request.watch_metadata(&params, version) };
-        let request = request.map_err(|e| ApiError::of(&attempt, kube::Error::BuildRequest(e)))?;
-        let stream = if self.full {
-            let events = client.request_events::<Status>(request).await.map_err(|e| ApiError::of(&attempt, e))?;
-            StreamExt::map(events, |event: kube::Result<WatchEvent<Status>>| event.map(to_value)).boxed()
-        } else {
-            let events = client.request_events::<Lite>(request).await.map_err(|e| ApiError::of(&attempt, e))?;
-            StreamExt::map(events, |event: kube::Result<WatchEvent<Lite>>| event.map(to_value)).boxed()
-        };
-        self.follow(stream, version, &attempt).await
-    }
-
-    async fn follow(
-        &self,
-        mut stream: futures::stream::BoxStream<'_, kube::Result<WatchEvent<Value>>>,
-        version: &str,
-        attempt: &str,
-    ) -> Result<WatchEnd, ApiError> {
-        let mut version = version.to_owned();
-        while let Some(event) = stream.next().await {
-            match event.map_err(|e| ApiError::of(attempt, e)) {
-                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                    version = self.saw(object).unwrap_or(version);
-                }
-                Ok(WatchEvent::Deleted(object)) => {
-                    let mark = Mark::of(&object);
-                    let id = self.id(object.get("metadata").unwrap_or(&Value::Null));
-                    self.index.gone(&id, &mark.resource_version);
-                    version = mark.resource_version;
-                }
-                Ok(WatchEvent::Bookmark(bookmark)) => version = bookmark.metadata.resource_version,
-                Ok(WatchEvent::Error(status)) => {
-                    let error = ApiError::of(attempt, kube::Error::Api(status));
-                    return if error.is_gone() { Ok(WatchEnd::Relist) } else { Err(error) };
-                }
-                // What was seen up to here counts; go on from there.
-                Err(error) => {
-                    tracing::debug!(kind = %self.kind.kind, %error, "watch cut");
-                    break;
-                }
-            }
-        }
-        Ok(WatchEnd::From(version))
-    }
-
-    fn saw(&self, object: Value) -> Option<String> {
-        let mark = Mark::of(&object);
-        let version = mark.resource_version.clone();
-        let id = self.id(object.get("metadata")?);
-        if self.index.is_owned(&id) {
-            let view = self.full.then(|| gate::view(&object));
-            self.index.seen(&id, mark, view);
-        }
-        Some(version)
     }
 }
 
-fn to_value<T: Serialize>(event: WatchEvent<T>) -> WatchEvent<Value> {
-    let value = |object: T| serde_json::to_value(object).unwrap_or_default();
-    match event {
-        WatchEvent::Added(o) => WatchEvent::Added(value(o)),
-        WatchEvent::Modified(o) => WatchEvent::Modified(value(o)),
-        WatchEvent::Deleted(o) => WatchEvent::Deleted(value(o)),
-        WatchEvent::Bookmark(b) => WatchEvent::Bookmark(b),
-        WatchEvent::Error(e) => WatchEvent::Error(e),
+/// What a watch has told so far of what was there when it began.
+struct Initial {
+    missing: HashSet<ObjectId>,
+    owned: usize,
+    foreign: usize,
+}
+
+/// A watch under way.
+struct Current<'a> {
+    feed: &'a Feed,
+    way: Way,
+    begun: Instant,
+    lasts: Duration,
+    /// Where to go on when it is cut.
+    version: Option<String>,
+    /// While it tells what is there.
+    initial: Option<Initial>,
+}
+
+type Ended = Result<End, (ApiError, Option<String>)>;
+
+impl Current<'_> {
+    async fn follow(
+        mut self,
+        mut events: impl Stream<Item = kube::Result<WatchEvent<Box<RawValue>>>> + Unpin,
+        ready: &watch::Sender<bool>,
+    ) -> Ended {
+        loop {
+            let event = if self.initial.is_some() {
+                let left = STREAM_LIMIT.saturating_sub(self.begun.elapsed());
+                match tokio::time::timeout(left, events.next()).await {
+                    Ok(event) => event,
+                    Err(_) => return Ok(End::By(Way::Pages)),
+                }
+            } else {
+                events.next().await
+            };
+            let Some(event) = event else { return Ok(self.ended()) };
+            match event {
+                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => self.saw(&object),
+                Ok(WatchEvent::Deleted(object)) => {
+                    let name = Name::read(&object);
+                    self.feed.index.gone(&name.id(&self.feed.kind), &name.metadata.resource_version);
+                    self.version = Some(name.metadata.resource_version);
+                }
+                Ok(WatchEvent::Bookmark(bookmark)) => {
+                    let version = bookmark.metadata.resource_version;
+                    if bookmark.metadata.annotations.contains_key(INITIAL_END)
+                        && let Some(initial) = self.initial.take()
+                    {
+                        self.feed.absent(&initial.missing, &version);
+                        ready.send_replace(true);
+                    }
+                    self.version = Some(version);
+                }
+                Ok(WatchEvent::Error(status)) => {
+                    let error = ApiError::of("watch", kube::Error::Api(status));
+                    if error.is_gone() {
+                        return Ok(End::Anew);
+                    }
+                    return Err((error, self.position()));
+                }
+                // What was seen up to here counts; go on from there.
+                Err(error) => {
+                    tracing::debug!(kind = %self.feed.kind.kind, %error, "watch cut");
+                    return Ok(self.ended());
+                }
+            }
+            if let Some(initial) = &self.initial
+                && self.way == Way::Stream
+                && initial.foreign > initial.owned.saturating_mul(FOREIGN_PER_OWN).max(FOREIGN)
+            {
+                return Ok(End::By(Way::Metadata));
+            }
+        }
+    }
+
+    /// Where to go on. Until everything has been told there is no such place.
+    fn position(&self) -> Option<String> {
+        self.version.clone().filter(|_| self.initial.is_none())
+    }
+
+    fn ended(&self) -> End {
+        match self.position() {
+            Some(version) if self.begun.elapsed() + Duration::from_secs(2) < self.lasts => End::From(version),
+            _ => End::Anew,
+        }
+    }
+
+    fn saw(&mut self, object: &RawValue) {
+        let name = Name::read(object);
+        let id = name.id(&self.feed.kind);
+        if !name.metadata.resource_version.is_empty() {
+            self.version = Some(name.metadata.resource_version);
+        }
+        let index = &self.feed.index;
+        if !index.is_owned(&id) {
+            self.initial.iter_mut().for_each(|initial| initial.foreign += 1);
+            return;
+        }
+        let first = self.initial.as_mut().is_some_and(|initial| initial.missing.remove(&id));
+        let glance = || Glance::read(object);
+        match (first, self.way) {
+            (true, Way::Metadata) => index.noticed(&id, glance().mark()),
+            (true, _) => self.feed.take(&id, serde_json::from_str(object.get()).unwrap_or_default()),
+            (false, Way::Metadata) => index.seen(&id, glance().mark(), None, None),
+            (false, _) => {
+                let glance = glance();
+                index.seen(&id, glance.mark(), glance.view(&id), Some(object.to_owned()));
+            }
+        }
     }
 }
 

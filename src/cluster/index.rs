@@ -4,6 +4,7 @@
 
 use crate::payload::ObjectId;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -85,9 +86,10 @@ struct Entry {
     held: Vec<Event>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Event {
-    Seen(Mark, Option<Arc<Value>>),
+    /// With what gates read and the whole object, where the watch brings them.
+    Seen(Mark, Option<Arc<Value>>, Option<Box<RawValue>>),
     Gone(String),
 }
 
@@ -181,18 +183,18 @@ impl Index {
             }
             Some(object) => {
                 let mark = Mark::of(&object);
-                if let State::Present { mark: known, .. } = &entry.state
-                    && is_news(&known.resource_version, &mark.resource_version)
-                {
-                    return; // The watch is already further than this answer.
-                }
-                let live = as_wanted.is_none().then(|| Arc::new(object));
-                entry.state = State::Present { mark, as_wanted, live, dirty: false };
-                entry.view = view.map(Arc::new);
+                return entry.know(mark, as_wanted, as_wanted.is_none().then(|| Arc::new(object)), view);
             }
         }
         // Those who wait may act on what was read, but nobody else changed anything: no news for the engine.
         entry.changed.send_modify(|n| *n += 1);
+    }
+
+    /// Records a write of ours whose answer is not kept: the content is the one with this fingerprint.
+    pub fn wrote(&self, id: &ObjectId, mark: Mark, as_wanted: u64, view: Option<Value>) {
+        let mut inner = self.lock();
+        let entry = inner.entries.entry(id.clone()).or_insert_with(Entry::new);
+        entry.know(mark, Some(as_wanted), None, view);
     }
 
     /// What was known of the content turned out to be wrong: the next look is a GET.
@@ -224,9 +226,22 @@ impl Index {
         }
     }
 
-    /// A watch saw the object; `view` only where the kind is watched in full.
-    pub fn seen(&self, id: &ObjectId, mark: Mark, view: Option<Value>) {
-        self.event(id, Event::Seen(mark, view.map(Arc::new)));
+    /// A watch saw the object; `view` and `whole` only where the kind is watched in full. The object is decoded only if
+    /// its content is news.
+    pub fn seen(&self, id: &ObjectId, mark: Mark, view: Option<Value>, whole: Option<Box<RawValue>>) {
+        self.event(id, Event::Seen(mark, view.map(Arc::new), whole));
+    }
+
+    /// The first reading of a kind found the object, but not what is in it.
+    pub fn noticed(&self, id: &ObjectId, mark: Mark) {
+        if let Some(entry) = self.lock().entries.get_mut(id)
+            && matches!(entry.state, State::Unread)
+        {
+            entry.state = State::Present { mark, as_wanted: None, live: None, dirty: true };
+            entry.changed.send_modify(|n| *n += 1);
+            return;
+        }
+        self.event(id, Event::Seen(mark, None, None));
     }
 
     /// A watch saw the object go.
@@ -234,17 +249,26 @@ impl Index {
         self.event(id, Event::Gone(resource_version.to_owned()));
     }
 
-    /// A list read the object whole. Like [`Index::saw`], but a difference to what was known is news for the engine.
-    pub fn listed(&self, id: &ObjectId, object: Option<Value>, as_wanted: Option<u64>, view: Option<Value>) {
-        let unread = matches!(self.lock().entries.get(id).map(|e| &e.state), Some(State::Unread) | None);
-        if unread {
-            return self.saw(id, object, as_wanted, view);
+    /// A reading of the whole kind found the object. Like [`Index::saw`], but a difference to what was known is news for
+    /// the engine.
+    pub fn listed(&self, id: &ObjectId, object: Value, as_wanted: Option<u64>, view: Option<Value>) {
+        if self.is_unread(id) {
+            return self.saw(id, Some(object), as_wanted, view);
         }
-        match object {
-            Some(object) => self.event(id, Event::Seen(Mark::of(&object), view.map(Arc::new))),
-            None if self.is_present(id) => self.event(id, Event::Gone(String::new())),
-            None => {}
+        let whole = serde_json::value::to_raw_value(&object).ok();
+        self.event(id, Event::Seen(Mark::of(&object), view.map(Arc::new), whole));
+    }
+
+    /// A reading of the whole kind, as of `version`, did not find the object.
+    pub fn unlisted(&self, id: &ObjectId, version: &str) {
+        if self.is_unread(id) {
+            return self.saw(id, None, None, None);
         }
+        self.event(id, Event::Gone(version.to_owned()));
+    }
+
+    fn is_unread(&self, id: &ObjectId) -> bool {
+        matches!(self.lock().entries.get(id).map(|e| &e.state), Some(State::Unread) | None)
     }
 
     fn event(&self, id: &ObjectId, event: Event) {
@@ -283,6 +307,19 @@ impl Entry {
         Entry { state: State::Unread, view: None, changed: watch::channel(0).0, writing: false, held: Vec::new() }
     }
 
+    /// Takes in an answer to a request, unless the watch is already further.
+    fn know(&mut self, mark: Mark, as_wanted: Option<u64>, live: Option<Arc<Value>>, view: Option<Value>) {
+        if let State::Present { mark: known, .. } = &self.state
+            && is_news(&known.resource_version, &mark.resource_version)
+        {
+            return;
+        }
+        self.state = State::Present { mark, as_wanted, live, dirty: false };
+        self.view = view.map(Arc::new);
+        // Those who wait may act on what was read, but nobody else changed anything: no news for the engine.
+        self.changed.send_modify(|n| *n += 1);
+    }
+
     /// Takes in an event; `None` if it says nothing new.
     fn apply(&mut self, event: Event) -> Option<Touched> {
         match event {
@@ -298,7 +335,7 @@ impl Entry {
                 self.view = None;
                 Some(Touched::Content)
             }
-            Event::Seen(mark, view) => {
+            Event::Seen(mark, view, whole) => {
                 let touched = match &self.state {
                     State::Absent { as_of } if !as_of.is_empty() && !is_news(&mark.resource_version, as_of) => {
                         return None;
@@ -316,7 +353,10 @@ impl Entry {
                 self.view = view;
                 match (&mut self.state, touched) {
                     (State::Present { mark: known, .. }, Touched::Status) => *known = mark,
-                    (state, _) => *state = State::Present { mark, as_wanted: None, live: None, dirty: true },
+                    (state, _) => {
+                        let live = whole.and_then(|raw| serde_json::from_str(raw.get()).ok()).map(Arc::new);
+                        *state = State::Present { mark, as_wanted: None, dirty: live.is_none(), live };
+                    }
                 }
                 Some(touched)
             }
@@ -355,7 +395,7 @@ mod tests {
         let index = index();
         assert_eq!(index.sight(&id(), 1), Sight::Unknown);
         index.begin_write(&id());
-        index.seen(&id(), Mark::of(&object(10, 1, "x")), None);
+        index.seen(&id(), Mark::of(&object(10, 1, "x")), None, None);
         index.saw(&id(), Some(object(10, 1, "x")), Some(1), None);
         index.end_write(&id());
         assert_eq!(index.sight(&id(), 1), Sight::AsWanted);
@@ -367,7 +407,7 @@ mod tests {
     async fn a_change_held_during_our_write_counts_if_it_is_later() {
         let index = index();
         index.begin_write(&id());
-        index.seen(&id(), Mark::of(&object(11, 2, "x")), None);
+        index.seen(&id(), Mark::of(&object(11, 2, "x")), None, None);
         index.saw(&id(), Some(object(10, 1, "x")), Some(1), None);
         index.end_write(&id());
         assert_eq!(index.sight(&id(), 1), Sight::Unknown);
@@ -379,11 +419,11 @@ mod tests {
         let index = index();
         index.saw(&id(), Some(object(10, 1, "x")), Some(1), Some(json!({})));
         assert!(matches!(index.view(&id()), View::Fresh(_)));
-        index.seen(&id(), Mark::of(&object(12, 1, "x")), None);
+        index.seen(&id(), Mark::of(&object(12, 1, "x")), None, None);
         assert_eq!(index.sight(&id(), 1), Sight::AsWanted);
         assert_eq!(index.view(&id()), View::Stale);
         assert_eq!(news(&index).await, Some(Touched::Status));
-        index.seen(&id(), Mark::of(&object(13, 1, "y")), None);
+        index.seen(&id(), Mark::of(&object(13, 1, "y")), None, None);
         assert_eq!(index.sight(&id(), 1), Sight::Unknown, "a label moved");
     }
 
@@ -391,23 +431,25 @@ mod tests {
     async fn an_old_answer_does_not_hide_what_the_watch_saw() {
         let index = index();
         index.saw(&id(), Some(object(10, 1, "x")), Some(1), None);
-        index.seen(&id(), Mark::of(&object(20, 2, "x")), None);
+        index.seen(&id(), Mark::of(&object(20, 2, "x")), None, None);
         index.saw(&id(), Some(object(15, 1, "x")), Some(1), None);
         assert_eq!(index.sight(&id(), 1), Sight::Unknown);
         index.gone(&id(), "21");
         assert_eq!(index.sight(&id(), 1), Sight::Absent);
-        index.seen(&id(), Mark::of(&object(19, 2, "x")), None);
+        index.seen(&id(), Mark::of(&object(19, 2, "x")), None, None);
         assert_eq!(index.sight(&id(), 1), Sight::Absent, "an event from before the deletion");
     }
 
     #[tokio::test]
     async fn a_relist_reports_deletions_that_a_broken_watch_missed() {
         let index = index();
-        index.listed(&id(), Some(object(10, 1, "x")), Some(1), None);
+        index.listed(&id(), object(10, 1, "x"), Some(1), None);
         assert_eq!(news(&index).await, None, "the first reading is no news");
         let mut changed = index.changed(&id());
         changed.mark_unchanged();
-        index.listed(&id(), None, None, None);
+        index.unlisted(&id(), "9");
+        assert_eq!(index.sight(&id(), 1), Sight::AsWanted, "created after that reading");
+        index.unlisted(&id(), "11");
         assert_eq!(index.sight(&id(), 1), Sight::Absent);
         assert_eq!(news(&index).await, Some(Touched::Content));
         assert!(changed.has_changed().unwrap());

@@ -6,13 +6,15 @@ use crate::status::failure::{UpdateError, classify};
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::time::Duration;
 
 /// No call may hang: a read or write that takes longer has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Objects of one page of a list: bounds memory.
-const PAGE: u32 = 500;
+const PAGE: u32 = 250;
 /// Name under which the server records what we write.
 pub const FIELD_MANAGER: &str = "cluster-version-operator";
 
@@ -72,6 +74,16 @@ impl ApiError {
     /// The watch or list position is too old: read afresh.
     pub fn is_gone(&self) -> bool {
         self.has(410, "")
+    }
+
+    /// The server answered that it does not do what was asked, now or ever.
+    pub fn is_refused(&self) -> bool {
+        matches!(&self.cause, Cause::Server { code: 400 | 405 | 406 | 422 | 501, .. })
+    }
+
+    /// The server itself was in trouble.
+    pub fn is_server_trouble(&self) -> bool {
+        self.has(500, "")
     }
 
     /// The reason as conditions show it (payload-and-apply §4.8).
@@ -178,6 +190,20 @@ impl Objects {
         self.call(&attempt, request).await
     }
 
+    /// Like [`Objects::create`], from and to undecoded JSON: of what is made little need be known, and many are under way.
+    pub async fn create_raw(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        body: Vec<u8>,
+    ) -> Result<Box<RawValue>, ApiError> {
+        let attempt = format!("create {}", label(kind, namespace, name));
+        self.guard(&attempt)?;
+        let request = kube::core::Request::new(kind.path(namespace)).create(&post(), body);
+        self.call(&attempt, request).await
+    }
+
     /// PUT; `object` carries the resourceVersion it was made from.
     pub async fn replace(&self, kind: &Kind, namespace: &str, name: &str, object: &Value) -> Result<Value, ApiError> {
         let attempt = format!("update {}", label(kind, namespace, name));
@@ -221,7 +247,7 @@ impl Objects {
         Err(ApiError { attempt: attempt.to_owned(), cause: Cause::NotLeader })
     }
 
-    async fn call<T: serde::de::DeserializeOwned>(
+    async fn call<T: DeserializeOwned>(
         &self,
         attempt: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -231,7 +257,7 @@ impl Objects {
 }
 
 /// One request that has failed when it takes longer than `limit`.
-pub(super) async fn call<T: serde::de::DeserializeOwned>(
+pub(super) async fn call<T: DeserializeOwned>(
     client: &Client,
     limit: Duration,
     attempt: &str,

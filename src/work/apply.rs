@@ -1,19 +1,20 @@
 //! One manifest into the cluster: what the index knows decides which request is needed, if any (architecture §3 step 5).
 
 use super::feeds::Feeds;
-use crate::cluster::feed::{Begin, Comparison};
+use crate::cluster::feed::Comparison;
+use crate::cluster::glance::Glance;
 use crate::cluster::index::View;
 use crate::cluster::objects::FIELD_MANAGER;
 use crate::cluster::{ApiError, Index, Kind, Kinds, Objects, Sight};
 use crate::gate;
-use crate::merge::{self, Outcome, Owner};
+use crate::merge::{self, MergeError, Owner, Step};
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::UpdateError;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Read-merge-write rounds before a conflict counts as an error.
 const ROUNDS: usize = 4;
@@ -44,6 +45,12 @@ pub enum Obstacle {
     OwnerGone,
     /// The manifest itself is at fault.
     Manifest(String),
+}
+
+impl From<MergeError> for Obstacle {
+    fn from(error: MergeError) -> Self {
+        Obstacle::Manifest(error.to_string())
+    }
 }
 
 impl From<ApiError> for Obstacle {
@@ -123,11 +130,8 @@ impl Wanted {
     }
 
     fn is_as_wanted(&self, manifest: &Manifest, live: &Value) -> bool {
-        if manifest.delete() != Ok(false) {
-            return false;
-        }
-        let merged = || merge::merge(live, &self.prepared(manifest).ok()?).ok();
-        manifest.create_only() || matches!(merged(), Some(Outcome::Same))
+        let step = || merge::step(Some(live), manifest, || self.prepared(manifest));
+        manifest.delete() == Ok(false) && matches!(step(), Ok(Step::Leave(_)))
     }
 }
 
@@ -139,6 +143,8 @@ pub struct Applier {
     pub kinds: Arc<Kinds>,
     pub feeds: Feeds,
     pub wanted: Arc<Wanted>,
+    /// Definitions that this process has created: nothing of their kinds was there before.
+    pub born: Mutex<HashSet<ObjectId>>,
 }
 
 impl Applier {
@@ -156,26 +162,25 @@ impl Applier {
         self.index.own(resolved.iter().map(|((_, id), _)| id));
         self.wanted.set(resolved.iter().map(|((_, id), m)| (id.clone(), m.clone())).collect());
         for ((kind, _), _) in &resolved {
-            self.feeds.start(kind, Begin::List);
+            self.feeds.start(kind);
         }
     }
 
     /// Takes in manifests whose kind has begun to be served.
-    pub fn take_in<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>, begin: Begin) {
+    pub fn take_in<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
         let resolved: Vec<_> = manifests.into_iter().filter_map(|m| Some((self.resolve(m)?, m.clone()))).collect();
         self.index.own(resolved.iter().map(|((_, id), _)| id));
         for ((_, id), manifest) in &resolved {
             self.wanted.add(id.clone(), manifest.clone());
         }
         for ((kind, _), _) in &resolved {
-            self.feeds.start(kind, begin);
+            self.feeds.start(kind);
         }
     }
 
-    /// A CRD of the release is established: its kinds can be used from now on. `created`: by us, just now, so that
-    /// nothing of that kind can be there yet.
-    pub fn kind_established(&self, crd: &Value, created: bool, manifests: &[Arc<Manifest>]) {
-        let begin = if created { Begin::Empty } else { Begin::List };
+    /// The CRD `id` of the release is established: its kinds can be used from now on.
+    pub fn kind_established(&self, id: &ObjectId, crd: &Value, manifests: &[Arc<Manifest>]) {
+        let born = self.born.lock().unwrap_or_else(PoisonError::into_inner).contains(id);
         let kinds = Kinds::of_definition(crd);
         // Their names come first: who learns of a kind may use it at once, and a feed must know what to look for.
         for kind in &kinds {
@@ -184,7 +189,11 @@ impl Applier {
             if !found.is_empty() {
                 self.index.own(found.iter().map(|(id, _)| id));
                 found.into_iter().for_each(|(id, manifest)| self.wanted.add(id, manifest));
-                self.feeds.start(kind, begin);
+                if born {
+                    self.feeds.born(kind);
+                } else {
+                    self.feeds.start(kind);
+                }
             }
         }
         self.kinds.add(kinds);
@@ -199,14 +208,14 @@ impl Applier {
         };
         self.feeds.ensure(&kind).await?;
         if delete {
-            return self.delete(&kind, &id).await;
+            return self.delete(manifest, &kind, &id).await;
         }
         let fingerprint = self.wanted.fingerprint(manifest);
         let target = One { applier: self, kind: &kind, id: &id, manifest, fingerprint };
         target.apply().await
     }
 
-    async fn delete(&self, kind: &Kind, id: &ObjectId) -> Result<Applied, Obstacle> {
+    async fn delete(&self, manifest: &Manifest, kind: &Kind, id: &ObjectId) -> Result<Applied, Obstacle> {
         if self.index.sight(id, 0) == Sight::Absent {
             return Ok(Applied::Left);
         }
@@ -214,8 +223,7 @@ impl Applier {
             self.index.saw(id, None, None, None);
             return Ok(Applied::Left);
         };
-        // Already going: finalizers are somebody else's business.
-        if live.pointer("/metadata/deletionTimestamp").is_some() {
+        if merge::step(Some(&live), manifest, || self.wanted.prepared(manifest))? != Step::Delete {
             return Ok(Applied::Left);
         }
         self.objects.delete(kind, &id.namespace, &id.name, uid(&live)).await?;
@@ -241,7 +249,7 @@ impl Applier {
 }
 
 /// As the cluster knows it: see [`Applier::resolve`].
-fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
+pub fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
     let mut id = manifest.id.clone();
     match (kind.namespaced, id.namespace.is_empty()) {
         (false, _) => id.namespace.clear(),
@@ -306,17 +314,23 @@ impl One<'_> {
     async fn create(&self) -> Result<Option<Applied>, Obstacle> {
         self.namespace_is_there()?;
         let (index, id) = (&self.applier.index, self.id);
-        let want = merge::initial(self.applier.wanted.prepared(self.manifest)?);
+        let Some(body) = self.initial()? else { return Ok(Some(Applied::Left)) };
         index.begin_write(id);
-        let created = self.applier.objects.create(self.kind, &id.namespace, &want).await;
+        let created = self.applier.objects.create_raw(self.kind, &id.namespace, &id.name, body).await;
+        if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
+            self.applier.feeds.wrote(self.kind);
+        }
         let operator = self.kind.group == "config.openshift.io" && self.kind.kind == "ClusterOperator";
         let outcome = match created {
             Ok(object) => {
-                let fresh = operator.then(|| object.clone());
-                self.saw(object);
+                if self.kind.kind == "CustomResourceDefinition" {
+                    self.applier.born.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
+                }
+                let glance = Glance::read(&object);
+                index.wrote(id, glance.mark(), self.fingerprint, glance.view(id));
                 index.end_write(id);
-                if let Some(fresh) = fresh {
-                    self.announce_related(fresh).await;
+                if operator {
+                    self.announce_related(serde_json::from_str(object.get()).unwrap_or_default()).await;
                 }
                 return Ok(Some(Applied::Created));
             }
@@ -329,6 +343,13 @@ impl One<'_> {
         };
         index.end_write(id);
         outcome
+    }
+
+    /// The object to POST. Decoded it is many times as large, so none is kept while a request is under way.
+    /// `None` if there is nothing to create.
+    fn initial(&self) -> Result<Option<Vec<u8>>, Obstacle> {
+        let Step::Create(object) = self.step(None)? else { return Ok(None) };
+        serde_json::to_vec(&object).map(Some).map_err(|e| Obstacle::Manifest(e.to_string()))
     }
 
     /// A new ClusterOperator says what it is about before its operator runs, for those who gather data (§6.1 P). Its
@@ -362,33 +383,34 @@ impl One<'_> {
         Ok(())
     }
 
+    fn step(&self, live: Option<&Value>) -> Result<Step, Obstacle> {
+        merge::step(live, self.manifest, || self.applier.wanted.prepared(self.manifest))
+    }
+
     async fn update(&self, live: &Value) -> Result<Applied, Obstacle> {
-        if self.manifest.create_only() {
-            self.saw(live.clone());
-            return Ok(Applied::Left);
-        }
         let (index, id, objects) = (&self.applier.index, self.id, &self.applier.objects);
-        let want = self.applier.wanted.prepared(self.manifest)?;
-        let outcome = merge::merge(live, &want).map_err(|e| Obstacle::Manifest(e.to_string()))?;
-        if outcome != Outcome::Same && owners(&want).any(|uid| !owners(live).any(|held| held == uid)) {
+        let step = self.step(Some(live))?;
+        if let Step::Change { object, .. } | Step::Replace { object, .. } = &step
+            && owners(object).any(|uid| !owners(live).any(|held| held == uid))
+        {
             self.owner_is_there().await?;
         }
-        let (written, fields) = match outcome {
-            Outcome::Same => {
-                self.saw(live.clone());
-                return Ok(Applied::Left);
-            }
-            Outcome::Changed { object, fields } => {
+        let (written, fields) = match step {
+            Step::Change { object, fields } => {
                 index.begin_write(id);
                 (objects.replace(self.kind, &id.namespace, &id.name, &object).await, fields)
             }
-            Outcome::Replace { object, fields } => {
+            Step::Replace { object, fields } => {
                 index.begin_write(id);
                 let replaced = async {
                     objects.delete(self.kind, &id.namespace, &id.name, uid(live)).await?;
                     objects.create(self.kind, &id.namespace, &object).await
                 };
                 (replaced.await, fields)
+            }
+            Step::Leave(_) | Step::Create(_) | Step::Delete => {
+                self.saw(live.clone());
+                return Ok(Applied::Left);
             }
         };
         let written = written.map(|object| self.saw(object));

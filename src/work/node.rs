@@ -4,18 +4,20 @@
 
 use super::apply::{Applied, Applier, Obstacle, namespace_id};
 use crate::api::progress::WaitingFor;
-use crate::cluster::feed::Begin;
 use crate::gate::{self, Verdict};
 use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::{Effect, UpdateError};
+use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// API errors of one manifest in a row before they are reported as a failure: about four seconds of retries.
 const PATIENCE: u32 = 3;
+/// Objects of the foundation on their way at once.
+const FOUNDATION: usize = 16;
 /// How long the own Deployment may be out without this process being told to stop (architecture §3, "Hand-over").
 const HAND_OVER: Duration = Duration::from_secs(300);
 
@@ -52,6 +54,8 @@ pub struct Context {
     pub own_deployment: ObjectId,
     /// Applying the own Deployment ends this process's part of the update.
     pub hand_over: bool,
+    /// Set once the foundation of an install is laid.
+    pub foundation: OnceCell<()>,
     pub cancel: CancellationToken,
     pub reports: mpsc::Sender<Report>,
 }
@@ -70,8 +74,39 @@ impl Context {
     }
 }
 
+/// In an install everything else needs namespaces and definitions, and a server takes its time to serve a new kind: they
+/// all come first, whatever the order of their nodes, as ClusterOperators do. No retry: their own turn comes.
+async fn lay_foundation(context: &Arc<Context>) {
+    let all: Vec<usize> = (0..context.manifests.len()).collect();
+    for kind in ["Namespace", "CustomResourceDefinition"] {
+        let mut creating = Vec::new();
+        for (_, manifest) in context.taking_part(&all) {
+            if manifest.id.kind == kind && manifest.delete() == Ok(false) {
+                creating.push(lay(context.clone(), manifest.clone()));
+            }
+        }
+        futures::stream::iter(creating).buffer_unordered(FOUNDATION).collect::<Vec<()>>().await;
+    }
+}
+
+async fn lay(context: Arc<Context>, manifest: Arc<Manifest>) {
+    if context.cancel.is_cancelled() {
+        return;
+    }
+    match context.applier.apply(&manifest).await {
+        Ok(Applied::Created) if manifest.id.kind == "CustomResourceDefinition" => {
+            tokio::spawn(serve(context, manifest));
+        }
+        Ok(_) => {}
+        Err(obstacle) => tracing::debug!(object = %manifest.id, ?obstacle, "not laid"),
+    }
+}
+
 /// Runs a node to its end, or until cancelled. Writes under way are never cut off.
 pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
+    if context.mode == Mode::Install {
+        context.foundation.get_or_init(|| lay_foundation(&context)).await;
+    }
     for (_, manifest) in context.taking_part(&positions) {
         if manifest.id.group == "config.openshift.io" && manifest.id.kind == "ClusterOperator" {
             announce(&context, manifest).await;
@@ -88,7 +123,10 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
         }
         let Some(applied) = walk.apply().await else { return };
         if definition && manifest.delete() == Ok(false) {
-            tokio::spawn(serve(context.clone(), manifest.clone(), applied == Applied::Created));
+            // What the foundation has created is waited for already.
+            if context.mode != Mode::Install || applied == Applied::Created {
+                tokio::spawn(serve(context.clone(), manifest.clone()));
+            }
             held.push((walk, applied));
         } else if pass_gates(&mut vec![(walk, applied)]).await.is_none() {
             return;
@@ -104,14 +142,14 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
 
 /// Lets the kinds of a definition be used the moment it is established, wherever its own node stands: that node may be
 /// waiting for something that needs the kind. Its gate tells what keeps it.
-async fn serve(context: Arc<Context>, manifest: Arc<Manifest>, created: bool) {
-    let (Some((kind, id)), Ok(want)) = (context.applier.resolve(&manifest), manifest.object()) else { return };
+async fn serve(context: Arc<Context>, manifest: Arc<Manifest>) {
+    let (Some((kind, id)), Ok(want)) = (context.applier.resolve(&manifest), manifest.outline()) else { return };
     let mut changed = context.applier.index.changed(&id);
     loop {
         changed.mark_unchanged();
         let view = context.applier.view(&kind, &id).await.unwrap_or_default();
         if gate::judge(&want, view.as_deref(), context.mode) == Verdict::Ready {
-            return context.applier.kind_established(&want, created, &context.manifests);
+            return context.applier.kind_established(&id, &want, &context.manifests);
         }
         let moved = async { changed.changed().await.is_ok() };
         if context.cancel.run_until_cancelled(moved).await != Some(true) {
@@ -123,7 +161,7 @@ async fn serve(context: Arc<Context>, manifest: Arc<Manifest>, created: bool) {
 /// Waits until the gates of all these are open; `None` when cancelled.
 async fn pass_gates(held: &mut Vec<(Walk<'_>, Applied)>) -> Option<()> {
     for (walk, applied) in held.drain(..) {
-        walk.gate(&applied).await?;
+        walk.gate().await?;
         walk.context.tell(walk.node, What::Passed { position: walk.position, applied }).await;
     }
     Some(())
@@ -201,7 +239,7 @@ impl Walk<'_> {
                 if let Err(error) = applier.kinds.refresh(applier.objects.client()).await {
                     tracing::warn!(%error, "kinds not refreshed");
                 }
-                applier.take_in([self.manifest], Begin::List);
+                applier.take_in([self.manifest]);
                 Some(())
             }
             _ => self.until(tokio::time::sleep(pause)).await,
@@ -233,7 +271,7 @@ impl Walk<'_> {
     }
 
     /// Waits until the gate is open; `None` when cancelled.
-    async fn gate(&self, applied: &Applied) -> Option<()> {
+    async fn gate(&self) -> Option<()> {
         if self.manifest.delete() != Ok(false) {
             return Some(());
         }
@@ -245,7 +283,7 @@ impl Walk<'_> {
         if !gate::gated(&id.group, &id.kind) || self.manifest.create_only() {
             return Some(());
         }
-        let want = self.manifest.object().ok()?;
+        let want = self.manifest.outline().ok()?;
         let mut changed = self.context.applier.index.changed(&id);
         let mut failures = 0;
         let mut told = None;
@@ -280,7 +318,7 @@ impl Walk<'_> {
             self.until(async { drop(changed.changed().await) }).await?;
         }
         if id.kind == "CustomResourceDefinition" {
-            self.context.applier.kind_established(&want, *applied == Applied::Created, &self.context.manifests);
+            self.context.applier.kind_established(&id, &want, &self.context.manifests);
         }
         Some(())
     }

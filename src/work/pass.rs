@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use troubles::Troubles;
@@ -102,6 +102,7 @@ impl Pass {
                 included: plan.included,
                 own_deployment: plan.own_deployment,
                 hand_over: plan.hand_over,
+                foundation: OnceCell::new(),
                 cancel: CancellationToken::new(),
                 reports: sender,
             }),
@@ -135,7 +136,14 @@ impl Pass {
         loop {
             tokio::select! {
                 Some(report) = self.reports.recv() => {
-                    if let Some(event) = self.take(report) {
+                    // Whoever looks at the pass afterwards looks once, however much has happened.
+                    let mut event = self.take(report);
+                    while event != Some(Event::Completed)
+                        && let Ok(more) = self.reports.try_recv()
+                    {
+                        event = self.take(more).or(event);
+                    }
+                    if let Some(event) = event {
                         return event;
                     }
                 }

@@ -1,5 +1,5 @@
 //! The one writer of ClusterVersion.status: a PUT with the resourceVersion the status was computed from, one at a time,
-//! at once when something happened, at most once a second when only the count moved.
+//! at once when something turned, at most once a second when only counts and texts moved.
 
 use crate::api::ClusterVersionStatus;
 use crate::cluster::{ApiError, Kind, Objects};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-const COUNT_PERIOD: Duration = Duration::from_secs(1);
+const PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct StatusWriter {
@@ -20,16 +20,18 @@ pub struct StatusWriter {
     failures: u32,
 }
 
-/// Only the Progressing message differs.
-fn only_the_count_moved(before: &ClusterVersionStatus, after: &ClusterVersionStatus) -> bool {
-    let still = |status: &ClusterVersionStatus| {
+/// What an administrator or another program waits for: generations, releases, history, updates, and which conditions hold.
+/// Everything else is how far things are and why.
+fn turned(before: &ClusterVersionStatus, after: &ClusterVersionStatus) -> bool {
+    let edges = |status: &ClusterVersionStatus| {
         let mut status = status.clone();
-        for condition in status.conditions.iter_mut().filter(|c| c.type_ == "Progressing") {
+        for condition in &mut status.conditions {
             condition.message.clear();
+            condition.reason.clear();
         }
         status
     };
-    still(before) == still(after)
+    edges(before) != edges(after)
 }
 
 impl StatusWriter {
@@ -45,8 +47,8 @@ impl StatusWriter {
         }
         let before = live.get("status").cloned().and_then(|s| serde_json::from_value(s).ok()).unwrap_or_default();
         let pause = match self.failures {
-            0 if only_the_count_moved(&before, &status) => COUNT_PERIOD,
-            0 => Duration::ZERO,
+            0 if turned(&before, &status) => Duration::ZERO,
+            0 => PERIOD,
             n => crate::cluster::jittered(Duration::from_millis(200), n, Duration::from_secs(15)),
         };
         let now = Instant::now();

@@ -1,0 +1,307 @@
+//! Setting fields in a YAML text and leaving the rest as it stands: layout, comments, order of keys.
+//!
+//! The text is edited at the places where the parser found things, then read again. Should it not say then what it is
+//! to say, because of anchors or a layout nobody thought of, it is written anew as JSON: right in any case, pretty in
+//! nearly all.
+
+use crate::payload::yaml;
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
+use serde_json::{Map, Value};
+use std::ops::Range;
+
+/// Sets fields (text or lists of text) of the map `under`, which is made if it is not there. `None`: the text is not
+/// one document that `applies` takes, or nothing is to be changed.
+pub(super) fn set(text: &str, applies: fn(&Value) -> bool, under: &str, fields: &[(&str, Value)]) -> Option<String> {
+    let document = only(text).filter(applies)?;
+    let wanted = with(&document, under, fields);
+    if wanted == document {
+        return None;
+    }
+    let edited = tree(text).and_then(|root| edit(text, &root, under, fields));
+    let right = edited.filter(|edited| only(edited).as_ref() == Some(&wanted));
+    Some(right.unwrap_or_else(|| format!("{wanted}\n")))
+}
+
+/// The document, if there is exactly one.
+fn only(text: &str) -> Option<Value> {
+    let mut documents = yaml::documents(text.as_bytes()).ok()?;
+    let document = documents.pop()?.value;
+    documents.is_empty().then_some(document)
+}
+
+fn with(document: &Value, under: &str, fields: &[(&str, Value)]) -> Value {
+    let mut wanted = document.clone();
+    if let Some(root) = wanted.as_object_mut() {
+        let map = root.entry(under).or_insert_with(|| Value::Object(Map::new()));
+        if !map.is_object() {
+            *map = Value::Object(Map::new());
+        }
+        for (name, value) in fields {
+            if let Some(map) = map.as_object_mut() {
+                map.insert((*name).to_owned(), value.clone());
+            }
+        }
+    }
+    wanted
+}
+
+/// A value and where it stands, in bytes.
+struct Node {
+    range: Range<usize>,
+    shape: Shape,
+}
+
+enum Shape {
+    /// A scalar, an alias, or nothing at all.
+    Text,
+    FlowList,
+    BlockList,
+    FlowMap(Vec<Entry>),
+    BlockMap(Vec<Entry>),
+}
+
+struct Entry {
+    key: String,
+    key_range: Range<usize>,
+    value: Node,
+}
+
+/// The document as places in its text.
+fn tree(text: &str) -> Option<Node> {
+    let mut offsets: Vec<usize> = text.char_indices().map(|(offset, _)| offset).collect();
+    offsets.push(text.len());
+    let mut reader = Reader { text, offsets, events: Parser::new_from_str(text) };
+    loop {
+        match reader.next()? {
+            (Event::StreamStart | Event::DocumentStart(_), _) => {}
+            (event, span) => return reader.node(event, span),
+        }
+    }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    /// Byte offset of each character, and of the end.
+    offsets: Vec<usize>,
+    events: Parser<'t, StrInput<'t>>,
+}
+
+impl<'t> Reader<'t> {
+    fn next(&mut self) -> Option<(Event<'t>, Span)> {
+        self.events.next_event()?.ok()
+    }
+
+    fn range(&self, span: Span) -> Option<Range<usize>> {
+        Some(*self.offsets.get(span.start.index())?..*self.offsets.get(span.end.index())?)
+    }
+
+    /// Depth is bounded: the text has been read by the loader, which bounds it.
+    fn node(&mut self, event: Event<'t>, span: Span) -> Option<Node> {
+        let mut range = self.range(span)?;
+        let shape = match event {
+            Event::Scalar(_, style, ..) => {
+                if matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted) {
+                    range.end = self.closing_quote(&range)?;
+                }
+                Shape::Text
+            }
+            Event::Alias(_) => Shape::Text,
+            Event::SequenceStart(..) => {
+                let flow = self.text.get(range.clone())?.ends_with('[');
+                loop {
+                    match self.next()? {
+                        (Event::SequenceEnd, span) => {
+                            if flow {
+                                range.end = self.range(span)?.end;
+                            }
+                            break;
+                        }
+                        (event, span) => range.end = self.node(event, span)?.range.end,
+                    }
+                }
+                if flow { Shape::FlowList } else { Shape::BlockList }
+            }
+            Event::MappingStart(..) => {
+                let flow = self.text.get(range.clone())?.ends_with('{');
+                let entries = self.entries(flow, &mut range)?;
+                if flow { Shape::FlowMap(entries) } else { Shape::BlockMap(entries) }
+            }
+            _ => return None,
+        };
+        Some(Node { range, shape })
+    }
+
+    fn entries(&mut self, flow: bool, range: &mut Range<usize>) -> Option<Vec<Entry>> {
+        let mut entries = Vec::new();
+        loop {
+            let (event, span) = self.next()?;
+            if matches!(event, Event::MappingEnd) {
+                if flow {
+                    range.end = self.range(span)?.end;
+                }
+                return Some(entries);
+            }
+            let key = if let Event::Scalar(text, ..) = &event { text.to_string() } else { String::new() };
+            let key_range = self.node(event, span)?.range;
+            let (event, span) = self.next()?;
+            let value = self.node(event, span)?;
+            range.end = value.range.end.max(key_range.end);
+            entries.push(Entry { key, key_range, value });
+        }
+    }
+
+    /// The parser counts blanks and a comment behind a quoted text as part of it.
+    fn closing_quote(&self, range: &Range<usize>) -> Option<usize> {
+        let text = self.text.get(range.start..)?;
+        let at = text.find(['"', '\''])?;
+        let quote = text.get(at..)?.chars().next()?;
+        let mut skip = false;
+        let mut chars = text.char_indices().skip_while(|(offset, _)| *offset <= at).peekable();
+        while let Some((offset, c)) = chars.next() {
+            match c {
+                _ if skip => skip = false,
+                '\\' if quote == '"' => skip = true,
+                '\'' if quote == '\'' && chars.peek().is_some_and(|(_, next)| *next == '\'') => skip = true,
+                c if c == quote => return Some(range.start + offset + 1),
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// How new text is written.
+#[derive(Clone, Copy)]
+enum Style {
+    /// Over several lines, its keys at this column.
+    Block(usize),
+    Flow,
+}
+
+/// What is to be written for one key.
+#[derive(Clone, Copy)]
+enum New<'a> {
+    Field(&'a Value),
+    Map(&'a [(&'a str, Value)]),
+}
+
+impl New<'_> {
+    /// With what stands between it and the colon.
+    fn written(self, style: Style) -> String {
+        match (self, style) {
+            (New::Field(Value::Array(list)), Style::Block(column)) if !list.is_empty() => {
+                let indent = " ".repeat(column);
+                list.iter().map(|item| format!("\n{indent}- {}", word(item))).collect()
+            }
+            (New::Field(value @ Value::String(_)), Style::Block(_)) => format!(" {}", word(value)),
+            // JSON is YAML.
+            (New::Field(value), _) => format!(" {value}"),
+            (New::Map(fields), Style::Flow) => {
+                let write = |(name, value): &(&str, Value)| format!("\"{name}\":{}", New::Field(value).written(style));
+                format!(" {{{}}}", fields.iter().map(write).collect::<Vec<_>>().join(", "))
+            }
+            (New::Map(fields), Style::Block(column)) => {
+                let (inner, indent) = (Style::Block(column + 2), " ".repeat(column + 2));
+                let write =
+                    |(name, value): &(&str, Value)| format!("\n{indent}{name}:{}", New::Field(value).written(inner));
+                fields.iter().map(write).collect()
+            }
+        }
+    }
+}
+
+/// A place and what is to stand there.
+type Edit = (Range<usize>, String);
+
+fn edit(text: &str, root: &Node, under: &str, fields: &[(&str, Value)]) -> Option<String> {
+    let mut edits = Vec::new();
+    match root.entry(under) {
+        None => edits.push(missing(text, root, &[(under, New::Map(fields))])?),
+        Some(entry) if entry.value.entries().is_none() => edits.push(replaced(text, root, entry, New::Map(fields))?),
+        Some(Entry { value: map, .. }) => {
+            let mut absent = Vec::new();
+            for (name, value) in fields {
+                match map.entry(name) {
+                    Some(field) => edits.push(replaced(text, map, field, New::Field(value))?),
+                    None => absent.push((*name, New::Field(value))),
+                }
+            }
+            if !absent.is_empty() {
+                edits.push(missing(text, map, &absent)?);
+            }
+        }
+    }
+    // From the back, so that places stay where they are.
+    edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
+    let mut edited = text.to_owned();
+    for (range, new) in edits {
+        edited.get(range.clone())?;
+        edited.replace_range(range, &new);
+    }
+    Some(edited)
+}
+
+impl Node {
+    fn entries(&self) -> Option<&[Entry]> {
+        match &self.shape {
+            Shape::FlowMap(entries) | Shape::BlockMap(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries()?.iter().find(|entry| entry.key == key)
+    }
+
+    /// The style in which a map's entries are written.
+    fn style(&self, text: &str) -> Option<Style> {
+        let Shape::BlockMap(entries) = &self.shape else { return Some(Style::Flow) };
+        let start = entries.first()?.key_range.start;
+        let line = text.get(..start)?.rfind('\n').map_or(0, |newline| newline + 1);
+        Some(Style::Block(text.get(line..start)?.chars().count()))
+    }
+}
+
+/// Another value for an entry of `map`.
+fn replaced(text: &str, map: &Node, entry: &Entry, new: New) -> Option<Edit> {
+    let colon = entry.key_range.end + text.get(entry.key_range.end..)?.find(':')? + 1;
+    let style = match entry.value.shape {
+        // A list that was written on one line stays there.
+        Shape::FlowList => Style::Flow,
+        _ => map.style(text)?,
+    };
+    Some((colon..entry.value.range.end.max(colon), new.written(style)))
+}
+
+/// More entries at the end of `map`.
+fn missing(text: &str, map: &Node, new: &[(&str, New)]) -> Option<Edit> {
+    let held = map.entries()?;
+    let end = map.range.end;
+    let style = map.style(text)?;
+    let Style::Block(column) = style else {
+        let last = held.last().map(|last| last.value.range.end.max(last.key_range.end));
+        let at = last.or(end.checked_sub(1))?;
+        let separator = if held.is_empty() { "" } else { ", " };
+        let written: Vec<_> = new.iter().map(|(key, new)| format!("\"{key}\":{}", new.written(style))).collect();
+        return Some((at..at, format!("{separator}{}", written.join(", "))));
+    };
+    let indent = " ".repeat(column);
+    let written: Vec<_> = new.iter().map(|(key, new)| format!("{indent}{key}:{}", new.written(style))).collect();
+    let written = written.join("\n");
+    // A text in several lines ends where the next line begins.
+    let at = match text.get(end..)?.find('\n') {
+        _ if text.get(..end)?.ends_with('\n') => end,
+        Some(newline) => end + newline + 1,
+        None => return Some((text.len()..text.len(), format!("\n{written}"))),
+    };
+    Some((at..at, format!("{written}\n")))
+}
+
+/// Without quotes where it can be nothing but text.
+fn word(value: &Value) -> String {
+    let plain = |text: &&str| {
+        let (upper, letters) = (text.starts_with(|c: char| c.is_ascii_uppercase()), text.len() > 5);
+        upper && letters && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    value.as_str().filter(plain).map_or_else(|| value.to_string(), str::to_owned)
+}
