@@ -9,6 +9,7 @@
 // This module is compiled into two crates, the `lab` binary and the `e2e` test; each uses a part of it.
 #![allow(dead_code)]
 
+pub mod audit;
 pub mod certificates;
 pub mod cgroup;
 pub mod control_plane;

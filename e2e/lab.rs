@@ -2,6 +2,7 @@
 
 mod harness;
 mod platform;
+mod real_payload;
 
 #[path = "lab/operator.rs"]
 mod operator;
@@ -10,6 +11,7 @@ mod stage_hand;
 
 /// One file a subcommand.
 mod lab {
+    pub mod bench;
     pub mod cluster;
     pub mod demo;
     pub mod forward;
@@ -32,6 +34,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measure installing, updating, resting and repairing with a real release.
+    Bench(lab::bench::Bench),
     /// Test clusters: start, stop, use.
     #[command(subcommand)]
     Cluster(lab::cluster::Command),
@@ -59,6 +63,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Bench(bench) => lab::bench::run(bench).await,
         Command::Cluster(command) => lab::cluster::run(command).await,
         Command::Demo(demo) => lab::demo::run(demo).await,
         Command::Forward(forward) => lab::forward::run(forward).await,

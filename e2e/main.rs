@@ -1,6 +1,8 @@
 //! End-to-end tests: each starts the cluster it needs (see `harness`) and says what it skips when the machine lacks
 //! something.
 
+#[cfg(test)]
+mod fire;
 mod harness;
 mod platform;
 mod real_payload;
@@ -12,6 +14,8 @@ mod theatre;
 mod scenarios {
     mod clusters;
     mod faults;
+    mod fire;
+    mod plan;
     mod real_payload;
     mod updates;
 }

@@ -5,7 +5,6 @@
 // Compiled into the `lab` binary and the `e2e` test; each uses a part of it.
 #![allow(dead_code)]
 
-pub mod audit;
 #[path = "releases/compose.rs"]
 pub mod compose;
 pub mod follow;

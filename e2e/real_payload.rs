@@ -5,8 +5,9 @@
 //! What differs between the two is what differs between two real releases of equal code: every version string, and by
 //! it the 31 operator Deployments and two ConfigMaps, and the daemon's own Deployment.
 
-#[path = "real_payload/audit.rs"]
-pub mod audit;
+// This module is compiled into two crates, the `lab` binary and the `e2e` test; each uses a part of it.
+#![allow(dead_code)]
+
 #[path = "real_payload/signer.rs"]
 pub mod signer;
 #[path = "real_payload/stage.rs"]
@@ -19,8 +20,9 @@ use signer::Signer;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The versions, and what the operands' Kubernetes is called in them.
-const VERSIONS: [(&str, &str); 2] = [("5.0.0", "1.36.0"), ("5.0.1", "1.36.1")];
+/// A version, and what the operands' Kubernetes is called in it.
+type Version = (&'static str, &'static str);
+const VERSIONS: [Version; 2] = [("5.0.0", "1.36.0"), ("5.0.1", "1.36.1")];
 /// What the files have in the place of those.
 const PLACEHOLDER: &str = "0.0.1-snapshot";
 const KUBERNETES_PLACEHOLDER: &str = "0.0.1-snapshot-kubernetes";
@@ -53,9 +55,22 @@ pub fn manifests() -> Option<PathBuf> {
 /// Lays both releases out in `store`, in the folders in which the daemon looks for them, and signs the second one into
 /// the store of signatures that both trust.
 pub fn lay_out(manifests: &Path, store: &Path, signer: Signer) -> anyhow::Result<[Release; 2]> {
-    let [first, second] =
-        VERSIONS.map(|(version, kubernetes)| lay_out_one(manifests, store, version, kubernetes, &signer));
-    let releases = [first?, second?];
+    let releases = lay_out_all(manifests, store, &signer, &VERSIONS)?;
+    releases.try_into().map_err(|_| anyhow::anyhow!("two versions give two releases"))
+}
+
+/// The same with other versions, in their order; each may be reached from all before it.
+pub fn lay_out_all(
+    manifests: &Path,
+    store: &Path,
+    signer: &Signer,
+    versions: &[Version],
+) -> anyhow::Result<Vec<Release>> {
+    let mut releases = Vec::new();
+    for (position, version) in versions.iter().enumerate() {
+        let previous = versions.iter().take(position).map(|(version, _)| (*version).to_owned()).collect();
+        releases.push(lay_out_one(manifests, store, *version, previous, signer)?);
+    }
     for release in &releases {
         signer.sign(&release.image)?;
     }
@@ -65,8 +80,8 @@ pub fn lay_out(manifests: &Path, store: &Path, signer: Signer) -> anyhow::Result
 fn lay_out_one(
     manifests: &Path,
     store: &Path,
-    version: &str,
-    kubernetes: &str,
+    (version, kubernetes): Version,
+    previous: Vec<String>,
     signer: &Signer,
 ) -> anyhow::Result<Release> {
     let making = store.join(format!("making-{version}"));
@@ -89,7 +104,7 @@ fn lay_out_one(
     }
     fs::write(others.join(VERIFICATION_FILE), signer.verification_config())?;
     let mut about = ReleaseMetadata::new(version)?;
-    about.previous = VERSIONS.iter().map(|(v, _)| (*v).to_owned()).filter(|v| v.as_str() < version).collect();
+    about.previous = previous;
     fs::write(others.join(metadata::FILE), about.to_json()?)?;
     let tag = Tag::image("cluster-version-operator", "registry.invalid/cluster-version-operator:1");
     let images = ImageReferences { name: version.to_owned(), created: None, tags: vec![tag] };

@@ -1,7 +1,7 @@
 //! A light theatre for the daemon: a real control plane, pods played by kwok, operators played by watches, and the daemon
 //! as a plain process that is ended and replaced when its own Deployment names another image, as a node would do it.
 
-pub mod audit;
+pub mod counts;
 pub mod crew;
 pub mod release;
 
@@ -26,7 +26,12 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::{sync::Mutex, task::JoinHandle};
 
-use crate::harness::{Cluster, Identity, Launch, Options, named};
+use crate::fire::proxy::Proxy;
+use crate::harness::{
+    Cluster, Identity, Launch, Options,
+    audit::{self, Request},
+    named,
+};
 use crew::Crew;
 use release::{PLATFORM_KEY, Release, Store};
 
@@ -217,9 +222,31 @@ impl Theatre {
         self.until_object(what, maps, "cluster-version-progress", PATIENCE, condition).await;
     }
 
-    /// Requests of the daemon so far.
-    pub fn audit_log(&self) -> PathBuf {
-        self.cluster.audit_log()
+    /// A proxy that the daemon goes through from when it is started next.
+    pub async fn proxy(&self, seed: &str) -> Proxy {
+        let proxy = Proxy::start(&self.cluster, seed).await.unwrap();
+        proxy.stand_before(&self.stage.kubeconfig).unwrap();
+        proxy
+    }
+
+    /// Kills the API server and starts it again.
+    pub async fn restart_apiserver(&self) {
+        self.cluster.restart_apiserver().await.unwrap();
+    }
+
+    /// Everybody's requests so far, in the order of their arrival.
+    pub fn everything(&self) -> Vec<Request> {
+        audit::everything(&self.cluster.audit_log()).unwrap()
+    }
+
+    /// Requests of the daemon so far, in the order of their arrival.
+    pub fn requests(&self) -> Vec<Request> {
+        audit::requests(&self.cluster.audit_log(), audit::DAEMON).unwrap()
+    }
+
+    /// What the daemon has written so far besides its own bookkeeping.
+    pub fn writes(&self) -> Vec<Request> {
+        self.requests().into_iter().filter(|request| request.wrote() && !request.is_bookkeeping()).collect()
     }
 
     /// The daemon's log from the beginning.

@@ -1,7 +1,13 @@
 //! The command line: one file a subcommand.
 
+pub mod filters;
+pub mod folder;
+pub mod graph;
+pub mod image;
 pub mod image_build;
+pub mod output;
 pub mod payload;
+pub mod plan;
 pub mod preflight;
 pub mod release;
 pub mod render;
@@ -25,19 +31,22 @@ enum Command {
     Start(start::StartArgs),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
+    Plan(Box<plan::PlanArgs>),
+    Graph(graph::GraphArgs),
+    Image(image::ImageArgs),
     /// Build, show, unpack and sign release images.
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     ImageBuild(image_build::ImageBuildArgs),
     #[command(hide = true)]
     Preflight(preflight::PreflightArgs),
-    /// Commands that retrieval Jobs run.
-    #[command(subcommand, hide = true)]
+    /// Show what a release in a folder holds.
+    #[command(subcommand)]
     Payload(payload::PayloadCommand),
 }
 
 /// Parses the arguments and runs the subcommand. Exit code 0: done; 1: failed, with the reason on standard error;
-/// 2: wrong usage.
+/// 2: wrong usage; others as the subcommand's help says.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     log(matches!(cli.command, Command::Start(_)));
@@ -52,7 +61,7 @@ pub fn run() -> ExitCode {
         }
     };
     match runtime.block_on(perform(cli.command)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("cvo: {error:#}");
             ExitCode::FAILURE
@@ -60,16 +69,20 @@ pub fn run() -> ExitCode {
     }
 }
 
-async fn perform(command: Command) -> anyhow::Result<()> {
+async fn perform(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Plan(args) => return plan::run(*args).await,
         Command::Start(args) => start::run(args).await,
         Command::Render(args) => render::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Graph(args) => graph::run(&args),
+        Command::Image(args) => image::run(&args),
         Command::Release(command) => release::run(command).await,
         Command::ImageBuild(args) => image_build::run(args).await,
         Command::Preflight(args) => preflight::run(args).await,
         Command::Payload(command) => payload::run(command),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 /// The daemon logs what it does; commands for people only what is wrong. `RUST_LOG` overrides both.

@@ -1,5 +1,6 @@
 //! Everything that talks to the API server: clients, the kinds it serves, reads and writes, the object index, the lease.
 
+pub mod access;
 pub mod client;
 pub mod feed;
 pub mod glance;
@@ -7,6 +8,7 @@ pub mod index;
 pub mod kinds;
 pub mod lease;
 pub mod objects;
+pub mod survey;
 
 pub use client::{ClientError, Clients};
 pub use index::{Index, Sight};

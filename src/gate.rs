@@ -33,13 +33,16 @@ pub enum Verdict {
 /// Judges a wanted object by the live one; `live` is `None` when there is none.
 type Gate = fn(&Observed<'_>, Option<&Observed<'_>>, Mode) -> Verdict;
 
+/// What has to be seen before the gate opens, for people; `None` where nothing is waited for in this mode.
+type Awaits = fn(&Observed<'_>, Mode) -> Option<String>;
+
 /// Who is gated, by group and kind. Any version of the group counts.
-const GATES: [(&str, &str, Gate); 5] = [
-    ("config.openshift.io", "ClusterOperator", operator::judge),
-    ("apps", "Deployment", workload::deployment),
-    ("apps", "DaemonSet", workload::daemon_set),
-    ("batch", "Job", workload::job),
-    ("apiextensions.k8s.io", "CustomResourceDefinition", definition::judge),
+const GATES: [(&str, &str, Gate, Awaits); 5] = [
+    ("config.openshift.io", "ClusterOperator", operator::judge, operator::awaits),
+    ("apps", "Deployment", workload::deployment, workload::awaits_deployment),
+    ("apps", "DaemonSet", workload::daemon_set, workload::awaits_daemon_set),
+    ("batch", "Job", workload::job, workload::awaits_job),
+    ("apiextensions.k8s.io", "CustomResourceDefinition", definition::judge, definition::awaits),
 ];
 
 /// Whether objects of this kind have a gate; all others are ready once they are written (§6.6).
@@ -55,6 +58,14 @@ pub fn judge(want: &Value, live: Option<&Value>, mode: Mode) -> Verdict {
         Some(gate) => gate(&want, live.map(Observed).as_ref(), mode),
         None => Verdict::Ready,
     }
+}
+
+/// What the gate of the object that the manifest `want` describes will wait for, in words that follow its name: "to be
+/// established". `None` for what has no gate, or none in this mode.
+pub fn awaits(want: &Value, mode: Mode) -> Option<String> {
+    let want = Observed(want);
+    let (.., awaits) = row(want.group(), want.kind())?;
+    awaits(&want, mode)
 }
 
 /// The parts of a live object that gates read, for an index of many: `judge` says the same of both.
@@ -77,7 +88,11 @@ pub fn view(live: &Value) -> Value {
 }
 
 fn gate(group: &str, kind: &str) -> Option<Gate> {
-    GATES.iter().find(|(g, k, _)| (*g, *k) == (group, kind)).map(|(_, _, gate)| *gate)
+    row(group, kind).map(|(_, _, gate, _)| *gate)
+}
+
+fn row(group: &str, kind: &str) -> Option<&'static (&'static str, &'static str, Gate, Awaits)> {
+    GATES.iter().find(|(g, k, ..)| (*g, *k) == (group, kind))
 }
 
 fn pick(from: Option<&Value>, keys: &[&str]) -> Map<String, Value> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Rooms by height. A room may use rooms of its own height and below. A new room is entered here.
 const ROOMS: [(u8, &[&str]); 7] = [
     (0, &["api"]),
-    (CORE, &["version", "payload", "graph", "merge", "gate", "status", "updates", "verify", "pools", "olm"]),
+    (CORE, &["version", "payload", "graph", "merge", "gate", "status", "updates", "verify", "pools", "olm", "plan"]),
     (2, &["cluster", "net", "serve", "host"]),
     (3, &["work"]),
     (4, &["daemon"]),

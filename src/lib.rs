@@ -19,6 +19,7 @@ pub mod gate;
 pub mod graph;
 pub mod merge;
 pub mod payload;
+pub mod plan;
 pub mod status;
 pub mod updates;
 pub mod verify;

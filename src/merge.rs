@@ -63,8 +63,9 @@ pub enum MergeError {
          delete the object and it is created anew as the release wants it"
     )]
     Immutable { object: String, field: String },
+    /// The manifest itself is at fault.
     #[error("{0}")]
-    Delete(String),
+    Manifest(String),
 }
 
 /// Makes the manifest fit the live object before they are compared.

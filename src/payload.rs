@@ -1,20 +1,26 @@
 //! A release on disk: YAML as Kubernetes reads it, manifests, identity, filters, image references, hash
 //! (payload-and-apply §1, §2). Works on bytes that the shell has read; touches no file itself.
 
+pub mod capability;
+pub mod features;
 pub mod filter;
 pub mod hash;
 pub mod load;
 pub mod manifest;
 pub mod metadata;
 pub mod references;
+pub mod select;
 pub mod template;
 pub mod typed;
 pub mod verification;
 pub mod yaml;
 
-pub use filter::{DEFAULT_PROFILE, Filter};
+pub use capability::Capabilities;
+pub use features::Features;
+pub use filter::{ApplyFilter, DEFAULT_PROFILE, Filter, takes_part};
 pub use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile, load};
 pub use manifest::{Manifest, ObjectId, Origin};
+pub use select::Selection;
 pub use verification::{VerificationConfig, verification_config};
 
 #[cfg(test)]

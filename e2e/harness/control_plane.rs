@@ -184,13 +184,20 @@ fn apiserver(site: &Site, options: &Options) -> Launch {
     Launch::new("kube-apiserver", site.tools().go("kube-apiserver"), arguments)
 }
 
-/// Who did what to which object, once per request.
+/// Who did what to which object, once per request; what opens gates also when it arrives, so that it is known even if
+/// the server is killed before it answers.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived]
 rules:
 - level: Metadata
+  verbs: [update, patch]
+  resources:
+  - {group: config.openshift.io, resources: [clusteroperators/status]}
+  - {group: apps, resources: [deployments/status, daemonsets/status]}
+  - {group: batch, resources: [jobs/status]}
+- level: Metadata
+  omitStages: [RequestReceived]
 ";
 
 fn controller_manager(site: &Site, options: &Options) -> Launch {

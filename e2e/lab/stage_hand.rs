@@ -14,7 +14,7 @@ mod props;
 #[path = "stage_hand/roles.rs"]
 mod roles;
 #[path = "stage_hand/script.rs"]
-mod script;
+pub mod script;
 
 use anyhow::Context;
 use daemon::Daemon;
@@ -53,7 +53,8 @@ pub struct StageHandArgs {
     /// Where the daemon's output goes.
     #[arg(long, value_name = "FILE")]
     pub daemon_log: PathBuf,
-    /// For each daemon that ended a line of JSON is appended here: what it used.
+    /// For each daemon that starts a line of JSON is appended here (release, process, when), and one when it has ended:
+    /// what it used.
     #[arg(long, value_name = "FILE")]
     pub report: PathBuf,
 }

@@ -56,6 +56,15 @@ pub struct Usage {
     pub resident_kib: Option<u64>,
 }
 
+/// A daemon process that was started.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Started {
+    pub release: String,
+    /// Just before.
+    pub started: jiff::Timestamp,
+    pub pid: i32,
+}
+
 impl Stage {
     pub async fn build(programs: Programs) -> anyhow::Result<Stage> {
         let options = Options {
@@ -76,7 +85,8 @@ impl Stage {
         self.cluster.dir().join("store")
     }
 
-    fn daemon_kubeconfig(&self) -> PathBuf {
+    /// Kubeconfig of the user as whom the daemon speaks.
+    pub fn daemon_kubeconfig(&self) -> PathBuf {
         self.cluster.dir().join("daemon.kubeconfig")
     }
 
@@ -160,7 +170,21 @@ impl Stage {
     /// The processes of the daemon that have ended.
     pub fn usages(&self) -> anyhow::Result<Vec<Usage>> {
         let text = fs::read_to_string(self.report())?;
-        text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+        let mut found = Vec::new();
+        for line in text.lines() {
+            let line: serde_json::Value = serde_json::from_str(line)?;
+            if line.get("ended").is_some() {
+                found.push(serde_json::from_value(line)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The daemon process that was started last.
+    pub fn running(&self) -> anyhow::Result<Started> {
+        let text = fs::read_to_string(self.report())?;
+        let mut starts = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        starts.next_back().context("no daemon was started")
     }
 
     /// Waits until the newest history entry is this release, Completed.

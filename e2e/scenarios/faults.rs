@@ -6,4 +6,4 @@ mod killed;
 mod requests;
 mod settings;
 mod uninstall;
-mod update;
+pub mod update;

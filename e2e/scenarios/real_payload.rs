@@ -1,8 +1,9 @@
 //! A real release of some 830 manifests installs, and is updated to the next one, on a real API server; a second pass
 //! writes nothing; and what that costs is printed.
 
+use crate::harness::audit;
 use crate::real_payload::stage::{DAEMON_USER, Programs, Stage, Usage};
-use crate::real_payload::{Release, audit, lay_out, manifests, signer::Signer};
+use crate::real_payload::{Release, lay_out, manifests, signer::Signer};
 use cvo::api::{ClusterVersion, HistoryState, NAME};
 use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
@@ -39,8 +40,7 @@ async fn a_real_release_installs_updates_and_then_rests() {
     tell("update", &stage, asked, updated);
     let requests = audit::requests(&stage.cluster.audit_log(), DAEMON_USER).unwrap();
     let writes = audit::within(&requests, asked..updated);
-    let writes: BTreeSet<_> =
-        audit::writes(&writes).into_iter().map(|r| (r.verb.as_str(), r.object.as_str())).collect();
+    let writes: BTreeSet<_> = audit::writes(&writes).into_iter().map(|r| (r.verb.as_str(), r.object())).collect();
     let deployments = writes.iter().filter(|(_, object)| object.starts_with("apps/deployments/ ")).count();
     let maps = writes.iter().filter(|(_, object)| object.starts_with("/configmaps/ ")).count();
     assert_eq!((deployments, maps, writes.len()), (31, 2, 33), "an update writes what differs: {writes:#?}");

@@ -4,6 +4,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use cvo::api::{self, ClusterOperator, ClusterVersion, ConditionStatus, HistoryEntry, HistoryState};
+use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::Deployment,
     coordination::v1::Lease,
@@ -17,10 +18,13 @@ use kube::{
 use serde_json::Value;
 
 use crate::{
-    harness::{Cluster, Options, machine, named},
+    harness::{
+        Cluster, Options,
+        audit::{self, Request},
+        machine, named,
+    },
     platform::{
         Platform, Programs, Release,
-        audit::{Write, writes_of_the_daemon},
         follow::{completed, condition, is_true, offered},
         releases::{Contents, SAMPLES},
     },
@@ -84,8 +88,8 @@ async fn refuses_what_is_not_as_signed(platform: &Platform, first: &Release, sec
         repairs(platform, namespace, map).await;
         assert!(maps(platform, "config-api").await.get_opt("planted").await.unwrap().is_none());
     }
-    let jobs = |writes: Vec<Write>| writes.into_iter().filter(|write| write.resource == "jobs").count();
-    assert_eq!(jobs(writes_of_the_daemon(&platform.cluster).unwrap()), 0, "nothing unverified is even unpacked");
+    let jobs = |writes: Vec<Request>| writes.iter().filter(|write| write.resource == "jobs").count();
+    assert_eq!(jobs(writes(platform)), 0, "nothing unverified is even unpacked");
 
     // Signed, but not what the registry gives out: the node's runtime does not unpack it, and that is what is told.
     let corrupted = platform.release(contents("1.0.4")).await.unwrap();
@@ -103,7 +107,7 @@ async fn refuses_what_is_not_as_signed(platform: &Platform, first: &Release, sec
     // A good signature, but not of the version that is asked for.
     platform.ask_image(&second.image, "1.0.7").await.unwrap();
     refused(platform, first, &second.image, "VerifyPayloadVersion", "1.0.7").await;
-    assert!(jobs(writes_of_the_daemon(&platform.cluster).unwrap()) > 0, "this one was unpacked");
+    assert!(jobs(writes(platform)) > 0, "this one was unpacked");
 
     platform.ask(Value::Null).await.unwrap();
     let version =
@@ -172,7 +176,7 @@ async fn updates_and_replaces_itself(platform: &Platform, first: &Release, secon
     let before = the_daemon(platform).await;
     assert_eq!(image(&before), first.image);
     assert_eq!(holder(platform).await, before.uid().unwrap());
-    let asked = writes_of_the_daemon(&platform.cluster).unwrap().len();
+    let asked = Timestamp::now();
     platform.until("1.0.1 to be offered", LIMIT, |version| offered(version, second)).await.unwrap();
     platform.ask_version("1.0.1").await.unwrap();
 
@@ -188,9 +192,9 @@ async fn updates_and_replaces_itself(platform: &Platform, first: &Release, secon
     assert!(update.started_time.0 <= born, "the entry was opened before the successor was there");
     assert!(update.completion_time.as_ref().unwrap().0 >= born, "the successor closed it");
 
-    let writes = writes_of_the_daemon(&platform.cluster).unwrap();
-    let status = |write: &&Write| write.resource == "clusterversions" && write.subresource == "status";
-    let mut writers: Vec<String> = writes.iter().skip(asked).filter(status).map(|write| write.pod.clone()).collect();
+    let writes = writes(platform);
+    let status = |write: &&Request| write.at > asked && write.resource_path() == "clusterversions/status";
+    let mut writers: Vec<String> = writes.iter().filter(status).map(|write| write.pod.clone()).collect();
     writers.dedup();
     assert_eq!(writers, [before.name_any(), after.name_any()], "one writer after the other, never in between");
     assert_eq!(
@@ -207,7 +211,7 @@ async fn waits_for_a_failing_component(platform: &Platform, second: &Release) {
     let folders = &["base", "1.1.0", "failing-network"];
     let third = platform.release(Contents { version: "1.1.0", folders, previous: &["1.0.1"] }).await.unwrap();
     platform.sign(&third).await.unwrap();
-    let before = writes_of_the_daemon(&platform.cluster).unwrap().len();
+    let asked = Timestamp::now();
     platform.ask_image(&third.image, "1.1.0").await.unwrap();
 
     let names_it = |version: &ClusterVersion| {
@@ -238,11 +242,17 @@ async fn waits_for_a_failing_component(platform: &Platform, second: &Release) {
     assert!(maps(platform, "console").await.get_opt("legacy-theme").await.unwrap().is_none());
 
     let repaired = repair.creation_timestamp().unwrap().0;
-    let writes = writes_of_the_daemon(&platform.cluster).unwrap();
-    let later: Vec<_> = writes.iter().skip(before).filter(|write| write.namespace == "console").collect();
+    let writes = writes(platform);
+    let later: Vec<_> = writes.iter().filter(|write| write.at > asked && write.namespace == "console").collect();
     let early: Vec<_> = later.iter().filter(|write| write.at < repaired).collect();
     assert!(!later.is_empty() && early.is_empty(), "written before the stage before was through: {early:?}");
     println!("repaired");
+}
+
+/// What the daemon has written so far, its own bookkeeping included.
+fn writes(platform: &Platform) -> Vec<Request> {
+    let requests = audit::requests(&platform.cluster.audit_log(), audit::DAEMON).unwrap();
+    requests.into_iter().filter(Request::wrote).collect()
 }
 
 fn history(version: &ClusterVersion) -> &[HistoryEntry] {

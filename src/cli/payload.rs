@@ -1,4 +1,7 @@
-//! `cvo payload`: the two hidden commands that retrieval Jobs run. They execute nothing of the target.
+//! `cvo payload`: what a release in a folder holds, and the two hidden commands that retrieval Jobs run, which execute
+//! nothing of the target.
+
+pub mod list;
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -6,12 +9,15 @@ use std::path::{Path, PathBuf};
 
 #[derive(Subcommand, Debug)]
 pub enum PayloadCommand {
+    List(list::ListArgs),
     /// Copy this very binary to a place that the next container can run it from.
+    #[command(hide = true)]
     InstallTool {
         #[arg(long, value_name = "FILE")]
         to: PathBuf,
     },
     /// Copy manifests/ and release-manifests/ of the surrounding image into a payload folder, as one atomic step.
+    #[command(hide = true)]
     Copy {
         /// Root of the image.
         #[arg(long, default_value = "/", value_name = "DIR")]
@@ -29,6 +35,7 @@ pub enum PayloadCommand {
 
 pub fn run(command: PayloadCommand) -> anyhow::Result<()> {
     match command {
+        PayloadCommand::List(args) => list::run(&args),
         PayloadCommand::InstallTool { to } => {
             let own = std::env::current_exe().context("cannot find the running binary")?;
             std::fs::copy(&own, &to).with_context(|| format!("cannot copy {} to {}", own.display(), to.display()))?;

@@ -1,33 +1,46 @@
 //! `cvo render`: writes the manifests that install the daemon into an empty cluster (payload-and-apply §1.12).
 
+use super::folder;
 use crate::api::{ClusterVersion, ClusterVersionSpec, ComponentOverride, NAME};
 use crate::payload::filter::{self, DEFAULT_PROFILE, Filter};
-use crate::payload::load::{self, LoadOptions, Payload, PayloadFiles, SourceFile};
+use crate::payload::load::{self, LoadOptions, PayloadFiles, SourceFile};
 use crate::payload::manifest::{Manifest, Origin};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::references::{self, ImageReferences};
 use crate::payload::template::{self, Variables};
 use crate::payload::yaml;
+use crate::version;
+use crate::work::payload_dir;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Sorts after the CRDs.
 const CLUSTER_VERSION_FILE: &str = "0000_00_cluster-version-operator_50_clusterversion.yaml";
+/// Folder of what only the first machine of a cluster runs.
+const BOOTSTRAP: &str = "bootstrap";
 const API_VERSION: &str = "config.openshift.io/v1";
 /// Of the other components only these take part: nodes need them before anything can be pulled.
 const EARLY_KINDS: [&str; 2] = ["ClusterImagePolicy", "ImagePolicy"];
+/// Of the own manifests these wait: their kinds are not served before monitoring is installed.
+const LATE_FILES: [&str; 3] = [
+    "0000_90_cluster-version-operator_00_prometheusrole.yaml",
+    "0000_90_cluster-version-operator_01_prometheusrolebinding.yaml",
+    "0000_90_cluster-version-operator_02_servicemonitor.yaml",
+];
 
 /// Write the manifests that install the daemon, filled in for one release image.
 ///
 /// Reads the release's own manifests (/manifests in a release image; `cvo release extract` writes them to a folder),
 /// fills in the image, and writes them to OUTPUT-DIR/manifests together with a ClusterVersion that has a fresh
-/// cluster id. Says at the end how to apply them.
+/// cluster id. What lies in bootstrap/ beside them (static pods of a first machine) goes to OUTPUT-DIR/bootstrap in the
+/// same way. Says at the end how to apply them.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RenderArgs {
-    /// Folder to write to; made if it is not there. Files go to its subfolder manifests/.
+    /// Folder to write to; made if it is not there. Files go to its subfolders manifests/ and bootstrap/.
     #[arg(long, value_name = "DIR")]
     pub output_dir: PathBuf,
     /// Pull spec of the release image to install, best by digest (NAME@sha256:...).
@@ -73,7 +86,7 @@ pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
         !args.cluster_profile.is_empty(),
         "the cluster profile is empty, which excludes every manifest: unset CLUSTER_PROFILE or set it to {DEFAULT_PROFILE}"
     );
-    let mut output = render(&args)?;
+    let Rendered { manifests: mut output, bootstrap } = render(&args)?;
     let folder = args.output_dir.join("manifests");
     let said = match source(&args, &folder, &output)? {
         Source::Given(path) => format!("yours, {}; apply it after the files above", path.display()),
@@ -84,12 +97,23 @@ pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
             format!("cluster id {id}, in {CLUSTER_VERSION_FILE}")
         }
     };
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    for (name, text) in &output {
+    write(&folder, &output)?;
+    println!("Wrote {} files to {}", output.len(), folder.display());
+    if !bootstrap.is_empty() {
+        let folder = args.output_dir.join(BOOTSTRAP);
+        write(&folder, &bootstrap)?;
+        println!("Wrote {} files to {}", bootstrap.len(), folder.display());
+    }
+    println!("ClusterVersion: {said}\n{}", how_to_apply(&folder));
+    Ok(())
+}
+
+fn write(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for (name, text) in output {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    println!("Wrote {} files to {}\nClusterVersion: {said}\n{}", output.len(), folder.display(), how_to_apply(&folder));
     Ok(())
 }
 
@@ -105,8 +129,14 @@ fn how_to_apply(folder: &Path) -> String {
     )
 }
 
-/// File name to text, in byte order of names.
-fn render(args: &RenderArgs) -> anyhow::Result<BTreeMap<String, String>> {
+/// File name to text for each folder that is written.
+struct Rendered {
+    manifests: BTreeMap<String, String>,
+    bootstrap: BTreeMap<String, String>,
+}
+
+/// Both folders, or one error with all that is wrong in either.
+fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
     let own = files(&args.manifests_dir)?;
     ensure!(
         own.iter().any(|file| is_manifest(&file.name)),
@@ -128,49 +158,100 @@ fn render(args: &RenderArgs) -> anyhow::Result<BTreeMap<String, String>> {
         strict_templates: true,
         filter: Filter { feature_set: Some(feature_set), feature_gates: Some(feature_gates), ..Filter::default() },
     };
+    let first = bootstrap(args, &release, &options);
     let place = args.manifests_dir.display().to_string();
-    let payload = load::load(PayloadFiles { place, own: own.clone(), release }, &options)?;
-    texts(args, &own, &payload, &overrides)
+    let payload = load::load(PayloadFiles { place, own: own.clone(), release }, &options);
+    let (payload, (place, first, beside)) = match (payload, first) {
+        (Ok(payload), Ok(first)) => (payload, first),
+        (Err(one), Err(other)) => bail!("{one}; {other:#}"),
+        (Err(one), Ok(_)) => return Err(one.into()),
+        (Ok(_), Err(other)) => return Err(other),
+    };
+    let page = Page { args, images: &payload.images, overrides: &overrides };
+    let excluded = payload.excluded.iter().map(|(manifest, _)| (&**manifest, false));
+    let judged = payload.manifests.iter().map(|manifest| (&**manifest, early(manifest))).chain(excluded);
+    let manifests = page.texts(&own, judged)?;
+    let major = version::parse(&payload.release.version).with_context(|| place.clone())?.major;
+    let filter = Filter { major: Some(major), profile: Some(args.cluster_profile.clone()), ..options.filter };
+    let judged = beside.iter().map(|manifest| (&**manifest, filter.check(manifest).is_ok()));
+    Ok(Rendered { manifests, bootstrap: page.texts(&first, judged)? })
 }
 
-/// A file of which every document takes part keeps its text, comments and all; of others the documents that remain are
-/// written as JSON, which is YAML.
-fn texts(
-    args: &RenderArgs,
-    own: &[SourceFile],
-    payload: &Payload,
-    overrides: &[ComponentOverride],
-) -> anyhow::Result<BTreeMap<String, String>> {
-    let mut kept: BTreeMap<&str, Vec<&Manifest>> = BTreeMap::new();
-    let mut cut: BTreeSet<&str> = payload.excluded.iter().map(|(manifest, _)| &*manifest.file).collect();
-    for manifest in payload.manifests.iter().map(|manifest| &**manifest) {
-        let takes_part = manifest.origin == Origin::Own
-            || manifest.id.group == "config.openshift.io" && EARLY_KINDS.contains(&manifest.id.kind.as_str());
-        if takes_part && !filter::overridden(manifest, overrides) {
-            kept.entry(&manifest.file).or_default().push(manifest);
-        } else {
-            cut.insert(&manifest.file);
+/// Whether a manifest is for the start of a cluster: most of the own ones, few of the others.
+fn early(manifest: &Manifest) -> bool {
+    match manifest.origin {
+        Origin::Own => !LATE_FILES.contains(&&*manifest.file),
+        Origin::Release => {
+            manifest.id.group == "config.openshift.io" && EARLY_KINDS.contains(&manifest.id.kind.as_str())
         }
     }
-    let variables = Variables {
-        release_image: &args.release_image,
-        cluster_profile: &args.cluster_profile,
-        images: &payload.images,
-    };
-    let mut output = BTreeMap::new();
-    for (name, manifests) in kept {
-        let whole = own.iter().find(|file| file.name == name).filter(|_| !cut.contains(name));
-        let text = match whole {
-            Some(file) => template::render(std::str::from_utf8(&file.bytes)?, &variables)?.text,
-            None => {
-                let documents: Result<Vec<String>, serde_json::Error> =
-                    manifests.iter().map(|m| serde_json::to_string_pretty(&m.object()?)).collect();
-                documents?.join("\n---\n") + "\n"
-            }
-        };
-        output.insert(name.to_owned(), text);
+}
+
+type Bootstrap = (String, Vec<SourceFile>, Vec<Arc<Manifest>>);
+
+/// Place, files and manifests of `bootstrap/` beside the own manifests; none if it is not there.
+fn bootstrap(args: &RenderArgs, release: &[SourceFile], options: &LoadOptions) -> anyhow::Result<Bootstrap> {
+    let folder = args.manifests_dir.parent().unwrap_or(Path::new("")).join(BOOTSTRAP);
+    let place = folder.display().to_string();
+    if !folder.is_dir() {
+        return Ok((place, Vec::new(), Vec::new()));
     }
-    Ok(output)
+    let own = files(&folder)?;
+    let references = release.iter().find(|file| file.name == references::FILE);
+    // What is wrong with the references is told by loading the release.
+    let images = references.and_then(|file| ImageReferences::parse(&file.bytes).ok()).unwrap_or_default().images();
+    let files = PayloadFiles { place: place.clone(), own: own.clone(), release: Vec::new() };
+    let (manifests, _) = load::manifests(files, options, &images).map_err(folder::flat)?;
+    Ok((place, own, manifests))
+}
+
+/// What all files are written by.
+struct Page<'a> {
+    args: &'a RenderArgs,
+    images: &'a BTreeMap<String, String>,
+    overrides: &'a [ComponentOverride],
+}
+
+impl Page<'_> {
+    /// File name to text, in byte order of names. A file of `own` of which every document takes part keeps its text,
+    /// comments and all; of others the documents that remain are written as JSON, which is YAML.
+    fn texts<'a>(
+        &self,
+        own: &[SourceFile],
+        judged: impl Iterator<Item = (&'a Manifest, bool)>,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
+        let mut kept: BTreeMap<&str, Vec<&Manifest>> = BTreeMap::new();
+        let mut cut: BTreeSet<&str> = BTreeSet::new();
+        for (manifest, takes_part) in judged {
+            let takes_part = takes_part && !filter::overridden(manifest, self.overrides);
+            // A file of the other folder may have the same name.
+            if !takes_part || manifest.origin == Origin::Release {
+                cut.insert(&manifest.file);
+            }
+            if takes_part {
+                kept.entry(&manifest.file).or_default().push(manifest);
+            }
+        }
+        let variables = Variables {
+            release_image: &self.args.release_image,
+            cluster_profile: &self.args.cluster_profile,
+            images: self.images,
+        };
+        let mut output = BTreeMap::new();
+        for (name, manifests) in kept {
+            let whole = own.iter().find(|file| file.name == name).filter(|_| !cut.contains(name));
+            let text = match whole {
+                Some(file) => template::render(std::str::from_utf8(&file.bytes)?, &variables)?.text,
+                None => {
+                    let documents: Result<Vec<String>, serde_json::Error> =
+                        manifests.iter().map(|m| serde_json::to_string_pretty(&m.object()?)).collect();
+                    documents?.join("\n---\n") + "\n"
+                }
+            };
+            output.insert(name.to_owned(), text);
+        }
+        Ok(output)
+    }
 }
 
 /// The files of `release-manifests/` beside the daemon's own; without it (a source tree) a stand-in that names no image.
@@ -191,25 +272,10 @@ fn is_manifest(name: &str) -> bool {
     [".yaml", ".yml", ".json"].iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// The regular files of a folder; subfolders are left alone.
+/// The manifests of a folder, and the two files that describe a release; subfolders are left alone.
 fn files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
-    let place = folder.display();
-    let entries = fs::read_dir(folder)
-        .with_context(|| format!("cannot read the folder {place}; give the manifests' folder with --manifests-dir"))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let entry = entry.with_context(|| format!("cannot list {place}"))?;
-        let path = entry.path();
-        if !path.is_file() {
-            continue;
-        }
-        let Ok(name) = entry.file_name().into_string() else {
-            bail!("{} has a name that is not UTF-8; rename it", path.display());
-        };
-        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        files.push(SourceFile { name, bytes });
-    }
-    Ok(files)
+    let read = payload_dir::read_plain(folder);
+    Ok(read.context("the manifests' folder is what --manifests-dir gives")?.release)
 }
 
 /// The one document of a file that must hold exactly one of that kind.

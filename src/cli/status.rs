@@ -3,11 +3,14 @@
 
 mod follow;
 mod lines;
-mod text;
+pub(super) mod text;
 mod view;
+
+pub(super) use text::clean;
 
 pub use view::{Concern, OperatorConcern, Phase, View};
 
+use super::output;
 use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
 use crate::api::{ClusterOperator, ClusterVersion, NAME, NAMESPACE};
 use crate::cluster::Clients;
@@ -151,6 +154,12 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     }
 }
 
+/// What a page on standard output is laid out for now.
+pub(super) fn page() -> text::Page {
+    let width = terminal().map_or(usize::MAX, |terminal| terminal.0);
+    text::Page { width, colours: colours(), now: Timestamp::now() }
+}
+
 /// Columns and rows of the terminal on standard output, if it is one.
 fn terminal() -> Option<(usize, usize)> {
     if !std::io::stdout().is_terminal() {
@@ -168,13 +177,8 @@ fn colours() -> bool {
     terminal().is_some() && !set("NO_COLOR") && !dumb
 }
 
-/// Writes to standard output. A reader that has gone, like `head`, ends the program without complaint.
 fn say(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        written => written.context("cannot write to standard output"),
-    }
+    output::to_stdout(|out| out.write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -49,7 +49,12 @@ impl std::fmt::Debug for Clients {
 impl Clients {
     /// From a kubeconfig, or from the environment: the pod's service account, or the user's own kubeconfig.
     pub async fn connect(kubeconfig: Option<&Path>) -> Result<Self, ClientError> {
-        let config = match kubeconfig {
+        Self::connect_as(kubeconfig, None).await
+    }
+
+    /// The same in the name of another user, which the own one must be allowed to impersonate.
+    pub async fn connect_as(kubeconfig: Option<&Path>, user: Option<&str>) -> Result<Self, ClientError> {
+        let mut config = match kubeconfig {
             Some(path) => {
                 let fail = |cause| ClientError::Kubeconfig { path: path.display().to_string(), cause };
                 let file = Kubeconfig::read_from(path).map_err(fail)?;
@@ -57,6 +62,9 @@ impl Clients {
             }
             None => kube::Config::infer().await?,
         };
+        if let Some(user) = user {
+            config.auth_info.impersonate = Some(user.to_owned());
+        }
         Self::new(config)
     }
 

@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 /// A request about the lease that takes longer has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// A leader that ends tries so long to give the lease up.
+const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long the lease holds, how long a holder tries to renew, and how often.
 #[derive(Clone, Copy, Debug)]
@@ -235,23 +237,32 @@ impl Election {
         self.put(lease).await.map(|()| true)
     }
 
-    /// Gives the lease up, so that a successor need not wait for it to expire.
+    /// Gives the lease up, so that a successor need not wait for it to expire. Tries for a while: one refused request
+    /// would cost the successor the whole duration.
     pub async fn release(&self) {
         self.claim.set(None);
-        let released = async {
-            let Some(mut lease) = self.read().await? else { return Ok(()) };
-            if lease.pointer("/spec/holderIdentity").and_then(Value::as_str) == Some(self.identity.as_str()) {
-                if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
-                    spec.insert("holderIdentity".into(), "".into());
-                    spec.insert("leaseDurationSeconds".into(), 1.into());
-                }
-                self.replace(&lease).await?;
+        let begun = Instant::now();
+        let mut failures = 0;
+        while let Err(error) = self.let_go().await {
+            failures += 1;
+            if begun.elapsed() > RELEASE_WITHIN {
+                tracing::warn!(%error, "lease not released; a successor waits until it expires");
+                return;
             }
-            Ok::<(), ApiError>(())
-        };
-        if let Err(error) = released.await {
-            tracing::warn!(%error, "lease not released; a successor waits until it expires");
+            tokio::time::sleep(super::jittered(Duration::from_millis(100), failures, Duration::from_secs(1))).await;
         }
+    }
+
+    async fn let_go(&self) -> Result<(), ApiError> {
+        let Some(mut lease) = self.read().await? else { return Ok(()) };
+        if lease.pointer("/spec/holderIdentity").and_then(Value::as_str) != Some(self.identity.as_str()) {
+            return Ok(());
+        }
+        if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("holderIdentity".into(), "".into());
+            spec.insert("leaseDurationSeconds".into(), 1.into());
+        }
+        self.replace(&lease).await
     }
 
     fn spec(&self, transitions: u64, acquired: Option<&Value>) -> Value {
@@ -299,5 +310,38 @@ impl Election {
 
     fn writing(&self) -> String {
         format!("write lease \"{}/{}\"", self.namespace, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A server that holds a lease of `me` and refuses the first writes.
+    fn election(refusals: usize, writes: Arc<AtomicUsize>) -> Election {
+        let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+        tokio::spawn(async move {
+            while let Some((request, answer)) = requests.next_request().await {
+                let write = request.method() == http::Method::PUT;
+                let refused = write && writes.fetch_add(1, Ordering::Relaxed) < refusals;
+                let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                    "metadata": {"name": "version"}, "spec": {"holderIdentity": "me"}});
+                let code = if refused { 500 } else { 200 };
+                let body = Body::from(lease.to_string().into_bytes());
+                answer.send_response(http::Response::builder().status(code).body(body).unwrap());
+            }
+        });
+        let second = Duration::from_secs(1);
+        let times = Times { duration: 3 * second, renew_deadline: 2 * second, retry: second };
+        Election::new(Client::new(service, "default"), "ns", "version", "me", times)
+    }
+
+    #[tokio::test]
+    async fn a_refused_release_is_tried_again() {
+        let writes = Arc::new(AtomicUsize::new(0));
+        election(2, writes.clone()).release().await;
+        assert_eq!(writes.load(Ordering::Relaxed), 3, "two refused, one taken");
     }
 }

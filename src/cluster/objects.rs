@@ -191,19 +191,24 @@ impl Objects {
 
     /// POST; the object must not be there.
     pub async fn create(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
-        self.post(kind, namespace, object).await
-    }
-
-    /// Like [`Objects::create`], but the answer is not decoded: of what has just been made little need be known.
-    pub async fn create_raw(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Box<RawValue>, ApiError> {
-        self.post(kind, namespace, object).await
-    }
-
-    async fn post<T: DeserializeOwned>(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<T, ApiError> {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let attempt = format!("create {}", label(kind, namespace, name));
         self.guard(&attempt)?;
         let request = kube::core::Request::new(kind.path(namespace)).create(&post(), bytes(&attempt, object)?);
+        self.call(&attempt, request).await
+    }
+
+    /// Like [`Objects::create`], from and to undecoded JSON: of what is made little need be known, and many are under way.
+    pub async fn create_raw(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        body: Vec<u8>,
+    ) -> Result<Box<RawValue>, ApiError> {
+        let attempt = format!("create {}", label(kind, namespace, name));
+        self.guard(&attempt)?;
+        let request = kube::core::Request::new(kind.path(namespace)).create(&post(), body);
         self.call(&attempt, request).await
     }
 

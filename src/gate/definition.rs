@@ -36,3 +36,8 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
     }
     waits("NotEstablished", format!("{id} is not served by the API server yet"))
 }
+
+/// In every mode.
+pub fn awaits(_want: &Observed<'_>, _mode: Mode) -> Option<String> {
+    Some("to be established".to_owned())
+}

@@ -50,6 +50,15 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
     }
 }
 
+/// See the rows above: what they pass over, nobody waits for.
+pub fn awaits(want: &Observed<'_>, mode: Mode) -> Option<String> {
+    if mode == Mode::Install {
+        return Some("to be available".to_owned());
+    }
+    let versions: Vec<String> = want.versions().iter().map(|(name, version)| format!("{name} {version}")).collect();
+    Some(format!("to be available, not degraded and at {}", versions.join(", ")))
+}
+
 /// Wanted versions that the operator does not report, in words. The first live entry of a name counts; the text must
 /// be exactly the same; further live entries do not matter.
 fn behind(wanted: &[(&str, &str)], live: &[(&str, &str)]) -> Option<String> {

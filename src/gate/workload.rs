@@ -23,6 +23,31 @@ pub fn deployment(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) 
     rolled_out(want, live, mode, deployment_failure, rollout)
 }
 
+/// What a Deployment's rollout is waited for with.
+pub fn awaits_deployment(want: &Observed<'_>, mode: Mode) -> Option<String> {
+    let replicas = want.number("/spec/replicas").unwrap_or(1);
+    awaits_rollout(mode, || format!("to be rolled out: {replicas} replicas updated and available, no old ones left"))
+}
+
+/// The same of a DaemonSet.
+pub fn awaits_daemon_set(_want: &Observed<'_>, mode: Mode) -> Option<String> {
+    awaits_rollout(mode, || "to be rolled out: a pod updated and available on every node it is for".to_owned())
+}
+
+fn awaits_rollout(mode: Mode, rollout: impl FnOnce() -> String) -> Option<String> {
+    match mode {
+        Mode::Install => None,
+        Mode::Update => Some(rollout()),
+        Mode::Reconcile => Some("not to have failed".to_owned()),
+    }
+}
+
+/// The same of a Job.
+pub fn awaits_job(_want: &Observed<'_>, mode: Mode) -> Option<String> {
+    let awaited = if mode == Mode::Reconcile { "not to have failed" } else { "to be complete" };
+    Some(awaited.to_owned())
+}
+
 /// As a Deployment, but only deletion is a failure (§6.3).
 pub fn daemon_set(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
     let rollout = |live: &Observed<'_>| {

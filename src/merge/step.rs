@@ -46,7 +46,7 @@ pub fn step<E: From<MergeError>>(
     manifest: &Manifest,
     prepared: impl FnOnce() -> Result<Value, E>,
 ) -> Result<Step, E> {
-    let delete = manifest.delete().map_err(MergeError::Delete)?;
+    let delete = manifest.delete().map_err(MergeError::Manifest)?;
     let going = |live: &Value| live.pointer("/metadata/deletionTimestamp").is_some();
     Ok(match live {
         None if delete => Step::Leave(Left::Gone),

@@ -1,13 +1,16 @@
 //! Who takes part (payload-and-apply §2).
 
+use super::capability::Capabilities;
 use super::manifest::Manifest;
 use crate::api::ComponentOverride;
 use std::collections::BTreeSet;
 
 /// The profile of a cluster nobody chose one for (§2.6).
 pub const DEFAULT_PROFILE: &str = "self-managed-high-availability";
-const DEFAULT_FEATURE_SET: &str = "Default";
-const FEATURE_SETS: [&str; 5] =
+/// What an empty feature set means.
+pub const DEFAULT_FEATURE_SET: &str = "Default";
+/// Every feature set there is.
+pub const FEATURE_SETS: [&str; 5] =
     [DEFAULT_FEATURE_SET, "TechPreviewNoUpgrade", "DevPreviewNoUpgrade", "CustomNoUpgrade", "OKD"];
 
 const INCLUDE: &str = "include.release.openshift.io/";
@@ -18,7 +21,7 @@ const MAJOR_VERSION: &str = "release.openshift.io/major-version";
 const CAPABILITY: &str = "capability.openshift.io/name";
 
 /// Load-time filters (§2.2). Capabilities and overrides are not filtered on load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// `EXCLUDE_MANIFESTS`.
     pub exclude_identifier: Option<String>,
@@ -126,24 +129,47 @@ fn major_version(manifest: &Manifest, major: u64, listed: &str) -> Result<(), St
     Ok(())
 }
 
-/// Names of the capabilities a manifest needs (§2.1); none for a manifest without the annotation.
-pub fn required_capabilities(manifest: &Manifest) -> BTreeSet<&str> {
-    manifest.annotation(CAPABILITY).unwrap_or_default().split('+').filter(|name| !name.is_empty()).collect()
+/// Names of the gates that decide about the manifest, wanted or not.
+pub(super) fn mentioned_gates(manifest: &Manifest) -> impl Iterator<Item = &str> {
+    let tokens = manifest.annotation(FEATURE_GATE).unwrap_or_default().split(',').map(str::trim);
+    tokens.filter(|t| !t.is_empty()).map(|t| t.strip_prefix('-').unwrap_or(t))
 }
 
-/// Whether every capability the manifest needs is known and enabled; if not, why (§2.7). Checked when applying.
-pub fn capabilities(manifest: &Manifest, known: &BTreeSet<String>, enabled: &BTreeSet<String>) -> Result<(), String> {
-    let outside = |set: &BTreeSet<String>| {
-        let names: Vec<_> = required_capabilities(manifest).into_iter().filter(|name| !set.contains(*name)).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    if let Some(unknown) = outside(known) {
-        return Err(format!("unrecognized capability names: {unknown}"));
+/// Names of the capabilities a manifest needs (§2.1); none for a manifest without the annotation, or with an empty one.
+pub fn required_capabilities(manifest: &Manifest) -> BTreeSet<&str> {
+    manifest.annotation(CAPABILITY).filter(|v| !v.is_empty()).map(|v| v.split('+').collect()).unwrap_or_default()
+}
+
+/// What a cluster filters by: all that decides whether a manifest is applied (§2.2).
+#[derive(Clone, Debug, Default)]
+pub struct ApplyFilter {
+    /// Profile, excluded identifier, feature set, gates, major version.
+    pub load: Filter,
+    /// `None` switches the filter off.
+    pub capabilities: Option<Capabilities>,
+    /// `spec.overrides`.
+    pub overrides: Vec<ComponentOverride>,
+}
+
+impl ApplyFilter {
+    /// Whether both make the same choice. Of capabilities the enabled ones decide (§2.7).
+    pub fn agrees_with(&self, other: &ApplyFilter) -> bool {
+        let enabled = |filter: &ApplyFilter| filter.capabilities.as_ref().map(|c| c.enabled.clone());
+        self.load == other.load && self.overrides == other.overrides && enabled(self) == enabled(other)
     }
-    match outside(enabled) {
-        Some(disabled) => Err(format!("disabled capabilities: {disabled}")),
-        None => Ok(()),
+}
+
+/// Whether the manifest is applied in a cluster that filters by this; if not, why. The one place where it is decided
+/// who takes part: the engine, plans and listings ask it. The first hit in the order of §2.2 counts.
+pub fn takes_part(manifest: &Manifest, filter: &ApplyFilter) -> Result<(), String> {
+    filter.load.check(manifest)?;
+    if let Some(capabilities) = &filter.capabilities {
+        capabilities.check(manifest)?;
     }
+    if overridden(manifest, &filter.overrides) {
+        return Err("an override in spec.overrides says that it is unmanaged".to_owned());
+    }
+    Ok(())
 }
 
 /// Whether an override takes the object out of our hands (§2.8). Checked when applying.

@@ -61,6 +61,8 @@ impl Default for LoadOptions {
 pub struct Payload {
     /// `version`, `url`, `channels`, `architecture` from release-metadata; `image` as loaded.
     pub release: Release,
+    /// Major version of the release, which manifests may ask for (§2.5).
+    pub major: u64,
     /// Versions this release may be reached from.
     pub previous: Vec<String>,
     /// Short name to pull spec (§1.4).
@@ -90,15 +92,10 @@ pub enum LoadError {
 
 /// Loads a release (§1.7-§1.10). Every file is looked at before the verdict: one error names all that are bad.
 pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadError> {
-    let PayloadFiles { place, own, release } = files;
     let mut problems = Vec::new();
-    let described = describe(&place, &release, &mut problems)?;
+    let described = describe(&files.place, &files.release, &mut problems)?;
     let images = described.as_ref().map(|d| d.references.images()).unwrap_or_default();
-    let variables = Variables { release_image: &options.image, cluster_profile: &options.profile, images: &images };
-    let mut reader = Reader { variables, strict: options.strict_templates, warnings: Vec::new(), problems };
-    let mut all = reader.folder(Origin::Own, own);
-    all.extend(reader.folder(Origin::Release, release));
-    let Reader { mut warnings, mut problems, .. } = reader;
+    let Documents { place, manifests: all, mut warnings, mut problems } = documents(files, options, &images, problems);
     let Some(Described { metadata, references, major }) = described else {
         return Err(LoadError::Integrity { place, problems });
     };
@@ -124,6 +121,7 @@ pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadE
     warnings.extend(more);
     Ok(Payload {
         release,
+        major,
         previous: metadata.previous,
         images,
         created: references.created,
@@ -132,6 +130,43 @@ pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadE
         excluded,
         warnings,
     })
+}
+
+/// Every manifest of both folders in load order, before any filter, and warnings. For files that are no whole release:
+/// `release-metadata` and `image-references` need not be among them.
+pub fn manifests(
+    files: PayloadFiles,
+    options: &LoadOptions,
+    images: &BTreeMap<String, String>,
+) -> Result<(Vec<Arc<Manifest>>, Vec<String>), LoadError> {
+    let Documents { place, manifests, warnings, problems } = documents(files, options, images, Vec::new());
+    if !problems.is_empty() {
+        return Err(LoadError::Integrity { place, problems });
+    }
+    Ok((manifests.into_iter().map(|read| read.manifest).collect(), warnings))
+}
+
+/// What reading both folders gave.
+struct Documents {
+    place: String,
+    manifests: Vec<Read>,
+    warnings: Vec<String>,
+    problems: Vec<String>,
+}
+
+fn documents(
+    files: PayloadFiles,
+    options: &LoadOptions,
+    images: &BTreeMap<String, String>,
+    problems: Vec<String>,
+) -> Documents {
+    let PayloadFiles { place, own, release } = files;
+    let variables = Variables { release_image: &options.image, cluster_profile: &options.profile, images };
+    let mut reader = Reader { variables, strict: options.strict_templates, warnings: Vec::new(), problems };
+    let mut manifests = reader.folder(Origin::Own, own);
+    manifests.extend(reader.folder(Origin::Release, release));
+    let Reader { warnings, problems, .. } = reader;
+    Documents { place, manifests, warnings, problems }
 }
 
 /// The two files that say which release this is.

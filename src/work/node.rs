@@ -143,7 +143,7 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
 /// Lets the kinds of a definition be used the moment it is established, wherever its own node stands: that node may be
 /// waiting for something that needs the kind. Its gate tells what keeps it.
 async fn serve(context: Arc<Context>, manifest: Arc<Manifest>) {
-    let (Some((kind, id)), Ok(want)) = (context.applier.resolve(&manifest), manifest.object()) else { return };
+    let (Some((kind, id)), Ok(want)) = (context.applier.resolve(&manifest), manifest.outline()) else { return };
     let mut changed = context.applier.index.changed(&id);
     loop {
         changed.mark_unchanged();
@@ -294,7 +294,7 @@ impl Walk<'_> {
         if !gate::gated(&id.group, &id.kind) || self.manifest.create_only() {
             return Some(());
         }
-        let want = self.manifest.object().ok()?;
+        let want = self.manifest.outline().ok()?;
         let mut changed = self.context.applier.index.changed(&id);
         let mut failures = 0;
         let mut told = None;

@@ -45,8 +45,8 @@ fn io_error(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Pay
     move |source| PayloadDirError::Io { attempt, path, source }
 }
 
-/// Reads the manifests, `release-metadata` and `image-references`. Files that loading would leave alone are not read.
-pub fn read(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
+/// Whether the four paths of a payload are there (§1.2); looks at no content.
+pub fn validate(dir: &Path) -> Result<(), PayloadDirError> {
     let described = [metadata::FILE, references::FILE].map(|file| format!("{RELEASE}/{file}"));
     for path in [OWN.to_owned(), RELEASE.to_owned()].into_iter().chain(described) {
         if let Err(error) = fs::metadata(dir.join(&path)) {
@@ -56,7 +56,31 @@ pub fn read(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
             });
         }
     }
-    let mut reader = FolderReader { dir, root: fs::canonicalize(dir).map_err(io_error("resolve", dir))?, total: 0 };
+    Ok(())
+}
+
+/// One file of a payload, bounded like all others and inside the folder.
+pub fn read_file(dir: &Path, file: &Path) -> Result<Vec<u8>, PayloadDirError> {
+    let path = dir.join(file);
+    FolderReader::new(dir)?.file(&path)?.ok_or(PayloadDirError::Special { path })
+}
+
+/// Reads a folder of manifests that is laid out as no payload: the manifests in it, not those in its folders, and
+/// `release-metadata` and `image-references` where they are there. None counts as the orchestrator's own.
+pub fn read_plain(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
+    let release = FolderReader::new(dir)?.files("", &[metadata::FILE, references::FILE])?;
+    Ok(PayloadFiles { place: dir.display().to_string(), own: Vec::new(), release })
+}
+
+/// Whether a folder is laid out as a payload, complete or not.
+pub fn is_payload_root(dir: &Path) -> bool {
+    [OWN, RELEASE].iter().any(|folder| dir.join(folder).is_dir())
+}
+
+/// Reads the manifests, `release-metadata` and `image-references`. Files that loading would leave alone are not read.
+pub fn read(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
+    validate(dir)?;
+    let mut reader = FolderReader::new(dir)?;
     let own = reader.files(OWN, &[])?;
     let release = reader.files(RELEASE, &[metadata::FILE, references::FILE])?;
     Ok(PayloadFiles { place: dir.display().to_string(), own, release })
@@ -70,7 +94,11 @@ struct FolderReader<'a> {
     total: u64,
 }
 
-impl FolderReader<'_> {
+impl<'a> FolderReader<'a> {
+    fn new(dir: &'a Path) -> Result<Self, PayloadDirError> {
+        Ok(FolderReader { dir, root: fs::canonicalize(dir).map_err(io_error("resolve", dir))?, total: 0 })
+    }
+
     /// Manifests of one folder, and the files named besides.
     fn files(&mut self, folder: &str, besides: &[&str]) -> Result<Vec<SourceFile>, PayloadDirError> {
         let folder = self.dir.join(folder);

@@ -10,6 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The promised bound on writes.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Failures in a row after which the last record is given up, and the pause between tries when it must be quick.
+const LAST_TRIES: u32 = 3;
+const LAST_PAUSE: Duration = Duration::from_millis(200);
 
 fn kind() -> Kind {
     Kind::known("", "v1", "ConfigMap", "configmaps", true)
@@ -41,22 +44,34 @@ pub async fn keep(
     stop: CancellationToken,
 ) {
     let mut writer = Writer { objects, namespace, live: None };
-    let mut written = Progress::default();
+    let (mut written, mut failures, mut stopping) = (Progress::default(), 0, false);
     loop {
-        let changed = stop.run_until_cancelled(records.changed()).await;
-        let stopping = !matches!(changed, Some(Ok(())));
+        // What could not be written is owed, even if nothing changes any more: it may be the last record for long.
+        if failures == 0 {
+            stopping |= !matches!(stop.run_until_cancelled(records.changed()).await, Some(Ok(())));
+        }
+        stopping |= stop.is_cancelled();
         let record = records.borrow_and_update().clone();
-        if record != written && record.schema == SCHEMA {
+        if record == written || record.schema != SCHEMA {
+            failures = 0;
+        } else {
             match writer.write(&record).await {
-                Ok(()) => written = record,
-                Err(error) => tracing::debug!(%error, "progress record not written; the next one will be"),
+                Ok(()) => (written, failures) = (record, 0),
+                Err(error) => {
+                    failures += 1;
+                    tracing::debug!(%error, "progress record not written; trying again");
+                }
             }
         }
-        if stopping {
+        if stopping && (failures == 0 || failures >= LAST_TRIES) {
             return;
         }
-        // When stopped in this pause the loop comes round once more for the last record.
-        let _stopped = stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await;
+        if stopping {
+            tokio::time::sleep(LAST_PAUSE).await;
+        } else {
+            // When stopped in this pause the loop comes round once more for the last record.
+            let _stopped = stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await;
+        }
     }
 }
 
@@ -103,5 +118,44 @@ impl Writer {
                 Err(e) => return Err(e),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::progress::NodeProgress;
+    use kube::Client;
+    use kube::client::Body;
+    use std::sync::{Arc, Mutex};
+
+    /// Without another change: the last record of an update is the one that stays.
+    #[tokio::test]
+    async fn a_record_that_was_refused_is_written_later() {
+        let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+        let methods = Arc::new(Mutex::new(Vec::new()));
+        let seen = methods.clone();
+        let (taken, mut done) = watch::channel(false);
+        tokio::spawn(async move {
+            while let Some((request, answer)) = requests.next_request().await {
+                let writes = seen.lock().unwrap().iter().filter(|method| **method == http::Method::PUT).count();
+                seen.lock().unwrap().push(request.method().clone());
+                let write = request.method() == http::Method::PUT;
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}});
+                let code = if write && writes == 0 { 500 } else { 200 };
+                let body = Body::from(map.to_string().into_bytes());
+                answer.send_response(http::Response::builder().status(code).body(body).unwrap());
+                taken.send_replace(write && writes == 1);
+            }
+        });
+        let objects = Objects::new(Client::new(service, "default"), Arc::new(|| true));
+        let (records, received) = watch::channel(Progress::default());
+        let stop = CancellationToken::new();
+        let keeping = tokio::spawn(keep(objects, "ns".to_owned(), received, stop.clone()));
+        records.send_replace(Progress { schema: SCHEMA, nodes: vec![NodeProgress::default()], ..Progress::default() });
+        let written = done.wait_for(|taken| *taken);
+        assert!(tokio::time::timeout(Duration::from_secs(60), written).await.is_ok(), "{:?}", methods.lock().unwrap());
+        stop.cancel();
+        keeping.await.unwrap();
     }
 }

@@ -2,12 +2,13 @@
 //! measured.
 
 use super::StageHandArgs;
+use crate::harness::process;
 use anyhow::{Context, bail};
 use cvo::work::retrieve;
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::json;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,9 +17,6 @@ use tokio::task::JoinHandle;
 
 /// The grace that the Deployment gives.
 const GRACE: Duration = Duration::from_secs(130);
-
-/// Linux tells times in /proc in this unit on every architecture.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A running daemon.
 pub struct Daemon {
@@ -54,11 +52,13 @@ impl Daemon {
             command.env_remove(proxy);
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let started = Timestamp::now();
         let child = command.spawn().with_context(|| format!("cannot start {}", args.cvo.display()))?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("the daemon has no process id")?;
         println!("daemon of {image} started as process {}", child.id());
+        note(&args.report, &json!({ "release": image, "started": started, "pid": child.id() }))?;
         let end = tokio::task::spawn_blocking(move || wait(child, pid));
-        Ok(Daemon { release, image, started: Timestamp::now(), pid, end, ended: None })
+        Ok(Daemon { release, image, started, pid, end, ended: None })
     }
 
     /// Resolves when the process has ended by itself. Cancel safe.
@@ -72,7 +72,7 @@ impl Daemon {
     /// Asks it to stop, waits, and appends what it used to the report.
     pub async fn stop(mut self, report: &Path) -> anyhow::Result<()> {
         let by_itself = self.ended.is_some();
-        let memory = memory(self.pid);
+        let memory = process::memory(self.pid.as_raw_nonzero().get());
         let asked = Timestamp::now();
         if !by_itself {
             kill_process(self.pid, Signal::TERM).context("cannot signal the daemon")?;
@@ -87,34 +87,21 @@ impl Daemon {
             "byItself": by_itself, "cpuSeconds": self.ended, "peakKiB": peak, "residentKiB": resident,
         });
         println!("daemon ended: {line}");
-        let mut file = OpenOptions::new().create(true).append(true).open(report)?;
-        writeln!(file, "{line}").with_context(|| format!("cannot write {}", report.display()))
+        note(report, &line)
     }
+}
+
+/// Appends a line to the report.
+fn note(report: &Path, line: &serde_json::Value) -> anyhow::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(report)?;
+    writeln!(file, "{line}").with_context(|| format!("cannot write {}", report.display()))
 }
 
 /// Waits for the end of the process and returns its CPU seconds, which its table entry holds until it is reaped.
 fn wait(mut child: Child, pid: Pid) -> std::io::Result<f64> {
     waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
-    let used = cpu_seconds(pid).unwrap_or(0.0);
+    let used = process::cpu_seconds(pid.as_raw_nonzero().get()).unwrap_or(0.0);
     let status = child.wait()?;
     println!("daemon process {} ended: {status}", pid.as_raw_nonzero());
     Ok(used)
-}
-
-fn cpu_seconds(pid: Pid) -> Option<f64> {
-    let text = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    // Fields 14 and 15; the first behind the name is field 3.
-    let ticks: Vec<u64> = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
-    Some(ticks.iter().sum::<u64>() as f64 / TICKS_PER_SECOND)
-}
-
-/// Peak and present resident memory in KiB.
-fn memory(pid: Pid) -> (Option<u64>, Option<u64>) {
-    let text = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().trim_end_matches("kB").trim().parse().ok()
-    };
-    (field("VmHWM:"), field("VmRSS:"))
 }

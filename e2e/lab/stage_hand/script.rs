@@ -1,7 +1,7 @@
 //! What the releases say about the parts to be played: read from their folders, without the cluster.
 
 use anyhow::Context;
-use cvo::payload::{Filter, LoadOptions, Manifest, load};
+use cvo::payload::{Filter, LoadOptions, Manifest, Payload, load};
 use cvo::work::{payload_dir, retrieve};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,24 +33,28 @@ pub struct Release {
     pub deployments: BTreeMap<(String, String), Value>,
 }
 
+/// A release as the daemon takes it on the played cluster: what takes part there.
+pub fn payload(store: &Path, image: &str) -> anyhow::Result<Payload> {
+    let place = store.join(retrieve::folder(image));
+    let filter = Filter {
+        profile: Some(PROFILE.to_owned()),
+        feature_set: Some(String::new()),
+        feature_gates: Some(BTreeSet::new()),
+        ..Filter::default()
+    };
+    let options = LoadOptions { image: image.to_owned(), profile: PROFILE.to_owned(), strict_templates: false, filter };
+    payload_dir::read(&place)
+        .map_err(anyhow::Error::from)
+        .and_then(|files| Ok(load(files, &options)?))
+        .with_context(|| format!("cannot read release {image} from {}", place.display()))
+}
+
 impl Script {
     /// Reads the releases from the folders in which the daemon will look for them.
     pub fn read(store: &Path, images: &[String]) -> anyhow::Result<Script> {
         let mut script = Script::default();
         for image in images {
-            let place = store.join(retrieve::folder(image));
-            let filter = Filter {
-                profile: Some(PROFILE.to_owned()),
-                feature_set: Some(String::new()),
-                feature_gates: Some(BTreeSet::new()),
-                ..Filter::default()
-            };
-            let options =
-                LoadOptions { image: image.clone(), profile: PROFILE.to_owned(), strict_templates: false, filter };
-            let payload = payload_dir::read(&place)
-                .map_err(anyhow::Error::from)
-                .and_then(|files| Ok(load(files, &options)?))
-                .with_context(|| format!("cannot read release {image} from {}", place.display()))?;
+            let payload = payload(store, image)?;
             script.releases.push(Release {
                 version: payload.release.version.clone(),
                 image: image.clone(),

@@ -20,7 +20,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::theatre::{PATIENCE, Theatre, audit, says};
+use crate::{
+    harness::audit,
+    theatre::{PATIENCE, Theatre, counts, says},
+};
 
 /// Far below every period of the daemon, and long enough for a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(10);
@@ -164,7 +167,7 @@ async fn changed_and_deleted_objects_come_back_by_watch() {
         drift.play(&theatre).await;
     }
     let lists = || {
-        let later = audit::requests(&theatre.audit_log()).into_iter().filter(|request| request.at > begun);
+        let later = theatre.requests().into_iter().filter(|request| request.at > begun);
         later.filter(|request| request.verb == "list").collect::<Vec<_>>()
     };
     assert_eq!(lists(), Vec::new(), "nothing was read again as a whole");
@@ -203,7 +206,7 @@ async fn a_second_pass_writes_nothing() {
     theatre.completed(&releases[1]).await;
     // The old daemon may still write its record between the count and its end.
     let counted = Timestamp::now();
-    let before = audit::write_counts(&theatre.client).await;
+    let before = counts::write_counts(&theatre.client).await;
     let restarted = Timestamp::now();
     theatre.restart_daemon().await;
     theatre
@@ -213,15 +216,14 @@ async fn a_second_pass_writes_nothing() {
         })
         .await;
 
-    let after = audit::write_counts(&theatre.client).await;
+    let after = counts::write_counts(&theatre.client).await;
     let grown = after.iter().filter_map(|(key, count)| {
         let more = count - before.get(key).copied().unwrap_or(0);
         (more > 0).then(|| (key.clone(), more))
     });
     let grown: std::collections::BTreeMap<String, u64> = grown.collect();
     println!("writes by the API server's count: {grown:?}");
-    let of_daemon: Vec<_> =
-        audit::requests(&theatre.audit_log()).into_iter().filter(|r| r.at > counted && r.wrote()).collect();
+    let of_daemon: Vec<_> = theatre.requests().into_iter().filter(|r| r.at > counted && r.wrote()).collect();
     let records = of_daemon.iter().filter(|request| request.name == "cluster-version-progress").count() as u64;
     let told = of_daemon.iter().filter(|request| request.resource == "events").count();
     assert!(told <= 1, "one event says that the release was loaded: {of_daemon:?}");
@@ -232,7 +234,11 @@ async fn a_second_pass_writes_nothing() {
             // The played node's heartbeat, and events, among them of controllers about what came before.
             "PATCH leases" | "PATCH nodes/status" | "POST events" | "PATCH events" => *count,
             // A controller that still settles, as the one of the own Deployment does when the daemon is replaced.
-            status if status.ends_with("/status") && !of_daemon.iter().any(|r| status.ends_with(&r.resource)) => *count,
+            status
+                if status.ends_with("/status") && !of_daemon.iter().any(|r| status.ends_with(&r.resource_path())) =>
+            {
+                *count
+            }
             _ => 0,
         };
         assert_eq!(*count, allowed, "{key}: {grown:?}");
@@ -285,7 +291,7 @@ async fn a_fight_is_named_and_stays_slow() {
     // The length of the fight is what is tried.
     let left = FIGHT.saturating_sub(Timestamp::now().duration_since(begun).unsigned_abs());
     tokio::time::sleep(left).await;
-    let writes = audit::writes(&theatre.audit_log());
+    let writes = theatre.writes();
     rival.abort();
     let repairs = writes
         .iter()

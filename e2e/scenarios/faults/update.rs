@@ -3,7 +3,10 @@
 use cvo::api::{ClusterVersion, HistoryState};
 use jiff::Timestamp;
 
-use crate::theatre::{Theatre, audit, release::COMPONENTS};
+use crate::{
+    harness::audit,
+    theatre::{Theatre, release::COMPONENTS},
+};
 
 /// Version, state, verified; newest first.
 pub fn rows(object: &ClusterVersion) -> Vec<(String, HistoryState, bool)> {
@@ -56,7 +59,7 @@ async fn no_stage_is_begun_before_the_gates_of_the_last_one_are_open() {
             progress.release.version == "1.0.1" && waiting && node("/gamma").is_some_and(|node| node.done == node.total)
         })
         .await;
-    let held = audit::writes(&theatre.audit_log());
+    let held = theatre.writes();
     assert_eq!(
         held.iter().filter(|write| write.at > begun && of(write, "delta")).collect::<Vec<_>>(),
         Vec::<&audit::Request>::new()
@@ -65,7 +68,7 @@ async fn no_stage_is_begun_before_the_gates_of_the_last_one_are_open() {
     theatre.completed(&releases[1]).await;
 
     let opened = theatre.crew.opened();
-    let writes = audit::writes(&theatre.audit_log());
+    let writes = theatre.writes();
     for (level, component) in COMPONENTS {
         let first = writes.iter().find(|write| write.at > begun && of(write, component));
         let first = first.unwrap_or_else(|| panic!("nothing of {component} was written in the update"));

@@ -111,6 +111,85 @@ async fn filters_and_overrides_leave_out_documents() {
     }
 }
 
+/// What is rendered of a release, folder by folder (payload-and-apply §1.12).
+#[tokio::test]
+async fn each_folder_of_a_release_gives_its_part() {
+    let source = tempfile::tempdir().unwrap();
+    let manifest = |kind: &str, name: &str, more: &str| {
+        format!(
+            "apiVersion: {kind}\nmetadata:\n  name: {name}\n  annotations:\n    \
+             include.release.openshift.io/self-managed-high-availability: \"true\"\n{more}"
+        )
+    };
+    let map = |name: &str| manifest("v1\nkind: ConfigMap", name, "");
+    let pod =
+        manifest("v1\nkind: Pod", "first", "spec: {image: '{{.ReleaseImage}}', other: '{{index .Images \"a\"}}'}\n");
+    let policy = manifest("config.openshift.io/v1\nkind: ImagePolicy", "p", "spec: {text: '{{.ReleaseImage}}'}\n");
+    let references =
+        ImageReferences { name: "4.0.0".into(), tags: vec![references::Tag::image("a", "r/a")], created: None };
+    let old = "    release.openshift.io/major-version: \"3\"\n";
+    let crd = manifest("apiextensions.k8s.io/v1\nkind: CustomResourceDefinition", "old", old);
+    let files = [
+        ("manifests/0000_00_cluster-version-operator_01.yaml", map("own")),
+        (LATE_FILES[0], map("late")),
+        (LATE_FILES[1], map("late")),
+        (LATE_FILES[2], map("late")),
+        ("manifests/0000_90_cluster-version-operator_03_rules.yaml", map("rules")),
+        ("release-manifests/0000_10_a_01.yaml", [map("other"), policy].join("---\n")),
+        ("release-manifests/0000_10_a_02.yaml", map("other")),
+        ("release-manifests/0000_00_cluster-version-operator_01.yaml", map("same-name")),
+        (
+            "release-manifests/release-metadata",
+            String::from_utf8(ReleaseMetadata::new("4.0.0").unwrap().to_json().unwrap()).unwrap(),
+        ),
+        ("release-manifests/image-references", String::from_utf8(references.to_json().unwrap()).unwrap()),
+        ("bootstrap/pod.yaml", [pod, crd].join("---\n")),
+        ("bootstrap/none.yaml", "apiVersion: v1\nkind: A\nmetadata: {name: a}\n".to_owned()),
+        ("bootstrap/notes.txt", "{{.Unheard}}".to_owned()),
+    ];
+    for (path, text) in files {
+        let path = if path.contains('/') { path.to_owned() } else { format!("manifests/{path}") };
+        fs::create_dir_all(source.path().join(&path).parent().unwrap()).unwrap();
+        fs::write(source.path().join(path), text).unwrap();
+    }
+    let out = tempfile::tempdir().unwrap();
+    let manifests = source.path().join("manifests");
+    run(parse(out.path(), &manifests, &[]).unwrap()).await.unwrap();
+    let written = |folder: &str| -> Vec<(String, String)> {
+        let all = documents(&out.path().join(folder)).into_iter();
+        all.map(|(file, value)| (file, value["metadata"]["name"].as_str().unwrap().to_owned())).collect()
+    };
+    let named =
+        |list: &[(&str, &str)]| list.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+    let expected = [
+        ("0000_00_cluster-version-operator_01.yaml", "own"),
+        (CLUSTER_VERSION_FILE, "version"),
+        ("0000_10_a_01.yaml", "p"),
+        ("0000_90_cluster-version-operator_03_rules.yaml", "rules"),
+    ];
+    let mut expected = named(&expected);
+    expected.sort();
+    assert_eq!(written("manifests"), expected);
+    assert_eq!(written("bootstrap"), named(&[("pod.yaml", "first")]));
+    let pod = documents(&out.path().join("bootstrap")).remove(0).1;
+    assert_eq!((&pod["spec"]["image"], &pod["spec"]["other"]), (&Value::from(IMAGE), &Value::from("r/a")));
+    let policies = documents(&out.path().join("manifests"));
+    assert_eq!(of_kind(&policies, "ImagePolicy")[0]["spec"]["text"], "{{.ReleaseImage}}", "not a template");
+
+    // §10.3 and §10.6: a template nobody knows is an error here, and all errors are told at once.
+    for file in ["bootstrap/a.yaml", "bootstrap/b.yaml", "manifests/c.yaml"] {
+        fs::write(source.path().join(file), "kind: {{.Unheard}}\n").unwrap();
+    }
+    let error = format!("{:#}", run(parse(out.path(), &manifests, &[]).unwrap()).await.unwrap_err());
+    for part in [
+        "manifests/c.yaml: line 1: {{.Unheard}} is not known",
+        "/bootstrap cannot be used: a.yaml: line 1",
+        "; b.yaml: line 1",
+    ] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
+}
+
 #[tokio::test]
 async fn bad_input_names_the_place_and_the_way_out() {
     let source = tempfile::tempdir().unwrap();

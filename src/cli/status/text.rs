@@ -23,7 +23,7 @@ const HISTORY_SHOWN: usize = 8;
 const NARROWEST: usize = 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Colour {
+pub enum Colour {
     Plain,
     Strong,
     Good,
@@ -33,7 +33,7 @@ enum Colour {
 }
 
 /// A cell or line before it is coloured: colour codes have no width.
-type Cell = (String, Colour);
+pub type Cell = (String, Colour);
 
 pub fn text(view: &View, page: &Page) -> String {
     let mut out = String::new();
@@ -253,7 +253,7 @@ fn history_row(entry: &HistoryEntry) -> Vec<Cell> {
 }
 
 /// Columns as wide as their widest cell; the last one is wrapped under itself, or cut off where nothing is left of it.
-fn table(page: &Page, out: &mut String, rows: &[Vec<Cell>]) {
+pub fn table(page: &Page, out: &mut String, rows: &[Vec<Cell>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| columns_of(&cell.0)).max();
     let widths: Vec<usize> =
@@ -292,14 +292,14 @@ fn table(page: &Page, out: &mut String, rows: &[Vec<Cell>]) {
 }
 
 /// One line, cut to the width; leading newlines stay in front of the colour.
-fn line(page: &Page, out: &mut String, text: &str, colour: Colour) {
+pub fn line(page: &Page, out: &mut String, text: &str, colour: Colour) {
     let trimmed = text.trim_start_matches('\n');
     out.push_str(&"\n".repeat(text.len() - trimmed.len()));
     out.push_str(&paint(page, &cut(trimmed, page.width), colour));
     out.push('\n');
 }
 
-fn paragraph(page: &Page, out: &mut String, indent: &str, text: &str, colour: Colour) {
+pub fn paragraph(page: &Page, out: &mut String, indent: &str, text: &str, colour: Colour) {
     for part in wrap(&clean(text), page.width.saturating_sub(indent.len()).max(NARROWEST)) {
         out.push_str(indent);
         out.push_str(&paint(page, &part, colour));

@@ -38,7 +38,7 @@ fn strict() -> Filter {
     }
 }
 
-/// Acceptance line 7 (payload-and-apply §10): annotation, value, part of the reason or `""` for included.
+/// §10.7: annotation, value, part of the reason or `""` for included.
 #[test]
 fn annotations_on_a_custom_resource_definition() {
     let table = [
@@ -106,26 +106,58 @@ fn filters_that_are_off_do_not_look() {
     assert_eq!(strict().check(&manifest(feature_gate, &[PROFILE, (MAJOR_VERSION, "4")])), Ok(()));
 }
 
-/// Acceptance line 8: unknown capabilities survive loading and are skipped when applying.
+/// §10.8: unknown capabilities survive loading and are skipped when applying.
 #[test]
 fn capabilities_must_be_known_and_enabled() {
-    let (known, enabled) = (set(&["Console", "Storage", "Build"]), set(&["Console", "Storage"]));
+    let capabilities = Capabilities {
+        known: set(&["Console", "Storage", "Build"]),
+        enabled: set(&["Console", "Storage", "Future"]),
+        implicit: set(&[]),
+    };
+    let filter = ApplyFilter { load: strict(), capabilities: Some(capabilities), overrides: Vec::new() };
     let table = [
         ("", ""),
         ("Console", ""),
         ("Console+Storage", ""),
         ("Console+Build", "disabled capabilities: Build"),
         ("Future+Build+New", "unrecognized capability names: Future, New"),
+        ("Console+ Storage", "unrecognized capability names:  Storage"),
+        ("Console+", "unrecognized capability names: "),
     ];
     for (value, expected) in table {
         let one = manifest(config_map(), &[PROFILE, (CAPABILITY, value)]);
         assert_eq!(strict().check(&one), Ok(()), "{value}");
-        assert_eq!(capabilities(&one, &known, &enabled).err().unwrap_or_default(), expected, "{value}");
+        assert_eq!(takes_part(&one, &filter).err().unwrap_or_default(), expected, "{value}");
+        let off = ApplyFilter { capabilities: None, ..filter.clone() };
+        assert_eq!(takes_part(&one, &off), Ok(()), "{value}");
     }
-    assert_eq!(capabilities(&manifest(config_map(), &[]), &known, &enabled), Ok(()));
+    assert_eq!(takes_part(&manifest(config_map(), &[PROFILE]), &filter), Ok(()));
 }
 
-/// Acceptance line 8: the namespace of an override only counts for manifests that have one.
+/// §10.8: the load-time filters come first, then capabilities, then overrides.
+#[test]
+fn the_last_reasons_are_capabilities_and_overrides() {
+    let unmanaged = ComponentOverride {
+        kind: "ConfigMap".into(),
+        namespace: "ns".into(),
+        name: "x".into(),
+        unmanaged: true,
+        ..ComponentOverride::default()
+    };
+    let filter =
+        ApplyFilter { load: strict(), capabilities: Some(Capabilities::default()), overrides: vec![unmanaged] };
+    let table: [(&[(&str, &str)], &str); 3] = [
+        (&[(FEATURE_GATE, "Off"), PROFILE, (CAPABILITY, "Console")], "Off is not enabled"),
+        (&[PROFILE, (CAPABILITY, "Console")], "unrecognized capability names: Console"),
+        (&[PROFILE], "spec.overrides"),
+    ];
+    for (annotations, expected) in table {
+        let reason = takes_part(&manifest(config_map(), annotations), &filter).err().unwrap_or_default();
+        assert!(reason.contains(expected), "{annotations:?}: {reason:?}");
+    }
+}
+
+/// §10.8: the namespace of an override only counts for manifests that have one.
 #[test]
 fn overrides_match_by_identity() {
     let entry = |group: &str, kind: &str, namespace: &str, name: &str, unmanaged| ComponentOverride {

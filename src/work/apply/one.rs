@@ -81,9 +81,9 @@ impl One<'_> {
     async fn create(&self) -> Result<Option<Applied>, Obstacle> {
         self.namespace_is_there()?;
         let (index, id) = (&self.applier.index, self.id);
-        let Step::Create(want) = self.want.step(None)? else { return Ok(Some(Applied::Left)) };
+        let Some(body) = self.initial()? else { return Ok(Some(Applied::Left)) };
         index.begin_write(id);
-        let created = self.applier.objects.create_raw(self.kind, &id.namespace, &want).await;
+        let created = self.applier.objects.create_raw(self.kind, &id.namespace, &id.name, body).await;
         if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
             self.applier.feeds.wrote(self.kind);
         }
@@ -110,6 +110,13 @@ impl One<'_> {
         };
         index.end_write(id);
         outcome
+    }
+
+    /// The object to POST. Decoded it is many times as large, so none is kept while a request is under way.
+    /// `None` if there is nothing to create.
+    fn initial(&self) -> Result<Option<Vec<u8>>, Obstacle> {
+        let Step::Create(object) = self.want.step(None)? else { return Ok(None) };
+        serde_json::to_vec(&object).map(Some).map_err(|e| Obstacle::Manifest(e.to_string()))
     }
 
     /// A new ClusterOperator says what it is about before its operator runs, for those who gather data (§6.1 P). Its

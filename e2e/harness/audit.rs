@@ -1,0 +1,223 @@
+//! The API server's audit log (`Options::audit`): who asked for what, when, and what came of it.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{BufRead, BufReader},
+    ops::Range,
+    path::Path,
+};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// The user that the daemon acts as where a release installs it: the service account of its own manifests.
+pub const DAEMON: &str = "system:serviceaccount:openshift-cluster-version:cluster-version-operator";
+
+/// One request that was answered; a watch that has begun; of a few (see the audit policy) also one that was not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it arrived.
+    pub at: Timestamp,
+    /// Who asked; where one user acted as another, that other.
+    pub user: String,
+    /// Name of the pod whose token was shown, if it was one.
+    pub pod: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    pub verb: String,
+    /// With its query.
+    pub uri: String,
+    pub group: String,
+    /// Plural name; empty where the request is about no resource (`/version`).
+    pub resource: String,
+    pub subresource: String,
+    pub namespace: String,
+    pub name: String,
+    /// HTTP status of the answer; 0 as long as there is none, for ever if the server was killed.
+    pub code: u16,
+}
+
+impl Request {
+    /// Whether it was to change something.
+    pub fn is_write(&self) -> bool {
+        ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
+    }
+
+    /// Whether it was to change something, and did.
+    pub fn wrote(&self) -> bool {
+        self.is_write() && (200..300).contains(&self.code)
+    }
+
+    /// About what a daemon keeps of itself: lease, status, progress record, and what it tells by events.
+    pub fn is_bookkeeping(&self) -> bool {
+        matches!(self.resource_path().as_str(), "leases" | "clusterversions/status" | "events")
+            || (self.resource == "configmaps" && self.name == "cluster-version-progress")
+    }
+
+    /// With the subresource, if any: `clusterversions/status`.
+    pub fn resource_path(&self) -> String {
+        let slash = if self.subresource.is_empty() { "" } else { "/" };
+        format!("{}{slash}{}", self.resource, self.subresource)
+    }
+
+    /// `group/resource/subresource namespace/name`, or the path where it is about no resource.
+    pub fn object(&self) -> String {
+        if self.resource.is_empty() {
+            return self.uri.clone();
+        }
+        format!("{}/{}/{} {}/{}", self.group, self.resource, self.subresource, self.namespace, self.name)
+    }
+}
+
+/// Everybody's requests, in the order of their arrival. A watch appears once, when it began.
+pub fn everything(log: &Path) -> std::io::Result<Vec<Request>> {
+    read(log, |_| true)
+}
+
+/// One user's requests.
+pub fn requests(log: &Path, user: &str) -> std::io::Result<Vec<Request>> {
+    read(log, |who| who == user)
+}
+
+fn read(log: &Path, whose: impl Fn(&str) -> bool) -> std::io::Result<Vec<Request>> {
+    let mut found = Vec::new();
+    let mut unanswered = BTreeMap::new();
+    for line in BufReader::new(File::open(log)?).lines() {
+        // The last line may be half written.
+        let Ok(event) = serde_json::from_str::<Event>(&line?) else { continue };
+        // A watch is complete only when it ends, so its beginning counts; of all others their end.
+        let counts = if event.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
+        let (stage, id) = (event.stage.clone(), event.audit_id.clone());
+        let Some(request) = event.request().filter(|request| whose(&request.user)) else { continue };
+        if stage == counts {
+            unanswered.remove(&id);
+            found.push(request);
+        } else if stage == "RequestReceived" {
+            unanswered.insert(id, request);
+        }
+    }
+    found.extend(unanswered.into_values());
+    found.sort_by_key(|request| request.at);
+    Ok(found)
+}
+
+/// Those that arrived in a stretch of time.
+pub fn within(requests: &[Request], time: Range<Timestamp>) -> Vec<Request> {
+    requests.iter().filter(|r| time.contains(&r.at)).cloned().collect()
+}
+
+/// Number by verb.
+pub fn by_verb(requests: &[Request]) -> BTreeMap<&str, usize> {
+    let mut count = BTreeMap::new();
+    for request in requests {
+        *count.entry(request.verb.as_str()).or_default() += 1;
+    }
+    count
+}
+
+/// Writes, refused ones too, to anything but what a daemon writes of itself.
+pub fn writes(requests: &[Request]) -> Vec<&Request> {
+    requests.iter().filter(|r| r.is_write() && !r.is_bookkeeping()).collect()
+}
+
+/// A line of the log, as far as it is read.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Event {
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    stage: String,
+    verb: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    user: User,
+    impersonated_user: Option<User>,
+    object_ref: ObjectRef,
+    response_status: Code,
+    request_received_timestamp: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct User {
+    username: String,
+    extra: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Code {
+    code: u16,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectRef {
+    resource: String,
+    namespace: String,
+    name: String,
+    api_group: String,
+    subresource: String,
+}
+
+impl Event {
+    fn request(mut self) -> Option<Request> {
+        let pod = self.user.extra.remove("authentication.kubernetes.io/pod-name").unwrap_or_default();
+        Some(Request {
+            at: self.request_received_timestamp?,
+            user: self.impersonated_user.unwrap_or(self.user).username,
+            pod: pod.into_iter().next().unwrap_or_default(),
+            verb: self.verb,
+            uri: self.request_uri,
+            group: self.object_ref.api_group,
+            resource: self.object_ref.resource,
+            subresource: self.object_ref.subresource,
+            namespace: self.object_ref.namespace,
+            name: self.object_ref.name,
+            code: self.response_status.code,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn line(stage: &str, verb: &str, rest: &str) -> String {
+        format!(
+            r#"{{"auditID":"{verb}","stage":"{stage}","verb":"{verb}","requestURI":"/u","requestReceivedTimestamp":"2026-01-01T00:00:0{}.5Z"{rest}}}"#,
+            if verb == "get" { 1 } else { 2 }
+        )
+    }
+
+    #[test]
+    fn a_log_is_read_in_the_order_of_arrival_and_a_watch_counts_once() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let own = r#","user":{"username":"admin","extra":{"authentication.kubernetes.io/pod-name":["p"]}}"#;
+        let acted = r#","user":{"username":"admin"},"impersonatedUser":{"username":"daemon"}"#;
+        let object = r#","objectRef":{"resource":"deployments","namespace":"n","name":"d","apiGroup":"apps","subresource":"status"},"responseStatus":{"code":200}"#;
+        for text in [
+            line("RequestReceived", "update", acted),
+            line("ResponseComplete", "update", &format!("{acted}{object}")),
+            line("ResponseStarted", "watch", acted),
+            line("ResponseComplete", "watch", acted),
+            line("ResponseComplete", "get", own),
+            line("RequestReceived", "patch", r#","user":{"username":"killed"}"#),
+        ] {
+            writeln!(file, "{text}").unwrap();
+        }
+        write!(file, "{{\"stage\":\"Respon").unwrap();
+        let all = everything(file.path()).unwrap();
+        let seen: Vec<_> = all.iter().map(|r| (r.user.as_str(), r.verb.as_str(), r.pod.as_str())).collect();
+        assert_eq!(
+            seen,
+            [("admin", "get", "p"), ("daemon", "update", ""), ("daemon", "watch", ""), ("killed", "patch", "")]
+        );
+        let daemon = requests(file.path(), "daemon").unwrap();
+        assert_eq!(daemon, all[1..3]);
+        assert_eq!(daemon[0].object(), "apps/deployments/status n/d");
+        assert_eq!((daemon[0].resource_path().as_str(), daemon[0].wrote()), ("deployments/status", true));
+        assert_eq!((writes(&all).len(), all[3].code, all[3].wrote()), (2, 0, false));
+    }
+}

@@ -1,0 +1,149 @@
+//! The floor: what the API server needs to take the objects of the release, from a loop that does nothing else.
+
+use super::figures::{Measured, SECONDS};
+use super::{machine, scene::Scene};
+use anyhow::{Context, bail, ensure};
+use cvo::api::NAME;
+use cvo::cluster::{Clients, Kinds, objects};
+use cvo::merge::{self, Owner};
+use cvo::payload::Manifest;
+use kube::Client;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Requests at a time.
+const IN_FLIGHT: usize = 32;
+/// Before a refused request is repeated: its kind is not served yet, or its namespace not there.
+const PAUSE: Duration = Duration::from_millis(50);
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A request that is ready to be sent.
+struct Post {
+    what: String,
+    path: String,
+    body: Vec<u8>,
+}
+
+/// What is shared by all requests.
+struct Loop {
+    client: Client,
+    permits: Semaphore,
+    refused: AtomicUsize,
+}
+
+/// Namespaces and definitions first, then the rest. The same objects that the daemon creates, as the daemon's user, on a
+/// cluster that is prepared as for an install; everything is encoded before the clock starts.
+pub async fn measure(scene: &Scene) -> anyhow::Result<Measured> {
+    let config = scene.daemon_config().await?;
+    let client = Clients::new(config)?.call;
+    let owner = scene.owner().await?;
+    let (early, late) = prepare(&client, &owner, &scene.facts.manifests).await?;
+    let objects = early.len() + late.len();
+    let work = Arc::new(Loop { client, permits: Semaphore::new(IN_FLIGHT), refused: AtomicUsize::new(0) });
+    // Not part of the release: on a real cluster others make them.
+    let others = scene.facts.namespaces.iter().map(|name| namespace(name)).collect();
+    send_all(&work, others).await?;
+    let busy = machine::quiet().await;
+    work.refused.store(0, Ordering::Relaxed);
+    let begun = Instant::now();
+    tokio::time::timeout(LIMIT, async {
+        send_all(&work, early).await?;
+        send_all(&work, late).await
+    })
+    .await
+    .with_context(|| format!("the floor takes more than {} s", LIMIT.as_secs()))??;
+    let seconds = begun.elapsed().as_secs_f64();
+    let mut measured = Measured::default();
+    measured.add(SECONDS, seconds);
+    measured.add("objects", objects as f64);
+    measured.add("requests refused", work.refused.load(Ordering::Relaxed) as f64);
+    measured.add("machine busy before", busy);
+    Ok(measured)
+}
+
+fn namespace(name: &str) -> Post {
+    let body = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    Post { what: format!("namespace {name}"), path: "/api/v1/namespaces".to_owned(), body: body.to_string().into() }
+}
+
+/// The requests of both steps. All kinds must be known: by the server, or by a definition of the release.
+async fn prepare(
+    client: &Client,
+    owner: &Owner,
+    manifests: &[Arc<Manifest>],
+) -> anyhow::Result<(Vec<Post>, Vec<Post>)> {
+    let kinds = Kinds::default();
+    kinds.refresh(client).await?;
+    for definition in manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition") {
+        kinds.add(Kinds::of_definition(&definition.object()?));
+    }
+    let (mut early, mut late) = (Vec::new(), Vec::new());
+    let mut seen = BTreeSet::new();
+    for manifest in manifests {
+        let id = &manifest.id;
+        let kind = kinds.get(&manifest.api_version, &id.kind).with_context(|| format!("{id}: nobody serves it"))?;
+        let namespace = if id.namespace.is_empty() { "default" } else { &id.namespace };
+        let object = merge::initial(merge::prepare(manifest.object()?, Some(owner), manifest.create_only()));
+        let post = Post {
+            what: id.to_string(),
+            path: format!("{}?fieldManager={}", kind.path(namespace), objects::FIELD_MANAGER),
+            body: serde_json::to_vec(&object)?,
+        };
+        ensure!(seen.insert(id.clone()), "{id} is in the release twice");
+        let first = matches!(id.kind.as_str(), "Namespace" | "CustomResourceDefinition");
+        if first { early.push(post) } else { late.push(post) }
+    }
+    Ok((early, late))
+}
+
+/// Sends all of them and waits until each was taken.
+async fn send_all(work: &Arc<Loop>, posts: Vec<Post>) -> anyhow::Result<()> {
+    let mut tasks = JoinSet::new();
+    for post in posts {
+        let work = work.clone();
+        tasks.spawn(async move { work.send(&post).await });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+impl Loop {
+    async fn send(&self, post: &Post) -> anyhow::Result<()> {
+        loop {
+            let permit = self.permits.acquire().await?;
+            let request = http::Request::post(&post.path)
+                .header(http::header::CONTENT_TYPE, "application/json")
+                .body(post.body.clone())?;
+            let answer = self.client.request_text(request).await;
+            drop(permit);
+            match answer {
+                Ok(_) => return Ok(()),
+                Err(kube::Error::Api(status)) => match status.code {
+                    // Part of what is prepared for the daemon: there already.
+                    409 => return Ok(()),
+                    403 | 404 | 429 | 500.. => {}
+                    code => bail!("{}: {code} {}", post.what, status.message),
+                },
+                Err(error) => bail!("{}: {error}", post.what),
+            }
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Scene {
+    /// The ClusterVersion, to which the objects belong as they would to the daemon's: without it the garbage collector
+    /// would take them.
+    async fn owner(&self) -> anyhow::Result<Owner> {
+        let versions: kube::Api<cvo::api::ClusterVersion> = kube::Api::all(self.stage.client.clone());
+        let uid = versions.get(NAME).await?.metadata.uid.context("the ClusterVersion has no uid")?;
+        Ok(Owner { name: NAME.to_owned(), uid })
+    }
+}

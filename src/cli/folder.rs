@@ -1,0 +1,128 @@
+//! A release in a folder as commands for people take it: every manifest in load order, with the verdict on each.
+
+use super::filters::FilterArgs;
+use crate::payload::manifest::run_level;
+use crate::payload::metadata::{self, ReleaseMetadata};
+use crate::payload::references::{self, ImageReferences};
+use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, load};
+use crate::version;
+use crate::work::payload_dir;
+use anyhow::Context;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The component whose manifests are the release's own when a folder does not say so by its layout.
+const OWN_COMPONENT: &str = "cluster-version-operator";
+/// Stands for the release image where none was given: valid as a pull spec, and nobody's.
+pub const NO_IMAGE: &str = "release.invalid/image";
+
+/// What a folder holds.
+#[derive(Debug)]
+pub struct Folder {
+    /// Empty if the folder does not say.
+    pub version: String,
+    /// In load order: the orchestrator's own first, each folder in byte order of file names (§1.7).
+    pub documents: Vec<Document>,
+    /// Worth telling, but no reason to stop.
+    pub warnings: Vec<String>,
+}
+
+/// One manifest, and why it takes no part, if it does not.
+#[derive(Debug)]
+pub struct Document {
+    pub manifest: Arc<Manifest>,
+    pub excluded: Option<String>,
+}
+
+impl Folder {
+    /// Those that take part, in load order.
+    pub fn included(&self) -> Vec<Arc<Manifest>> {
+        self.documents.iter().filter(|d| d.excluded.is_none()).map(|d| d.manifest.clone()).collect()
+    }
+}
+
+/// Reads a payload root (`manifests/` and `release-manifests/`), or a plain folder of manifests.
+///
+/// A plain folder is read as the release that would be made of it: files of the component `cluster-version-operator`
+/// are its own manifests, templates in them are filled in and they come first. Its major version and its images are
+/// known only if `release-metadata` and `image-references` lie in it.
+pub fn open(dir: &Path, image: &str, filters: &FilterArgs) -> anyhow::Result<Folder> {
+    let options = LoadOptions {
+        image: image.to_owned(),
+        profile: filters.profile.clone(),
+        strict_templates: false,
+        filter: filters.filter(None),
+    };
+    let mut folder = if payload_dir::is_payload_root(dir) {
+        release(payload_dir::read(dir)?, &options)?
+    } else {
+        plain(payload_dir::read_plain(dir)?, &options, filters)?
+    };
+    for document in folder.documents.iter_mut().filter(|d| d.excluded.is_none()) {
+        document.excluded = filters.without_capability(&document.manifest);
+    }
+    Ok(folder)
+}
+
+fn release(files: PayloadFiles, options: &LoadOptions) -> anyhow::Result<Folder> {
+    let payload = load::load(files, options)?;
+    let included = payload.manifests.into_iter().map(|manifest| Document { manifest, excluded: None });
+    let excluded = payload.excluded.into_iter().map(|(manifest, why)| Document { manifest, excluded: Some(why) });
+    let mut documents: Vec<Document> = included.chain(excluded).collect();
+    documents.sort_by(|a, b| place(&a.manifest).cmp(&place(&b.manifest)));
+    Ok(Folder { version: payload.release.version, documents, warnings: payload.warnings })
+}
+
+/// What load order goes by.
+fn place(manifest: &Manifest) -> (crate::payload::Origin, &[u8], usize) {
+    (manifest.origin, manifest.file.as_bytes(), manifest.index_in_file)
+}
+
+fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -> anyhow::Result<Folder> {
+    let content = |name: &str| files.release.iter().find(|file| file.name == name).map(|file| file.bytes.as_slice());
+    let metadata = content(metadata::FILE).map(ReleaseMetadata::parse).transpose()?;
+    let references = content(references::FILE).map(ImageReferences::parse).transpose()?;
+    let images = references.map_or_else(BTreeMap::new, |references| references.images());
+    let is_own = |file: &SourceFile| run_level(&file.name).is_some_and(|(_, component)| component == OWN_COMPONENT);
+    (files.own, files.release) = std::mem::take(&mut files.release).into_iter().partition(is_own);
+    let place = files.place.clone();
+    let (manifests, mut warnings) = load::manifests(files, options, &images).map_err(flat)?;
+    anyhow::ensure!(
+        !manifests.is_empty() || !warnings.is_empty(),
+        "{place} holds no manifest: give the root of a release (with manifests/ and release-manifests/ in it, as cvo release \
+         extract writes it) or a folder of .yaml, .yml and .json files"
+    );
+    let version = metadata.map(|metadata| metadata.version).unwrap_or_default();
+    let major = if version.is_empty() { None } else { Some(version::parse(&version).context(place)?.major) };
+    warnings.iter_mut().for_each(without_folder);
+    if images.is_empty() {
+        // Each asks for the images of a release, which a plain folder has not got.
+        warnings.retain(|warning| !warning.contains("has no image"));
+    }
+    let filter = filters.filter(major);
+    let judged = |manifest: Arc<Manifest>| Document { excluded: filter.check(&manifest).err(), manifest };
+    Ok(Folder { version, documents: manifests.into_iter().map(judged).collect(), warnings })
+}
+
+/// Loading names the folder of a release in front of each file; one folder has none.
+pub(super) fn flat(error: LoadError) -> LoadError {
+    match error {
+        LoadError::Integrity { place, mut problems } => {
+            problems.iter_mut().for_each(without_folder);
+            LoadError::Integrity { place, problems }
+        }
+        other => other,
+    }
+}
+
+fn without_folder(said: &mut String) {
+    for folder in ["manifests/", "release-manifests/"] {
+        if let Some(rest) = said.strip_prefix(folder) {
+            *said = rest.to_owned();
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,177 @@
+use super::*;
+use clap::Parser;
+use std::fs;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    filters: FilterArgs,
+}
+
+pub(in crate::cli) fn filters(flags: &[&str]) -> FilterArgs {
+    Line::try_parse_from(["cvo"].iter().chain(flags)).unwrap().filters
+}
+
+/// A ConfigMap that takes part, with more lines of annotations.
+pub(in crate::cli) fn config_map(name: &str, annotations: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: x\n  annotations:\n    \
+         include.release.openshift.io/self-managed-high-availability: \"true\"\n{annotations}"
+    )
+}
+
+/// A release in a folder: templates, documents that take part and others for each reason, and a Job between.
+pub(in crate::cli) fn release() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let annotated = |key: &str, value: &str| config_map("m", &format!("    {key}: {value}\n"));
+    let several = [
+        config_map("first", ""),
+        "# nothing but a comment\n".to_owned(),
+        config_map("second", "").replace("self-managed-high-availability", "other"),
+        config_map("third", "    capability.openshift.io/name: Console+Storage\n"),
+    ]
+    .join("---\n");
+    let deployment = config_map("cluster-version-operator", "")
+        .replace("v1\nkind: ConfigMap", "apps/v1\nkind: Deployment")
+        .replace("namespace: x", "namespace: openshift-cluster-version");
+    let operator =
+        config_map("net", "").replace("v1\nkind: ConfigMap", "config.openshift.io/v1\nkind: ClusterOperator");
+    let job = config_map("j", "").replace("v1\nkind: ConfigMap", "batch/v1\nkind: Job");
+    let files = [
+        (
+            "manifests/0000_00_cluster-version-operator_30_deployment.yaml",
+            deployment + "spec: {image: '{{.ReleaseImage}}'}\n",
+        ),
+        ("manifests/0000_90_cluster-version-operator_02_late.yaml", config_map("late", "")),
+        ("manifests/0000_91_cluster-version-operator_02_new.yaml", "kind: {{.Unheard}}\n".to_owned()),
+        ("release-manifests/0000_10_net_01.yaml", several),
+        (
+            "release-manifests/0000_10_net_02.json",
+            r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}"#.to_owned(),
+        ),
+        (
+            "release-manifests/0000_10_dns_01.yaml",
+            annotated("release.openshift.io/feature-set", "TechPreviewNoUpgrade"),
+        ),
+        ("release-manifests/0000_10_net_09.yaml", operator.replace("  namespace: x\n", "")),
+        ("release-manifests/0000_20_a_01.yaml", job),
+        ("release-manifests/0000_30_a_01.yaml", annotated("release.openshift.io/feature-gate", "Later")),
+        ("release-manifests/0000_30_a_02.yaml", config_map("last", "")),
+        ("release-manifests/release-metadata", r#"{"kind":"cincinnati-metadata-v0","version":"1.0.0"}"#.to_owned()),
+        (
+            "release-manifests/image-references",
+            r#"{"kind":"ImageStream","apiVersion":"image.openshift.io/v1","metadata":{"name":"1.0.0"}}"#.to_owned(),
+        ),
+    ];
+    for (path, text) in files {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+fn names(folder: &Folder) -> Vec<&str> {
+    folder.documents.iter().map(|d| d.manifest.id.name.as_str()).collect()
+}
+
+/// §10.2: `manifests/` first, then by bytes, whatever takes part. §10.3: a template nobody knows costs its file only.
+#[test]
+fn a_release_is_listed_whole_in_load_order() {
+    let dir = release();
+    let folder = open(dir.path(), "r/image@sha256:1", &filters(&[])).unwrap();
+    let expected = ["cluster-version-operator", "late", "m", "first", "second", "third", "s", "net", "j", "m", "last"];
+    assert_eq!(names(&folder), expected);
+    assert_eq!(folder.version, "1.0.0");
+    assert_eq!(folder.warnings.len(), 1, "{:?}", folder.warnings);
+    assert!(folder.warnings[0].contains("0000_91_cluster-version-operator_02_new.yaml is skipped"));
+    let object = folder.documents[0].manifest.object().unwrap();
+    assert_eq!(object["spec"]["image"], "r/image@sha256:1");
+}
+
+/// §10.7: each filter leaves out what it is about, and says so.
+#[test]
+fn flags_decide_who_takes_part() {
+    let dir = release();
+    let left_out = |flags: &[&str]| -> Vec<(String, String)> {
+        let folder = open(dir.path(), NO_IMAGE, &filters(flags)).unwrap();
+        let out = folder.documents.into_iter().filter_map(|d| Some((d.manifest.file.to_string(), d.excluded?)));
+        out.map(|(file, why)| (file.trim_start_matches("0000_").to_owned(), why)).collect()
+    };
+    let always = [("10_net_01.yaml", "/self-managed-high-availability is not"), ("10_net_02.json", "no annotations")];
+    let preview = ("10_dns_01.yaml", "cluster's feature set Default");
+    let gate = ("30_a_01.yaml", "Later is not enabled");
+    let capability = ("10_net_01.yaml", "disabled capabilities: Storage");
+    let table: [(&[&str], Vec<(&str, &str)>); 4] = [
+        (&[], vec![preview, always[0], always[1], gate]),
+        (&["--feature-set", "TechPreviewNoUpgrade"], vec![always[0], always[1], gate]),
+        (&["--feature-gates", "Other,Later"], vec![preview, always[0], always[1]]),
+        (&["--capabilities", "Console,Build"], vec![preview, always[0], capability, always[1], gate]),
+    ];
+    for (flags, expected) in table {
+        let found = left_out(flags);
+        let fits =
+            |((file, why), (in_file, part)): (&(String, String), &(&str, &str))| file == in_file && why.contains(part);
+        assert!(found.len() == expected.len() && found.iter().zip(&expected).all(fits), "{flags:?}: {found:#?}");
+    }
+    assert_eq!(left_out(&["--profile", "other"]).len(), 10);
+    assert!(Line::try_parse_from(["cvo", "--feature-set", "Preview"]).is_err(), "a set that nobody knows");
+}
+
+#[test]
+fn a_plain_folder_is_read_as_the_release_that_it_would_make() {
+    let (plain, root) = (tempfile::tempdir().unwrap(), release());
+    for folder in ["manifests", "release-manifests"] {
+        for entry in fs::read_dir(root.path().join(folder)).unwrap().map(Result::unwrap) {
+            fs::copy(entry.path(), plain.path().join(entry.file_name())).unwrap();
+        }
+    }
+    let open = |dir: &Path| open(dir, NO_IMAGE, &filters(&[]));
+    let (one, other) = (open(plain.path()).unwrap(), open(root.path()).unwrap());
+    let told = |folder: &Folder| -> Vec<_> {
+        folder.documents.iter().map(|d| (d.manifest.file.clone(), d.manifest.raw.clone(), d.excluded.clone())).collect()
+    };
+    assert_eq!(told(&one), told(&other));
+    assert_eq!((&one.version, &one.warnings), (&other.version, &other.warnings));
+
+    fs::write(plain.path().join("crd.yaml"), major(config_map("c", ""), 7)).unwrap();
+    let judged = |why: &str| {
+        let folder = open(plain.path()).unwrap();
+        let crd = folder.documents.iter().find(|d| d.manifest.id.name == "c").unwrap();
+        assert_eq!(crd.excluded.as_deref().unwrap_or_default(), why);
+    };
+    judged("release.openshift.io/major-version=7 leaves out major version 1");
+    fs::remove_file(plain.path().join("release-metadata")).unwrap();
+    judged("");
+}
+
+fn major(text: String, major: u64) -> String {
+    let crd = text.replace("v1\nkind: ConfigMap", "apiextensions.k8s.io/v1\nkind: CustomResourceDefinition");
+    format!("{crd}    release.openshift.io/major-version: \"{major}\"\n")
+}
+
+/// §10.4 and §10.6: what cannot be loaded is not listed half; one error names every bad file.
+#[test]
+fn bad_folders_are_refused_with_the_place() {
+    let said = |dir: &Path| format!("{:#}", open(dir, NO_IMAGE, &filters(&[])).unwrap_err());
+    let empty = tempfile::tempdir().unwrap();
+    assert!(said(empty.path()).contains("holds no manifest: give the root of a release"), "{}", said(empty.path()));
+    assert!(said(&empty.path().join("nothing")).contains("nothing"), "{}", said(&empty.path().join("nothing")));
+    let half = tempfile::tempdir().unwrap();
+    fs::create_dir(half.path().join("manifests")).unwrap();
+    assert!(said(half.path()).contains("release-manifests is missing"), "{}", said(half.path()));
+    let dir = release();
+    let twice = [config_map("a", ""), config_map("a", "")].join("---\n");
+    fs::write(dir.path().join("release-manifests/0000_40_a_01.yaml"), &twice).unwrap();
+    fs::write(dir.path().join("release-manifests/0000_50_a_01.yaml"), "a: [\n").unwrap();
+    fs::write(empty.path().join("0000_40_a_01.yaml"), twice).unwrap();
+    fs::write(empty.path().join("0000_50_a_01.yaml"), "a: [\n").unwrap();
+    for (dir, prefix) in [(dir.path(), "release-manifests/"), (empty.path(), " ")] {
+        let said = said(dir);
+        assert!(
+            said.contains(&format!("{prefix}0000_40_a_01.yaml: line 9: configmap \"x/a\" stands in this file twice")),
+            "{said}"
+        );
+        assert!(said.contains(&format!("{prefix}0000_50_a_01.yaml: line 2")), "{said}");
+    }
+}

@@ -1,0 +1,197 @@
+//! `cvo graph`: in which order a pass applies the manifests of a release.
+
+use super::filters::FilterArgs;
+use super::folder;
+use super::output;
+use super::status::clean;
+use crate::api::{NAMESPACE, OWN_DEPLOYMENT};
+use crate::graph::{Graph, Mode, build};
+use crate::payload::{Manifest, ObjectId};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Show in which order a release is applied: stages, and the nodes in them, which are manifests that go one after the
+/// other.
+///
+/// DIR is the root of a release or a plain folder of manifests, as `cvo payload list` takes it. Only what takes part is
+/// in the graph.
+#[derive(Args, Debug)]
+pub struct GraphArgs {
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// What the pass is for
+    #[arg(long, value_enum, default_value_t = For::Update)]
+    pub mode: For,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// With -o text: list the manifests of each node
+    #[arg(long)]
+    pub manifests: bool,
+    #[command(flatten)]
+    pub filters: FilterArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum For {
+    /// Everything at once, Jobs between
+    Install,
+    /// Stage after stage
+    Update,
+    /// As install, over and over
+    Reconcile,
+}
+
+impl From<For> for Mode {
+    fn from(mode: For) -> Mode {
+        match mode {
+            For::Install => Mode::Install,
+            For::Update => Mode::Update,
+            For::Reconcile => Mode::Reconcile,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    Text,
+    /// For programs: version, mode, stages, nodes, edges
+    Json,
+    /// For Graphviz
+    Dot,
+}
+
+/// `-o json`. Nodes are named by their id everywhere.
+#[derive(Serialize)]
+struct Whole<'a> {
+    /// Empty if the folder does not say.
+    version: &'a str,
+    mode: Mode,
+    stages: Vec<Stage<'a>>,
+    nodes: Vec<Node<'a>>,
+    edges: Vec<Edge<'a>>,
+}
+
+#[derive(Serialize)]
+struct Stage<'a> {
+    /// From 1.
+    stage: usize,
+    nodes: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Node<'a> {
+    id: &'a str,
+    stage: usize,
+    /// Manifests on the heaviest way from here to an end, its own included: of nodes that may start, the largest goes first.
+    longest_path: usize,
+    /// In the order of applying.
+    manifests: Vec<Object<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Object<'a> {
+    file: &'a str,
+    index: usize,
+    api_version: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+/// `to` starts when `from` is done.
+#[derive(Serialize)]
+struct Edge<'a> {
+    from: &'a str,
+    to: &'a str,
+}
+
+pub fn run(args: &GraphArgs) -> anyhow::Result<()> {
+    let folder = folder::open(&args.dir, folder::NO_IMAGE, &args.filters)?;
+    for warning in &folder.warnings {
+        eprintln!("warning: {}", clean(warning));
+    }
+    let manifests = folder.included();
+    let own = ObjectId::new("apps", "Deployment", NAMESPACE, OWN_DEPLOYMENT);
+    let graph = build(&manifests, args.mode.into(), Some(&own));
+    match args.output {
+        Output::Text => output::to_stdout(|out| text(args.mode.into(), &graph, &manifests, args.manifests, out)),
+        Output::Dot => output::to_stdout(|out| out.write_all(graph.to_dot().as_bytes())),
+        Output::Json => {
+            let json = serde_json::to_string_pretty(&whole(&folder.version, args.mode.into(), &graph, &manifests))?;
+            output::to_stdout(|out| writeln!(out, "{json}"))
+        }
+    }
+}
+
+fn whole<'a>(version: &'a str, mode: Mode, graph: &'a Graph, manifests: &'a [Arc<Manifest>]) -> Whole<'a> {
+    let object = |manifest: &'a Arc<Manifest>| Object {
+        file: &manifest.file,
+        index: manifest.index_in_file,
+        api_version: &manifest.api_version,
+        kind: &manifest.id.kind,
+        namespace: &manifest.id.namespace,
+        name: &manifest.id.name,
+    };
+    let node = |(position, node): (usize, &'a crate::graph::Node)| Node {
+        id: &node.id,
+        stage: node.stage,
+        longest_path: graph.longest_path(position),
+        manifests: node.manifests.iter().filter_map(|&i| manifests.get(i)).map(object).collect(),
+    };
+    let ids = |positions: Vec<usize>| positions.into_iter().filter_map(|i| graph.node(i)).map(|node| node.id.as_str());
+    let edges = |(position, node): (usize, &'a crate::graph::Node)| {
+        ids(graph.successors(position)).map(|to| Edge { from: &node.id, to }).collect::<Vec<_>>()
+    };
+    let stage = |nodes: &'a [crate::graph::Node]| Stage {
+        stage: nodes.first().map_or(0, |node| node.stage),
+        nodes: nodes.iter().map(|node| node.id.as_str()).collect(),
+    };
+    Whole {
+        version,
+        mode,
+        stages: graph.nodes().chunk_by(|a, b| a.stage == b.stage).map(stage).collect(),
+        nodes: graph.nodes().iter().enumerate().map(node).collect(),
+        edges: graph.nodes().iter().enumerate().flat_map(edges).collect(),
+    }
+}
+
+fn text(mode: Mode, graph: &Graph, manifests: &[Arc<Manifest>], each: bool, out: &mut impl Write) -> io::Result<()> {
+    let nodes = graph.nodes();
+    let stages = nodes.last().map_or(0, |node| node.stage);
+    let mode = match mode {
+        Mode::Install => "install",
+        Mode::Update => "update",
+        Mode::Reconcile => "reconcile",
+    };
+    writeln!(out, "{mode}: {stages} stages, {} nodes, {} manifests", nodes.len(), manifests.len())?;
+    let width = nodes.iter().map(|node| clean(&node.id).chars().count()).max().unwrap_or(0);
+    let mut last = 0;
+    for (position, node) in nodes.iter().enumerate() {
+        if node.stage != last {
+            last = node.stage;
+            writeln!(out, "\nstage {last}{}", if last > 1 { ", once the one before it has ended" } else { "" })?;
+        }
+        let same = graph.predecessors(position).into_iter().filter_map(|i| graph.node(i)).filter(|n| n.stage == last);
+        let after: Vec<_> = same.map(|n| clean(&n.id).into_owned()).collect();
+        let after = if after.is_empty() { String::new() } else { format!(", after {}", after.join(", ")) };
+        let members = || node.manifests.iter().filter_map(|&i| manifests.get(i));
+        let operators: Vec<_> =
+            members().filter(|m| m.id.kind == "ClusterOperator").map(|m| clean(&m.id.name).into_owned()).collect();
+        let gate = if operators.is_empty() { String::new() } else { format!(", operator {}", operators.join(", ")) };
+        writeln!(out, "  {:width$}  {:3} manifests{after}{gate}", clean(&node.id), node.manifests.len())?;
+        for manifest in members().filter(|_| each) {
+            writeln!(out, "      {}  ({})", clean(&manifest.id.to_string()), clean(&manifest.file))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! `cvo image`: the pull spec of one image of a release (payload-and-apply §1.13).
+
+use super::output;
+use super::status::clean;
+use crate::payload::references::{self, ImageReferences};
+use crate::work::payload_dir;
+use anyhow::Context;
+use clap::Args;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Names that an error lists at most.
+const MOST_NAMES: usize = 10;
+
+/// Print the pull spec of one image of a release, without a newline.
+///
+/// Short names are those of the tags in release-manifests/image-references; `cvo release info` lists them all.
+#[derive(Args, Debug)]
+pub struct ImageArgs {
+    #[arg(value_name = "SHORT-NAME")]
+    pub name: String,
+    /// Root of the release, with manifests/ and release-manifests/ in it
+    #[arg(long, env = "PAYLOAD_OVERRIDE", default_value = "/", value_name = "DIR")]
+    pub payload: PathBuf,
+}
+
+pub fn run(args: &ImageArgs) -> anyhow::Result<()> {
+    let pull_spec = find(&args.name, &args.payload)?;
+    output::to_stdout(|out| out.write_all(pull_spec.as_bytes()))
+}
+
+fn find(name: &str, payload: &Path) -> anyhow::Result<String> {
+    payload_dir::validate(payload).context("give the root of a release with --payload")?;
+    let file = Path::new("release-manifests").join(references::FILE);
+    let bytes = payload_dir::read_file(payload, &file)?;
+    let images = ImageReferences::parse(&bytes).with_context(|| payload.display().to_string())?.images();
+    images.get(name).cloned().with_context(|| unknown(name, payload, &images))
+}
+
+/// Says which names come near; all of them if they are few.
+fn unknown(name: &str, payload: &Path, images: &BTreeMap<String, String>) -> String {
+    let mut near: Vec<(usize, &str)> = images.keys().map(|known| (distance(name, known), known.as_str())).collect();
+    near.sort_unstable();
+    if near.len() > MOST_NAMES {
+        let far = name.chars().count() / 2 + 1;
+        near.retain(|(distance, known)| *distance <= far || known.contains(name) || name.contains(known));
+        near.truncate(MOST_NAMES);
+    }
+    let names: Vec<_> = near.iter().map(|(_, known)| clean(known)).collect();
+    let hint = match (images.is_empty(), names.is_empty()) {
+        (true, _) => "it names no image at all".to_owned(),
+        (_, true) => format!("no name comes near; cvo release info lists all {}", images.len()),
+        _ => format!("there are {}", names.join(", ")),
+    };
+    format!("the release in {} has no image {name:?}: {hint}", payload.display())
+}
+
+/// Letters to insert, remove or replace to make one of the other (Levenshtein). Names are cut at 100 letters.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(100).collect();
+    let mut row: Vec<usize> = (0..=a.len()).collect();
+    for (i, y) in b.chars().take(100).enumerate() {
+        let mut left = i + 1;
+        let mut diagonal = i;
+        let mut next = Vec::with_capacity(row.len());
+        next.push(left);
+        for (x, &above) in a.iter().zip(row.iter().skip(1)) {
+            left = (left + 1).min(above + 1).min(diagonal + usize::from(*x != y));
+            diagonal = above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(tags: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("manifests")).unwrap();
+        let folder = dir.path().join("release-manifests");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("release-metadata"), "{}").unwrap();
+        let tags = tags.iter().map(|name| references::Tag::image(name, &format!("r/{name}@sha256:1"))).collect();
+        let stream = ImageReferences { name: "1.0.0".into(), created: None, tags };
+        std::fs::write(folder.join(references::FILE), stream.to_json().unwrap()).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_pull_spec_or_the_names_that_come_near() {
+        let many: Vec<String> = (0..30).map(|i| format!("component-number-{i}")).collect();
+        let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
+        many.extend(["network-operator", "network-tools", "console"]);
+        let few = release(&["a", "bcd"]);
+        let many = release(&many);
+        assert_eq!(find("bcd", few.path()).unwrap(), "r/bcd@sha256:1");
+        assert_eq!(find("console", many.path()).unwrap(), "r/console@sha256:1");
+        let said = |name, dir: &tempfile::TempDir| find(name, dir.path()).unwrap_err().to_string();
+        assert!(said("zzz", &few).ends_with("has no image \"zzz\": there are a, bcd"), "{}", said("zzz", &few));
+        let near = said("netwrok-operator", &many);
+        assert!(near.ends_with(": there are network-operator"), "{near}");
+        assert!(said("consol", &many).ends_with(": there are console"), "{}", said("consol", &many));
+        assert!(
+            said("zz", &many).ends_with("no name comes near; cvo release info lists all 33"),
+            "{}",
+            said("zz", &many)
+        );
+        assert!(said("x", &release(&[])).ends_with("it names no image at all"));
+    }
+
+    /// §10.1: without one of the four paths there is no release to ask.
+    #[test]
+    fn what_is_no_release_is_said() {
+        for missing in ["manifests", "release-manifests/release-metadata", "release-manifests/image-references"] {
+            let dir = release(&["a"]);
+            let path = dir.path().join(missing);
+            if path.is_dir() { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) }.unwrap();
+            let error = format!("{:#}", find("a", dir.path()).unwrap_err());
+            assert!(error.contains(&format!("{missing} is missing")) && error.contains("--payload"), "{error}");
+        }
+        let dir = release(&["a"]);
+        std::fs::write(dir.path().join("release-manifests/image-references"), "kind: Pod\n").unwrap();
+        let error = format!("{:#}", find("a", dir.path()).unwrap_err());
+        assert!(error.contains("ImageStream"), "{error}");
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in [("", "", 0), ("a", "", 1), ("", "ab", 2), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+        }
+    }
+}

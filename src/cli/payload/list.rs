@@ -1,0 +1,113 @@
+//! `cvo payload list`: every manifest of a release, and why it takes part or not.
+
+use crate::cli::filters::FilterArgs;
+use crate::cli::folder::{self, Document, Folder};
+use crate::cli::output;
+use crate::cli::status::clean;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// List every manifest of a release in the order of loading, with the reason where it takes no part.
+///
+/// DIR is the root of a release (with manifests/ and release-manifests/ in it, as `cvo release extract` writes it), or a
+/// plain folder of manifests. That is read as the release that would be made of it: files of the component
+/// cluster-version-operator come first and are templates; without a release-metadata file in it no major version is
+/// known, and none leaves anything out.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// With -o json: the objects as well, decoded and with templates filled in
+    #[arg(long)]
+    pub objects: bool,
+    /// Pull spec that templates get for the release image
+    #[arg(long, value_name = "IMAGE", default_value = folder::NO_IMAGE)]
+    pub release_image: String,
+    #[command(flatten)]
+    pub filters: FilterArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people: a table
+    Text,
+    /// For programs: one JSON object a line, with file, index (in the file, from 0), apiVersion, kind, namespace, name,
+    /// included, reason, and object
+    Json,
+}
+
+/// One line of `-o json`. All fields are always there; `reason` is empty for what takes part.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    file: &'a str,
+    index: usize,
+    api_version: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    included: bool,
+    reason: &'a str,
+}
+
+pub fn run(args: &ListArgs) -> anyhow::Result<()> {
+    anyhow::ensure!(!args.objects || args.output == Output::Json, "--objects goes with -o json only");
+    let folder = folder::open(&args.dir, &args.release_image, &args.filters)?;
+    for warning in &folder.warnings {
+        eprintln!("warning: {}", clean(warning));
+    }
+    output::to_stdout(|out| match args.output {
+        Output::Text => text(&folder, out),
+        Output::Json => folder.documents.iter().try_for_each(|document| json(document, args.objects, out)),
+    })
+}
+
+/// The object is written as the bytes that loading keeps, which are compact JSON: nothing is decoded twice.
+fn json(document: &Document, object: bool, out: &mut impl Write) -> io::Result<()> {
+    let manifest = &document.manifest;
+    let line = Line {
+        file: &manifest.file,
+        index: manifest.index_in_file,
+        api_version: &manifest.api_version,
+        kind: &manifest.id.kind,
+        namespace: &manifest.id.namespace,
+        name: &manifest.id.name,
+        included: document.excluded.is_none(),
+        reason: document.excluded.as_deref().unwrap_or_default(),
+    };
+    let mut head = serde_json::to_vec(&line)?;
+    if object {
+        // Over the closing brace.
+        head.pop();
+        out.write_all(&head)?;
+        out.write_all(b",\"object\":")?;
+        out.write_all(&manifest.raw)?;
+        return out.write_all(b"}\n");
+    }
+    head.push(b'\n');
+    out.write_all(&head)
+}
+
+fn text(folder: &Folder, out: &mut impl Write) -> io::Result<()> {
+    let row = |document: &Document| {
+        let id = &document.manifest.id;
+        let kind = if id.group.is_empty() { id.kind.clone() } else { format!("{}.{}", id.kind, id.group) };
+        let name = if id.namespace.is_empty() { id.name.clone() } else { format!("{}/{}", id.namespace, id.name) };
+        let takes_part = document.excluded.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
+        let index = document.manifest.index_in_file.to_string();
+        [document.manifest.file.to_string(), index, kind, name, takes_part].map(|cell| clean(&cell).into_owned())
+    };
+    let rows: Vec<_> = folder.documents.iter().map(row).collect();
+    output::table(["FILE", "INDEX", "KIND", "NAME", "TAKES PART"], &rows, out)?;
+    let part = folder.documents.iter().filter(|d| d.excluded.is_none()).count();
+    let release = if folder.version.is_empty() { String::new() } else { format!("release {}: ", folder.version) };
+    writeln!(out, "\n{release}{} manifests, {part} take part, {} do not", rows.len(), rows.len() - part)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! `cvo plan`: what an update will do, shown before it starts. Reads only.
+
+mod cluster;
+mod release;
+mod text;
+
+use super::filters::FilterArgs;
+use super::output;
+use super::release::{RegistryArgs, host_architecture};
+use super::status::{self, Source};
+use crate::api::OWN_DEPLOYMENT;
+use crate::graph::Mode;
+use crate::merge::inject::Surroundings;
+use crate::merge::{self, MergeError, Owner};
+use crate::payload::{ApplyFilter, Capabilities, Manifest, ObjectId, Payload, filter};
+use crate::plan::{self, Forecast, Question, Side};
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The `--from` that is no release.
+const CLUSTER: &str = "cluster";
+
+/// Show what an update will do before it starts: what is created, changed, deleted and left alone, in which order, what
+/// is waited for in between, and what will probably stop it.
+///
+/// The functions of the daemon decide, so what is shown is what it does. With --from cluster the objects that are there
+/// are compared, with a release the objects of that release, as if nobody had changed any since. Changes nothing. Exit
+/// code 0: nothing is known to stand in the way; 1: no plan could be made; 2: wrong usage; 3: there is a plan, and
+/// something in it will probably stop the update.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// What the update starts from: `cluster`, the root of a release in a folder, or the pull spec of a release image
+    #[arg(long, value_name = "cluster|DIR|IMAGE")]
+    pub from: String,
+    /// The release to go to
+    #[arg(long, value_name = "DIR|IMAGE")]
+    pub to: String,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// With -o text: list what is left alone too, and every node
+    #[arg(long)]
+    pub all: bool,
+    /// Show what fields hold before and after, not only which differ. Never of Secrets; elsewhere an object may hold
+    /// secrets as well
+    #[arg(long)]
+    pub values: bool,
+    /// With --from DIR: pull spec of that release, which its own manifests name
+    #[arg(long, value_name = "IMAGE")]
+    pub from_image: Option<String>,
+    /// With --to DIR: pull spec of that release, which its own manifests name
+    #[arg(long, value_name = "IMAGE")]
+    pub to_image: Option<String>,
+    /// With --from cluster: the release the cluster runs. It tells what the new one does not name any more
+    #[arg(long, value_name = "DIR|IMAGE")]
+    pub running: Option<String>,
+    /// Kubeconfig of the cluster [default: $KUBECONFIG, else ~/.kube/config, else the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Read, and ask for rights, as this user; the daemon is
+    /// system:serviceaccount:openshift-cluster-version:cluster-version-operator
+    #[arg(long = "as", value_name = "USER")]
+    pub user: Option<String>,
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub filters: FilterArgs,
+    /// Architecture to take of an image for several
+    #[arg(long, value_name = "ARCH", default_value = host_architecture())]
+    pub architecture: String,
+    #[command(flatten)]
+    pub registry: RegistryArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    Text,
+    /// For programs: one object, `schema` 1
+    Json,
+    /// For Graphviz
+    Dot,
+}
+
+/// Exit code of a plan in which something blocks.
+const BLOCKED: u8 = 3;
+
+pub async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
+    if args.to == CLUSTER {
+        bail!("--to must name a release, a folder or an image; a cluster can only be what an update starts from");
+    }
+    let to = release::read(&args.to, args.to_image.as_deref(), &args).await?;
+    let forecast = if args.from == CLUSTER {
+        cluster::forecast(&args, &to).await?
+    } else {
+        let from = release::read(&args.from, args.from_image.as_deref(), &args).await?;
+        between(&args, &from, &to)?
+    };
+    match args.output {
+        Output::Text => say(&text::text(&forecast, &status::page(), args.all))?,
+        Output::Json => say(&(serde_json::to_string_pretty(&forecast)? + "\n"))?,
+        Output::Dot => say(&plan::dot(&forecast))?,
+    }
+    Ok(if forecast.is_blocked() { ExitCode::from(BLOCKED) } else { ExitCode::SUCCESS })
+}
+
+fn say(text: &str) -> anyhow::Result<()> {
+    output::to_stdout(|out| out.write_all(text.as_bytes()))
+}
+
+/// From one release to another.
+fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyhow::Result<Forecast> {
+    let load = args.filters.filter(None);
+    let (before, after) = (from.load(load.clone())?, to.load(load.clone())?);
+    let mut by = ApplyFilter { capabilities: capabilities(args, [&before, &after]), ..ApplyFilter::default() };
+    by.load = load;
+    let hidden_before: Vec<bool> = plan::hidden(&before, &by).iter().map(Option::is_some).collect();
+    let gates = by.load.feature_gates.clone().unwrap_or_default();
+    let implied = match &mut by.capabilities {
+        Some(capabilities) => capabilities.imply(&after.manifests, &before.manifests, &gates),
+        None => BTreeSet::new(),
+    };
+    // Both sides are without what a cluster has injected.
+    let nowhere = Surroundings::default();
+    let prepared = |manifest: &Manifest| prepare(manifest, None, &nowhere);
+    let (found, dropped) = plan::of_release(&before, &after, &prepared, &hidden_before);
+    let mut forecast = plan::forecast(&Question {
+        from: Side { source: from.given.clone(), release: before.release.clone() },
+        to: Side { source: to.given.clone(), release: after.release.clone() },
+        mode: Mode::Update,
+        payload: &after,
+        found: &found,
+        hidden: &plan::hidden(&after, &by),
+        prepared: &prepared,
+        own_deployment: &own_deployment(args),
+        values: args.values,
+    });
+    forecast.dropped = dropped;
+    forecast.implicit_capabilities = implied.into_iter().collect();
+    forecast.unknowns.extend(from.unknowns().into_iter().chain(to.unknowns()));
+    forecast.unknowns.extend(warnings(&after));
+    forecast.unknowns.extend(
+        [
+            "No cluster was asked: what somebody changed there, what is there beside the release, whether operators are \
+             well, which overrides are set, and whether the rights suffice.",
+            "What is injected into objects (proxy, API server address, TLS profile, CA bundles) comes from the cluster, and \
+             may change more fields.",
+        ]
+        .map(str::to_owned),
+    );
+    forecast.unknowns.extend(always());
+    Ok(forecast)
+}
+
+/// What no plan knows.
+fn always() -> [String; 1] {
+    ["What operators do when they run in their new version: the objects that they create, change and delete themselves."
+        .to_owned()]
+}
+
+fn warnings(payload: &Payload) -> Vec<String> {
+    let skipped = |warning: &String| format!("A file of {} is left out: {warning}", payload.release.version);
+    payload.warnings.iter().map(skipped).collect()
+}
+
+/// Those of --capabilities; every name that the releases use counts as known. `None`: capabilities leave nothing out.
+fn capabilities(args: &PlanArgs, releases: [&Payload; 2]) -> Option<Capabilities> {
+    let enabled: BTreeSet<String> = args.filters.enabled_capabilities()?;
+    let used = releases.into_iter().flat_map(|release| &release.manifests);
+    let used = used.flat_map(|manifest| filter::required_capabilities(manifest)).map(str::to_owned);
+    Some(Capabilities { known: enabled.iter().cloned().chain(used).collect(), enabled, ..Capabilities::default() })
+}
+
+/// As the daemon prepares what it applies.
+fn prepare(manifest: &Manifest, owner: Option<&Owner>, surroundings: &Surroundings) -> Result<Value, MergeError> {
+    merge::wanted(manifest, owner, surroundings).map_err(|e| MergeError::Manifest(e.to_string()))
+}
+
+fn own_deployment(args: &PlanArgs) -> ObjectId {
+    ObjectId::new("apps", "Deployment", &args.source.namespace, OWN_DEPLOYMENT)
+}

@@ -1,0 +1,93 @@
+//! A release to plan with, from a folder or straight out of an image; nothing is left behind on disk.
+
+use super::PlanArgs;
+use crate::cli::folder::NO_IMAGE;
+use crate::net::registry::{parse_reference, pull_spec};
+use crate::payload::filter::Filter;
+use crate::payload::metadata::{self, ReleaseMetadata};
+use crate::payload::{LoadOptions, Payload, PayloadFiles, SourceFile, load};
+use crate::work::payload_dir;
+use anyhow::Context;
+use std::path::Path;
+
+const OWN: &str = "manifests/";
+const RELEASE: &str = "release-manifests/";
+
+/// A release that can be loaded for a cluster.
+#[derive(Debug)]
+pub struct Given {
+    /// As on the command line.
+    pub given: String,
+    files: PayloadFiles,
+    /// Pull spec of the release.
+    image: String,
+    /// Nobody said what that is, so something stands in its place.
+    stand_in: bool,
+}
+
+/// Reads the folder or the image. `image`: its pull spec, if it is a folder.
+pub async fn read(given: &str, image: Option<&str>, args: &PlanArgs) -> anyhow::Result<Given> {
+    let dir = Path::new(given);
+    if !dir.is_dir() {
+        return pull(given, args).await;
+    }
+    let files = payload_dir::read(dir)?;
+    let (image, stand_in) = match image {
+        Some(image) => (image.to_owned(), false),
+        None => (format!("{NO_IMAGE}:{}", version(&files)?), true),
+    };
+    Ok(Given { given: given.to_owned(), files, image, stand_in })
+}
+
+fn version(files: &PayloadFiles) -> anyhow::Result<String> {
+    let file = files.release.iter().find(|file| file.name == metadata::FILE);
+    let file = file.with_context(|| format!("{} has no {}", files.place, metadata::FILE))?;
+    Ok(ReleaseMetadata::parse(&file.bytes).with_context(|| files.place.clone())?.version)
+}
+
+async fn pull(given: &str, args: &PlanArgs) -> anyhow::Result<Given> {
+    let reference = parse_reference(given).with_context(|| format!("{given} is no folder either"))?;
+    let repository = args.registry.access()?.repository(&reference)?;
+    let image = repository.pull(&args.architecture).await?;
+    let found = repository.gather(&image, &[OWN, RELEASE], |_| false).await?;
+    let digest = reference.digest().map_or_else(|| pull_spec(&reference, &image.digest), |_| given.to_owned());
+    let mut files = PayloadFiles { place: digest.clone(), ..PayloadFiles::default() };
+    for (path, bytes) in found.files {
+        let folder = path.strip_prefix(RELEASE).map(|name| (name, &mut files.release));
+        let folder = folder.or_else(|| path.strip_prefix(OWN).map(|name| (name, &mut files.own)));
+        // Sub-folders are not read from a folder either.
+        if let Some((name, folder)) = folder.filter(|(name, _)| !name.contains('/')) {
+            folder.push(SourceFile { name: name.to_owned(), bytes });
+        }
+    }
+    Ok(Given { given: given.to_owned(), files, image: digest, stand_in: false })
+}
+
+impl Given {
+    /// The version that the release says it is.
+    pub fn version(&self) -> anyhow::Result<String> {
+        version(&self.files)
+    }
+
+    /// Loads it for a cluster of this kind.
+    pub fn load(&self, filter: Filter) -> anyhow::Result<Payload> {
+        let options = LoadOptions {
+            image: self.image.clone(),
+            profile: filter.profile.clone().unwrap_or_default(),
+            strict_templates: false,
+            filter,
+        };
+        Ok(load(self.files.clone(), &options)?)
+    }
+
+    /// What is not known of it.
+    pub fn unknowns(&self) -> Option<String> {
+        self.stand_in.then(|| {
+            format!(
+                "The pull spec of the release in {}, which its own manifests name: {} stands for it. --from-image and \
+                 --to-image give it.",
+                self.given, self.image
+            )
+        })
+    }
+}

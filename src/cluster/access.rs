@@ -1,0 +1,32 @@
+//! May this identity do that? Asked of the API server, which knows every authorizer (SelfSubjectAccessReview).
+
+use super::kinds::Kind;
+use super::objects::ApiError;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::Client;
+use kube::api::{Api, PostParams};
+
+/// Whether the identity of the client may use the verb on all objects of the kind, in every namespace.
+pub async fn may(client: &Client, verb: &str, kind: &Kind) -> Result<bool, ApiError> {
+    ask(client, verb, &kind.group, &kind.plural).await
+}
+
+/// Whether it may do everything with everything.
+pub async fn may_everything(client: &Client) -> Result<bool, ApiError> {
+    ask(client, "*", "*", "*").await
+}
+
+async fn ask(client: &Client, verb: &str, group: &str, resource: &str) -> Result<bool, ApiError> {
+    let attributes = ResourceAttributes {
+        verb: Some(verb.to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(resource.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &review).await;
+    let attempt = format!("ask whether {verb} {resource} is allowed");
+    Ok(answer.map_err(|e| ApiError::of(&attempt, e))?.status.is_some_and(|status| status.allowed))
+}

@@ -1,0 +1,187 @@
+//! What will probably stop the update, and who may change what is written: from conditions, gates, and webhooks.
+
+use super::{Action, Forecast, Step};
+use crate::api::condition::find;
+use crate::api::{ClusterOperator, ClusterVersion, ConditionStatus, HistoryState};
+use crate::gate::Verdict;
+use crate::payload::ObjectId;
+use crate::status::failure::UpdateError;
+use crate::version;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Something that stands in the way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blocker {
+    pub cause: Cause,
+    pub severity: Severity,
+    /// What it is about, in words: `clusteroperator.config.openshift.io "network"`.
+    pub object: String,
+    pub reason: String,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Cause {
+    /// Condition `Upgradeable` is `False`.
+    Upgradeable,
+    /// An operator or workload is not well, so that its gate will not open.
+    Unhealthy,
+    /// The release wants something that cannot be done.
+    Refused,
+    /// A kind that nobody serves.
+    NotServed,
+    /// A missing right.
+    Permission,
+    /// Another update is under way, or the releases do not follow each other.
+    Order,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The update will not be accepted, or will stop there until it is mended.
+    Blocks,
+    /// Worth a look before.
+    Warns,
+}
+
+impl Blocker {
+    pub fn of(cause: Cause, object: impl ToString, reason: &str, message: String) -> Blocker {
+        Blocker { cause, severity: Severity::Blocks, object: object.to_string(), reason: reason.to_owned(), message }
+    }
+
+    fn warns(self) -> Blocker {
+        Blocker { severity: Severity::Warns, ..self }
+    }
+}
+
+/// The error with what it stems from.
+pub(super) fn told(error: &UpdateError) -> String {
+    let causes: Vec<&str> = error.nested.iter().map(|e| e.message.as_str()).filter(|text| !text.is_empty()).collect();
+    if causes.is_empty() { error.message.clone() } else { format!("{}: {}", error.message, causes.join("; ")) }
+}
+
+/// What the verdict of today lets one expect of the gate in the update. What waits for a new version is no trouble, nor
+/// is a workload that is about to be changed while it rolls out.
+pub(super) fn of_verdict(id: &ObjectId, action: &Action, verdict: &Verdict) -> Option<Blocker> {
+    let operator = id.kind == "ClusterOperator";
+    match verdict {
+        Verdict::Ready => None,
+        Verdict::Failing(error) => {
+            let blocker = Blocker::of(Cause::Unhealthy, id, &error.reason, told(error));
+            // A change may be the cure.
+            let changes = action.writes() && !operator;
+            Some(if changes { blocker.warns() } else { blocker })
+        }
+        Verdict::Waiting { reason, message, .. } if !operator && !action.writes() => {
+            Some(Blocker::of(Cause::Unhealthy, id, reason, message.clone()).warns())
+        }
+        Verdict::Waiting { .. } => None,
+    }
+}
+
+/// What ClusterVersion and ClusterOperators say against an update from `from` to `to`, both versions.
+pub fn conditions(cluster: &ClusterVersion, operators: &[ClusterOperator], from: &str, to: &str) -> Vec<Blocker> {
+    let mut blockers = Vec::new();
+    let status = cluster.status.clone().unwrap_or_default();
+    let name = cluster.metadata.name.clone().unwrap_or_default();
+    let own = format!("clusterversion.config.openshift.io {name:?}");
+    let patch = within_one_minor(from, to);
+    let upgradeable = |object: String, conditions: &[crate::api::Condition]| {
+        let condition = find(conditions, "Upgradeable").filter(|c| c.status == ConditionStatus::False)?;
+        let message = format!("Upgradeable is False: {}", condition.message);
+        let blocker = Blocker::of(Cause::Upgradeable, object, &condition.reason, message);
+        // Updates within one minor version are allowed all the same.
+        Some(if patch { blocker.warns() } else { blocker })
+    };
+    blockers.extend(upgradeable(own.clone(), &status.conditions));
+    for operator in operators {
+        let name = operator.metadata.name.clone().unwrap_or_default();
+        let conditions = operator.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+        blockers.extend(upgradeable(format!("clusteroperator.config.openshift.io {name:?}"), conditions));
+    }
+    if let Some(failing) = find(&status.conditions, "Failing").filter(|c| c.status == ConditionStatus::True) {
+        let message = format!("the daemon reports Failing: {}", failing.message);
+        blockers.push(Blocker::of(Cause::Unhealthy, &own, &failing.reason, message).warns());
+    }
+    if let Some(newest) = status.history.first().filter(|entry| entry.state != HistoryState::Completed) {
+        let message =
+            format!("{} is being applied and not complete; asking for another release replaces it", newest.version);
+        blockers.push(Blocker::of(Cause::Order, &own, "UpdateInProgress", message).warns());
+    }
+    if let (Ok(before), Ok(after)) = (version::parse(from), version::parse(to))
+        && version::precedence(&after, &before) == std::cmp::Ordering::Less
+    {
+        let message = format!("{to} is older than {from}");
+        blockers.push(Blocker::of(Cause::Order, &own, "Rollback", message).warns());
+    }
+    blockers
+}
+
+/// Same major and minor version; `false` where one of them is no version.
+fn within_one_minor(from: &str, to: &str) -> bool {
+    match (version::parse(from), version::parse(to)) {
+        (Ok(from), Ok(to)) => (from.major, from.minor) == (to.major, to.minor),
+        _ => false,
+    }
+}
+
+/// A webhook that is asked before something planned is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Name of the configuration.
+    pub name: String,
+    /// How many of the planned writes its rules take in.
+    pub writes: usize,
+}
+
+/// Those of these admission webhook configurations whose rules take in something that is going to be written.
+/// `resource`: the plural of a kind, by `apiVersion` and kind. Selectors are not looked at: a webhook that is named may
+/// still let the object be.
+pub fn webhooks(
+    configurations: &[Value],
+    forecast: &Forecast,
+    resource: impl Fn(&str, &str) -> Option<String>,
+) -> Vec<Webhook> {
+    let mut found = Vec::new();
+    for configuration in configurations {
+        let rules = rules(configuration);
+        let takes = |step: &&Step| {
+            let operation = match step.action {
+                Action::Create | Action::Replace { .. } => "CREATE",
+                Action::Change { .. } => "UPDATE",
+                _ => return false,
+            };
+            let Some(plural) = resource(&step.api_version, &step.object.kind) else { return false };
+            let version = step.api_version.rsplit('/').next().unwrap_or_default();
+            let wanted = [
+                ("operations", operation),
+                ("apiGroups", step.object.group.as_str()),
+                ("apiVersions", version),
+                ("resources", plural.as_str()),
+            ];
+            rules.iter().any(|rule| wanted.iter().all(|(key, value)| names(rule, key, value)))
+        };
+        let writes = forecast.steps().filter(takes).count();
+        if writes > 0 {
+            let name = configuration.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            found.push(Webhook { name: name.to_owned(), writes });
+        }
+    }
+    found
+}
+
+fn rules(configuration: &Value) -> Vec<&Value> {
+    list(configuration, "webhooks").iter().flat_map(|hook| list(hook, "rules")).collect()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn names(rule: &Value, key: &str, value: &str) -> bool {
+    list(rule, key).iter().filter_map(Value::as_str).any(|given| given == "*" || given == "*/*" || given == value)
+}

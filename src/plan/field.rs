@@ -1,0 +1,84 @@
+//! One field that differs: its path as merging names it, and what it holds on both sides where that may be shown.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A field that the update changes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Field {
+    /// As `spec.template.spec.containers[web].image`.
+    pub path: String,
+    /// What it holds before; absent where it is not shown or there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Value>,
+    /// What it holds afterwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Value>,
+}
+
+/// What names an element of a list, in the order of trying.
+const NAMES: [&str; 6] = ["name", "key", "mountPath", "containerPort", "port", "uid"];
+
+/// Fields with what they hold, as far as the sides are given.
+pub fn fields(paths: Vec<String>, before: Option<&Value>, after: Option<&Value>) -> Vec<Field> {
+    let held = |object: Option<&Value>, path: &str| object.and_then(|object| at(object, path)).cloned();
+    paths.into_iter().map(|path| Field { from: held(before, &path), to: held(after, &path), path }).collect()
+}
+
+/// The value at a path of merging: names after dots, and in brackets positions, names of elements or keys.
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    let mut value = object;
+    let mut rest = path;
+    while !rest.is_empty() {
+        let part;
+        if let Some(inner) = rest.strip_prefix('[') {
+            (part, rest) = inner.split_once(']')?;
+        } else {
+            let from = rest.strip_prefix('.').unwrap_or(rest);
+            let end = from.find(['.', '[']).unwrap_or(from.len());
+            (part, rest) = from.split_at(end);
+        }
+        value = match value {
+            Value::Object(map) => map.get(part)?,
+            Value::Array(list) => element(list, part)?,
+            _ => return None,
+        };
+    }
+    Some(value)
+}
+
+fn element<'a>(list: &'a [Value], part: &str) -> Option<&'a Value> {
+    let is = |value: &Value, key: &str| match value.get(key) {
+        Some(Value::String(text)) => text == part,
+        Some(Value::Number(number)) => number.to_string() == part,
+        _ => false,
+    };
+    let named = NAMES.iter().find_map(|key| list.iter().find(|value| is(value, key)));
+    named.or_else(|| list.get(part.parse::<usize>().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_path_of_merging_leads_to_its_value() {
+        let object = json!({
+            "metadata": {"labels": {"example.com/tier": "a"}},
+            "spec": {"containers": [{"name": "x", "image": "i", "args": ["p", "q"]}, {"name": "web", "image": "j"}]},
+        });
+        let table = [
+            ("metadata.labels[example.com/tier]", Some(json!("a"))),
+            ("spec.containers[web].image", Some(json!("j"))),
+            ("spec.containers[x].args[1]", Some(json!("q"))),
+            ("spec.containers[0].image", Some(json!("i"))),
+            ("spec.containers[none].image", None),
+            ("spec.containers[web", None),
+            ("spec.missing", None),
+        ];
+        for (path, expected) in table {
+            assert_eq!(at(&object, path).cloned(), expected, "{path}");
+        }
+    }
+}

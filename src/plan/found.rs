@@ -1,0 +1,80 @@
+//! What is there before the update, by manifest of the new release: read from a cluster by the caller, or taken from the
+//! release before.
+
+use super::Prepare;
+use crate::merge::initial;
+use crate::payload::{Manifest, ObjectId, Payload};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// What is known of one manifest's object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// As the cluster knows it.
+    pub id: ObjectId,
+    pub sight: Sight,
+    /// It was read from a cluster, status included.
+    pub reports_status: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sight {
+    There(Arc<Value>),
+    Absent,
+    /// The API server does not serve the kind.
+    NotServed,
+    /// It could not be read, and why.
+    Unread(String),
+}
+
+/// Takes what `before` leaves in a cluster nobody else writes to for what is there; and what of it `after` does not name.
+/// `hidden`: by position in `before`, whether it takes no part.
+pub fn of_release(
+    before: &Payload,
+    after: &Payload,
+    prepared: Prepare<'_>,
+    hidden: &[bool],
+) -> (Vec<Found>, Vec<ObjectId>) {
+    let mut there: HashMap<&ObjectId, Arc<Value>> = HashMap::new();
+    for (position, manifest) in before.manifests.iter().enumerate() {
+        if hidden.get(position) == Some(&true) {
+            continue;
+        }
+        if manifest.delete() == Ok(true) {
+            there.remove(&manifest.id);
+        } else if let Ok(object) = prepared(manifest) {
+            there.insert(&manifest.id, Arc::new(initial(object)));
+        }
+    }
+    let found = after.manifests.iter().map(|manifest| Found {
+        id: manifest.id.clone(),
+        sight: there.get(&manifest.id).map_or(Sight::Absent, |object| Sight::There(object.clone())),
+        reports_status: false,
+    });
+    let found: Vec<Found> = found.collect();
+    (found, dropped(there.keys().copied(), after))
+}
+
+/// Those of these objects that the release does not name, neither among what takes part nor among what is filtered.
+fn dropped<'a>(there: impl Iterator<Item = &'a ObjectId>, after: &Payload) -> Vec<ObjectId> {
+    let named: HashSet<&ObjectId> = after.manifests.iter().map(|manifest| &manifest.id).collect();
+    let mut dropped: Vec<ObjectId> = there.filter(|id| !named.contains(id)).cloned().collect();
+    dropped.sort();
+    dropped
+}
+
+/// `apiVersion` and kind of everything that the CustomResourceDefinitions of a release serve.
+pub(super) fn kinds_brought(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
+    let mut kinds = HashSet::new();
+    let definitions = manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition" && m.delete() == Ok(false));
+    for crd in definitions.filter_map(|m| m.object().ok()) {
+        let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+        let served = versions.filter(|v| v.get("served").and_then(Value::as_bool) == Some(true));
+        for version in served.filter_map(|v| v.get("name").and_then(Value::as_str)) {
+            kinds.insert((format!("{}/{version}", text("/spec/group")), text("/spec/names/kind").to_owned()));
+        }
+    }
+    kinds
+}

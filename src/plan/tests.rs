@@ -1,0 +1,453 @@
+//! Plans of small releases.
+
+use super::*;
+use crate::api::{ClusterOperator, ClusterVersion};
+use crate::merge::Owner;
+use crate::payload::{ApplyFilter, Capabilities, LoadOptions, PayloadFiles, SourceFile, load};
+use serde_json::json;
+use std::sync::Arc;
+
+/// An object of the default profile as a file.
+fn file(name: &str, mut object: Value) -> SourceFile {
+    let annotations = object["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+    object["metadata"]["annotations"] = json!({"include.release.openshift.io/self-managed-high-availability": "true"});
+    for (key, value) in annotations {
+        object["metadata"]["annotations"][key] = value;
+    }
+    SourceFile { name: name.to_owned(), bytes: object.to_string().into_bytes() }
+}
+
+fn release(version: &str, own: Vec<SourceFile>, mut release: Vec<SourceFile>) -> Payload {
+    let metadata = json!({"kind": "cincinnati-metadata-v0", "version": version});
+    let references =
+        json!({"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "metadata": {"name": version}});
+    for (name, content) in [("release-metadata", metadata), ("image-references", references)] {
+        release.push(SourceFile { name: name.to_owned(), bytes: content.to_string().into_bytes() });
+    }
+    let options = LoadOptions { image: format!("r/release:{version}"), ..LoadOptions::default() };
+    load(PayloadFiles { place: "/p".into(), own, release }, &options).unwrap()
+}
+
+fn map(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ns"}, "data": {"k": value}})
+}
+
+fn operator(name: &str, version: &str) -> Value {
+    json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name},
+        "status": {"versions": [{"name": "operator", "version": version}]}})
+}
+
+fn deployment(namespace: &str, name: &str, image: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": image}]}}}})
+}
+
+fn own_deployment() -> ObjectId {
+    ObjectId::new("apps", "Deployment", "own", "daemon")
+}
+
+fn prepared(manifest: &Manifest) -> Result<Value, MergeError> {
+    let owner = Owner { name: "version".into(), uid: "u".into() };
+    Ok(merge::prepare(manifest.object().unwrap(), Some(&owner), manifest.create_only()))
+}
+
+fn ask(payload: &Payload, found: &[Found], hidden: &[Option<Hiding>], values: bool) -> Forecast {
+    let side = |source: &str, version: &str| Side {
+        source: source.to_owned(),
+        release: Release { version: version.to_owned(), image: format!("r/release:{version}"), ..Release::default() },
+    };
+    forecast(&Question {
+        from: side("cluster", "1.0.0"),
+        to: side("/to", "1.0.1"),
+        mode: Mode::Update,
+        payload,
+        found,
+        hidden,
+        prepared: &prepared,
+        own_deployment: &own_deployment(),
+        values,
+    })
+}
+
+/// From one release to another, nothing hidden.
+fn between(before: &Payload, after: &Payload) -> (Forecast, Vec<ObjectId>) {
+    let (found, dropped) = of_release(before, after, &prepared, &[]);
+    (ask(after, &found, &[], false), dropped)
+}
+
+/// `stage node action name fields`.
+fn lines(forecast: &Forecast) -> Vec<String> {
+    let mut lines = Vec::new();
+    for stage in &forecast.stages {
+        for node in &stage.nodes {
+            for step in &node.steps {
+                let fields = match &step.action {
+                    Action::Change { fields } | Action::Replace { fields } => {
+                        fields.iter().map(|field| format!(" {}", field.path)).collect()
+                    }
+                    _ => String::new(),
+                };
+                lines.push(format!("{} {} {}{fields}", node.id, step.action.word(), step.object.name));
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn what_is_created_changed_deleted_and_left_stands_in_the_order_of_writing() {
+    let delete = |mut object: Value| {
+        object["metadata"]["annotations"] = json!({"release.openshift.io/delete": "true"});
+        object
+    };
+    let create_only = |mut object: Value| {
+        object["metadata"]["annotations"] = json!({"release.openshift.io/create-only": "true"});
+        object
+    };
+    let before = release(
+        "1.0.0",
+        vec![
+            file("0000_00_own_a.yaml", deployment("own", "daemon", "i:1")),
+            file("0000_00_own_b.yaml", map("own", "1")),
+        ],
+        vec![
+            file("0000_20_x_a.yaml", map("same", "1")),
+            file("0000_20_x_b.yaml", map("changed", "1")),
+            file("0000_20_y_a.yaml", map("once", "1")),
+            file("0000_20_y_b.yaml", map("goes", "1")),
+            file("0000_30_z_a.yaml", map("dropped", "1")),
+        ],
+    );
+    let after = release(
+        "1.0.1",
+        vec![
+            file("0000_00_own_a.yaml", deployment("own", "daemon", "i:2")),
+            file("0000_00_own_b.yaml", map("own", "1")),
+        ],
+        vec![
+            file("0000_20_x_a.yaml", map("same", "1")),
+            file("0000_20_x_b.yaml", map("changed", "2")),
+            file("0000_20_x_c.yaml", operator("new", "1.0.1")),
+            file("0000_20_y_a.yaml", create_only(map("once", "2"))),
+            file("0000_20_y_b.yaml", delete(map("goes", "1"))),
+            file("0000_20_y_c.yaml", delete(map("never-was", "1"))),
+        ],
+    );
+    let (forecast, dropped) = between(&before, &after);
+    let expected = [
+        // The own Deployment comes last of the own manifests.
+        "1/00/own leave own",
+        "1/00/own change daemon spec.template.spec.containers[c].image",
+        // A new operator is announced when its node starts.
+        "2/20/x create new",
+        "2/20/x leave same",
+        "2/20/x change changed data.k",
+        "2/20/y leave once",
+        "2/20/y delete goes",
+        "2/20/y leave never-was",
+    ];
+    assert_eq!(lines(&forecast), expected);
+    let counts = Counts { create: 1, change: 2, delete: 1, leave: 4, ..Counts::default() };
+    assert_eq!(forecast.counts, counts);
+    assert_eq!(dropped, [ObjectId::new("", "ConfigMap", "ns", "dropped")]);
+    let nodes: Vec<_> = forecast.stages.iter().flat_map(|s| &s.nodes).map(|n| (n.wave, n.after.clone())).collect();
+    let own = vec!["1/00/own".to_owned()];
+    assert_eq!(nodes, [(1, vec![]), (2, own.clone()), (2, own)]);
+    let gates: Vec<_> = forecast.steps().filter_map(|s| Some((s.object.name.as_str(), s.gate.as_ref()?))).collect();
+    let awaited: Vec<_> = gates.iter().map(|(name, gate)| (*name, gate.awaits.as_str(), gate.now)).collect();
+    let expected = [
+        ("daemon", "to replace the running daemon by the new release's", Now::Unknown),
+        ("new", "to be available, not degraded and at operator 1.0.1", Now::Unknown),
+    ];
+    assert_eq!(awaited, expected);
+}
+
+/// One manifest and what was found of it.
+fn one(object: Value, sight: Sight) -> Forecast {
+    let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", object)]);
+    let found = [Found { id: payload.manifests[0].id.clone(), sight, reports_status: true }];
+    ask(&payload, &found, &[], false)
+}
+
+fn there(mut object: Value) -> Sight {
+    let annotations = json!({"include.release.openshift.io/self-managed-high-availability": "true", "foreign": "x"});
+    object["metadata"]["annotations"] = annotations;
+    object["metadata"]["ownerReferences"] = json!([{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+        "name": "version", "uid": "u", "controller": true}]);
+    Sight::There(Arc::new(object))
+}
+
+fn only(forecast: &Forecast) -> &Action {
+    &forecast.stages[0].nodes[0].steps[0].action
+}
+
+#[test]
+fn what_could_not_be_read_is_unknown_and_nothing_else() {
+    let forecast = one(map("a", "1"), Sight::Unread("cannot list configmaps: forbidden".into()));
+    assert_eq!(only(&forecast), &Action::Unknown { why: "cannot list configmaps: forbidden".into() });
+    assert_eq!(forecast.counts, Counts { unknown: 1, ..Counts::default() });
+}
+
+#[test]
+fn a_kind_that_nobody_serves_blocks_unless_the_release_brings_it() {
+    let widget = json!({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "w"}});
+    let forecast = one(widget.clone(), Sight::NotServed);
+    assert!(matches!(only(&forecast), Action::Refused { why } if why.contains("does not serve example.org/v1 Widget")));
+    assert!(forecast.is_blocked() && forecast.blockers[0].cause == Cause::NotServed);
+
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.org"}, "spec": {"group": "example.org", "scope": "Cluster",
+        "names": {"kind": "Widget", "plural": "widgets"}, "versions": [{"name": "v1", "served": true}]}});
+    let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", crd), file("0000_20_x_b.yaml", widget)]);
+    let found = |i: usize, sight| Found { id: payload.manifests[i].id.clone(), sight, reports_status: true };
+    let forecast = ask(&payload, &[found(0, Sight::Absent), found(1, Sight::NotServed)], &[], false);
+    assert_eq!(lines(&forecast), ["1/20/x create widgets.example.org", "1/20/x create w"]);
+    assert!(!forecast.is_blocked(), "{:?}", forecast.blockers);
+}
+
+#[test]
+fn what_an_override_hides_is_not_touched_and_not_waited_for() {
+    let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", deployment("ns", "a", "i:2"))]);
+    let id = payload.manifests[0].id.clone();
+    let found = [Found { id: id.clone(), sight: there(deployment("ns", "a", "i:1")), reports_status: true }];
+    let hiding = Hiding { by_override: true, reason: "an override".into() };
+    let forecast = ask(&payload, &found, &[Some(hiding)], false);
+    assert_eq!(only(&forecast), &Action::Hidden { reason: "an override".into() });
+    assert_eq!((forecast.overrides_hide.clone(), forecast.counts.hidden), (vec![id], 1));
+    assert_eq!(forecast.stages[0].nodes[0].steps[0].gate, None);
+    assert!(forecast.blockers.is_empty(), "{:?}", forecast.blockers);
+}
+
+#[test]
+fn foreign_things_on_a_live_object_are_no_change() {
+    assert!(matches!(only(&one(map("a", "1"), there(map("a", "1")))), Action::Leave { .. }));
+    let changed = one(map("a", "2"), there(map("a", "1")));
+    assert_eq!(lines(&changed), ["1/20/x change a data.k"]);
+}
+
+#[test]
+fn the_second_manifest_of_one_object_starts_from_what_the_first_leaves() {
+    let files = |value: &str| vec![file("0000_20_x_a.yaml", map("a", "1")), file("0000_20_x_b.yaml", map("a", value))];
+    let plan = |value: &str| {
+        let payload = release("1.0.1", vec![], files(value));
+        let id = payload.manifests[0].id.clone();
+        let found = Found { id, sight: Sight::Absent, reports_status: true };
+        lines(&ask(&payload, &[found.clone(), found], &[], false))
+    };
+    assert_eq!(plan("1"), ["1/20/x create a", "1/20/x leave a"]);
+    assert_eq!(plan("2"), ["1/20/x create a", "1/20/x change a data.k"]);
+}
+
+#[test]
+fn what_cannot_change_in_place_is_told_before() {
+    let mut other = deployment("ns", "a", "i:1");
+    other["spec"]["selector"] = json!({"matchLabels": {"a": "other"}});
+    let forecast = one(deployment("ns", "a", "i:1"), there(other));
+    assert!(matches!(only(&forecast), Action::Refused { why } if why.contains("spec.selector")), "{forecast:?}");
+    assert_eq!(forecast.blockers[0].cause, Cause::Refused);
+    let binding = |role: &str| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "b"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}})
+    };
+    let forecast = one(binding("new"), there(binding("old")));
+    assert_eq!(lines(&forecast), ["1/20/x replace b roleRef.name"]);
+}
+
+#[test]
+fn an_operator_that_is_not_well_blocks_and_one_that_waits_for_the_version_does_not() {
+    let live = |available: &str, degraded: &str| {
+        let mut object = operator("net", "1.0.0");
+        object["status"]["conditions"] = json!([
+            {"type": "Available", "status": available, "reason": "R", "message": "says available"},
+            {"type": "Degraded", "status": degraded, "reason": "R", "message": "says degraded"}]);
+        there(object)
+    };
+    let table = [
+        ("True", "False", None, Now::Closed),
+        ("False", "False", Some("ClusterOperatorNotAvailable"), Now::Failing),
+        ("True", "True", Some("ClusterOperatorDegraded"), Now::Failing),
+    ];
+    for (available, degraded, reason, now) in table {
+        let forecast = one(operator("net", "1.0.1"), live(available, degraded));
+        assert_eq!(forecast.blockers.first().map(|b| b.reason.as_str()), reason, "{available} {degraded}");
+        assert_eq!(forecast.is_blocked(), reason.is_some());
+        let gate = forecast.stages[0].nodes[0].steps[0].gate.clone().unwrap();
+        assert_eq!(gate.now, now);
+        assert_eq!(gate.message.contains("says"), reason.is_some(), "{gate:?}");
+    }
+}
+
+#[test]
+fn values_are_shown_on_demand_and_never_of_secrets() {
+    let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "ns"}, "data": {"k": value}});
+    let before = release("1.0.0", vec![], vec![file("a.yaml", map("a", "1")), file("b.yaml", secret("b2xk"))]);
+    let after = release("1.0.1", vec![], vec![file("a.yaml", map("a", "2")), file("b.yaml", secret("bmV3"))]);
+    let (found, _) = of_release(&before, &after, &prepared, &[]);
+    let fields = |values| {
+        let forecast = ask(&after, &found, &[], values);
+        let fields = forecast.steps().flat_map(|step| match &step.action {
+            Action::Change { fields } => fields.clone(),
+            _ => panic!("{step:?}"),
+        });
+        fields.collect::<Vec<_>>()
+    };
+    let field = |from: Option<&str>, to: Option<&str>| Field {
+        path: "data.k".into(),
+        from: from.map(Value::from),
+        to: to.map(Value::from),
+    };
+    assert_eq!(fields(false), [field(None, None), field(None, None)]);
+    assert_eq!(fields(true), [field(Some("1"), Some("2")), field(None, None)]);
+}
+
+fn not_upgradeable() -> (ClusterVersion, ClusterOperator) {
+    let condition = json!([{"type": "Upgradeable", "status": "False", "reason": "R", "message": "not now",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let mut version = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+        "metadata": {"name": "version"}, "spec": {"clusterID": "x"}, "status": {"conditions": condition}});
+    version["status"]["history"] = json!([{"state": "Completed", "startedTime": "2026-01-01T00:00:00Z",
+        "completionTime": "2026-01-01T00:00:00Z", "version": "1.0.0", "image": "i", "verified": true}]);
+    let operator = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
+        "metadata": {"name": "net"}, "spec": {}, "status": {"conditions": condition}});
+    (serde_json::from_value(version).unwrap(), serde_json::from_value(operator).unwrap())
+}
+
+#[test]
+fn upgradeable_false_blocks_minor_updates_and_warns_of_patches() {
+    let (version, operator) = not_upgradeable();
+    let severities = |to: &str| {
+        let found = conditions(&version, std::slice::from_ref(&operator), "1.0.0", to);
+        assert!(found.iter().all(|b| b.message.contains("not now") || b.cause == Cause::Order), "{found:?}");
+        found.iter().map(|b| (b.cause, b.severity)).collect::<Vec<_>>()
+    };
+    assert_eq!(severities("1.1.0"), [(Cause::Upgradeable, Severity::Blocks); 2]);
+    assert_eq!(severities("1.0.1"), [(Cause::Upgradeable, Severity::Warns); 2]);
+    assert_eq!(severities("0.9.0").last(), Some(&(Cause::Order, Severity::Warns)));
+}
+
+#[test]
+fn webhooks_are_named_whose_rules_take_in_what_is_written() {
+    let configuration = |name: &str, operation: &str, group: &str, resource: &str| {
+        json!({"metadata": {"name": name}, "webhooks": [{"rules": [{"operations": [operation], "apiGroups": [group],
+            "apiVersions": ["v1"], "resources": [resource]}]}]})
+    };
+    let forecast = one(map("a", "2"), there(map("a", "1")));
+    let all = [
+        configuration("exact", "UPDATE", "", "configmaps"),
+        configuration("stars", "*", "*", "*"),
+        configuration("create", "CREATE", "", "configmaps"),
+        configuration("group", "UPDATE", "apps", "configmaps"),
+        configuration("kind", "UPDATE", "", "secrets"),
+    ];
+    let plural = |_: &str, kind: &str| Some(format!("{}s", kind.to_lowercase()));
+    let found = webhooks(&all, &forecast, plural);
+    let names: Vec<_> = found.iter().map(|w| (w.name.as_str(), w.writes)).collect();
+    assert_eq!(names, [("exact", 1), ("stars", 1)]);
+}
+
+/// Programs read this form: what is written down here may get more members, but none may go or change its meaning while
+/// `schema` stays 1.
+#[test]
+fn the_json_form_is_a_contract() {
+    let forecast = one(map("a", "2"), there(map("a", "1")));
+    let value = serde_json::to_value(&forecast).unwrap();
+    let side = |source: &str, version: &str| json!({"source": source, "release": {"version": version, "image": format!("r/release:{version}")}});
+    let expected = json!({
+        "schema": 1, "mode": "update", "from": side("cluster", "1.0.0"), "to": side("/to", "1.0.1"),
+        "counts": {"create": 0, "change": 1, "replace": 0, "delete": 0, "leave": 0, "hidden": 0, "refused": 0,
+            "unknown": 0},
+        "stages": [{"number": 1, "nodes": [{"id": "1/20/x", "wave": 1, "after": [], "steps": [{
+            "object": {"group": "", "kind": "ConfigMap", "namespace": "ns", "name": "a"}, "apiVersion": "v1",
+            "file": "0000_20_x_a.yaml", "index": 0, "action": "change", "fields": [{"path": "data.k"}]}]}]}],
+        "excluded": [], "dropped": [], "implicitCapabilities": [], "overridesHide": [], "blockers": [], "unknowns": [],
+    });
+    assert_eq!(value, expected);
+}
+
+#[test]
+fn the_drawing_has_every_node_once_and_its_edges() {
+    let before = release("1.0.0", vec![], vec![]);
+    let after = release(
+        "1.0.1",
+        vec![],
+        vec![
+            file("0000_20_x_a.yaml", map("a", "1")),
+            file("0000_20_y_a.yaml", map("b", "1")),
+            file("0000_30_z_a.yaml", map("c\"", "1")),
+        ],
+    );
+    let drawn = dot(&between(&before, &after).0);
+    for part in [
+        "label=\"1.0.0 to 1.0.1\"",
+        "subgraph cluster_1",
+        "\"1/20/x\" -> \"2/30/z\"",
+        "\"1/20/y\" -> \"2/30/z\"",
+        "ns/c\\\"",
+    ] {
+        assert!(drawn.contains(part), "{part} in {drawn}");
+    }
+    assert_eq!(drawn.matches("[label=").count(), 3, "{drawn}");
+}
+
+/// §10.9: what is managed already does not become unmanaged because it moved into a capability that is not enabled.
+#[test]
+fn a_capability_that_something_managed_needs_gets_enabled() {
+    let needs = |mut object: Value, capability: &str| {
+        object["metadata"]["annotations"] = json!({"capability.openshift.io/name": capability});
+        object
+    };
+    let payload = release(
+        "1.0.1",
+        vec![],
+        vec![
+            file("0000_20_x_a.yaml", needs(map("moved", "2"), "Console")),
+            file("0000_20_x_b.yaml", needs(map("never-there", "1"), "Storage")),
+            file("0000_20_x_c.yaml", needs(map("foreign", "1"), "Insights")),
+        ],
+    );
+    let mut foreign = map("foreign", "1");
+    foreign["metadata"]["ownerReferences"] = json!([{"kind": "Deployment", "name": "d", "uid": "d"}]);
+    let sights = [there(map("moved", "1")), Sight::Absent, Sight::There(Arc::new(foreign))];
+    let found: Vec<_> = sights
+        .into_iter()
+        .zip(&payload.manifests)
+        .map(|(sight, manifest)| Found { id: manifest.id.clone(), sight, reports_status: true })
+        .collect();
+    let known = ["Console", "Storage", "Insights"].map(str::to_owned).into();
+    let mut capabilities = Capabilities { known, ..Capabilities::default() };
+    let implied = capabilities.imply(
+        &payload.manifests,
+        &managed(&found, &payload.manifests),
+        &std::collections::BTreeSet::new(),
+    );
+    assert_eq!(implied.into_iter().collect::<Vec<_>>(), ["Console"]);
+    let by = ApplyFilter { capabilities: Some(capabilities), ..ApplyFilter::default() };
+    let forecast = ask(&payload, &found, &hidden(&payload, &by), false);
+    assert_eq!(
+        lines(&forecast),
+        [
+            "1/20/x change moved data.k metadata.annotations[capability.openshift.io/name]",
+            "1/20/x hidden never-there",
+            "1/20/x hidden foreign"
+        ]
+    );
+    assert!(forecast.overrides_hide.is_empty());
+}
+
+#[test]
+fn an_override_is_told_apart_from_a_capability() {
+    let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", map("a", "1"))]);
+    let over = crate::api::ComponentOverride {
+        kind: "ConfigMap".into(),
+        namespace: "ns".into(),
+        name: "a".into(),
+        unmanaged: true,
+        ..Default::default()
+    };
+    let by = ApplyFilter { overrides: vec![over], ..ApplyFilter::default() };
+    let found = [Found { id: payload.manifests[0].id.clone(), sight: Sight::Absent, reports_status: true }];
+    let forecast = ask(&payload, &found, &hidden(&payload, &by), false);
+    assert!(matches!(only(&forecast), Action::Hidden { reason } if reason.contains("override")), "{forecast:?}");
+    assert_eq!(forecast.overrides_hide, [payload.manifests[0].id.clone()]);
+}
