@@ -4,6 +4,7 @@ pub mod apply;
 pub mod available;
 pub mod drift;
 pub mod events;
+pub mod features;
 pub mod feeds;
 pub mod node;
 pub mod pass;

@@ -140,10 +140,8 @@ pub fn manifests(
     images: &BTreeMap<String, String>,
 ) -> Result<(Vec<Arc<Manifest>>, Vec<String>), LoadError> {
     let Documents { place, manifests, warnings, problems } = documents(files, options, images, Vec::new());
-    if !problems.is_empty() {
-        return Err(LoadError::Integrity { place, problems });
-    }
-    Ok((manifests.into_iter().map(|read| read.manifest).collect(), warnings))
+    let manifests = manifests.into_iter().map(|read| read.manifest).collect();
+    if problems.is_empty() { Ok((manifests, warnings)) } else { Err(LoadError::Integrity { place, problems }) }
 }
 
 /// What reading both folders gave.

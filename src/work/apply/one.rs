@@ -112,8 +112,8 @@ impl One<'_> {
         outcome
     }
 
-    /// The object to POST. Decoded it is many times as large, so none is kept while a request is under way.
-    /// `None` if there is nothing to create.
+    /// The object to POST, or `None` if there is nothing to create. Decoded it is many times as large, so none is kept
+    /// while a request is under way.
     fn initial(&self) -> Result<Option<Vec<u8>>, Obstacle> {
         let Step::Create(object) = self.want.step(None)? else { return Ok(None) };
         serde_json::to_vec(&object).map(Some).map_err(|e| Obstacle::Manifest(e.to_string()))
