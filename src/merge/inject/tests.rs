@@ -333,7 +333,10 @@ fn the_configurations_of_a_release_keep_their_layout() {
                     let (text, before) = (text[key].as_str().unwrap(), before[key].as_str().unwrap());
                     let mut lines = text.lines();
                     assert!(before.lines().all(|line| lines.any(|kept| kept == line)), "{name}: {text}");
-                    assert_eq!(text.lines().count() - before.lines().count(), 11 + usize::from(!before.contains("servingInfo")));
+                    assert_eq!(
+                        text.lines().count() - before.lines().count(),
+                        11 + usize::from(!before.contains("servingInfo"))
+                    );
                     configurations += 1;
                 }
                 Some(_) => addressed += usize::from(object != before),

@@ -171,7 +171,8 @@ impl Store {
             ("POST", _) => {
                 let mut object = read();
                 let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-                let place = Place { name, collection: place.collection.clone(), namespace: place.namespace.clone(), ..*place };
+                let place =
+                    Place { name, collection: place.collection.clone(), namespace: place.namespace.clone(), ..*place };
                 if self.objects.contains_key(&place.key()) {
                     return Err((409, "AlreadyExists"));
                 }
@@ -230,10 +231,11 @@ async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: By
     }
     let (code, answer) = match store.request(&method, &place, &body) {
         Ok(object) => (200, object),
-        Err((code, reason)) => {
-            (code, json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
-                "reason": reason, "message": format!("{reason}: {} {:?}", place.collection, place.name)}))
-        }
+        Err((code, reason)) => (
+            code,
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
+                "reason": reason, "message": format!("{reason}: {} {:?}", place.collection, place.name)}),
+        ),
     };
     Response::builder().status(code).header("content-type", "application/json").body(answer.to_string().into()).unwrap()
 }
