@@ -1,8 +1,8 @@
 //! Figures: what one run of one row showed, the targets, and what several runs are together, as a table and as JSON.
 
 use super::machine;
-use crate::harness::files;
 use crate::harness::audit::{Request, by_verb};
+use crate::harness::files;
 use anyhow::Context;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -297,17 +297,24 @@ mod tests {
 
     #[test]
     fn requests_are_told_by_verb_and_by_what_they_are_for() {
-        let request = |verb: &str, object: &str, code| Request {
+        let request = |verb: &str, resource: &str, code| Request {
             at: Timestamp::UNIX_EPOCH,
+            user: String::new(),
+            pod: String::new(),
             verb: verb.to_owned(),
-            object: object.to_owned(),
+            uri: "/readyz".to_owned(),
+            group: String::new(),
+            resource: resource.to_owned(),
+            subresource: String::new(),
+            namespace: "a".to_owned(),
+            name: "b".to_owned(),
             code,
         };
         let requests = [
-            request("create", "/configmaps/ a/b", 404),
-            request("create", "/configmaps/ a/c", 201),
-            request("create", "/configmaps/ a/b", 201),
-            request("get", "/readyz", 200),
+            request("create", "configmaps", 404),
+            request("create", "configmaps", 201),
+            request("create", "configmaps", 201),
+            request("get", "", 200),
         ];
         let mut measured = Measured::default();
         measured.add_requests(&requests);

@@ -3,8 +3,8 @@
 use super::figures::{CPU, Measured, PEAK, PER_DOCUMENT, RESIDENT, SECONDS, TIMES_FLOOR};
 use super::machine;
 use super::release::Facts;
-use crate::harness::{files, process};
 use crate::harness::audit::{self, Request};
+use crate::harness::{files, process};
 use crate::real_payload::stage::{DAEMON_USER, Programs, Stage, Started};
 use crate::real_payload::{Release, lay_out, signer::Signer};
 use anyhow::{Context, ensure};

@@ -35,7 +35,7 @@ pub async fn measure(scene: &Scene, window: Duration) -> anyhow::Result<Measured
     ensure!(after.resident.is_some(), "the daemon (process {}) has ended", process.pid);
     resident.extend(after.resident);
     let requests = scene.requests(begun, ended).await?;
-    let (lease, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(|r| r.object.starts_with(LEASE));
+    let (lease, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(|r| r.object().starts_with(LEASE));
     let seconds = ended.duration_since(begun).as_secs_f64();
     let mut measured = Measured::default();
     measured.add(RATE, others.len() as f64 / seconds);
