@@ -1,8 +1,8 @@
 //! What `cvo plan` says before an update of a real release is what the daemon then does, in the stages it said; from the
 //! cluster and from the two releases alike, and with no right but to read.
 
-use crate::real_payload::stage::{DAEMON_USER, Programs, Stage};
 use crate::harness::audit;
+use crate::real_payload::stage::{DAEMON_USER, Programs, Stage};
 use crate::real_payload::{Release, lay_out, manifests, signer::Signer};
 use cvo::api::{ClusterVersion, NAME};
 use cvo::cluster::Kinds;
