@@ -4,3 +4,4 @@
 pub mod faults;
 pub mod order;
 pub mod proxy;
+pub mod release;

@@ -15,6 +15,7 @@ mod lab {
     pub mod cluster;
     pub mod demo;
     pub mod forward;
+    pub mod fuzz;
     pub mod pause;
     pub mod reach;
     pub mod serve_folder;
@@ -44,6 +45,8 @@ enum Command {
     /// Pass TCP connections on (a node's stand-in for kube-proxy).
     #[command(hide = true)]
     Forward(lab::forward::Forward),
+    /// Feed everything that reads from outside with inputs that nobody would write.
+    Fuzz(lab::fuzz::Fuzz),
     /// A sample component's operator, as it runs in its pod.
     #[command(hide = true)]
     Operator(operator::OperatorArgs),
@@ -67,6 +70,7 @@ async fn main() -> ExitCode {
         Command::Cluster(command) => lab::cluster::run(command).await,
         Command::Demo(demo) => lab::demo::run(demo).await,
         Command::Forward(forward) => lab::forward::run(forward).await,
+        Command::Fuzz(fuzz) => lab::fuzz::run(&fuzz),
         Command::Operator(args) => operator::run(args).await,
         Command::Pause => lab::pause::run().await,
         Command::Reach => lab::reach::run().await,

@@ -1,20 +1,20 @@
 //! Builds everything, leads, stops in order (payload-and-apply §8.3).
 
 use crate::api::progress::Progress;
-use crate::cluster::kinds::Kind;
 use crate::cluster::lease::{Election, Times};
 use crate::cluster::{ApiError, ClientError, Clients, Index, Kinds, Objects};
-use crate::payload::filter::Filter;
-use crate::payload::{LoadError, LoadOptions, Payload, load};
+use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, load};
 use crate::serve;
-use crate::work::apply::{Applier, Wanted};
+use crate::work::apply::{Applier, Kept, Wanted};
 use crate::work::available::{self, Asker};
 use crate::work::events::Events;
+use crate::work::features;
 use crate::work::feeds::Feeds;
 use crate::work::payload_dir::{self, PayloadDirError};
 use crate::work::record;
 use crate::work::retrieve::Retriever;
 pub use crate::work::retrieve::Source as PayloadSource;
+use crate::work::surroundings::Settings;
 use crate::work::sync::{Parts, Sync};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -41,6 +41,8 @@ pub struct Config {
     pub name: String,
     pub profile: String,
     pub exclude_manifests: Option<String>,
+    /// Capabilities that are enabled whatever the spec says.
+    pub always_enabled: BTreeSet<String>,
     /// Root of the own payload.
     pub payload: PathBuf,
     pub payload_store: PathBuf,
@@ -79,9 +81,8 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
     let claim = election.claim.clone();
     let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
     // Before the lease: what can be made ready is ready when the predecessor lets go.
-    let Some(gate) = until_answered(&stop, || feature_gate(&objects)).await else { return Ok(()) };
-    let filter = filter(&config, &gate.unwrap_or(Value::Null)).await;
-    let own = Arc::new(own_payload(&config, filter.clone()).await?);
+    let Some(features) = until_answered(&stop, || features::read(&objects)).await else { return Ok(()) };
+    let own = Arc::new(own_payload(&config, &features).await?);
     tracing::info!(version = %own.release.version, image = %own.release.image, manifests = own.manifests.len(), "own release loaded");
     serve_metrics(&config, &stop);
     if !election.acquire(&stop).await {
@@ -91,7 +92,7 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
     let renew_stop = CancellationToken::new();
     let (keeper, lease_stop) = (election.clone(), renew_stop.clone());
     let mut renewing = tokio::spawn(async move { keeper.keep(&lease_stop).await });
-    let mut leading = tokio::spawn(lead(config, clients, objects, own, filter, stop.clone()));
+    let mut leading = tokio::spawn(lead(config, clients, objects, own, features, stop.clone()));
     let outcome = tokio::select! {
         ended = &mut leading => ended.unwrap_or_else(|e| Err(DaemonError::Crashed(e.to_string()))),
         why = &mut renewing => {
@@ -139,13 +140,17 @@ async fn lead(
     clients: Arc<Clients>,
     objects: Objects,
     own: Arc<Payload>,
-    filter: Filter,
+    features: Features,
     stop: CancellationToken,
 ) -> Result<(), DaemonError> {
     let kinds = Arc::new(Kinds::default());
     until_answered(&stop, || kinds.refresh(objects.client())).await;
+    let features = features::watch(&clients, kinds.clone(), features, stop.clone());
+    let filter = base_filter(&config);
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
-    let wanted = Arc::new(Wanted::default());
+    let settings = Arc::new(Settings::new(stop.clone()));
+    let kept = Arc::new(Kept::default());
+    let wanted = Arc::new(Wanted::new(settings.clone(), kept.clone()));
     let index = Arc::new(Index::default());
     let comparing = wanted.clone();
     let feeds = Feeds::new(
@@ -155,7 +160,8 @@ async fn lead(
         Arc::new(move |id, live| comparing.compare(id, live)),
         stop.clone(),
     );
-    let applier = Arc::new(Applier { objects: objects.clone(), index, kinds, feeds, wanted, born: Mutex::default() });
+    let born = Mutex::default();
+    let applier = Arc::new(Applier { objects: objects.clone(), index, kinds, feeds, wanted, settings, kept, born });
     let retriever = Arc::new(Retriever {
         objects: objects.clone(),
         clients: clients.clone(),
@@ -164,7 +170,7 @@ async fn lead(
         namespace: config.namespace.clone(),
         store: config.payload_store,
         profile: config.profile,
-        filter,
+        exclude_manifests: config.exclude_manifests,
     });
     let events = Events::start(clients.call.clone(), &config.namespace, &config.identity, stop.clone());
     let (records, received) = watch::channel(Progress::default());
@@ -189,6 +195,9 @@ async fn lead(
         records,
         questions,
         answers: answered,
+        features,
+        filter,
+        always_enabled: config.always_enabled,
         events,
     };
     Sync::new(parts).run(stop).await;
@@ -226,29 +235,13 @@ pub fn architecture() -> &'static str {
     }
 }
 
-async fn feature_gate(objects: &Objects) -> Result<Option<Value>, ApiError> {
-    let kind = Kind::known("config.openshift.io", "v1", "FeatureGate", "featuregates", false);
-    objects.get(&kind, "", "cluster").await
-}
-
-/// The load-time filter of this cluster: profile, and feature set and gates where the cluster has a FeatureGate object
-/// (payload-and-apply §2.2-§2.4). Where it has none, the default set without gates counts.
-async fn filter(config: &Config, gate: &Value) -> Filter {
-    let version = own_version(&config.payload).await.unwrap_or_default();
+/// What a process filters by from its start to its end (payload-and-apply §2.2, §2.6).
+fn base_filter(config: &Config) -> Filter {
     Filter {
         profile: Some(config.profile.clone()),
         exclude_identifier: config.exclude_manifests.clone(),
-        feature_set: Some(gate.pointer("/spec/featureSet").and_then(Value::as_str).unwrap_or_default().to_owned()),
-        feature_gates: Some(enabled_gates(gate, &version)),
         ..Filter::default()
     }
-}
-
-fn enabled_gates(gate: &Value, version: &str) -> BTreeSet<String> {
-    let entries = gate.pointer("/status/featureGates").and_then(Value::as_array).into_iter().flatten();
-    let entry = entries.into_iter().find(|e| e.get("version").and_then(Value::as_str) == Some(version));
-    let enabled = entry.and_then(|e| e.get("enabled")).and_then(Value::as_array).into_iter().flatten();
-    enabled.filter_map(|g| g.get("name").and_then(Value::as_str)).map(str::to_owned).collect()
 }
 
 async fn own_version(root: &Path) -> Option<String> {
@@ -257,13 +250,16 @@ async fn own_version(root: &Path) -> Option<String> {
     metadata.get("version").and_then(Value::as_str).map(str::to_owned)
 }
 
-async fn own_payload(config: &Config, filter: Filter) -> Result<Payload, DaemonError> {
+async fn own_payload(config: &Config, features: &Features) -> Result<Payload, DaemonError> {
     let root = config.payload.clone();
+    let version = own_version(&root).await.unwrap_or_default();
+    let gates = features.enabled([version.as_str()]).cloned().unwrap_or_default();
     let options = LoadOptions {
         image: config.release_image.clone(),
         profile: config.profile.clone(),
         strict_templates: false,
-        filter,
+        // For the time until the ClusterVersion is seen: who takes part is chosen anew for each pass.
+        filter: Filter { feature_set: Some(features.set.clone()), feature_gates: Some(gates), ..base_filter(config) },
     };
     let loading = tokio::task::spawn_blocking(move || -> Result<Payload, DaemonError> {
         Ok(load(payload_dir::read(&root)?, &options)?)

@@ -11,6 +11,7 @@ pub mod metadata;
 pub mod references;
 pub mod select;
 pub mod template;
+pub mod typed;
 pub mod verification;
 pub mod yaml;
 

@@ -7,22 +7,23 @@ mod concerns;
 mod dot;
 mod field;
 mod found;
-mod hiding;
+mod left_out;
 
 pub use concerns::{Blocker, Cause, Severity, Webhook, conditions, webhooks};
 pub use dot::dot;
 pub use field::Field;
-pub use found::{Found, Sight, of_release};
-pub use hiding::{Hiding, hidden, managed};
+pub use found::{Findings, Found, Sight, of_release};
+pub use left_out::{By, LeftOut, left_out, managed};
 
 use crate::api::Release;
 use crate::gate::{self, Verdict};
 use crate::graph::{self, Graph, Mode};
 use crate::merge::{self, Left, MergeError};
-use crate::payload::{Manifest, ObjectId, Payload};
+use crate::payload::{Manifest, ObjectId};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -38,7 +39,7 @@ pub struct Forecast {
     pub counts: Counts,
     /// In the order in which they are done.
     pub stages: Vec<Stage>,
-    /// Manifests of the release that are not for this cluster, with the filter that says so.
+    /// Manifests of the release that take no part, and what leaves them out.
     pub excluded: Vec<LeftOut>,
     /// Objects of the release before that the new one does not name: they stay, and nobody looks after them any more.
     /// Empty as well when the release before is not known.
@@ -71,6 +72,7 @@ pub struct Counts {
     pub replace: usize,
     pub delete: usize,
     pub leave: usize,
+    /// Left out by a capability or an override.
     pub hidden: usize,
     pub refused: usize,
     pub unknown: usize,
@@ -132,10 +134,6 @@ pub enum Action {
     Leave {
         why: &'static str,
     },
-    /// Takes no part: an override, or a capability that is not enabled.
-    Hidden {
-        reason: String,
-    },
     /// It cannot be done: the pass will stop here.
     Refused {
         why: String,
@@ -154,7 +152,6 @@ impl Action {
             Action::Replace { .. } => "replace",
             Action::Delete => "delete",
             Action::Leave { .. } => "leave",
-            Action::Hidden { .. } => "hidden",
             Action::Refused { .. } => "refused",
             Action::Unknown { .. } => "unknown",
         }
@@ -190,15 +187,6 @@ pub enum Now {
     Unknown,
 }
 
-/// A manifest that takes no part, and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LeftOut {
-    pub object: ObjectId,
-    pub file: String,
-    pub reason: String,
-}
-
 /// The object that a manifest wants, ready to be compared, owner and injections included.
 pub type Prepare<'a> = &'a dyn Fn(&Manifest) -> Result<Value, MergeError>;
 
@@ -207,11 +195,11 @@ pub struct Question<'a> {
     pub from: Side,
     pub to: Side,
     pub mode: Mode,
-    pub payload: &'a Payload,
-    /// By position in the payload's manifests.
-    pub found: &'a [Found],
-    /// By position: why the manifest takes no part, decided when it is applied.
-    pub hidden: &'a [Option<Hiding>],
+    /// Those that take part, in load order: what the pass is begun with.
+    pub manifests: &'a [Arc<Manifest>],
+    /// The others.
+    pub left_out: Vec<LeftOut>,
+    pub found: &'a Findings,
     pub prepared: Prepare<'a>,
     /// This program's own Deployment.
     pub own_deployment: &'a ObjectId,
@@ -228,7 +216,7 @@ impl std::fmt::Debug for Question<'_> {
 /// Foretells the pass. What the caller knows beyond it (conditions, permissions, capabilities, what is unknown) is for
 /// the caller to add.
 pub fn forecast(question: &Question<'_>) -> Forecast {
-    let graph = graph::build(&question.payload.manifests, question.mode, Some(question.own_deployment));
+    let graph = graph::build(question.manifests, question.mode, Some(question.own_deployment));
     let mut telling = Telling::new(question);
     let mut stages: Vec<Stage> = Vec::new();
     let mut waves: Vec<usize> = Vec::new();
@@ -243,22 +231,20 @@ pub fn forecast(question: &Question<'_>) -> Forecast {
             None => stages.push(Stage { number: node.stage, nodes: vec![told] }),
         }
     }
-    let excluded = question.payload.excluded.iter().map(|(manifest, reason)| LeftOut {
-        object: manifest.id.clone(),
-        file: manifest.file.to_string(),
-        reason: reason.clone(),
-    });
+    let by = |wanted: By| question.left_out.iter().filter(move |left_out| left_out.by == wanted);
+    let overridden: Vec<ObjectId> = by(By::Override).map(|left_out| left_out.object.clone()).collect();
+    let hidden = by(By::Capability).count() + overridden.len();
     Forecast {
         schema: SCHEMA,
         mode: question.mode,
         from: question.from.clone(),
         to: question.to.clone(),
-        counts: telling.counts,
+        counts: Counts { hidden, ..telling.counts },
         stages,
-        excluded: excluded.collect(),
+        excluded: question.left_out.clone(),
         dropped: Vec::new(),
         implicit_capabilities: Vec::new(),
-        overrides_hide: telling.overridden,
+        overrides_hide: overridden,
         blockers: telling.blockers,
         unknowns: Vec::new(),
     }
@@ -286,7 +272,6 @@ struct Telling<'a> {
     /// Objects that several manifests name, as the last of them leaves them: the next one starts from there.
     left_as: HashMap<&'a ObjectId, Option<Value>>,
     counts: Counts,
-    overridden: Vec<ObjectId>,
     blockers: Vec<Blocker>,
     served: HashSet<(String, String)>,
 }
@@ -297,9 +282,8 @@ impl<'a> Telling<'a> {
             question,
             left_as: HashMap::new(),
             counts: Counts::default(),
-            overridden: Vec::new(),
             blockers: Vec::new(),
-            served: found::kinds_brought(&question.payload.manifests),
+            served: found::kinds_brought(question.manifests),
         }
     }
 
@@ -315,22 +299,10 @@ impl<'a> Telling<'a> {
     }
 
     fn step(&mut self, position: usize) -> Option<Step> {
-        let manifest = self.question.payload.manifests.get(position)?;
-        let found = self.question.found.get(position)?;
-        let hiding = self.question.hidden.get(position).and_then(Option::as_ref);
-        let (action, gate) = match hiding {
-            Some(hiding) => {
-                if hiding.by_override {
-                    self.overridden.push(found.id.clone());
-                }
-                (Action::Hidden { reason: hiding.reason.clone() }, None)
-            }
-            None => {
-                let action = self.action(manifest, found);
-                let gate = self.gate(manifest, found, &action);
-                (action, gate)
-            }
-        };
+        let manifest = self.question.manifests.get(position)?;
+        let found = self.question.found.get(&manifest.id)?;
+        let action = self.action(manifest, found);
+        let gate = self.gate(manifest, found, &action);
         self.count(&action);
         Some(Step {
             object: found.id.clone(),
@@ -435,7 +407,6 @@ impl<'a> Telling<'a> {
             Action::Replace { .. } => &mut counts.replace,
             Action::Delete => &mut counts.delete,
             Action::Leave { .. } => &mut counts.leave,
-            Action::Hidden { .. } => &mut counts.hidden,
             Action::Refused { .. } => &mut counts.refused,
             Action::Unknown { .. } => &mut counts.unknown,
         };

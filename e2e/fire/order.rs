@@ -5,12 +5,12 @@
 //! somebody does after the daemon wrote the workload. Not before that request arrived, that is: the earliest moment.
 //! The daemon's own Deployment is no gate but the hand-over.
 
+use super::release::taking_part;
 use crate::harness::audit::Request;
 use cvo::{
     api,
     graph::{self, Mode},
-    payload::{LoadOptions, Manifest, ObjectId, load},
-    work::payload_dir,
+    payload::{Manifest, ObjectId},
 };
 use jiff::Timestamp;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -61,8 +61,7 @@ pub struct Findings {
 impl Stages {
     /// Of the release in that folder (with `manifests/` and `release-manifests/`), as an update walks it.
     pub fn of(folder: &Path, image: &str) -> anyhow::Result<Self> {
-        let options = LoadOptions { image: image.to_owned(), ..LoadOptions::default() };
-        let payload = load(payload_dir::read(folder)?, &options)?;
+        let payload = taking_part(folder, image)?;
         let own = ObjectId::new("apps", "Deployment", api::NAMESPACE, api::OWN_DEPLOYMENT);
         let graph = graph::build(&payload.manifests, Mode::Update, Some(&own));
         let mut members = BTreeMap::new();

@@ -4,7 +4,7 @@
 
 mod real_release;
 
-use cvo::api::HistoryState;
+use cvo::api::{HistoryState, progress::NodeState};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -54,6 +54,12 @@ async fn ends_well(what: &str, theatre: &Theatre, releases: &[Release], asked: T
     images.dedup();
     assert_eq!(images, releases.iter().map(|release| release.image.as_str()).collect::<Vec<_>>());
     assert_in_order(theatre, last, asked);
+    // A refused request may make it late, not wrong.
+    theatre
+        .until_progress("the record to say that all is done", |progress| {
+            progress.release.image == last.image && progress.nodes.iter().all(|node| node.state == NodeState::Done)
+        })
+        .await;
 }
 
 fn assert_in_order(theatre: &Theatre, release: &Release, asked: Timestamp) {

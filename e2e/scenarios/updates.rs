@@ -1,7 +1,7 @@
 //! A platform installed and updated on a real cluster: the daemon replaces itself, refuses what is not as signed, and
 //! waits for a component that fails.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use cvo::api::{self, ClusterOperator, ClusterVersion, ConditionStatus, HistoryEntry, HistoryState};
 use jiff::Timestamp;
@@ -178,6 +178,7 @@ async fn updates_and_replaces_itself(platform: &Platform, first: &Release, secon
     assert_eq!(holder(platform).await, before.uid().unwrap());
     let asked = Timestamp::now();
     platform.until("1.0.1 to be offered", LIMIT, |version| offered(version, second)).await.unwrap();
+    let planned = plan(platform, second).await;
     platform.ask_version("1.0.1").await.unwrap();
 
     let version = platform.until_completed(second, LIMIT).await.unwrap();
@@ -197,6 +198,9 @@ async fn updates_and_replaces_itself(platform: &Platform, first: &Release, secon
     let mut writers: Vec<String> = writes.iter().filter(status).map(|write| write.pod.clone()).collect();
     writers.dedup();
     assert_eq!(writers, [before.name_any(), after.name_any()], "one writer after the other, never in between");
+    let done: BTreeSet<_> = writes.iter().skip(asked).filter(|write| of_the_release(write)).map(told).collect();
+    assert!(planned.iter().any(|line| line.starts_with("create jobs storage/")), "{planned:?}");
+    assert_eq!(done, planned, "what was planned from the image in the registry was done");
     assert_eq!(
         operator_versions(platform).await,
         ["config-api 1.0.1", "console 1.0.1", "network 1.0.1", "storage 1.0.1"]
@@ -205,6 +209,37 @@ async fn updates_and_replaces_itself(platform: &Platform, first: &Release, secon
     let layout = maps(platform, "storage").await.get("storage-layout").await.unwrap();
     assert_eq!(layout.data.unwrap()["layout"], "1.0.1", "the Job of 1.0.1 has run");
     println!("updated");
+}
+
+/// What `cvo plan` shows of the update to a release image, as `verb resource namespace/name`.
+async fn plan(platform: &Platform, to: &Release) -> BTreeSet<String> {
+    let kubeconfig = platform.cluster.kubeconfig().display().to_string();
+    let arguments = ["plan", "-o", "json", "--kubeconfig", &kubeconfig, "--from", "cluster", "--to", &to.image];
+    let plan: Value = serde_json::from_str(&platform.cvo(arguments).await.unwrap()).unwrap();
+    let list = |value: &Value, key: &str| value[key].as_array().unwrap().clone();
+    let nodes = list(&plan, "stages").into_iter().flat_map(|stage| list(&stage, "nodes"));
+    let lines = nodes.flat_map(|node| list(&node, "steps")).filter_map(|step| {
+        let verb = match step["action"].as_str().unwrap() {
+            "leave" => return None,
+            "change" => "update",
+            other => other,
+        };
+        let text = |key: &str| step["object"][key].as_str().unwrap_or_default();
+        let resource = text("kind").to_lowercase();
+        Some(format!("{verb} {resource}s {}/{}", text("namespace"), text("name")))
+    });
+    lines.collect()
+}
+
+fn told(write: &Write) -> String {
+    format!("{} {} {}/{}", write.verb, write.resource, write.namespace, write.name)
+}
+
+/// No bookkeeping, no retrieval, no signature that is kept.
+fn of_the_release(write: &&Write) -> bool {
+    let own = write.namespace == api::NAMESPACE && write.resource != "deployments";
+    let bookkeeping = ["clusterversions", "leases", "events"].contains(&write.resource.as_str());
+    !own && !bookkeeping && write.subresource.is_empty() && write.namespace != api::MANAGED_NAMESPACE
 }
 
 async fn waits_for_a_failing_component(platform: &Platform, second: &Release) {

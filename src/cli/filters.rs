@@ -1,7 +1,8 @@
 //! The flags that say what a cluster is like, for commands that show who of a release takes part there.
 
-use crate::payload::filter::{self, Filter};
-use crate::payload::{Capabilities, DEFAULT_PROFILE, Manifest};
+use crate::api::cluster_version::CapabilitiesSpec;
+use crate::payload::capability::{Capabilities, DEFAULT_BASELINE, Wish};
+use crate::payload::filter::{self, ApplyFilter, DEFAULT_PROFILE, Filter};
 use clap::Args;
 use std::collections::BTreeSet;
 
@@ -18,8 +19,8 @@ pub struct FilterArgs {
     /// Feature gates that are enabled, separated by commas; no other one is
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub feature_gates: Vec<String>,
-    /// Capabilities that are enabled, separated by commas; no other one is (empty: none). Without this flag capabilities
-    /// leave nothing out
+    /// Capabilities that are enabled, separated by commas; no other one is. Among them may be a set (None, v4.11 to v4.18,
+    /// vCurrent) for all its members. Without this flag capabilities leave nothing out
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub capabilities: Option<Vec<String>>,
     /// Leave out what has exclude.release.openshift.io/ID=true
@@ -28,29 +29,43 @@ pub struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The filter of loading. `major` is that of the release, if it is known.
-    pub fn filter(&self, major: Option<u64>) -> Filter {
-        Filter {
-            exclude_identifier: self.exclude_manifests.clone(),
-            feature_set: Some(self.feature_set.clone()),
-            feature_gates: Some(words(&self.feature_gates)),
-            major,
-            profile: Some(self.profile.clone()),
+    /// All that the cluster filters by. `major` is that of the release, if it is known.
+    pub fn apply_filter(&self, major: Option<u64>) -> ApplyFilter {
+        let gates = words(&self.feature_gates);
+        ApplyFilter {
+            capabilities: self.capabilities.as_ref().map(|list| enabled(words(list), &gates)),
+            overrides: Vec::new(),
+            load: Filter {
+                exclude_identifier: self.exclude_manifests.clone(),
+                feature_set: Some(self.feature_set.clone()),
+                feature_gates: Some(gates),
+                major,
+                profile: Some(self.profile.clone()),
+            },
         }
+    }
+
+    /// The filter of loading alone.
+    pub fn filter(&self, major: Option<u64>) -> Filter {
+        self.apply_filter(major).load
     }
 
     /// The enabled capabilities; `None` without the flag.
     pub fn enabled_capabilities(&self) -> Option<BTreeSet<String>> {
-        Some(words(self.capabilities.as_ref()?))
+        self.apply_filter(None).capabilities.map(|capabilities| capabilities.enabled)
     }
+}
 
-    /// Why capabilities leave a manifest out, if they do (§2.7).
-    pub fn without_capability(&self, manifest: &Manifest) -> Option<String> {
-        let enabled = self.enabled_capabilities()?;
-        let known = enabled.iter().map(String::as_str).chain(filter::required_capabilities(manifest));
-        let known = known.map(str::to_owned).collect();
-        Capabilities { known, enabled, ..Capabilities::default() }.check(manifest).err()
-    }
+/// Names that are given count as known even where this program does not know them: a release made later may.
+fn enabled(words: BTreeSet<String>, gates: &BTreeSet<String>) -> Capabilities {
+    let is_set = |word: &String| word == "None" || word == DEFAULT_BASELINE || word.starts_with("v4.");
+    let (sets, names): (Vec<String>, Vec<String>) = words.into_iter().partition(is_set);
+    let set = sets.into_iter().next_back().unwrap_or_else(|| "None".to_owned());
+    let spec = CapabilitiesSpec { baseline_capability_set: set, additional_enabled_capabilities: names };
+    let nothing = BTreeSet::new();
+    let mut capabilities = Capabilities::of(&Wish { spec: &spec, before: &nothing, always: &nothing, gates });
+    capabilities.known.extend(capabilities.enabled.iter().cloned());
+    capabilities
 }
 
 fn words(list: &[String]) -> BTreeSet<String> {

@@ -4,10 +4,9 @@ use super::filters::FilterArgs;
 use crate::payload::manifest::run_level;
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::references::{self, ImageReferences};
-use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, load};
+use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, load, takes_part};
 use crate::version;
 use crate::work::payload_dir;
-use anyhow::Context;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,24 +53,28 @@ pub fn open(dir: &Path, image: &str, filters: &FilterArgs) -> anyhow::Result<Fol
         strict_templates: false,
         filter: filters.filter(None),
     };
-    let mut folder = if payload_dir::is_payload_root(dir) {
-        release(payload_dir::read(dir)?, &options)?
+    if payload_dir::is_payload_root(dir) {
+        release(payload_dir::read(dir)?, &options, filters)
     } else {
-        plain(payload_dir::read_plain(dir)?, &options, filters)?
-    };
-    for document in folder.documents.iter_mut().filter(|d| d.excluded.is_none()) {
-        document.excluded = filters.without_capability(&document.manifest);
+        plain(payload_dir::read_plain(dir)?, &options, filters)
     }
-    Ok(folder)
 }
 
-fn release(files: PayloadFiles, options: &LoadOptions) -> anyhow::Result<Folder> {
+fn release(files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -> anyhow::Result<Folder> {
     let payload = load::load(files, options)?;
-    let included = payload.manifests.into_iter().map(|manifest| Document { manifest, excluded: None });
-    let excluded = payload.excluded.into_iter().map(|(manifest, why)| Document { manifest, excluded: Some(why) });
-    let mut documents: Vec<Document> = included.chain(excluded).collect();
-    documents.sort_by(|a, b| place(&a.manifest).cmp(&place(&b.manifest)));
+    let excluded = payload.excluded.into_iter().map(|(manifest, _)| manifest);
+    let mut manifests: Vec<Arc<Manifest>> = payload.manifests.into_iter().chain(excluded).collect();
+    manifests.sort_by(|a, b| place(a).cmp(&place(b)));
+    let documents = judge(manifests, &payload.release.version, filters)?;
     Ok(Folder { version: payload.release.version, documents, warnings: payload.warnings })
+}
+
+/// `version` is empty if it is not known.
+fn judge(manifests: Vec<Arc<Manifest>>, version: &str, filters: &FilterArgs) -> anyhow::Result<Vec<Document>> {
+    let major = if version.is_empty() { None } else { Some(version::parse(version)?.major) };
+    let filter = filters.apply_filter(major);
+    let judged = |manifest: Arc<Manifest>| Document { excluded: takes_part(&manifest, &filter).err(), manifest };
+    Ok(manifests.into_iter().map(judged).collect())
 }
 
 /// What load order goes by.
@@ -94,15 +97,13 @@ fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -
          extract writes it) or a folder of .yaml, .yml and .json files"
     );
     let version = metadata.map(|metadata| metadata.version).unwrap_or_default();
-    let major = if version.is_empty() { None } else { Some(version::parse(&version).context(place)?.major) };
     warnings.iter_mut().for_each(without_folder);
     if images.is_empty() {
         // Each asks for the images of a release, which a plain folder has not got.
         warnings.retain(|warning| !warning.contains("has no image"));
     }
-    let filter = filters.filter(major);
-    let judged = |manifest: Arc<Manifest>| Document { excluded: filter.check(&manifest).err(), manifest };
-    Ok(Folder { version, documents: manifests.into_iter().map(judged).collect(), warnings })
+    let documents = judge(manifests, &version, filters)?;
+    Ok(Folder { version, documents, warnings })
 }
 
 /// Loading names the folder of a release in front of each file; one folder has none.

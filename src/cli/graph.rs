@@ -185,7 +185,9 @@ fn text(mode: Mode, graph: &Graph, manifests: &[Arc<Manifest>], each: bool, out:
         let operators: Vec<_> =
             members().filter(|m| m.id.kind == "ClusterOperator").map(|m| clean(&m.id.name).into_owned()).collect();
         let gate = if operators.is_empty() { String::new() } else { format!(", operator {}", operators.join(", ")) };
-        writeln!(out, "  {:width$}  {:3} manifests{after}{gate}", clean(&node.id), node.manifests.len())?;
+        let count = node.manifests.len();
+        let several = if count == 1 { "" } else { "s" };
+        writeln!(out, "  {:width$}  {count:3} manifest{several}{after}{gate}", clean(&node.id))?;
         for manifest in members().filter(|_| each) {
             writeln!(out, "      {}  ({})", clean(&manifest.id.to_string()), clean(&manifest.file))?;
         }

@@ -12,7 +12,7 @@ use crate::api::OWN_DEPLOYMENT;
 use crate::graph::Mode;
 use crate::merge::inject::Surroundings;
 use crate::merge::{self, MergeError, Owner};
-use crate::payload::{ApplyFilter, Capabilities, Manifest, ObjectId, Payload, filter};
+use crate::payload::{Manifest, ObjectId, Payload};
 use crate::plan::{self, Forecast, Question, Side};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -29,7 +29,8 @@ const CLUSTER: &str = "cluster";
 /// is waited for in between, and what will probably stop it.
 ///
 /// The functions of the daemon decide, so what is shown is what it does. With --from cluster the objects that are there
-/// are compared, with a release the objects of that release, as if nobody had changed any since. Changes nothing. Exit
+/// are compared, and what takes part is read from it; with a release the objects of that release, as if nobody had changed
+/// any since, and the flags say what takes part. Changes nothing. Exit
 /// code 0: nothing is known to stand in the way; 1: no plan could be made; 2: wrong usage; 3: there is a plan, and
 /// something in it will probably stop the update.
 #[derive(Args, Debug)]
@@ -115,11 +116,9 @@ fn say(text: &str) -> anyhow::Result<()> {
 
 /// From one release to another.
 fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyhow::Result<Forecast> {
-    let load = args.filters.filter(None);
-    let (before, after) = (from.load(load.clone())?, to.load(load.clone())?);
-    let mut by = ApplyFilter { capabilities: capabilities(args, [&before, &after]), ..ApplyFilter::default() };
-    by.load = load;
-    let hidden_before: Vec<bool> = plan::hidden(&before, &by).iter().map(Option::is_some).collect();
+    let mut by = args.filters.apply_filter(None);
+    let (before, after) = (from.load(by.load.clone())?, to.load(by.load.clone())?);
+    let selected_before = before.select(&by);
     let gates = by.load.feature_gates.clone().unwrap_or_default();
     let implied = match &mut by.capabilities {
         Some(capabilities) => capabilities.imply(&after.manifests, &before.manifests, &gates),
@@ -128,14 +127,15 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     // Both sides are without what a cluster has injected.
     let nowhere = Surroundings::default();
     let prepared = |manifest: &Manifest| prepare(manifest, None, &nowhere);
-    let (found, dropped) = plan::of_release(&before, &after, &prepared, &hidden_before);
+    let (found, dropped) = plan::of_release(&selected_before.manifests, &after, &prepared);
+    let selection = after.select(&by);
     let mut forecast = plan::forecast(&Question {
         from: Side { source: from.given.clone(), release: before.release.clone() },
         to: Side { source: to.given.clone(), release: after.release.clone() },
         mode: Mode::Update,
-        payload: &after,
+        manifests: &selection.manifests,
+        left_out: plan::left_out(&selection, &by),
         found: &found,
-        hidden: &plan::hidden(&after, &by),
         prepared: &prepared,
         own_deployment: &own_deployment(args),
         values: args.values,
@@ -166,14 +166,6 @@ fn always() -> [String; 1] {
 fn warnings(payload: &Payload) -> Vec<String> {
     let skipped = |warning: &String| format!("A file of {} is left out: {warning}", payload.release.version);
     payload.warnings.iter().map(skipped).collect()
-}
-
-/// Those of --capabilities; every name that the releases use counts as known. `None`: capabilities leave nothing out.
-fn capabilities(args: &PlanArgs, releases: [&Payload; 2]) -> Option<Capabilities> {
-    let enabled: BTreeSet<String> = args.filters.enabled_capabilities()?;
-    let used = releases.into_iter().flat_map(|release| &release.manifests);
-    let used = used.flat_map(|manifest| filter::required_capabilities(manifest)).map(str::to_owned);
-    Some(Capabilities { known: enabled.iter().cloned().chain(used).collect(), enabled, ..Capabilities::default() })
 }
 
 /// As the daemon prepares what it applies.

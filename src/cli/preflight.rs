@@ -1,13 +1,14 @@
 //! `cvo preflight`: run by a Job from the target image before anything of it is applied. Loads its own payload and reads
 //! the API; writes nothing (architecture §3, "Hand-over").
 
-use crate::cluster::{Clients, Kinds};
-use crate::payload::filter::Filter;
-use crate::payload::{LoadOptions, load};
-use crate::work::payload_dir;
+use crate::cluster::{Clients, Kind, Kinds, Objects};
+use crate::payload::{ApplyFilter, Filter, LoadOptions, load};
+use crate::work::{features, payload_dir};
 use anyhow::Context;
 use clap::Args;
+use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Check that this image's payload loads and the API can be read. Changes nothing.
 #[derive(Args, Debug)]
@@ -16,6 +17,8 @@ pub struct PreflightArgs {
     release_image: String,
     #[arg(long, env = "CLUSTER_PROFILE", default_value = "self-managed-high-availability", value_name = "NAME")]
     profile: String,
+    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "ID")]
+    exclude_manifests: Option<String>,
     #[arg(long, env = "PAYLOAD_OVERRIDE", default_value = "/", value_name = "DIR")]
     payload: PathBuf,
     #[arg(long, value_name = "FILE")]
@@ -23,22 +26,34 @@ pub struct PreflightArgs {
 }
 
 pub async fn run(args: PreflightArgs) -> anyhow::Result<()> {
-    let options = LoadOptions {
-        image: args.release_image,
-        profile: args.profile.clone(),
-        strict_templates: true,
-        filter: Filter { profile: Some(args.profile), ..Filter::default() },
-    };
+    let base =
+        Filter { profile: Some(args.profile.clone()), exclude_identifier: args.exclude_manifests, ..Filter::default() };
+    let options =
+        LoadOptions { image: args.release_image, profile: args.profile, strict_templates: true, filter: base.clone() };
     let payload = load(payload_dir::read(&args.payload)?, &options)?;
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     let kinds = Kinds::default();
     kinds.refresh(&clients.call).await.context("cannot read the API")?;
-    let unserved = payload.manifests.iter().filter(|m| kinds.get(&m.api_version, &m.id.kind).is_none()).count();
+    let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
+    let gated = filter(&objects, &payload.release.version, base).await?;
+    let taking_part = payload.select(&ApplyFilter { load: gated, ..ApplyFilter::default() }).manifests;
+    let unserved = taking_part.iter().filter(|m| kinds.get(&m.api_version, &m.id.kind).is_none()).count();
     println!(
         "release {} loads: {} manifests, {} of kinds that are not served yet",
         payload.release.version,
-        payload.manifests.len(),
+        taking_part.len(),
         unserved
     );
     Ok(())
+}
+
+/// With the feature set and the gates that the cluster has for this release, or had for those before it (§9.3 C16).
+async fn filter(objects: &Objects, version: &str, base: Filter) -> anyhow::Result<Filter> {
+    let features = features::read(objects).await.context("cannot read the FeatureGate")?;
+    let kind = Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false);
+    let cluster = objects.get(&kind, "", crate::api::NAME).await.context("cannot read the ClusterVersion")?;
+    let history = cluster.as_ref().and_then(|c| c.pointer("/status/history")).and_then(Value::as_array);
+    let earlier = history.into_iter().flatten().filter_map(|entry| entry.get("version").and_then(Value::as_str));
+    let gates = features.enabled([version].into_iter().chain(earlier)).cloned().unwrap_or_default();
+    Ok(Filter { feature_set: Some(features.set), feature_gates: Some(gates), ..base })
 }

@@ -2,6 +2,7 @@
 
 use crate::cluster::lease::Times;
 use crate::daemon::{self, Config, PayloadSource};
+use crate::payload::capability;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,6 +43,9 @@ pub struct StartArgs {
     /// Manifests annotated exclude.release.openshift.io/<ID>=true take no part.
     #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "ID")]
     exclude_manifests: Option<String>,
+    /// Capabilities that are enabled whatever the ClusterVersion says, comma-separated.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = capability_name)]
+    always_enable_capabilities: Vec<String>,
     /// Root of the running release's payload.
     #[arg(long, env = "PAYLOAD_OVERRIDE", default_value = "/", value_name = "DIR")]
     payload: PathBuf,
@@ -73,6 +77,15 @@ pub struct StartArgs {
 enum Source {
     Job,
     Directory,
+}
+
+fn capability_name(text: &str) -> Result<String, String> {
+    let known = capability::names();
+    if known.contains(text) {
+        return Ok(text.to_owned());
+    }
+    let known: Vec<_> = known.into_iter().collect();
+    Err(format!("nobody knows a capability of this name; there are {}", known.join(", ")))
 }
 
 pub async fn run(args: StartArgs) -> anyhow::Result<()> {
@@ -109,6 +122,7 @@ pub async fn run(args: StartArgs) -> anyhow::Result<()> {
         name: args.name,
         profile: args.profile,
         exclude_manifests: args.exclude_manifests,
+        always_enabled: args.always_enable_capabilities.into_iter().collect(),
         payload: args.payload,
         payload_store: args.payload_store,
         source,

@@ -111,6 +111,14 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// What came of a DELETE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    Gone,
+    /// Finalizers, or a period of grace, keep it for now.
+    Going,
+}
+
 /// One page of a list.
 #[derive(Debug, Deserialize)]
 pub struct Page {
@@ -228,15 +236,17 @@ impl Objects {
     }
 
     /// DELETE of exactly the object with that uid. Gone already is success.
-    pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, uid: &str) -> Result<(), ApiError> {
+    pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, uid: &str) -> Result<Removed, ApiError> {
         let attempt = format!("delete {}", label(kind, namespace, name));
         self.guard(&attempt)?;
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         let request = kube::core::Request::new(kind.path(namespace)).delete(name, &params);
         match self.call::<Value>(&attempt, request).await {
+            // An object is answered that is only marked for now.
+            Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => Ok(Removed::Going),
             Err(e) if !e.is_not_found() => Err(e),
-            _ => Ok(()),
+            _ => Ok(Removed::Gone),
         }
     }
 

@@ -13,7 +13,8 @@ const FOREIGN_PER_OWN: i64 = 20;
 /// Each name with its object, `None` where there is none, or what kept it from being read.
 pub type Survey = HashMap<ObjectId, Result<Option<Value>, ApiError>>;
 
-/// Reads these. Names are as the cluster knows them: without a namespace for kinds of the cluster scope.
+/// Reads these. Names are as the cluster knows them: without a namespace for kinds of the cluster scope. Who wrote which
+/// field (`managedFields`) is left away, often half of an object.
 pub async fn survey(objects: &Objects, kind: &Kind, mut wanted: HashSet<ObjectId>) -> Survey {
     let mut found = Survey::new();
     match list(objects, kind, &mut wanted, &mut found).await {
@@ -23,7 +24,7 @@ pub async fn survey(objects: &Objects, kind: &Kind, mut wanted: HashSet<ObjectId
         Ok(false) | Err(_) => {
             for id in wanted {
                 let read = objects.get(kind, &id.namespace, &id.name).await;
-                found.insert(id, read);
+                found.insert(id, read.map(|object| object.map(slim)));
             }
         }
     }
@@ -66,5 +67,12 @@ fn take(kind: &Kind, mut object: Value, wanted: &mut HashSet<ObjectId>, found: &
         map.entry("apiVersion").or_insert_with(|| kind.api_version().into());
         map.entry("kind").or_insert_with(|| kind.kind.clone().into());
     }
-    found.insert(id, Ok(Some(object)));
+    found.insert(id, Ok(Some(slim(object))));
+}
+
+fn slim(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
 }

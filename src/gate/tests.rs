@@ -1,6 +1,6 @@
 //! Acceptance lines 25 and 26 of payload-and-apply, and the view that an index keeps.
 
-use super::{Verdict, gated, judge, view};
+use super::{Verdict, awaits, gated, judge, view};
 use crate::graph::Mode;
 use crate::status::failure::UpdateError;
 use proptest::prelude::*;
@@ -423,6 +423,8 @@ proptest! {
             let want = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "status": {"versions": [{"name": "operator", "version": "1"}]}});
             for mode in MODES {
                 prop_assert!(!said(&want, Some(&live), mode).is_empty());
+                // Where nothing is waited for, the gate is open whatever is there.
+                prop_assert!(awaits(&want, mode).is_some() || judge(&want, Some(&live), mode) == Verdict::Ready);
                 // What reconciling accepts or fails is never decided by how far a rollout is.
                 let waits = matches!(judge(&want, Some(&live), mode), Verdict::Waiting { .. });
                 prop_assert!(!waits || kind != "Deployment" || mode != Mode::Reconcile);

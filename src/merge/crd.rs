@@ -3,7 +3,7 @@
 
 use super::metadata::ROOT;
 use super::rule::{Absent, Elements, Extra, Field, Rule, Shape, both_ways, closed, default, field, open};
-use super::webhook::{injected, keep_bundle};
+use super::webhook::{asked_for, keep_bundle};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
@@ -112,7 +112,7 @@ pub(super) fn keep_conversion_bundle<'a>(live: &Value, want: &'a Value) -> Cow<'
     let by_webhook = want.pointer(STRATEGY).and_then(Value::as_str) == Some("Webhook");
     let bundle = live.pointer(CLIENT).and_then(|client| client.get("caBundle"));
     match bundle {
-        Some(bundle) if by_webhook && injected(live) && want.pointer(CLIENT).is_some_and(Value::is_object) => {
+        Some(bundle) if by_webhook && asked_for(live, want) && want.pointer(CLIENT).is_some_and(Value::is_object) => {
             let mut kept = want.clone();
             if let Some(client) = kept.pointer_mut(CLIENT) {
                 keep_bundle(client, bundle);

@@ -18,6 +18,7 @@ pub use tls::Tls;
 use crate::api::{NAMESPACE, OWN_DEPLOYMENT};
 use crate::payload::{Manifest, ObjectId};
 use serde_json::Value;
+use std::hash::Hash;
 
 /// Names of the containers that are told of the proxy, separated by commas.
 const INJECT_PROXY: &str = "config.openshift.io/inject-proxy";
@@ -86,6 +87,21 @@ impl Surroundings {
             Source::ApiServer => self.tls = Tls::of(object),
         }
         *self != before
+    }
+
+    /// What of it manifests take from one object, as a fingerprint takes it in.
+    pub fn part(&self, source: Source) -> impl Hash + PartialEq + '_ {
+        let is = |other| source == other;
+        (
+            self.proxy.as_ref().filter(|_| is(Source::Proxy)),
+            self.address.as_ref().filter(|_| is(Source::Infrastructure)),
+            is(Source::ApiServer).then_some(&self.tls),
+        )
+    }
+
+    /// The objects in whose part the two differ.
+    pub fn differences(&self, other: &Surroundings) -> Vec<Source> {
+        Source::ALL.into_iter().filter(|source| self.part(*source) != other.part(*source)).collect()
     }
 
     /// Puts into `object`, the decoded manifest, what belongs there. Doing it again changes nothing.

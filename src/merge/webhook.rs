@@ -41,10 +41,14 @@ const INJECTORS: &[(&str, Option<&str>)] = &[
     ("cert-manager.io/inject-apiserver-ca", Some("true")),
 ];
 
-/// Does the live object ask for a CA bundle?
-pub(super) fn injected(live: &Value) -> bool {
-    let annotation = |key: &str| live.pointer("/metadata/annotations")?.get(key)?.as_str();
-    INJECTORS.iter().any(|(key, needed)| annotation(key).is_some_and(|value| needed.is_none_or(|n| n == value)))
+/// Is a CA bundle asked for? By the live object, or by the manifest that is about to make it ask: taking away what is
+/// there would break it until the injector comes.
+pub(super) fn asked_for(live: &Value, want: &Value) -> bool {
+    let asks = |object: &Value, (key, needed): &(&str, Option<&str>)| {
+        let annotation = object.pointer("/metadata/annotations").and_then(|all| all.get(*key)?.as_str());
+        annotation.is_some_and(|value| needed.is_none_or(|needed| needed == value))
+    };
+    INJECTORS.iter().any(|injector| asks(live, injector) || asks(want, injector))
 }
 
 /// Makes the live bundle part of what is wanted.
@@ -58,7 +62,7 @@ pub(super) fn keep_bundle(client: &mut Value, bundle: &Value) {
 pub(super) fn keep_bundles<'a>(live: &Value, want: &'a Value) -> Cow<'a, Value> {
     let webhooks = || live.get("webhooks").and_then(Value::as_array).into_iter().flatten();
     let bundle = |webhook: &'_ Value| webhook.pointer("/clientConfig/caBundle").cloned();
-    let Some(first) = webhooks().find_map(bundle).filter(|_| injected(live)) else {
+    let Some(first) = webhooks().find_map(bundle).filter(|_| asked_for(live, want)) else {
         return Cow::Borrowed(want);
     };
     let mut kept = want.clone();
@@ -80,7 +84,7 @@ pub(super) fn keep_bundles<'a>(live: &Value, want: &'a Value) -> Cow<'a, Value> 
 /// An APIService that asks for a bundle keeps the live one, even if the manifest brings its own.
 pub(super) fn keep_service_bundle<'a>(live: &Value, want: &'a Value) -> Cow<'a, Value> {
     match live.pointer("/spec/caBundle") {
-        Some(bundle) if injected(live) && want.pointer("/spec/caBundle").is_some() => {
+        Some(bundle) if asked_for(live, want) && want.pointer("/spec/caBundle").is_some() => {
             let mut kept = want.clone();
             if let Some(spec) = kept.get_mut("spec") {
                 keep_bundle(spec, bundle);

@@ -5,7 +5,7 @@ use super::manifest::{Manifest, ObjectId, Origin};
 use super::metadata::{self, ReleaseMetadata};
 use super::references::{self, ImageReferences};
 use super::template::{self, Variables};
-use super::{hash, yaml};
+use super::{hash, typed, yaml};
 use crate::api::Release;
 use crate::version;
 use jiff::Timestamp;
@@ -95,18 +95,27 @@ pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadE
     let mut problems = Vec::new();
     let described = describe(&files.place, &files.release, &mut problems)?;
     let images = described.as_ref().map(|d| d.references.images()).unwrap_or_default();
-    let Documents { place, manifests: all, mut warnings, problems } = documents(files, options, &images, problems);
-    let Some(Described { metadata, references, major }) = described.filter(|_| problems.is_empty()) else {
+    let Documents { place, manifests: all, mut warnings, mut problems } = documents(files, options, &images, problems);
+    let Some(Described { metadata, references, major }) = described else {
         return Err(LoadError::Integrity { place, problems });
     };
 
     let filter = Filter { major: Some(major), profile: Some(options.profile.clone()), ..options.filter.clone() };
     let (mut manifests, mut excluded) = (Vec::new(), Vec::new());
-    for manifest in all {
+    for Read { line, manifest } in all {
         match filter.check(&manifest) {
-            Ok(()) => manifests.push(manifest),
+            Ok(()) => {
+                // What takes no part may be anything.
+                if let Err(cause) = typed::check(&manifest) {
+                    problems.push(format!("{}/{}: line {line}: {cause}", folder(manifest.origin), manifest.file));
+                }
+                manifests.push(manifest);
+            }
             Err(reason) => excluded.push((manifest, reason)),
         }
+    }
+    if !problems.is_empty() {
+        return Err(LoadError::Integrity { place, problems });
     }
     let (release, more) = metadata.release(&options.image);
     warnings.extend(more);
@@ -131,13 +140,14 @@ pub fn manifests(
     images: &BTreeMap<String, String>,
 ) -> Result<(Vec<Arc<Manifest>>, Vec<String>), LoadError> {
     let Documents { place, manifests, warnings, problems } = documents(files, options, images, Vec::new());
+    let manifests = manifests.into_iter().map(|read| read.manifest).collect();
     if problems.is_empty() { Ok((manifests, warnings)) } else { Err(LoadError::Integrity { place, problems }) }
 }
 
 /// What reading both folders gave.
 struct Documents {
     place: String,
-    manifests: Vec<Arc<Manifest>>,
+    manifests: Vec<Read>,
     warnings: Vec<String>,
     problems: Vec<String>,
 }
@@ -205,7 +215,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// All manifests of one folder, in byte order of file names; other suffixes are left alone (§1.7).
-    fn folder(&mut self, origin: Origin, mut files: Vec<SourceFile>) -> Vec<Arc<Manifest>> {
+    fn folder(&mut self, origin: Origin, mut files: Vec<SourceFile>) -> Vec<Read> {
         files.retain(|f| [".yaml", ".yml", ".json"].iter().any(|suffix| f.name.ends_with(suffix)));
         files.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
         let mut manifests = Vec::new();
@@ -217,7 +227,7 @@ impl Reader<'_> {
                 },
                 Origin::Release => file.bytes,
             };
-            match manifests_of(origin, &file.name, &bytes) {
+            match documents_of(origin, &file.name, &bytes) {
                 Ok(found) => manifests.extend(found),
                 Err(problem) => self.problems.push(format!("{}/{}: {problem}", folder(origin), file.name)),
             }
@@ -261,6 +271,16 @@ fn folder(origin: Origin) -> &'static str {
 
 /// The manifests of one file, before any filter; one identity must not come twice (§1.9).
 pub fn manifests_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Arc<Manifest>>, String> {
+    Ok(documents_of(origin, name, bytes)?.into_iter().map(|read| read.manifest).collect())
+}
+
+/// A manifest and the line of its file on which it begins.
+struct Read {
+    line: usize,
+    manifest: Arc<Manifest>,
+}
+
+fn documents_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Read>, String> {
     let file: Arc<str> = name.into();
     let mut seen = BTreeSet::new();
     let mut manifests = Vec::new();
@@ -271,7 +291,7 @@ pub fn manifests_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Arc<
             return Err(problem(format!("{id} stands in this file twice")));
         }
         let raw = serde_json::to_vec(&document.value).map_err(|e| problem(e.to_string()))?;
-        manifests.push(Arc::new(Manifest {
+        let manifest = Manifest {
             origin,
             file: Arc::clone(&file),
             index_in_file: index,
@@ -279,7 +299,8 @@ pub fn manifests_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Arc<
             api_version,
             annotations,
             raw: raw.into(),
-        }));
+        };
+        manifests.push(Read { line: document.line, manifest: Arc::new(manifest) });
     }
     Ok(manifests)
 }

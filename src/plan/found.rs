@@ -8,6 +8,9 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// What is known of the object of each manifest, by the manifest's identity.
+pub type Findings = HashMap<ObjectId, Found>;
+
 /// What is known of one manifest's object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
@@ -28,40 +31,27 @@ pub enum Sight {
     Unread(String),
 }
 
-/// Takes what `before` leaves in a cluster nobody else writes to for what is there; and what of it `after` does not name.
-/// `hidden`: by position in `before`, whether it takes no part.
-pub fn of_release(
-    before: &Payload,
-    after: &Payload,
-    prepared: Prepare<'_>,
-    hidden: &[bool],
-) -> (Vec<Found>, Vec<ObjectId>) {
+/// Takes what the manifests `before` leave in a cluster nobody else writes to for what is there; and what of it `after`
+/// does not name, neither among what takes part nor among what is left out.
+pub fn of_release(before: &[Arc<Manifest>], after: &Payload, prepared: Prepare<'_>) -> (Findings, Vec<ObjectId>) {
     let mut there: HashMap<&ObjectId, Arc<Value>> = HashMap::new();
-    for (position, manifest) in before.manifests.iter().enumerate() {
-        if hidden.get(position) == Some(&true) {
-            continue;
-        }
+    for manifest in before {
         if manifest.delete() == Ok(true) {
             there.remove(&manifest.id);
         } else if let Ok(object) = prepared(manifest) {
             there.insert(&manifest.id, Arc::new(initial(object)));
         }
     }
-    let found = after.manifests.iter().map(|manifest| Found {
-        id: manifest.id.clone(),
-        sight: there.get(&manifest.id).map_or(Sight::Absent, |object| Sight::There(object.clone())),
-        reports_status: false,
-    });
-    let found: Vec<Found> = found.collect();
-    (found, dropped(there.keys().copied(), after))
-}
-
-/// Those of these objects that the release does not name, neither among what takes part nor among what is filtered.
-fn dropped<'a>(there: impl Iterator<Item = &'a ObjectId>, after: &Payload) -> Vec<ObjectId> {
-    let named: HashSet<&ObjectId> = after.manifests.iter().map(|manifest| &manifest.id).collect();
-    let mut dropped: Vec<ObjectId> = there.filter(|id| !named.contains(id)).cloned().collect();
+    let everything = after.everything();
+    let named: HashSet<&ObjectId> = everything.iter().map(|manifest| &manifest.id).collect();
+    let mut dropped: Vec<ObjectId> = there.keys().filter(|id| !named.contains(*id)).map(|id| (*id).clone()).collect();
     dropped.sort();
-    dropped
+    let found = |id: &ObjectId| Found {
+        id: id.clone(),
+        sight: there.get(id).map_or(Sight::Absent, |object| Sight::There(object.clone())),
+        reports_status: false,
+    };
+    (named.into_iter().map(|id| (id.clone(), found(id))).collect(), dropped)
 }
 
 /// `apiVersion` and kind of everything that the CustomResourceDefinitions of a release serve.

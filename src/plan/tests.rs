@@ -3,8 +3,9 @@
 use super::*;
 use crate::api::{ClusterOperator, ClusterVersion};
 use crate::merge::Owner;
-use crate::payload::{ApplyFilter, Capabilities, LoadOptions, PayloadFiles, SourceFile, load};
+use crate::payload::{ApplyFilter, Capabilities, LoadOptions, Payload, PayloadFiles, SourceFile, load};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An object of the default profile as a file.
@@ -52,28 +53,34 @@ fn prepared(manifest: &Manifest) -> Result<Value, MergeError> {
     Ok(merge::prepare(manifest.object().unwrap(), Some(&owner), manifest.create_only()))
 }
 
-fn ask(payload: &Payload, found: &[Found], hidden: &[Option<Hiding>], values: bool) -> Forecast {
+fn ask(payload: &Payload, found: &[Found], by: &ApplyFilter, values: bool) -> Forecast {
     let side = |source: &str, version: &str| Side {
         source: source.to_owned(),
         release: Release { version: version.to_owned(), image: format!("r/release:{version}"), ..Release::default() },
     };
+    let selection = payload.select(by);
     forecast(&Question {
         from: side("cluster", "1.0.0"),
         to: side("/to", "1.0.1"),
         mode: Mode::Update,
-        payload,
-        found,
-        hidden,
+        manifests: &selection.manifests,
+        left_out: left_out(&selection, by),
+        found: &found.iter().map(|found| (found.id.clone(), found.clone())).collect(),
         prepared: &prepared,
         own_deployment: &own_deployment(),
         values,
     })
 }
 
+/// Everything takes part.
+fn all() -> ApplyFilter {
+    ApplyFilter::default()
+}
+
 /// From one release to another, nothing hidden.
 fn between(before: &Payload, after: &Payload) -> (Forecast, Vec<ObjectId>) {
-    let (found, dropped) = of_release(before, after, &prepared, &[]);
-    (ask(after, &found, &[], false), dropped)
+    let (found, dropped) = of_release(&before.manifests, after, &prepared);
+    (ask(after, &found.into_values().collect::<Vec<_>>(), &all(), false), dropped)
 }
 
 /// `stage node action name fields`.
@@ -167,7 +174,7 @@ fn what_is_created_changed_deleted_and_left_stands_in_the_order_of_writing() {
 fn one(object: Value, sight: Sight) -> Forecast {
     let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", object)]);
     let found = [Found { id: payload.manifests[0].id.clone(), sight, reports_status: true }];
-    ask(&payload, &found, &[], false)
+    ask(&payload, &found, &all(), false)
 }
 
 fn there(mut object: Value) -> Sight {
@@ -201,21 +208,34 @@ fn a_kind_that_nobody_serves_blocks_unless_the_release_brings_it() {
         "names": {"kind": "Widget", "plural": "widgets"}, "versions": [{"name": "v1", "served": true}]}});
     let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", crd), file("0000_20_x_b.yaml", widget)]);
     let found = |i: usize, sight| Found { id: payload.manifests[i].id.clone(), sight, reports_status: true };
-    let forecast = ask(&payload, &[found(0, Sight::Absent), found(1, Sight::NotServed)], &[], false);
+    let forecast = ask(&payload, &[found(0, Sight::Absent), found(1, Sight::NotServed)], &all(), false);
     assert_eq!(lines(&forecast), ["1/20/x create widgets.example.org", "1/20/x create w"]);
     assert!(!forecast.is_blocked(), "{:?}", forecast.blockers);
 }
 
 #[test]
 fn what_an_override_hides_is_not_touched_and_not_waited_for() {
-    let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", deployment("ns", "a", "i:2"))]);
-    let id = payload.manifests[0].id.clone();
-    let found = [Found { id: id.clone(), sight: there(deployment("ns", "a", "i:1")), reports_status: true }];
-    let hiding = Hiding { by_override: true, reason: "an override".into() };
-    let forecast = ask(&payload, &found, &[Some(hiding)], false);
-    assert_eq!(only(&forecast), &Action::Hidden { reason: "an override".into() });
-    assert_eq!((forecast.overrides_hide.clone(), forecast.counts.hidden), (vec![id], 1));
-    assert_eq!(forecast.stages[0].nodes[0].steps[0].gate, None);
+    let object = deployment("ns", "a", "i:2");
+    let payload =
+        release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", object), file("0000_20_x_b.yaml", map("b", "1"))]);
+    let [id, other] = [0, 1].map(|i: usize| payload.manifests[i].id.clone());
+    let found = [
+        Found { id: id.clone(), sight: there(deployment("ns", "a", "i:1")), reports_status: true },
+        Found { id: other, sight: Sight::Absent, reports_status: true },
+    ];
+    let over = crate::api::ComponentOverride {
+        group: "apps".into(),
+        kind: "Deployment".into(),
+        namespace: "ns".into(),
+        name: "a".into(),
+        unmanaged: true,
+    };
+    let forecast = ask(&payload, &found, &ApplyFilter { overrides: vec![over], ..all() }, false);
+    assert_eq!(lines(&forecast), ["1/20/x create b"]);
+    assert_eq!((forecast.overrides_hide.clone(), forecast.counts.hidden), (vec![id.clone()], 1));
+    let [hidden] = &forecast.excluded[..] else { panic!("{:?}", forecast.excluded) };
+    assert_eq!((&hidden.object, hidden.by), (&id, By::Override));
+    assert!(hidden.reason.contains("override"), "{hidden:?}");
     assert!(forecast.blockers.is_empty(), "{:?}", forecast.blockers);
 }
 
@@ -233,7 +253,7 @@ fn the_second_manifest_of_one_object_starts_from_what_the_first_leaves() {
         let payload = release("1.0.1", vec![], files(value));
         let id = payload.manifests[0].id.clone();
         let found = Found { id, sight: Sight::Absent, reports_status: true };
-        lines(&ask(&payload, &[found.clone(), found], &[], false))
+        lines(&ask(&payload, &[found], &all(), false))
     };
     assert_eq!(plan("1"), ["1/20/x create a", "1/20/x leave a"]);
     assert_eq!(plan("2"), ["1/20/x create a", "1/20/x change a data.k"]);
@@ -283,9 +303,9 @@ fn values_are_shown_on_demand_and_never_of_secrets() {
     let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "ns"}, "data": {"k": value}});
     let before = release("1.0.0", vec![], vec![file("a.yaml", map("a", "1")), file("b.yaml", secret("b2xk"))]);
     let after = release("1.0.1", vec![], vec![file("a.yaml", map("a", "2")), file("b.yaml", secret("bmV3"))]);
-    let (found, _) = of_release(&before, &after, &prepared, &[]);
+    let found: Vec<_> = of_release(&before.manifests, &after, &prepared).0.into_values().collect();
     let fields = |values| {
-        let forecast = ask(&after, &found, &[], values);
+        let forecast = ask(&after, &found, &all(), values);
         let fields = forecast.steps().flat_map(|step| match &step.action {
             Action::Change { fields } => fields.clone(),
             _ => panic!("{step:?}"),
@@ -414,40 +434,15 @@ fn a_capability_that_something_managed_needs_gets_enabled() {
         .zip(&payload.manifests)
         .map(|(sight, manifest)| Found { id: manifest.id.clone(), sight, reports_status: true })
         .collect();
+    let findings = found.iter().map(|found| (found.id.clone(), found.clone())).collect();
     let known = ["Console", "Storage", "Insights"].map(str::to_owned).into();
     let mut capabilities = Capabilities { known, ..Capabilities::default() };
-    let implied = capabilities.imply(
-        &payload.manifests,
-        &managed(&found, &payload.manifests),
-        &std::collections::BTreeSet::new(),
-    );
+    let implied = capabilities.imply(&payload.manifests, &managed(&findings, &payload.manifests), &BTreeSet::new());
     assert_eq!(implied.into_iter().collect::<Vec<_>>(), ["Console"]);
     let by = ApplyFilter { capabilities: Some(capabilities), ..ApplyFilter::default() };
-    let forecast = ask(&payload, &found, &hidden(&payload, &by), false);
-    assert_eq!(
-        lines(&forecast),
-        [
-            "1/20/x change moved data.k metadata.annotations[capability.openshift.io/name]",
-            "1/20/x hidden never-there",
-            "1/20/x hidden foreign"
-        ]
-    );
-    assert!(forecast.overrides_hide.is_empty());
-}
-
-#[test]
-fn an_override_is_told_apart_from_a_capability() {
-    let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", map("a", "1"))]);
-    let over = crate::api::ComponentOverride {
-        kind: "ConfigMap".into(),
-        namespace: "ns".into(),
-        name: "a".into(),
-        unmanaged: true,
-        ..Default::default()
-    };
-    let by = ApplyFilter { overrides: vec![over], ..ApplyFilter::default() };
-    let found = [Found { id: payload.manifests[0].id.clone(), sight: Sight::Absent, reports_status: true }];
-    let forecast = ask(&payload, &found, &hidden(&payload, &by), false);
-    assert!(matches!(only(&forecast), Action::Hidden { reason } if reason.contains("override")), "{forecast:?}");
-    assert_eq!(forecast.overrides_hide, [payload.manifests[0].id.clone()]);
+    let forecast = ask(&payload, &found, &by, false);
+    assert_eq!(lines(&forecast), ["1/20/x change moved data.k metadata.annotations[capability.openshift.io/name]",]);
+    let hidden: Vec<_> = forecast.excluded.iter().map(|l| (l.object.name.as_str(), l.by)).collect();
+    assert_eq!(hidden, [("never-there", By::Capability), ("foreign", By::Capability)]);
+    assert_eq!((forecast.overrides_hide.len(), forecast.counts.hidden), (0, 2));
 }

@@ -42,6 +42,8 @@ pub struct Facts {
     pub invalid: Vec<String>,
     /// Objects that somebody else keeps changing back (architecture §3, "Fights").
     pub fights: Vec<Fight>,
+    /// Objects that the release has deleted and that are not gone yet, as `ObjectId` displays them.
+    pub pending_deletions: Vec<String>,
 }
 
 impl Facts {
@@ -66,6 +68,7 @@ impl Facts {
             waiting_since: BTreeMap::new(),
             invalid: Vec::new(),
             fights: Vec::new(),
+            pending_deletions: Vec::new(),
         }
     }
 }

@@ -405,6 +405,7 @@ fn invalid_is_there_only_while_something_is() {
     assert!(find(&compute(&status, &facts(), at(NOW).0).conditions, "Invalid").is_none());
 }
 
+/// §10.9: what was enabled without being asked for is told.
 #[test]
 fn implicit_capabilities_are_listed_sorted() {
     assert_eq!(said(&facts(), "ImplicitlyEnabledCapabilities").1, "AsExpected");

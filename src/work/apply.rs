@@ -1,23 +1,26 @@
 //! One manifest into the cluster: what the index knows decides which request is needed, if any (architecture §3 step 5).
 
+pub mod kept;
+mod one;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+pub use kept::Kept;
+pub use wanted::Wanted;
+
 use super::feeds::Feeds;
+use super::surroundings::Settings;
 use crate::cluster::feed::Comparison;
-use crate::cluster::glance::Glance;
 use crate::cluster::index::View;
-use crate::cluster::objects::FIELD_MANAGER;
-use crate::cluster::{ApiError, Index, Kind, Kinds, Objects, Sight};
-use crate::gate;
-use crate::merge::{self, MergeError, Owner, Step};
+use crate::cluster::{ApiError, Index, Kind, Kinds, Objects};
+use crate::merge::MergeError;
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::UpdateError;
-use serde_json::{Value, json};
-use std::collections::hash_map::DefaultHasher;
-use std::collections::{HashMap, HashSet};
-use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-
-/// Read-merge-write rounds before a conflict counts as an error.
-const ROUNDS: usize = 4;
+use one::One;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What came of one manifest.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +46,8 @@ pub enum Obstacle {
     Api(ApiError),
     /// The ClusterVersion is gone or going, so nothing may be made to belong to it.
     OwnerGone,
+    /// The object has to be made anew, and whoever put these finalizers on it has not let the old one go yet.
+    Going(Vec<String>),
     /// The manifest itself is at fault.
     Manifest(String),
 }
@@ -75,63 +80,16 @@ impl Obstacle {
                 "UpdatePayloadResourceConflict".to_owned(),
                 "the ClusterVersion that owns it is being deleted, so it is left alone".to_owned(),
             ),
+            Obstacle::Going(finalizers) => (
+                "UpdatePayloadResourceConflict".to_owned(),
+                format!(
+                    "it is deleted to be made anew, and waited for until it is gone; finalizers that hold it: {}",
+                    if finalizers.is_empty() { "none".to_owned() } else { finalizers.join(", ") }
+                ),
+            ),
             Obstacle::Manifest(problem) => ("UpdatePayloadIntegrity".to_owned(), problem.clone()),
         };
         UpdateError::new(&reason, format!("{} from {}: {cause}", manifest.id, manifest.file))
-    }
-}
-
-/// The names a release owns and what it wants of them, shared with the feeds that compare while they list.
-#[derive(Debug, Default)]
-pub struct Wanted {
-    by_id: RwLock<HashMap<ObjectId, Arc<Manifest>>>,
-    owner: RwLock<Option<Owner>>,
-}
-
-impl Wanted {
-    /// Replaces what is wanted. Ids are as the cluster knows them (see [`Applier::resolve`]).
-    fn set(&self, manifests: HashMap<ObjectId, Arc<Manifest>>) {
-        *self.by_id.write().unwrap_or_else(PoisonError::into_inner) = manifests;
-    }
-
-    fn add(&self, id: ObjectId, manifest: Arc<Manifest>) {
-        self.by_id.write().unwrap_or_else(PoisonError::into_inner).insert(id, manifest);
-    }
-
-    /// The ClusterVersion that owns everything (payload-and-apply §5.5).
-    pub fn set_owner(&self, owner: Owner) {
-        *self.owner.write().unwrap_or_else(PoisonError::into_inner) = Some(owner);
-    }
-
-    fn owner(&self) -> Option<Owner> {
-        self.owner.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Fingerprint of what a manifest wants, owner included.
-    fn fingerprint(&self, manifest: &Manifest) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        manifest.raw.hash(&mut hasher);
-        self.owner().map(|o| (o.name, o.uid)).hash(&mut hasher);
-        hasher.finish()
-    }
-
-    /// The object as it would be created.
-    fn prepared(&self, manifest: &Manifest) -> Result<Value, Obstacle> {
-        let object = manifest.object().map_err(|e| Obstacle::Manifest(e.to_string()))?;
-        Ok(merge::prepare(object, self.owner().as_ref(), manifest.create_only()))
-    }
-
-    /// What a feed makes of an object it has read.
-    pub fn compare(&self, id: &ObjectId, live: &Value) -> Comparison {
-        let view = gate::gated(&id.group, &id.kind).then(|| gate::view(live));
-        let manifest = self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-        let as_wanted = manifest.filter(|m| self.is_as_wanted(m, live)).map(|m| self.fingerprint(&m));
-        Comparison { as_wanted, view }
-    }
-
-    fn is_as_wanted(&self, manifest: &Manifest, live: &Value) -> bool {
-        let step = || merge::step(Some(live), manifest, || self.prepared(manifest));
-        manifest.delete() == Ok(false) && matches!(step(), Ok(Step::Leave(_)))
     }
 }
 
@@ -143,6 +101,8 @@ pub struct Applier {
     pub kinds: Arc<Kinds>,
     pub feeds: Feeds,
     pub wanted: Arc<Wanted>,
+    pub settings: Arc<Settings>,
+    pub kept: Arc<Kept>,
     /// Definitions that this process has created: nothing of their kinds was there before.
     pub born: Mutex<HashSet<ObjectId>>,
 }
@@ -207,27 +167,8 @@ impl Applier {
             return if delete { Ok(Applied::Left) } else { Err(Obstacle::KindNotServed) };
         };
         self.feeds.ensure(&kind).await?;
-        if delete {
-            return self.delete(manifest, &kind, &id).await;
-        }
-        let fingerprint = self.wanted.fingerprint(manifest);
-        let target = One { applier: self, kind: &kind, id: &id, manifest, fingerprint };
-        target.apply().await
-    }
-
-    async fn delete(&self, manifest: &Manifest, kind: &Kind, id: &ObjectId) -> Result<Applied, Obstacle> {
-        if self.index.sight(id, 0) == Sight::Absent {
-            return Ok(Applied::Left);
-        }
-        let Some(live) = self.objects.get(kind, &id.namespace, &id.name).await? else {
-            self.index.saw(id, None, None, None);
-            return Ok(Applied::Left);
-        };
-        if merge::step(Some(&live), manifest, || self.wanted.prepared(manifest))? != Step::Delete {
-            return Ok(Applied::Left);
-        }
-        self.objects.delete(kind, &id.namespace, &id.name, uid(&live)).await?;
-        Ok(Applied::Deleted)
+        self.settings.settle(manifest).await?;
+        One { applier: self, kind: &kind, id: &id, want: self.wanted.want(manifest) }.apply().await
     }
 
     /// What gates may read of the object, read afresh only when the index says that it moved.
@@ -259,191 +200,7 @@ pub fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
     id
 }
 
-/// The uids of an object's owners.
-fn owners(object: &Value) -> impl Iterator<Item = &str> {
-    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    references.filter_map(|reference| reference.get("uid")?.as_str())
-}
-
-fn uid(live: &Value) -> &str {
-    live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// One manifest on its way.
-struct One<'a> {
-    applier: &'a Applier,
-    kind: &'a Kind,
-    id: &'a ObjectId,
-    manifest: &'a Manifest,
-    fingerprint: u64,
-}
-
-impl One<'_> {
-    async fn apply(&self) -> Result<Applied, Obstacle> {
-        let (index, id) = (&self.applier.index, self.id);
-        let mut last = None;
-        for _ in 0..ROUNDS {
-            let live = match index.sight(id, self.fingerprint) {
-                Sight::AsWanted => return Ok(Applied::Left),
-                Sight::Absent => match self.create().await? {
-                    Some(applied) => return Ok(applied),
-                    None => continue,
-                },
-                Sight::Differs(live) => live,
-                Sight::Unknown => match self.applier.objects.get(self.kind, &id.namespace, &id.name).await? {
-                    Some(live) => Arc::new(live),
-                    None => {
-                        index.saw(id, None, None, None);
-                        continue;
-                    }
-                },
-            };
-            match self.update(&live).await {
-                Ok(applied) => return Ok(applied),
-                Err(Obstacle::Api(error)) if error.is_conflict() || error.is_not_found() => {
-                    index.forget(id);
-                    last = Some(error);
-                }
-                Err(other) => return Err(other),
-            }
-        }
-        Err(last.map_or_else(|| Obstacle::Manifest("appears and disappears".to_owned()), Obstacle::Api))
-    }
-
-    /// POST. `None`: somebody else was faster; look again.
-    async fn create(&self) -> Result<Option<Applied>, Obstacle> {
-        self.namespace_is_there()?;
-        let (index, id) = (&self.applier.index, self.id);
-        let Some(body) = self.initial()? else { return Ok(Some(Applied::Left)) };
-        index.begin_write(id);
-        let created = self.applier.objects.create_raw(self.kind, &id.namespace, &id.name, body).await;
-        if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
-            self.applier.feeds.wrote(self.kind);
-        }
-        let operator = self.kind.group == "config.openshift.io" && self.kind.kind == "ClusterOperator";
-        let outcome = match created {
-            Ok(object) => {
-                if self.kind.kind == "CustomResourceDefinition" {
-                    self.applier.born.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
-                }
-                let glance = Glance::read(&object);
-                index.wrote(id, glance.mark(), self.fingerprint, glance.view(id));
-                index.end_write(id);
-                if operator {
-                    self.announce_related(serde_json::from_str(object.get()).unwrap_or_default()).await;
-                }
-                return Ok(Some(Applied::Created));
-            }
-            Err(error) if error.is_already_exists() => {
-                index.forget(id);
-                Ok(None)
-            }
-            Err(error) if error.is_not_found() => Err(self.not_found(&error)),
-            Err(error) => Err(error.into()),
-        };
-        index.end_write(id);
-        outcome
-    }
-
-    /// The object to POST. Decoded it is many times as large, so none is kept while a request is under way.
-    /// `None` if there is nothing to create.
-    fn initial(&self) -> Result<Option<Vec<u8>>, Obstacle> {
-        let Step::Create(object) = self.step(None)? else { return Ok(None) };
-        serde_json::to_vec(&object).map(Some).map_err(|e| Obstacle::Manifest(e.to_string()))
-    }
-
-    /// A new ClusterOperator says what it is about before its operator runs, for those who gather data (§6.1 P). Its
-    /// operator may be faster, and knows better.
-    async fn announce_related(&self, mut fresh: Value) {
-        let object = self.manifest.object().unwrap_or_default();
-        let Some(related) = object.pointer("/status/relatedObjects").cloned() else { return };
-        if let Some(map) = fresh.as_object_mut() {
-            map.insert("status".into(), json!({ "relatedObjects": related }));
-        }
-        if let Err(error) = self.applier.objects.replace_status(self.kind, "", &self.id.name, &fresh).await {
-            tracing::debug!(%error, "related objects not announced; the operator will");
-        }
-    }
-
-    fn not_found(&self, error: &ApiError) -> Obstacle {
-        if self.kind.namespaced && error.to_string().contains("namespaces") {
-            Obstacle::NamespaceMissing(self.id.namespace.clone())
-        } else {
-            Obstacle::KindNotServed
-        }
-    }
-
-    /// A namespace that the release itself brings is waited for instead of being run into.
-    fn namespace_is_there(&self) -> Result<(), Obstacle> {
-        let namespace = namespace_id(&self.id.namespace);
-        let index = &self.applier.index;
-        if self.kind.namespaced && index.is_owned(&namespace) && !index.is_present(&namespace) {
-            return Err(Obstacle::NamespaceMissing(self.id.namespace.clone()));
-        }
-        Ok(())
-    }
-
-    fn step(&self, live: Option<&Value>) -> Result<Step, Obstacle> {
-        merge::step(live, self.manifest, || self.applier.wanted.prepared(self.manifest))
-    }
-
-    async fn update(&self, live: &Value) -> Result<Applied, Obstacle> {
-        let (index, id, objects) = (&self.applier.index, self.id, &self.applier.objects);
-        let step = self.step(Some(live))?;
-        if let Step::Change { object, .. } | Step::Replace { object, .. } = &step
-            && owners(object).any(|uid| !owners(live).any(|held| held == uid))
-        {
-            self.owner_is_there().await?;
-        }
-        let (written, fields) = match step {
-            Step::Change { object, fields } => {
-                index.begin_write(id);
-                (objects.replace(self.kind, &id.namespace, &id.name, &object).await, fields)
-            }
-            Step::Replace { object, fields } => {
-                index.begin_write(id);
-                let replaced = async {
-                    objects.delete(self.kind, &id.namespace, &id.name, uid(live)).await?;
-                    objects.create(self.kind, &id.namespace, &object).await
-                };
-                (replaced.await, fields)
-            }
-            Step::Leave(_) | Step::Create(_) | Step::Delete => {
-                self.saw(live.clone());
-                return Ok(Applied::Left);
-            }
-        };
-        let written = written.map(|object| self.saw(object));
-        index.end_write(id);
-        written?;
-        Ok(Applied::Updated { fields, by: last_writer(live) })
-    }
-
-    /// Who deletes the ClusterVersion and keeps the rest (`--cascade=orphan`) has the garbage collector take the owner
-    /// references away. Giving them back would have it take the objects: so whoever is about to add one looks first.
-    async fn owner_is_there(&self) -> Result<(), Obstacle> {
-        let Some(owner) = self.applier.wanted.owner() else { return Ok(()) };
-        let kind = Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false);
-        let live = self.applier.objects.get(&kind, "", &owner.name).await?;
-        let stays = |live: &Value| uid(live) == owner.uid && live.pointer("/metadata/deletionTimestamp").is_none();
-        if live.as_ref().is_some_and(stays) { Ok(()) } else { Err(Obstacle::OwnerGone) }
-    }
-
-    fn saw(&self, live: Value) {
-        let view = gate::gated(&self.id.group, &self.id.kind).then(|| gate::view(&live));
-        self.applier.index.saw(self.id, Some(live), Some(self.fingerprint), view);
-    }
-}
-
 /// Identity of a namespace.
 pub fn namespace_id(name: &str) -> ObjectId {
     ObjectId::new("", "Namespace", "", name)
-}
-
-/// The field manager other than ours that wrote the object last, by its managedFields.
-fn last_writer(live: &Value) -> Option<String> {
-    let entries = live.pointer("/metadata/managedFields")?.as_array()?;
-    let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let others = entries.iter().filter(|e| text(e, "manager") != FIELD_MANAGER && text(e, "subresource").is_empty());
-    others.max_by_key(|e| text(e, "time")).map(|e| text(e, "manager"))
 }

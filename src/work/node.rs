@@ -228,6 +228,17 @@ impl Walk<'_> {
                 }
                 self.until(async { drop(changed.changed().await) }).await
             }
+            Obstacle::Going(_) => {
+                let Some((_, id)) = applier.resolve(self.manifest) else { return Some(()) };
+                let mut changed = applier.index.changed(&id);
+                if !applier.index.is_present(&id) {
+                    return Some(());
+                }
+                let gone_or_later = async {
+                    tokio::select! { _moved = changed.changed() => {} () = tokio::time::sleep(pause) => {} }
+                };
+                self.until(gone_or_later).await
+            }
             Obstacle::KindNotServed if self.comes_with_the_release() => {
                 let grown_or_later = async {
                     tokio::select! { _grown = kinds.changed() => {} () = tokio::time::sleep(pause) => {} }

@@ -4,12 +4,14 @@
 use super::apply::{Applied, Applier};
 use super::drift::{self, Mended, Repairs};
 use super::node::{self, Context, Report, What};
+use super::surroundings::{self, Changed};
 use crate::api::Release;
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::cluster::index::Touched;
 use crate::gate::{self, Verdict};
 use crate::graph::frontier::{End, Frontier, Outcome};
 use crate::graph::{Graph, Mode};
+use crate::merge::inject::Source;
 use crate::payload::{Manifest, ObjectId};
 use crate::status::facts::Fight;
 use crate::status::failure::{self, Effect, UpdateError};
@@ -71,6 +73,9 @@ pub struct Pass {
     touched_early: HashSet<usize>,
     mending: JoinSet<Mended>,
     repairs: HashMap<ObjectId, Repairs>,
+    settings: Changed,
+    /// Being brought to other settings of the cluster, which is no repair.
+    following: HashSet<usize>,
 }
 
 impl Pass {
@@ -78,6 +83,8 @@ impl Pass {
     pub fn start(plan: Plan, applier: Arc<Applier>) -> Pass {
         // Bounded: nodes wait when the loop is slow.
         let (sender, reports) = mpsc::channel(256);
+        surroundings::follow(&applier, &plan.manifests);
+        let settings = applier.settings.changed();
         applier.want(&plan.manifests);
         let takes_part = |position: &usize| plan.included.get(*position) == Some(&true);
         let nodes = plan.graph.nodes().iter().map(|n| NodeProgress {
@@ -116,6 +123,8 @@ impl Pass {
             touched_early: HashSet::new(),
             mending: JoinSet::new(),
             repairs: HashMap::new(),
+            settings,
+            following: HashSet::new(),
         };
         pass.advance();
         pass
@@ -153,6 +162,7 @@ impl Pass {
                         self.touched(&id, touched);
                     }
                 }
+                sources = self.settings.next() => self.follow(&sources),
                 Some(mended) = self.mending.join_next(), if !self.mending.is_empty() => {
                     match mended {
                         Ok(mended) => self.mended(mended),
@@ -237,6 +247,23 @@ impl Pass {
         }
     }
 
+    /// Settings of the cluster changed: what takes them in is applied again at once.
+    fn follow(&mut self, sources: &[Source]) {
+        let context = self.context.clone();
+        let takes_part = |position: &usize| context.included.get(*position) == Some(&true);
+        for (position, manifest) in context.manifests.iter().enumerate().filter(|(position, _)| takes_part(position)) {
+            if !Source::of(manifest).iter().any(|source| sources.contains(source)) {
+                continue;
+            }
+            if !self.passed.contains(&position) {
+                self.touched_early.insert(position);
+            } else if let Some(id) = self.id_at(position) {
+                self.following.insert(position);
+                self.look_after(id, position);
+            }
+        }
+    }
+
     /// A kind that was not served when the pass began is known by its manifest's own identity, whose namespace may differ
     /// from what the cluster makes of it.
     fn position(&self, id: &ObjectId) -> Option<usize> {
@@ -267,7 +294,11 @@ impl Pass {
     fn mended(&mut self, mended: Mended) {
         let Mended { id, position, applied, verdict, failed } = mended;
         let repairs = self.repairs.entry(id.clone()).or_default();
+        let following = self.following.remove(&position);
         match &applied {
+            Some(Applied::Updated { fields, .. }) if following => {
+                tracing::info!(object = %id, ?fields, "follows the cluster's settings");
+            }
             Some(Applied::Updated { fields, by }) => {
                 tracing::info!(object = %id, ?fields, by = by.as_deref().unwrap_or("unknown"), "drift repaired");
                 repairs.wrote(fields, by.as_deref());
@@ -276,7 +307,11 @@ impl Pass {
                 tracing::info!(object = %id, "deleted object restored");
                 repairs.wrote(&["(deleted)".to_owned()], None);
             }
-            _ => {}
+            Some(Applied::Deleted) => {
+                tracing::info!(object = %id, "object that must not be there deleted again");
+                repairs.wrote(&["(created)".to_owned()], None);
+            }
+            Some(Applied::Left) | None => {}
         }
         if let Some(pause) = repairs.end(failed.is_some()) {
             self.mend(id.clone(), position, pause);
@@ -323,6 +358,17 @@ impl Pass {
         let mut fights: Vec<Fight> = self.repairs.iter().filter_map(|(id, r)| r.fight(id)).collect();
         fights.sort_by(|a, b| a.object.cmp(&b.object));
         fights
+    }
+
+    /// Objects that the release has deleted and that are there still or again, in the order of the release.
+    pub fn pending_deletions(&self) -> Vec<String> {
+        let Context { manifests, applier, .. } = &*self.context;
+        let deleted = manifests
+            .iter()
+            .enumerate()
+            .filter(|(position, manifest)| manifest.delete() == Ok(true) && self.passed.contains(position));
+        let ids = deleted.filter_map(|(_, manifest)| Some(applier.resolve(manifest)?.1));
+        ids.filter(|id| applier.index.is_present(id)).map(|id| id.to_string()).collect()
     }
 
     /// When a fight will have gone quiet, so that its condition can be withdrawn.

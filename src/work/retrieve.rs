@@ -48,7 +48,8 @@ pub struct Retriever {
     /// The payload store in this process's file system.
     pub store: PathBuf,
     pub profile: String,
-    pub filter: Filter,
+    /// `EXCLUDE_MANIFESTS`, which the target's preflight is to know too.
+    pub exclude_manifests: Option<String>,
 }
 
 /// A release ready to be applied.
@@ -74,6 +75,7 @@ pub fn folder(image: &str) -> String {
 struct Task<'a> {
     retriever: &'a Retriever,
     target: &'a Target,
+    filter: &'a Filter,
     steps: &'a watch::Sender<LoadStatus>,
     stop: &'a CancellationToken,
 }
@@ -81,16 +83,18 @@ struct Task<'a> {
 type Failure = (LoadStep, String);
 
 impl Retriever {
-    /// Loads a target. `known`: tree hashes of folders extracted earlier. The error is the step that failed and why.
+    /// Loads a target, filtered by what counts for it. `known`: tree hashes of folders extracted earlier. The error is the
+    /// step that failed and why.
     pub async fn load(
         self: Arc<Self>,
         target: Target,
+        filter: Filter,
         stores: Option<Vec<SignatureStore>>,
         known: BTreeMap<String, String>,
         steps: watch::Sender<LoadStatus>,
         stop: CancellationToken,
     ) -> Result<Loaded, Box<LoadStatus>> {
-        let task = Task { retriever: &self, target: &target, steps: &steps, stop: &stop };
+        let task = Task { retriever: &self, target: &target, filter: &filter, steps: &steps, stop: &stop };
         task.run(stores.as_deref(), &known).await.map_err(|(step, cause)| {
             Box::new(LoadStatus {
                 step,
@@ -239,7 +243,7 @@ impl Task<'_> {
             image: self.target.release.image.clone(),
             profile: self.retriever.profile.clone(),
             strict_templates: false,
-            filter: self.retriever.filter.clone(),
+            filter: self.filter.clone(),
         };
         let parsed = tokio::task::spawn_blocking(move || {
             let files = payload_dir::read(&place).map_err(|e| e.to_string())?;

@@ -1,6 +1,7 @@
 //! The main loop: ClusterVersion in, ClusterVersion.status out. It waits for an event (the object, the pass, a load, the
 //! update service), a deadline or the stop; brings the facts up to date; decides; performs.
 
+mod choice;
 pub mod decide;
 mod object;
 mod writer;
@@ -13,17 +14,18 @@ use super::events::{self, Events};
 use super::pass::{Event, Pass, Plan, clock};
 use super::retrieve::{Loaded, Retriever};
 use crate::api::progress::{self, Progress, SCHEMA};
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, ComponentOverride, OWN_DEPLOYMENT};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, OWN_DEPLOYMENT};
 use crate::cluster::Clients;
 use crate::graph::{self, Mode};
 use crate::merge::Owner;
-use crate::payload::{ObjectId, Payload, filter};
+use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection};
 use crate::status::facts::{LoadStatus, LoadStep, Retrieval};
 use crate::status::{self, Facts};
 use crate::updates::{self, Gates, Target};
+use choice::Choice;
 use decide::{Running, Situation};
 use jiff::{SignedDuration, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -55,6 +57,12 @@ pub struct Parts {
     /// What the update service is to be asked; the loop keeps it up to date.
     pub questions: watch::Sender<Option<Question>>,
     pub answers: watch::Receiver<Option<Retrieval>>,
+    /// What the FeatureGate says now.
+    pub features: watch::Receiver<Arc<Features>>,
+    /// Profile and excluded identifier.
+    pub filter: Filter,
+    /// `--always-enable-capabilities`.
+    pub always_enabled: BTreeSet<String>,
     pub events: Events,
 }
 
@@ -79,7 +87,9 @@ pub struct Sync {
     pass: Option<Pass>,
     /// The release being applied.
     payload: Arc<Payload>,
-    overrides: Vec<ComponentOverride>,
+    choice: Choice,
+    /// What the pass was begun with, and who takes part in it.
+    applied: Option<(ApplyFilter, Selection)>,
     facts: Facts,
     load: Option<Load>,
     refused: Option<Refused>,
@@ -103,7 +113,8 @@ impl Sync {
             writer: StatusWriter::new(parts.applier.objects.clone(), &parts.name),
             pass: None,
             payload: parts.own.clone(),
-            overrides: Vec::new(),
+            choice: Choice::new(parts.filter.clone(), parts.always_enabled.clone()),
+            applied: None,
             facts: Facts::new(parts.own.release.clone()),
             load: None,
             refused: None,
@@ -118,6 +129,7 @@ impl Sync {
     pub async fn run(mut self, stop: CancellationToken) {
         let mut objects = object::watch(&self.parts.clients, stop.clone());
         let mut answers = self.parts.answers.clone();
+        let mut features = self.parts.features.clone();
         tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
         loop {
             let deadline = self.deadline();
@@ -130,6 +142,7 @@ impl Sync {
                     LoadNews::Ended(outcome) => self.loaded(outcome).await,
                 },
                 Ok(()) = answers.changed() => self.facts.retrieval = answers.borrow_and_update().clone(),
+                Ok(()) = features.changed() => {}
                 written = self.writer.ended() => self.object.wrote(written),
                 () = tokio::time::sleep(deadline) => {}
             }
@@ -173,6 +186,7 @@ impl Sync {
             self.gather(&pass);
             self.pass = Some(pass);
         }
+        self.facts.capabilities = self.choice.facts();
         self.publish();
     }
 
@@ -198,6 +212,7 @@ impl Sync {
         self.facts.invalid = errors.iter().map(ToString::to_string).collect();
         self.facts.invalid.extend(self.object.troubles());
         let spec = updates::clear(&spec, &errors);
+        self.choice.update(&self.payload, &spec, &status, &self.features());
         let question = Question {
             upstream: spec.upstream.clone(),
             channel: spec.channel.clone(),
@@ -211,16 +226,21 @@ impl Sync {
         Some((spec, status))
     }
 
+    fn features(&self) -> Arc<Features> {
+        self.parts.features.borrow().clone()
+    }
+
     fn decide(&self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) -> Vec<Action> {
         decide::decide(&Situation {
             spec,
             status,
             own: &self.parts.own.release,
-            running: self.pass.as_ref().map(|p| Running {
-                image: &p.release.image,
-                mode: p.mode,
-                overrides: &self.overrides,
+            running: self.pass.as_ref().zip(self.applied.as_ref()).map(|(pass, (filter, _))| Running {
+                image: &pass.release.image,
+                mode: pass.mode,
+                filter,
             }),
+            wanted: self.choice.wanted(),
             loading: self.load.as_ref().map(|l| &l.target),
             refused: self.refused.as_ref().map(|r| (&r.target, r.again)),
             now: Timestamp::now(),
@@ -281,19 +301,20 @@ impl Sync {
         if let Some(pass) = self.pass.take() {
             pass.cancel().await;
         }
-        let manifests = self.payload.manifests.clone();
+        let selection = self.select(spec);
+        let (manifests, hash) = (selection.manifests.clone(), selection.hash.clone());
+        self.applied = Some((self.choice.wanted().clone(), selection));
         let release = self.payload.release.clone();
         let own_deployment = ObjectId::new("apps", "Deployment", &self.parts.namespace, OWN_DEPLOYMENT);
         let graph = graph::build::build(&manifests, mode, Some(&own_deployment));
-        self.overrides.clone_from(&spec.overrides);
         self.facts.actual = release.clone();
-        self.facts.version_hash.clone_from(&self.payload.hash);
+        self.facts.version_hash = hash;
         self.facts.completed = false;
         self.facts.mode = mode;
         tracing::info!(release = %release.version, ?mode, nodes = graph.len(), manifests = manifests.len(), "pass begins");
         let plan = Plan {
             mode,
-            included: manifests.iter().map(|m| !filter::overridden(m, &spec.overrides)).collect(),
+            included: vec![true; manifests.len()],
             hand_over: release.image != self.parts.own.release.image,
             own_deployment,
             release,
@@ -301,6 +322,27 @@ impl Sync {
             graph,
         };
         self.pass = Some(Pass::start(plan, self.parts.applier.clone()));
+    }
+
+    /// Who takes part in the release that is to be applied. What was managed and has moved into a disabled capability
+    /// enables it (payload-and-apply §2.9).
+    fn select(&mut self, spec: &ClusterVersionSpec) -> Selection {
+        let status = self.object.live().map(|live| live.status.clone()).unwrap_or_default();
+        self.choice.update(&self.payload, spec, &status, &self.features());
+        let selection = self.payload.select(self.choice.wanted());
+        let before = match self.applied.take() {
+            Some((_, before)) => before,
+            None => self.parts.own.select(self.choice.wanted()),
+        };
+        if before.hash == selection.hash {
+            return selection;
+        }
+        let implied = self.choice.imply(&selection, &before);
+        if implied.is_empty() {
+            return selection;
+        }
+        tracing::info!(?implied, "capabilities enabled, because managed objects have moved into them");
+        self.payload.select(self.choice.wanted())
     }
 
     fn begin_load(&mut self, target: Target, spec: &ClusterVersionSpec) {
@@ -315,6 +357,7 @@ impl Sync {
         let stop = CancellationToken::new();
         let loading = self.parts.retriever.clone().load(
             target.clone(),
+            self.choice.for_load(&target.release.version, &self.features()),
             spec.signature_stores.clone(),
             self.payloads.clone(),
             sender,
@@ -377,6 +420,7 @@ impl Sync {
         (facts.done, facts.total, facts.mode) = (pass.done, pass.total, pass.mode);
         facts.failure = pass.failure();
         facts.fights = pass.fights();
+        facts.pending_deletions = pass.pending_deletions();
         let key = |name: &str| clock("ClusterOperator", "", name);
         let awaited = pass.awaited_operators();
         let since = awaited.iter().map(|name| (name.clone(), *self.clocks.entry(key(name)).or_insert(now)));

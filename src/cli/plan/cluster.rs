@@ -12,7 +12,7 @@ use crate::merge::Owner;
 use crate::merge::inject::{Source, Surroundings};
 use crate::payload::capability::Wish;
 use crate::payload::{ApplyFilter, Capabilities, Features, Filter, Manifest, ObjectId, Payload};
-use crate::plan::{self, Action, Blocker, Cause, Forecast, Found, Question, Side, Sight};
+use crate::plan::{self, Action, Blocker, Cause, Findings, Forecast, Found, Question, Side, Sight};
 use crate::updates::{self, Gates};
 use crate::work::apply::identity;
 use anyhow::{Context, bail};
@@ -46,14 +46,11 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
         Some(running) => Some(release::read(running, None, args).await?.load(by.load.clone())?),
         None => None,
     };
-    let gates = by.load.feature_gates.clone().unwrap_or_default();
-    let implied = match (&mut by.capabilities, &before) {
-        (None, _) => BTreeSet::new(),
-        (Some(capabilities), Some(before)) => capabilities.imply(&payload.manifests, &before.manifests, &gates),
-        (Some(capabilities), None) => {
-            capabilities.imply(&payload.manifests, &plan::managed(&found, &payload.manifests), &gates)
-        }
+    let implied = match &before {
+        Some(before) => imply(&mut by, &payload.manifests, &before.manifests),
+        None => imply(&mut by, &payload.manifests, &plan::managed(&found, &payload.manifests)),
     };
+    let selection = payload.select(&by);
     let surroundings = cluster.surroundings(&payload, &mut unknowns).await;
     let uid = cluster.version.metadata.uid.clone().unwrap_or_default();
     let owner = Owner { name: args.source.name.clone(), uid };
@@ -63,9 +60,9 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
         from: Side { source: args.from.clone(), release: status.desired.clone() },
         to: Side { source: to.given.clone(), release: payload.release.clone() },
         mode: if installed { Mode::Update } else { Mode::Install },
-        payload: &payload,
+        manifests: &selection.manifests,
+        left_out: plan::left_out(&selection, &by),
         found: &found,
-        hidden: &plan::hidden(&payload, &by),
         prepared: &prepared,
         own_deployment: &own_deployment(args),
         values: args.values,
@@ -74,7 +71,7 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     forecast.blockers.extend(plan::conditions(&cluster.version, &cluster.state.operators, from, version));
     forecast.implicit_capabilities = implied.into_iter().collect();
     match before {
-        Some(before) => forecast.dropped = plan::of_release(&before, &payload, &prepared, &[]).1,
+        Some(before) => forecast.dropped = plan::of_release(&before.select(&by).manifests, &payload, &prepared).1,
         None => unknowns.push(
             "Which objects of the release that runs the new one does not name any more; they stay. --running tells."
                 .to_owned(),
@@ -91,6 +88,12 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     unknowns.extend(always());
     forecast.unknowns = unknowns;
     Ok(forecast)
+}
+
+/// Enables the capabilities that keep managed what is (payload-and-apply §2.9).
+fn imply(by: &mut ApplyFilter, new: &[Arc<Manifest>], old: &[Arc<Manifest>]) -> BTreeSet<String> {
+    let gates = by.load.feature_gates.clone().unwrap_or_default();
+    by.capabilities.as_mut().map(|capabilities| capabilities.imply(new, old, &gates)).unwrap_or_default()
 }
 
 impl Cluster {
@@ -142,7 +145,9 @@ impl Cluster {
         if !features.gates.is_empty() && !features.gates.contains_key(&to) {
             unknowns.push(format!("Which feature gates {to} will have; those of {running} are taken for it."));
         }
-        let gates = features.enabled([to.as_str(), running]).cloned().unwrap_or_default();
+        let history = status.history.iter().map(|entry| entry.version.as_str());
+        let versions = [to.as_str(), running].into_iter().chain(history);
+        let gates = features.enabled(versions).cloned().unwrap_or_default();
         let errors = updates::validate(&args.source.name, Gates::default(), &self.version.spec, &status);
         let spec = updates::clear(&self.version.spec, &errors);
         let wanted = spec.capabilities.unwrap_or_default();
@@ -179,7 +184,7 @@ impl Cluster {
     }
 
     /// What there is of each manifest's object.
-    async fn look(&self, manifests: &[Arc<Manifest>]) -> Vec<Found> {
+    async fn look(&self, manifests: &[Arc<Manifest>]) -> Findings {
         let resolve = |manifest: &Manifest| {
             let kind = self.kinds.get(&manifest.api_version, &manifest.id.kind)?;
             let id = identity(&kind, manifest);
@@ -199,14 +204,14 @@ impl Cluster {
             let version = kind.api_version();
             sights.extend(survey.into_iter().map(|(id, read)| ((version.clone(), id), sight(read))));
         }
-        let found = manifests.iter().map(|manifest| match resolve(manifest) {
+        let found = |manifest: &Manifest| match resolve(manifest) {
             None => Found { id: manifest.id.clone(), sight: Sight::NotServed, reports_status: true },
             Some((_, id)) => {
                 let sight = sights.get(&(manifest.api_version.clone(), id.clone())).cloned();
                 Found { id, sight: sight.unwrap_or(Sight::Absent), reports_status: true }
             }
-        });
-        found.collect()
+        };
+        manifests.iter().map(|manifest| (manifest.id.clone(), found(manifest))).collect()
     }
 
     /// Adds what is not allowed of what the update needs to the blockers.

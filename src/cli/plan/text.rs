@@ -3,7 +3,7 @@
 
 use crate::cli::status::text::{Cell, Colour, Page, line, paragraph, table};
 use crate::graph::Mode;
-use crate::plan::{Action, Field, Forecast, Node, Now, Severity, Stage, Step};
+use crate::plan::{Action, By, Field, Forecast, Node, Now, Severity, Stage, Step};
 use serde_json::Value;
 
 /// Characters of a value that are shown.
@@ -18,9 +18,12 @@ pub fn text(forecast: &Forecast, page: &Page, all: bool) -> String {
     }
     blockers(forecast, page, &mut out);
     let named = |ids: &[crate::payload::ObjectId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let by = |wanted: By| forecast.excluded.iter().filter(move |left_out| left_out.by == wanted);
+    let incapable = by(By::Capability).map(|left_out| format!("{}: {}", left_out.object, left_out.reason)).collect();
     let lists = [
         ("Capabilities that get enabled implicitly", forecast.implicit_capabilities.clone()),
-        ("Hidden by overrides: not touched", named(&forecast.overrides_hide)),
+        ("Left out by capabilities: not touched", incapable),
+        ("Left out by overrides: not touched", named(&forecast.overrides_hide)),
         ("No longer named by the release: they stay, and nobody looks after them", named(&forecast.dropped)),
         ("Not known beforehand", forecast.unknowns.clone()),
     ];
@@ -30,11 +33,9 @@ pub fn text(forecast: &Forecast, page: &Page, all: bool) -> String {
             entry(page, &mut out, &item, Colour::Plain);
         }
     }
-    if !forecast.excluded.is_empty() {
-        let text = format!(
-            "\n{} manifests of the release are not for this cluster; `cvo payload list` says why",
-            forecast.excluded.len()
-        );
+    let others = by(By::Filter).count();
+    if others > 0 {
+        let text = format!("\n{others} manifests of the release are not for this cluster; `cvo payload list` says why");
         line(page, &mut out, &text, Colour::Faint);
     }
     out
@@ -56,7 +57,7 @@ fn head(forecast: &Forecast, page: &Page, out: &mut String) {
         (counts.replace, "to delete and create anew"),
         (counts.delete, "to delete"),
         (counts.leave, "to leave alone"),
-        (counts.hidden, "hidden"),
+        (counts.hidden, "left out"),
         (counts.refused, "that cannot be done"),
         (counts.unknown, "unknown"),
     ];
@@ -100,14 +101,14 @@ fn rows(step: &Step) -> Vec<Vec<Cell>> {
         Action::Create => Colour::Good,
         Action::Change { .. } => Colour::Busy,
         Action::Replace { .. } | Action::Delete | Action::Refused { .. } => Colour::Bad,
-        Action::Leave { .. } | Action::Hidden { .. } => Colour::Faint,
+        Action::Leave { .. } => Colour::Faint,
         Action::Unknown { .. } => Colour::Strong,
     };
     let details: Vec<String> = match &step.action {
         Action::Create | Action::Delete => Vec::new(),
         Action::Change { fields } | Action::Replace { fields } => fields.iter().map(told_field).collect(),
         Action::Leave { why } => vec![(*why).to_owned()],
-        Action::Hidden { reason: why } | Action::Refused { why } | Action::Unknown { why } => vec![why.clone()],
+        Action::Refused { why } | Action::Unknown { why } => vec![why.clone()],
     };
     let mut details = details.into_iter();
     let first = vec![

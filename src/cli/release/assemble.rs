@@ -2,6 +2,7 @@
 //! (oc-client §8.2, §8.3, §8.6). Pure: the same input gives the same bytes.
 
 use crate::payload::load::manifests_of;
+use crate::payload::typed;
 use crate::payload::{Manifest, Origin};
 use jiff::Timestamp;
 use regex::Regex;
@@ -378,6 +379,9 @@ impl Versions {
 /// Reads a file as the daemon will; returns the number of its objects, and those that no cluster profile includes.
 fn check(name: &str, text: &str) -> Result<(usize, Vec<String>), String> {
     let manifests = manifests_of(Origin::Release, name, text.as_bytes())?;
+    if let Some(cause) = manifests.iter().find_map(|m| typed::check(m).err()) {
+        return Err(cause);
+    }
     let marked = |m: &Manifest| m.annotations.keys().any(|key| key.starts_with("include.release.openshift.io/"));
     let unmarked = manifests.iter().filter(|m| !marked(m)).map(|m| format!("{} in {name}", m.id)).collect();
     Ok((manifests.len(), unmarked))

@@ -300,8 +300,8 @@ fn missing(text: &str, map: &Node, new: &[(&str, New)]) -> Option<Edit> {
 /// Without quotes where it can be nothing but text.
 fn word(value: &Value) -> String {
     let plain = |text: &&str| {
-        let (upper, letters) = (text.starts_with(|c: char| c.is_ascii_uppercase()), text.len() > 5);
-        upper && letters && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        let name = text.starts_with(|c: char| c.is_ascii_uppercase()) && (text.len() > 5 || text.contains('_'));
+        name && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
     value.as_str().filter(plain).map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -300,6 +300,7 @@ fn taking_in_the_same_again_is_no_change() {
     let object = json!({"status": {"httpProxy": "http://p"}});
     assert!(!surroundings.take(Source::Proxy, None));
     assert!(surroundings.take(Source::Proxy, Some(&object)));
+    assert_eq!(surroundings.differences(&Surroundings::default()), [Source::Proxy]);
     assert!(!surroundings.take(Source::Proxy, Some(&object)));
     assert!(surroundings.take(Source::Proxy, None));
     assert_eq!(surroundings, Surroundings::default());

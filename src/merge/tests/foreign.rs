@@ -85,6 +85,10 @@ fn an_injected_bundle_is_kept_where_it_was_asked_for() {
         // Not even a bundle of the manifest's own starts a fight with the injector.
         set(&mut want, &format!("{pointer}/caBundle"), json!("bWFuaWZlc3Q="));
         assert_eq!(merge(&live, &want), Ok(Outcome::Same), "{kind}");
+        // Somebody took the annotation away, which the manifest brings back.
+        set(&mut live, "/metadata/annotations", json!({}));
+        let (object, _) = changed(&live, &want);
+        assert_eq!(object.pointer(pointer).unwrap()["caBundle"], "bGl2ZQ==", "{kind}");
         // Without the annotation it is the manifest's that counts.
         set(&mut want, "/metadata/annotations", Value::Null);
         set(&mut live, "/metadata/annotations", Value::Null);

@@ -75,7 +75,11 @@ pub fn retrieval(r: &Retriever, target: &Target, node: &str, host_path: &str, fo
 /// Runs the target's own binary, which loads its payload, reads the API and writes nothing.
 pub fn preflight(r: &Retriever, release: &Release, node: &str) -> Value {
     let image = format!("--release-image={}", release.image);
-    let env = json!([{"name": "CLUSTER_PROFILE", "value": r.profile}]);
+    let excluded = r.exclude_manifests.as_deref().unwrap_or_default();
+    let env = json!([
+        {"name": "CLUSTER_PROFILE", "value": r.profile},
+        {"name": "EXCLUDE_MANIFESTS", "value": excluded},
+    ]);
     let command = ["/usr/bin/cvo", "preflight", &image];
     let pod = json!({
         "serviceAccountName": "cluster-version-operator",

@@ -1,7 +1,8 @@
 //! What the main loop does next, as a pure function of the situation (cluster-version §6; payload-and-apply §4.1, §4.2).
 
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, ComponentOverride, HistoryState, Release};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryState, Release};
 use crate::graph::Mode;
+use crate::payload::ApplyFilter;
 use crate::updates::{self, Target};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -11,7 +12,8 @@ use serde::Serialize;
 pub struct Running<'a> {
     pub image: &'a str,
     pub mode: Mode,
-    pub overrides: &'a [ComponentOverride],
+    /// What it was begun with.
+    pub filter: &'a ApplyFilter,
 }
 
 /// All that the decision may depend on.
@@ -23,6 +25,8 @@ pub struct Situation<'a> {
     /// The release this process was built for.
     pub own: &'a Release,
     pub running: Option<Running<'a>>,
+    /// What the release that runs is to be filtered by now.
+    pub wanted: &'a ApplyFilter,
     /// The release being loaded.
     pub loading: Option<&'a Target>,
     /// The release whose loading failed, and when to try again.
@@ -41,7 +45,7 @@ pub enum Action {
     StopLoading,
     /// Nothing is asked for beyond what runs: forget about the release that was refused.
     ForgetRefused,
-    /// The overrides changed: begin the pass again with them.
+    /// Overrides, capabilities, gates or the feature set changed: begin the pass again with them.
     Restart { mode: Mode },
 }
 
@@ -49,11 +53,11 @@ pub fn decide(s: &Situation) -> Vec<Action> {
     let choice = updates::choose(s.spec, s.status, s.own);
     let target = Target { release: choice.target, force: choice.force };
     let Some(running) = &s.running else { return first(s, target) };
-    if target.release.image != running.image {
-        return towards(s, running, target);
-    }
-    let mut actions = settle(s);
-    if s.spec.overrides != running.overrides {
+    let mut actions = if target.release.image == running.image { settle(s) } else { towards(s, running, target) };
+    // What runs follows its filters whatever is asked for next: a release may take long to load, or never be accepted,
+    // and an install that ignores another version does not ignore these (payload-and-apply §4.2 steps 5 and 7).
+    let replaced = actions.iter().any(|action| matches!(action, Action::StartOwn { .. }));
+    if !replaced && !s.wanted.agrees_with(running.filter) {
         let mode = if running.mode == Mode::Install { Mode::Install } else { Mode::Update };
         actions.push(Action::Restart { mode });
     }
@@ -114,8 +118,10 @@ fn settle(s: &Situation) -> Vec<Action> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{HistoryEntry, Update};
+    use crate::api::{ComponentOverride, HistoryEntry, Update};
+    use crate::payload::{Capabilities, Filter};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use std::collections::BTreeSet;
 
     fn release(version: &str) -> Release {
         Release { version: version.into(), image: format!("r@sha256:{version}"), ..Release::default() }
@@ -225,18 +231,19 @@ mod tests {
             ),
         ];
         for case in cases {
-            let own = release("1");
+            let (own, filter) = (release("1"), ApplyFilter::default());
             let image = case.running.map(|(v, _)| release(v).image);
             let loading = case.loading.map(target);
             let refused = case.refused.map(|(v, _)| target(v));
             let at = case.refused.map(|(_, s)| Timestamp::from_second(s).unwrap());
             let running =
-                case.running.map(|(_, mode)| Running { image: image.as_deref().unwrap(), mode, overrides: &[] });
+                case.running.map(|(_, mode)| Running { image: image.as_deref().unwrap(), mode, filter: &filter });
             let situation = Situation {
                 spec: &case.spec,
                 status: &case.status,
                 own: &own,
                 running,
+                wanted: &filter,
                 loading: loading.as_ref(),
                 refused: refused.as_ref().zip(at),
                 now: Timestamp::UNIX_EPOCH,
@@ -245,22 +252,96 @@ mod tests {
         }
     }
 
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn enabling(names: &[&str]) -> Option<Capabilities> {
+        Some(Capabilities { enabled: set(names), ..Capabilities::default() })
+    }
+
+    fn gates(names: &[&str]) -> Filter {
+        Filter { feature_gates: Some(set(names)), ..Filter::default() }
+    }
+
+    /// What the pass was begun with.
+    fn begun() -> ApplyFilter {
+        ApplyFilter { load: gates(&["A"]), capabilities: enabling(&["Console"]), overrides: Vec::new() }
+    }
+
+    /// §10.15, §10.16: each change of what the cluster filters by begins the pass again, and an install stays one.
     #[test]
-    fn changed_overrides_begin_the_pass_again_but_an_install_stays_one() {
+    fn a_changed_filter_begins_the_pass_again_but_an_install_stays_one() {
         let hidden = ComponentOverride { kind: "Deployment".into(), unmanaged: true, ..ComponentOverride::default() };
-        let spec = ClusterVersionSpec { overrides: vec![hidden], ..ClusterVersionSpec::default() };
-        let (status, own) = (history(&[(HistoryState::Completed, "1")]), release("1"));
-        for (mode, expected) in [(Mode::Reconcile, Mode::Update), (Mode::Install, Mode::Install)] {
+        let told = Capabilities { implicit: set(&["Console"]), ..enabling(&["Console"]).unwrap() };
+        let table = [
+            ("nothing", begun(), false),
+            ("overrides", ApplyFilter { overrides: vec![hidden], ..begun() }, true),
+            ("capabilities", ApplyFilter { capabilities: enabling(&["Build", "Console"]), ..begun() }, true),
+            ("only who asked for them", ApplyFilter { capabilities: Some(told), ..begun() }, false),
+            ("gates", ApplyFilter { load: gates(&["A", "B"]), ..begun() }, true),
+            (
+                "feature set",
+                ApplyFilter { load: Filter { feature_set: Some("OKD".into()), ..gates(&["A"]) }, ..begun() },
+                true,
+            ),
+        ];
+        let (spec, own) = (ClusterVersionSpec::default(), release("1"));
+        let status = history(&[(HistoryState::Completed, "1")]);
+        for (name, wanted, restarts) in table {
+            for (mode, next) in
+                [(Mode::Reconcile, Mode::Update), (Mode::Update, Mode::Update), (Mode::Install, Mode::Install)]
+            {
+                let situation = Situation {
+                    spec: &spec,
+                    status: &status,
+                    own: &own,
+                    running: Some(Running { image: &own.image, mode, filter: &begun() }),
+                    wanted: &wanted,
+                    loading: None,
+                    refused: None,
+                    now: Timestamp::UNIX_EPOCH,
+                };
+                let expected = if restarts { vec![Action::Restart { mode: next }] } else { vec![] };
+                assert_eq!(decide(&situation), expected, "{name} {mode:?}");
+            }
+        }
+    }
+
+    /// §10.16: what runs follows its filters while another release is asked for, loaded, refused or ignored; and its
+    /// restart is not asked for twice, nor instead of the return to the own release.
+    #[test]
+    fn a_changed_filter_counts_whatever_else_is_asked_for() {
+        let (own, wanted) = (release("1"), begun());
+        let done = history(&[(HistoryState::Completed, "1")]);
+        let again = |mode| Action::Restart { mode };
+        let load = Action::Load(target("2"));
+        let table = [
+            ("asked", asking("2"), "1", Mode::Reconcile, None, vec![load, again(Mode::Update)]),
+            ("loading", asking("2"), "1", Mode::Reconcile, Some(target("2")), vec![again(Mode::Update)]),
+            ("ignored in an install", asking("2"), "1", Mode::Install, None, vec![again(Mode::Install)]),
+            (
+                "back",
+                ClusterVersionSpec::default(),
+                "2",
+                Mode::Update,
+                None,
+                vec![Action::StartOwn { mode: Mode::Update }],
+            ),
+        ];
+        for (name, spec, running, mode, loading, expected) in table {
+            let image = release(running).image;
             let situation = Situation {
                 spec: &spec,
-                status: &status,
+                status: &done,
                 own: &own,
-                running: Some(Running { image: &own.image, mode, overrides: &[] }),
-                loading: None,
+                running: Some(Running { image: &image, mode, filter: &ApplyFilter::default() }),
+                wanted: &wanted,
+                loading: loading.as_ref(),
                 refused: None,
                 now: Timestamp::UNIX_EPOCH,
             };
-            assert_eq!(decide(&situation), vec![Action::Restart { mode: expected }]);
+            assert_eq!(decide(&situation), expected, "{name}");
         }
     }
 }

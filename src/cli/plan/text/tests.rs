@@ -1,7 +1,7 @@
 use super::*;
 use crate::api::Release;
 use crate::payload::ObjectId;
-use crate::plan::{Blocker, Cause, Counts, GateAhead, LeftOut, SCHEMA, Side};
+use crate::plan::{Blocker, By, Cause, Counts, GateAhead, LeftOut, SCHEMA, Side};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ fn forecast() -> Forecast {
         to: side("1.0.1"),
         counts: Counts { create: 1, change: 1, leave: 3, ..Counts::default() },
         stages: vec![Stage { number: 1, nodes: vec![node("1/20/x", steps), node("1/20/y", quiet)] }],
-        excluded: vec![LeftOut { object: ObjectId::default(), file: "x".into(), reason: "no".into() }],
+        excluded: vec![LeftOut { object: ObjectId::default(), file: "x".into(), by: By::Filter, reason: "no".into() }],
         dropped: vec![],
         implicit_capabilities: vec!["Console".into()],
         overrides_hide: vec![],
@@ -78,7 +78,7 @@ Not known beforehand
     assert_eq!(text(&forecast(), &page(usize::MAX, false), false), expected);
     let all = text(&forecast(), &page(usize::MAX, false), true);
     for line in
-        ["    leave   configmap \"ns/quiet\"  as wanted", "  1/20/y (wave 1)", "waits for configmap \"ns/same\""]
+        ["    leave    configmap \"ns/quiet\"  as wanted", "  1/20/y (wave 1)", "waits for configmap \"ns/same\""]
     {
         assert!(all.contains(line), "{line} in\n{all}");
     }

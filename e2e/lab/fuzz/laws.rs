@@ -1,0 +1,215 @@
+//! The laws that hold for each reader, whatever comes in.
+
+use super::targets::{Stage, Verdict, config};
+use cvo::api::Release;
+use cvo::graph::{Mode, build};
+use cvo::merge::{self, Outcome, Owner};
+use cvo::payload::load::{self, LoadOptions};
+use cvo::payload::manifest::{Manifest, ObjectId, Origin, run_level};
+use cvo::payload::metadata::ReleaseMetadata;
+use cvo::payload::references::ImageReferences;
+use cvo::payload::template::Variables;
+use cvo::payload::{PayloadFiles, SourceFile, takes_part};
+use cvo::updates::graph::{advise, uri_problem};
+use cvo::verify::{Config, Digest};
+use cvo::version;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn law(holds: bool, text: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(text.to_owned()) }
+}
+
+/// What was read can be written as JSON and read again, and is the same.
+pub fn yaml(_: &Stage, input: &[u8]) -> Verdict {
+    let Ok(documents) = cvo::payload::yaml::documents(input) else { return Ok(false) };
+    for document in &documents {
+        let json = serde_json::to_vec(&document.value).map_err(|e| e.to_string())?;
+        let again: Value = serde_json::from_slice(&json).map_err(|e| format!("the JSON cannot be read again: {e}"))?;
+        law(serde_json::to_vec(&again).ok() == Some(json), "the JSON reads as something else")?;
+    }
+    Ok(!documents.is_empty())
+}
+
+fn unpack(input: &[u8]) -> PayloadFiles {
+    let mut files = PayloadFiles { place: "packed".into(), ..PayloadFiles::default() };
+    let mut open: Option<(bool, SourceFile)> = None;
+    let mut close = |open: Option<(bool, SourceFile)>| match open {
+        Some((true, file)) => files.own.push(file),
+        Some((false, file)) => files.release.push(file),
+        None => {}
+    };
+    for line in input.split_inclusive(|b| *b == b'\n') {
+        match line.strip_prefix(b"= ") {
+            Some(path) => {
+                let path = String::from_utf8_lossy(path).trim().to_owned();
+                let (folder, name) = path.split_once('/').unwrap_or(("", &path));
+                let file = SourceFile { name: name.to_owned(), bytes: Vec::new() };
+                close(open.replace((folder == "manifests", file)));
+            }
+            None => open.iter_mut().for_each(|(_, file)| file.bytes.extend_from_slice(line)),
+        }
+    }
+    close(open);
+    files
+}
+
+/// A release loads the same whatever the order of its files, and every manifest of it stands in the graph once.
+pub fn release(stage: &Stage, input: &[u8]) -> Verdict {
+    let files = unpack(input);
+    let mut reversed = files.clone();
+    reversed.own.reverse();
+    reversed.release.reverse();
+    let [_, strict] = &stage.filters;
+    let filter = strict.load.clone();
+    let options = LoadOptions { image: "r/x@sha256:0".into(), filter, ..LoadOptions::default() };
+    let unique = |list: &[SourceFile]| list.iter().map(|f| &f.name).collect::<BTreeSet<_>>().len() == list.len();
+    let comparable = unique(&files.own) && unique(&files.release);
+    let Ok(payload) = load::load(files, &options) else { return Ok(false) };
+    let other = load::load(reversed, &options).map(|other| other.hash);
+    law(!comparable || other.is_ok_and(|hash| hash == payload.hash), "in another order the files are another release")?;
+    let own = ObjectId::new("apps", "Deployment", "openshift-cluster-version", "cluster-version-operator");
+    for mode in [Mode::Install, Mode::Update, Mode::Reconcile] {
+        let graph = build(&payload.manifests, mode, Some(&own));
+        let mut seen: Vec<usize> = graph.nodes().iter().flat_map(|node| node.manifests.clone()).collect();
+        seen.sort_unstable();
+        law(seen.into_iter().eq(0..payload.manifests.len()), "the graph does not hold each manifest once")?;
+        law(!graph.to_dot().is_empty(), "the graph cannot be drawn")?;
+    }
+    for manifest in payload.manifests.iter().chain(payload.excluded.iter().map(|(manifest, _)| manifest)) {
+        manifest.object().map_err(|e| format!("{} cannot be decoded: {e}", manifest.id))?;
+        let _decided = takes_part(manifest, strict);
+    }
+    Ok(true)
+}
+
+pub fn template(_: &Stage, input: &[u8]) -> Verdict {
+    let text = String::from_utf8_lossy(input);
+    let images = BTreeMap::from([("a".to_owned(), "r/a".to_owned())]);
+    let variables = Variables { release_image: "r/x", cluster_profile: "p", images: &images };
+    let Ok(rendered) = cvo::payload::template::render(&text, &variables) else { return Ok(false) };
+    law(text.contains("{{") || rendered.text == text, "text without an action is changed")?;
+    Ok(true)
+}
+
+/// What was understood can be written and understood again.
+pub fn metadata(_: &Stage, input: &[u8]) -> Verdict {
+    let Ok(read) = ReleaseMetadata::parse(input) else { return Ok(false) };
+    let (release, _) = read.release("r/x");
+    law(version::parse(&release.version).is_ok(), "the version is none")?;
+    let again = read.to_json().and_then(|json| ReleaseMetadata::parse(&json)).map_err(|e| e.to_string())?;
+    law(again.release("r/x") == read.release("r/x"), "written metadata reads as something else")?;
+    Ok(true)
+}
+
+pub fn references(_: &Stage, input: &[u8]) -> Verdict {
+    let Ok(read) = ImageReferences::parse(input) else { return Ok(false) };
+    let again = read.to_json().and_then(|json| ImageReferences::parse(&json)).map_err(|e| e.to_string())?;
+    law(again.images().len() == read.images().len() && again.name == read.name, "written references read as others")?;
+    Ok(true)
+}
+
+/// The order of versions is one.
+pub fn versions(_: &Stage, input: &[u8]) -> Verdict {
+    let text = String::from_utf8_lossy(input);
+    let _judged: Vec<_> = text.lines().map(|line| (uri_problem(line), run_level(line).is_some())).collect();
+    let read: Vec<_> = text.lines().filter_map(|line| version::parse(line).ok()).collect();
+    for (a, b) in read.iter().zip(read.iter().rev()) {
+        law(version::precedence(a, b) == version::precedence(b, a).reverse(), "two versions precede each other")?;
+    }
+    Ok(!read.is_empty())
+}
+
+/// Nothing is offered twice, and nothing that is offered lacks an image.
+pub fn update_graph(_: &Stage, input: &[u8]) -> Verdict {
+    let own = Release { version: "1.0.0".into(), image: "r/x@sha256:1".into(), ..Release::default() };
+    let mut useful = false;
+    for architecture in ["", "Multi"] {
+        let Ok(advice) = advise(input, &own, "stable", architecture) else { continue };
+        useful = true;
+        let offered: Vec<&str> = advice.available.iter().map(|release| release.image.as_str()).collect();
+        let unique: BTreeSet<&&str> = offered.iter().collect();
+        law(unique.len() == offered.len(), "a release is offered twice")?;
+        law(
+            architecture == "Multi" || offered.iter().all(|image| !image.is_empty()),
+            "a release without an image is offered",
+        )?;
+    }
+    Ok(useful)
+}
+
+/// The first line is the name of the file, the others are annotations.
+pub fn annotations(stage: &Stage, input: &[u8]) -> Verdict {
+    let text = String::from_utf8_lossy(input);
+    let mut lines = text.lines();
+    let file = lines.next().unwrap_or_default();
+    let annotations: BTreeMap<String, String> =
+        lines.filter_map(|line| line.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let mut part = false;
+    for (group, kind) in [("", "ConfigMap"), ("apiextensions.k8s.io", "CustomResourceDefinition"), ("batch", "Job")] {
+        let manifest = Manifest {
+            origin: Origin::Release,
+            file: file.into(),
+            index_in_file: 0,
+            id: ObjectId::new(group, kind, "", "x"),
+            api_version: "v1".into(),
+            annotations: annotations.clone(),
+            raw: std::sync::Arc::from(&b"{}"[..]),
+        };
+        let _said = (manifest.delete(), manifest.create_only(), manifest.run_level().is_some());
+        let [open, strict] = &stage.filters;
+        let [open, strict] = [open, strict].map(|filter| takes_part(&manifest, filter));
+        law(strict.is_err() || open.is_ok(), "more filters let more through")?;
+        law(open.as_ref().err().is_none_or(|why| !why.is_empty()), "somebody is left out without a reason")?;
+        part |= open.is_ok();
+    }
+    Ok(part)
+}
+
+/// What was merged once is as wanted.
+pub fn merge(_: &Stage, input: &[u8]) -> Verdict {
+    let Ok(pair) = serde_json::from_slice::<Value>(input) else { return Ok(false) };
+    let (Some(live), Some(want)) = (pair.get("live"), pair.get("want")) else { return Ok(false) };
+    let owner = Owner { name: "version".into(), uid: "u".into() };
+    let want = merge::prepare(want.clone(), Some(&owner), false);
+    let _created = merge::initial(want.clone());
+    let merged = match merge::merge(live, &want) {
+        Err(_) => return Ok(false),
+        Ok(Outcome::Same) => return Ok(true),
+        Ok(Outcome::Changed { object, fields } | Outcome::Replace { object, fields }) => {
+            law(!fields.is_empty(), "a change names no field")?;
+            object
+        }
+    };
+    match merge::merge(&merged, &want) {
+        Ok(Outcome::Same) => Ok(true),
+        Ok(Outcome::Changed { fields, .. } | Outcome::Replace { fields, .. }) => {
+            Err(format!("merging again changes {}", fields.join(", ")))
+        }
+        Err(error) => Err(format!("what was merged cannot be merged again: {error}")),
+    }
+}
+
+/// Only the messages that were signed pass.
+pub fn signature(stage: &Stage, input: &[u8]) -> Verdict {
+    let checked = stage.verifier.check(&stage.digest, input, stage.now);
+    let other = Digest::parse("sha256:ff").map_err(|e| e.to_string())?;
+    let stolen = stage.verifier.check(&other, input, stage.now);
+    law(stolen.satisfied.is_empty(), "a signature passes for a digest that was never signed")?;
+    law(!checked.satisfied.is_empty() || !checked.refused.is_empty(), "refused without a reason")?;
+    Ok(!checked.satisfied.is_empty())
+}
+
+pub fn message(stage: &Stage, input: &[u8]) -> Verdict {
+    let signed = stage.sign(input).map_err(|e| e.to_string())?;
+    let checked = stage.verifier.check(&stage.digest, &signed, stage.now);
+    law(!checked.satisfied.is_empty() || !checked.refused.is_empty(), "refused without a reason")?;
+    let names = input.windows(stage.digest.hex().len()).any(|part| part == stage.digest.hex().as_bytes());
+    // An escape may spell a letter of the digest.
+    law(checked.satisfied.is_empty() || names || input.contains(&b'\\'), "passes without naming the digest")?;
+    Ok(!checked.satisfied.is_empty())
+}
+
+pub fn keyring(_: &Stage, input: &[u8]) -> Verdict {
+    Ok(Config::from_config_map(&config(String::from_utf8_lossy(input).into_owned())).is_ok())
+}

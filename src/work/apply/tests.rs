@@ -1,0 +1,479 @@
+//! Applying against a server in memory that counts requests.
+
+mod server;
+
+use super::*;
+use crate::cluster::Clients;
+use crate::graph::{self, Mode};
+use crate::merge::Owner;
+use crate::payload::{Origin, load};
+use crate::work::pass::{Event, Pass, Plan};
+use serde_json::json;
+use server::Server;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Far more than anything here takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Version, kind, plural, namespaced.
+const KINDS: [(&str, &str, &str, bool); 9] = [
+    ("v1", "ConfigMap", "configmaps", true),
+    ("v1", "Namespace", "namespaces", false),
+    ("v1", "Service", "services", true),
+    ("v1", "ServiceAccount", "serviceaccounts", true),
+    ("apps/v1", "Deployment", "deployments", true),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", true),
+    ("config.openshift.io/v1", "ClusterOperator", "clusteroperators", false),
+    ("example.com/v1", "Widget", "widgets", true),
+];
+
+fn kind((version, kind, plural, namespaced): (&str, &str, &str, bool)) -> Kind {
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    Kind::known(group, version, kind, plural, namespaced)
+}
+
+fn proxies() -> Kind {
+    Kind::known("config.openshift.io", "v1", "Proxy", "proxies", false)
+}
+
+const PROXY: &str = "/apis/config.openshift.io/v1/proxies/cluster";
+
+/// A process of the daemon, as far as it applies.
+async fn process(server: &Server) -> Arc<Applier> {
+    process_with(server, vec![]).await
+}
+
+async fn process_with(server: &Server, more: Vec<Kind>) -> Arc<Applier> {
+    let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let clients = Arc::new(Clients::new(kube::Config::new(server.start().await)).unwrap());
+    let objects = Objects::new(clients.call.clone(), Arc::new(|| true));
+    let stop = CancellationToken::new();
+    let (settings, kept, index) = (Arc::new(Settings::new(stop.clone())), Arc::<Kept>::default(), Arc::<Index>::default());
+    let wanted = Arc::new(Wanted::new(settings.clone(), kept.clone()));
+    wanted.set_owner(Owner { name: "version".into(), uid: "owner".into() });
+    let comparing = wanted.clone();
+    let compare = Arc::new(move |id: &ObjectId, live: &Value| comparing.compare(id, live));
+    let kinds = Arc::new(Kinds::default());
+    kinds.add(KINDS.into_iter().map(kind).chain(more));
+    let feeds = Feeds::new(clients, objects.clone(), index.clone(), compare, stop);
+    let owner = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version", "uid": "owner"}});
+    server.put("/apis/config.openshift.io/v1/clusterversions/version", owner);
+    Arc::new(Applier { objects, index, kinds, feeds, wanted, settings, kept, born: Mutex::default() })
+}
+
+fn manifest(object: &Value) -> Arc<Manifest> {
+    let bytes = serde_json::to_vec(object).unwrap();
+    load::manifests_of(Origin::Release, "0000_50_a_b.json", &bytes).unwrap().remove(0)
+}
+
+fn object(version: &str, kind: &str, rest: Value) -> Value {
+    let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "b", "annotations": {}}});
+    object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    object
+}
+
+fn annotated(mut object: Value, key: &str, value: &str) -> Value {
+    object["metadata"]["annotations"][key] = json!(value);
+    object
+}
+
+fn config(value: &str) -> Value {
+    object("v1", "ConfigMap", json!({"data": {"key": value}}))
+}
+
+const CONFIG: &str = "/api/v1/namespaces/b/configmaps/a";
+
+/// Applies what a release of these manifests would, once.
+async fn apply(applier: &Arc<Applier>, manifests: &[&Arc<Manifest>]) -> Vec<Result<Applied, Obstacle>> {
+    let all: Vec<Arc<Manifest>> = manifests.iter().map(|m| (*m).clone()).collect();
+    crate::work::surroundings::follow(applier, &all);
+    applier.want(&all);
+    let mut applied = Vec::new();
+    for manifest in &all {
+        applied.push(applier.apply(manifest).await);
+    }
+    applied
+}
+
+async fn apply_one(applier: &Arc<Applier>, manifest: &Arc<Manifest>) -> Applied {
+    apply(applier, &[manifest]).await.remove(0).unwrap()
+}
+
+/// Waits until the index has taken in what the watch tells.
+async fn until(applier: &Applier, what: &str, ok: impl Fn(&Applier) -> bool) {
+    let begun = std::time::Instant::now();
+    while !ok(applier) {
+        assert!(begun.elapsed() < LIMIT, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn updated(applied: &Applied) -> &[String] {
+    match applied {
+        Applied::Updated { fields, .. } => fields,
+        other => panic!("{other:?} is no update"),
+    }
+}
+
+/// One manifest, a change of a field that it owns, and something foreign that stays.
+fn kinds() -> Vec<(Value, &'static str, fn(&mut Value), &'static str, fn(&mut Value))> {
+    let deployment = json!({"spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "main", "image": "x", "env": [{"name": "A", "value": "1"}]}]}}}});
+    let rules = json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+    let port = json!({"spec": {"selector": {"a": "b"}, "ports": [{"name": "http", "port": 80, "targetPort": 80}]}});
+    vec![
+        (config("1"), CONFIG, |o| o["data"]["key"] = json!("2"), "/data/more", |o| o["data"]["more"] = json!("x")),
+        (
+            object("apps/v1", "Deployment", deployment),
+            "/apis/apps/v1/namespaces/b/deployments/a",
+            |o| o["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "2"}, {"name": "B"}]),
+            "/spec/template/spec/tolerations",
+            |o| o["spec"]["template"]["spec"]["tolerations"] = json!([{"key": "x"}]),
+        ),
+        (
+            object("v1", "Service", port),
+            "/api/v1/namespaces/b/services/a",
+            |o| o["spec"]["ports"][0]["port"] = json!(81),
+            "/spec/clusterIP",
+            |o| o["spec"]["clusterIP"] = json!("10.0.0.1"),
+        ),
+        (
+            object("rbac.authorization.k8s.io/v1", "ClusterRole", rules),
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/a",
+            |o| o["rules"][0]["verbs"] = json!(["*"]),
+            "/metadata/finalizers",
+            |o| o["metadata"]["finalizers"] = json!(["somebody/else"]),
+        ),
+        (
+            object("v1", "ServiceAccount", json!({"automountServiceAccountToken": false})),
+            "/api/v1/namespaces/b/serviceaccounts/a",
+            |o| o["automountServiceAccountToken"] = json!(true),
+            "/secrets",
+            |o| o["secrets"] = json!([{"name": "token"}]),
+        ),
+        (
+            object("example.com/v1", "Widget", json!({"spec": {"size": 1}})),
+            "/apis/example.com/v1/namespaces/b/widgets/a",
+            |o| o["spec"]["size"] = json!(2),
+            "/spec/other",
+            |o| o["spec"]["other"] = json!("theirs"),
+        ),
+    ]
+}
+
+/// §10.21: created with one request; a second process writes nothing and asks once a kind; drift in an owned field is
+/// repaired with one write; what is foreign stays.
+#[tokio::test]
+async fn each_kind_is_created_left_and_repaired() {
+    for (object, path, drift, foreign, add) in kinds() {
+        let server = Server::default();
+        let manifest = manifest(&object);
+        let first = process(&server).await;
+        assert_eq!(apply_one(&first, &manifest).await, Applied::Created, "{path}");
+        assert_eq!(server.writes().len(), 1, "{path}");
+        assert_eq!(server.get(path).unwrap()["metadata"]["ownerReferences"][0]["uid"], "owner");
+        assert_eq!(apply_one(&first, &manifest).await, Applied::Left);
+        assert_eq!(server.requests(), Vec::<String>::new(), "{path}");
+
+        let second = process(&server).await;
+        assert_eq!(apply_one(&second, &manifest).await, Applied::Left);
+        assert_eq!(server.requests().len(), 1, "{path}: one watch");
+
+        server.edit(path, |live| {
+            add(live);
+            live["metadata"]["labels"] = json!({"foreign": "label"});
+            live["metadata"]["annotations"]["foreign"] = json!("annotation");
+            drift(live);
+        });
+        let id = second.resolve(&manifest).unwrap().1;
+        until(&second, "the drift", |a| !matches!(a.index.sight(&id, second.wanted.want(&manifest).fingerprint), crate::cluster::Sight::AsWanted)).await;
+        assert!(!updated(&apply_one(&second, &manifest).await).is_empty());
+        assert_eq!(server.requests().len(), 1, "{path}: the watch has told what is there");
+        let live = server.get(path).unwrap();
+        assert!(live.pointer(foreign).is_some(), "{foreign} of {path}");
+        assert_eq!((&live["metadata"]["labels"]["foreign"], &live["metadata"]["annotations"]["foreign"]), (&json!("label"), &json!("annotation")));
+        assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Left, "{path}");
+    }
+}
+
+/// §10.23: what is only to be created is never modified.
+#[tokio::test]
+async fn what_is_only_to_be_created_is_not_modified() {
+    let server = Server::default();
+    let manifest = manifest(&annotated(config("1"), "release.openshift.io/create-only", "TRUE"));
+    assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Created);
+    let owner = server.get(CONFIG).unwrap()["metadata"]["ownerReferences"][0].clone();
+    assert_eq!((&owner["uid"], owner.get("controller")), (&json!("owner"), None));
+    server.edit(CONFIG, |live| {
+        live["data"] = json!({"theirs": "x"});
+        live["metadata"] = json!({"name": "a", "namespace": "b"});
+    });
+    let _counted = server.requests();
+    assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Left);
+    assert_eq!(server.writes(), Vec::<String>::new());
+}
+
+fn to_delete(object: Value) -> Arc<Manifest> {
+    manifest(&annotated(object, "release.openshift.io/delete", "true"))
+}
+
+/// §10.23: deleted once, waited for by others, not asked again while it goes, also after a restart, and deleted again
+/// when it reappears; ClusterOperators too.
+#[tokio::test]
+async fn what_is_to_be_deleted_is_deleted_whenever_it_is_there() {
+    let operator = object("config.openshift.io/v1", "ClusterOperator", json!({"spec": {}}));
+    for (object, path) in [(config("1"), CONFIG), (operator, "/apis/config.openshift.io/v1/clusteroperators/a")] {
+        let server = Server::default();
+        let manifest = to_delete(object.clone());
+        let applier = process(&server).await;
+        let id = applier.resolve(&manifest).unwrap().1;
+        assert_eq!(apply_one(&applier, &manifest).await, Applied::Left, "nothing to delete");
+        assert_eq!(server.writes(), Vec::<String>::new());
+
+        let mut held = object.clone();
+        held["metadata"]["finalizers"] = json!(["somebody/else"]);
+        server.put(path, held);
+        until(&applier, "the object", |a| a.index.is_present(&id)).await;
+        assert_eq!(apply_one(&applier, &manifest).await, Applied::Deleted);
+        assert_eq!(server.requests(), [format!("DELETE {path}")]);
+        until(&applier, "the deletion to be seen", |a| {
+            matches!(a.index.sight(&id, 0), crate::cluster::Sight::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
+        })
+        .await;
+        assert_eq!(apply_one(&applier, &manifest).await, Applied::Left, "it is on its way");
+        assert_eq!(server.requests(), Vec::<String>::new());
+
+        let successor = process(&server).await;
+        assert_eq!(apply_one(&successor, &manifest).await, Applied::Left, "the same after a restart");
+        assert!(successor.index.is_present(&id), "and still pending");
+        assert_eq!(server.writes(), Vec::<String>::new());
+
+        server.edit(path, |live| live["metadata"]["finalizers"] = json!([]));
+        until(&successor, "the object to be gone", |a| !a.index.is_present(&id)).await;
+        assert_eq!(apply_one(&successor, &manifest).await, Applied::Left);
+        server.put(path, object);
+        until(&successor, "the object to reappear", |a| a.index.is_present(&id)).await;
+        assert_eq!(apply_one(&successor, &manifest).await, Applied::Deleted);
+        assert_eq!((server.writes().len(), server.get(path)), (1, None));
+        assert!(!successor.index.is_present(&id), "gone at once, so not pending");
+    }
+}
+
+/// §10.23: a value that is not understood deletes nothing.
+#[tokio::test]
+async fn an_invalid_delete_value_is_an_error() {
+    let server = Server::default();
+    server.put(CONFIG, config("1"));
+    let manifest = manifest(&annotated(config("1"), "release.openshift.io/delete", "True"));
+    let applied = apply(&process(&server).await, &[&manifest]).await.remove(0);
+    let error = applied.unwrap_err().update_error(&manifest).message;
+    assert!(error.contains("0000_50_a_b.json") && error.contains("\"True\""), "{error}");
+    assert_eq!(server.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_a_field_is_asked_once() {
+    let server = Server::default();
+    let (one, two) = (manifest(&config("1")), manifest(&config("2")));
+    server.put(CONFIG, config("theirs"));
+    server.set_hand(Box::new(|object| {
+        if object["kind"] == "ConfigMap" {
+            object["data"]["key"] = json!("as the server likes it");
+        }
+    }));
+    let applier = process(&server).await;
+    let id = applier.resolve(&one).unwrap().1;
+    assert!(updated(&apply_one(&applier, &one).await).contains(&"data.key".to_owned()));
+    assert_eq!((applier.kept.answers(), applier.kept.list()), (1, vec![(id.clone(), vec!["data.key".to_owned()])]));
+    let _counted = server.requests();
+    // Read anew, by a watch or by name, it is still what the server wants.
+    let live = server.get(CONFIG).unwrap();
+    assert!(applier.wanted.compare(&id, &live).as_wanted.is_some());
+    applier.index.forget(&id);
+    assert_eq!(apply_one(&applier, &one).await, Applied::Left);
+    assert_eq!(server.writes(), Vec::<String>::new());
+    // Another hand is a reason to try again, and so is another release.
+    server.edit(CONFIG, |live| live["metadata"]["labels"] = json!({"a": "b"}));
+    applier.index.forget(&id);
+    updated(&apply_one(&applier, &one).await);
+    assert_eq!(server.writes().len(), 1);
+    updated(&apply_one(&applier, &two).await);
+    assert_eq!((server.writes().len(), applier.kept.answers()), (1, 3));
+}
+
+fn binding(role: &str) -> Value {
+    let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role});
+    object("rbac.authorization.k8s.io/v1", "RoleBinding", json!({"roleRef": reference, "subjects": []}))
+}
+
+const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/b/rolebindings/a";
+
+#[tokio::test]
+async fn an_object_is_made_anew_where_it_cannot_change() {
+    let server = Server::default();
+    let manifest = manifest(&binding("new"));
+    let mut old = binding("old");
+    old["metadata"]["labels"] = json!({"foreign": "label"});
+    server.put(BINDING, old.clone());
+    let applier = process(&server).await;
+    assert_eq!(updated(&apply_one(&applier, &manifest).await)[..1], ["roleRef.name"]);
+    assert_eq!(server.writes(), [format!("DELETE {BINDING}"), format!("POST {}", BINDING.trim_end_matches("/a"))]);
+    let live = server.get(BINDING).unwrap();
+    assert_eq!((&live["roleRef"]["name"], &live["metadata"]["labels"]["foreign"]), (&json!("new"), &json!("label")));
+    assert_eq!(apply_one(&applier, &manifest).await, Applied::Left);
+
+    // Killed after the DELETE: whoever comes next finds nothing, and creates.
+    server.remove(BINDING);
+    assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Created);
+    assert_eq!(server.writes().len(), 1);
+}
+
+#[tokio::test]
+async fn an_object_that_finalizers_hold_is_waited_for_without_requests() {
+    let server = Server::default();
+    let manifest = manifest(&binding("new"));
+    let mut old = binding("old");
+    old["metadata"]["finalizers"] = json!(["somebody/else"]);
+    server.put(BINDING, old);
+    let applier = process(&server).await;
+    let id = applier.resolve(&manifest).unwrap().1;
+    let error = apply(&applier, &[&manifest]).await.remove(0).unwrap_err();
+    assert!(matches!(&error, Obstacle::Going(by) if by == &["somebody/else"]), "{error:?}");
+    assert_eq!(server.writes(), [format!("DELETE {BINDING}")]);
+    until(&applier, "the deletion to be seen", |a| {
+        matches!(a.index.sight(&id, 0), crate::cluster::Sight::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
+    })
+    .await;
+    for _ in 0..3 {
+        let again = applier.apply(&manifest).await;
+        assert!(matches!(again, Err(Obstacle::Going(_))), "{again:?}");
+    }
+    assert_eq!(server.writes(), Vec::<String>::new());
+    server.edit(BINDING, |live| live["metadata"]["finalizers"] = json!([]));
+    until(&applier, "the object to be gone", |a| !a.index.is_present(&id)).await;
+    assert_eq!(apply_one(&applier, &manifest).await, Applied::Created);
+    assert_eq!(server.get(BINDING).unwrap()["roleRef"]["name"], "new");
+}
+
+fn proxy(address: &str) -> Value {
+    json!({"apiVersion": "config.openshift.io/v1", "kind": "Proxy", "metadata": {"name": "cluster"}, "spec": {},
+        "status": {"httpProxy": address}})
+}
+
+fn operator() -> Value {
+    let pod = json!({"containers": [{"name": "main", "image": "x"}]});
+    let deployment = json!({"spec": {"replicas": 1, "selector": {}, "template": {"spec": pod}}});
+    annotated(object("apps/v1", "Deployment", deployment), "config.openshift.io/inject-proxy", "main")
+}
+
+const OPERATOR: &str = "/apis/apps/v1/namespaces/b/deployments/a";
+
+/// What the operator is told of the proxy; `None`: nothing.
+fn told(server: &Server) -> Option<String> {
+    let live = server.get(OPERATOR)?;
+    let variable = live.pointer("/spec/template/spec/containers/0/env/0")?;
+    Some(variable["value"].as_str()?.to_owned())
+}
+
+async fn until_told(server: &Server, pass: &mut Pass, address: Option<&str>) {
+    let following = async {
+        while told(server).as_deref() != address {
+            tokio::select! { _ = pass.next() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
+        }
+    };
+    assert!(tokio::time::timeout(LIMIT, following).await.is_ok(), "never told of {address:?}, but of {:?}", told(server));
+}
+
+/// A pass over one manifest that has completed.
+async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode) -> Pass {
+    let manifests = vec![manifest.clone()];
+    let plan = Plan {
+        release: crate::api::Release::default(),
+        mode,
+        included: vec![true],
+        graph: graph::build::build(&manifests, mode, None),
+        own_deployment: ObjectId::default(),
+        hand_over: false,
+        manifests,
+    };
+    let mut pass = Pass::start(plan, applier.clone());
+    let end = async { while pass.next().await != Event::Completed {} };
+    assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the pass does not end");
+    pass
+}
+
+#[tokio::test]
+async fn a_workload_follows_the_proxy_at_once_and_that_is_no_fight() {
+    let server = Server::default();
+    server.put(PROXY, proxy("http://one"));
+    let applier = process_with(&server, vec![proxies()]).await;
+    // Its gate would wait for pods that nobody runs.
+    let mut pass = completed(&applier, &manifest(&operator()), Mode::Install).await;
+    assert_eq!(told(&server).as_deref(), Some("http://one"), "known before it was created");
+    let requests = server.requests();
+    let of_the_proxy: Vec<_> = requests.iter().filter(|r| r.contains("proxies")).collect();
+    assert_eq!(of_the_proxy, ["WATCH /apis/config.openshift.io/v1/proxies"]);
+
+    for address in ["http://two", "http://three", "http://four", "http://five"] {
+        server.edit(PROXY, |live| live["status"]["httpProxy"] = json!(address));
+        until_told(&server, &mut pass, Some(address)).await;
+        let writes = server.requests().into_iter().filter(|r| !r.starts_with("GET")).collect::<Vec<_>>();
+        assert_eq!(writes, [format!("PUT {OPERATOR}")]);
+    }
+    assert_eq!(pass.fights(), [], "nobody fights");
+    server.edit(PROXY, |live| live["status"] = json!({}));
+    until_told(&server, &mut pass, None).await;
+    server.edit(PROXY, |live| live["status"] = json!({"httpProxy": "http://six"}));
+    until_told(&server, &mut pass, Some("http://six")).await;
+    server.remove(PROXY);
+    until_told(&server, &mut pass, None).await;
+    pass.cancel().await;
+}
+
+#[tokio::test]
+async fn a_proxy_that_appears_with_its_kind_is_followed() {
+    let server = Server::default();
+    let applier = process(&server).await;
+    let mut pass = completed(&applier, &manifest(&operator()), Mode::Install).await;
+    assert_eq!(told(&server), None, "a kind that is not served counts as an absent object");
+    assert!(!server.requests().iter().any(|r| r.contains("proxies")));
+    server.put(PROXY, proxy("http://late"));
+    applier.kinds.add([proxies()]);
+    until_told(&server, &mut pass, Some("http://late")).await;
+    pass.cancel().await;
+}
+
+#[tokio::test]
+async fn objects_that_no_manifest_needs_are_not_read() {
+    let server = Server::default();
+    server.put(PROXY, proxy("http://one"));
+    let applier = process_with(&server, vec![proxies()]).await;
+    assert_eq!(apply_one(&applier, &manifest(&config("1"))).await, Applied::Created);
+    assert!(!server.requests().iter().any(|r| r.contains("proxies")));
+}
+
+/// What the release has deleted is pending until it is gone, and gone it is not.
+#[tokio::test]
+async fn pending_deletions_are_told() {
+    let server = Server::default();
+    let mut held = config("1");
+    held["metadata"]["finalizers"] = json!(["somebody/else"]);
+    server.put(CONFIG, held);
+    let applier = process(&server).await;
+    let mut pass = completed(&applier, &to_delete(config("1")), Mode::Reconcile).await;
+    assert_eq!(pass.pending_deletions(), ["configmap \"b/a\""]);
+    server.edit(CONFIG, |live| live["metadata"]["finalizers"] = json!([]));
+    let gone = async { while !pass.pending_deletions().is_empty() { pass.next().await; } };
+    assert!(tokio::time::timeout(LIMIT, gone).await.is_ok(), "pending for ever");
+    server.put(CONFIG, config("again"));
+    let deleted = async {
+        while server.get(CONFIG).is_some() {
+            tokio::select! { _ = pass.next() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
+        }
+    };
+    assert!(tokio::time::timeout(LIMIT, deleted).await.is_ok(), "it may stay");
+    pass.cancel().await;
+}

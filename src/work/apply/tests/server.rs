@@ -1,0 +1,234 @@
+//! An API server of a few hundred lines, in memory: objects, resource versions, watches that begin with what is there,
+//! finalizers, and a hand that changes what is written. It defaults nothing. Every request is counted.
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{Method, Uri};
+use axum::response::Response;
+use futures::stream;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::mpsc;
+
+/// Changes what is about to be stored.
+pub type Hand = Box<dyn Fn(&mut Value) + Send>;
+
+#[derive(Default)]
+struct Store {
+    version: u64,
+    /// By collection (`apps/v1/deployments`), namespace and name.
+    objects: BTreeMap<(String, String, String), Value>,
+    watches: Vec<(String, mpsc::UnboundedSender<Value>)>,
+    /// Verb and path.
+    requests: Vec<(String, String)>,
+    hand: Option<Hand>,
+}
+
+#[derive(Clone, Default)]
+pub struct Server {
+    store: Arc<Mutex<Store>>,
+}
+
+/// Where a path leads.
+struct Place {
+    collection: String,
+    namespace: String,
+    name: String,
+    status: bool,
+}
+
+impl Place {
+    fn of(path: &str) -> Place {
+        let (group, rest) = match path.strip_prefix("/apis/") {
+            Some(rest) => {
+                let parts: Vec<&str> = rest.splitn(3, '/').collect();
+                (format!("{}/{}", parts[0], parts[1]), parts[2])
+            }
+            None => ("v1".to_owned(), path.strip_prefix("/api/v1/").unwrap()),
+        };
+        let mut parts: Vec<&str> = rest.split('/').collect();
+        let namespaced = parts[0] == "namespaces" && parts.len() > 2;
+        let namespace = if namespaced { parts.drain(..2).nth(1).unwrap() } else { "" };
+        Place {
+            collection: format!("{group}/{}", parts[0]),
+            namespace: namespace.into(),
+            name: parts.get(1).copied().unwrap_or_default().into(),
+            status: parts.get(2) == Some(&"status"),
+        }
+    }
+
+    fn key(&self) -> (String, String, String) {
+        (self.collection.clone(), self.namespace.clone(), self.name.clone())
+    }
+}
+
+impl Server {
+    /// Begins to serve and returns its address.
+    pub async fn start(&self) -> Uri {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(answer).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        address.parse().unwrap()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap()
+    }
+
+    /// Stores an object as another hand would; `path` is that of the object.
+    pub fn put(&self, path: &str, object: Value) {
+        let place = Place::of(path);
+        self.lock().store(&place, object);
+    }
+
+    /// Changes an object as another hand would.
+    pub fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
+        let mut object = self.get(path).unwrap();
+        change(&mut object);
+        self.put(path, object);
+    }
+
+    pub fn get(&self, path: &str) -> Option<Value> {
+        self.lock().objects.get(&Place::of(path).key()).cloned()
+    }
+
+    pub fn remove(&self, path: &str) {
+        self.lock().remove(&Place::of(path));
+    }
+
+    /// From now on changes all that is written.
+    pub fn set_hand(&self, hand: Hand) {
+        self.lock().hand = Some(hand);
+    }
+
+    /// Requests since the last time, as `POST /api/v1/…`.
+    pub fn requests(&self) -> Vec<String> {
+        let all = std::mem::take(&mut self.lock().requests);
+        all.into_iter().map(|(verb, path)| format!("{verb} {path}")).collect()
+    }
+
+    /// The same without reads.
+    pub fn writes(&self) -> Vec<String> {
+        self.requests().into_iter().filter(|r| !r.starts_with("GET") && !r.starts_with("WATCH")).collect()
+    }
+}
+
+impl Store {
+    fn store(&mut self, place: &Place, mut object: Value) -> Value {
+        self.version += 1;
+        let before = self.objects.get(&place.key());
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        metadata.insert("resourceVersion".into(), json!(self.version.to_string()));
+        metadata.entry("uid").or_insert(json!(format!("uid-{}", self.version)));
+        let generation = before.map_or(0, |before| before["metadata"]["generation"].as_i64().unwrap_or(0));
+        let moved = before.is_none_or(|before| before.get("spec") != object.get("spec"));
+        object["metadata"]["generation"] = json!(generation + i64::from(moved));
+        let event = if before.is_some() { "MODIFIED" } else { "ADDED" };
+        self.objects.insert(place.key(), object.clone());
+        let held = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        if object["metadata"]["deletionTimestamp"].is_string() && !held {
+            self.remove(place);
+        } else {
+            self.tell(place, event, &object);
+        }
+        object
+    }
+
+    fn remove(&mut self, place: &Place) {
+        let Some(mut object) = self.objects.remove(&place.key()) else { return };
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.tell(place, "DELETED", &object);
+    }
+
+    fn tell(&mut self, place: &Place, event: &str, object: &Value) {
+        let event = json!({"type": event, "object": object});
+        self.watches.retain(|(collection, watch)| *collection != place.collection || watch.send(event.clone()).is_ok());
+    }
+
+    fn watch(&mut self, place: &Place, initial: bool) -> mpsc::UnboundedReceiver<Value> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        if initial {
+            for ((_, _, _), object) in self.objects.iter().filter(|((c, _, _), _)| *c == place.collection) {
+                sender.send(json!({"type": "ADDED", "object": object})).unwrap();
+            }
+            let metadata = json!({"resourceVersion": self.version.to_string(),
+                "annotations": {"k8s.io/initial-events-end": "true"}});
+            let bookmark = json!({"apiVersion": "v1", "kind": "X", "metadata": metadata});
+            sender.send(json!({"type": "BOOKMARK", "object": bookmark})).unwrap();
+        }
+        self.watches.push((place.collection.clone(), sender));
+        receiver
+    }
+
+    fn request(&mut self, method: &Method, place: &Place, body: &Bytes) -> Result<Value, (u16, &'static str)> {
+        let read = || serde_json::from_slice::<Value>(body).unwrap();
+        let known = self.objects.get(&place.key()).cloned();
+        match (method.as_str(), known) {
+            ("POST", _) => {
+                let mut object = read();
+                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                let place = Place { name, collection: place.collection.clone(), namespace: place.namespace.clone(), ..*place };
+                if self.objects.contains_key(&place.key()) {
+                    return Err((409, "AlreadyExists"));
+                }
+                self.hand.iter().for_each(|hand| hand(&mut object));
+                Ok(self.store(&place, object))
+            }
+            (_, None) => Err((404, "NotFound")),
+            ("GET", Some(object)) => Ok(object),
+            ("PUT", Some(live)) => {
+                let mut object = read();
+                if object["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"] {
+                    return Err((409, "Conflict"));
+                }
+                if place.status {
+                    let status = object["status"].take();
+                    object = live.clone();
+                    object["status"] = status;
+                }
+                self.hand.iter().for_each(|hand| hand(&mut object));
+                Ok(if object == live { live } else { self.store(place, object) })
+            }
+            ("DELETE", Some(mut live)) => {
+                if read().pointer("/preconditions/uid").is_some_and(|uid| *uid != live["metadata"]["uid"]) {
+                    return Err((409, "Conflict"));
+                }
+                if live["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+                    self.remove(place);
+                    return Ok(json!({"apiVersion": "v1", "kind": "Status", "status": "Success"}));
+                }
+                live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+                Ok(self.store(place, live))
+            }
+            (other, _) => panic!("{other} is not served"),
+        }
+    }
+}
+
+async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: Bytes) -> Response {
+    let place = Place::of(uri.path());
+    let query = uri.query().unwrap_or_default();
+    let watch = query.contains("watch=true");
+    let mut store = server.lock();
+    store.requests.push((if watch { "WATCH".into() } else { method.to_string() }, uri.path().to_owned()));
+    if watch {
+        let events = store.watch(&place, query.contains("sendInitialEvents"));
+        let lines = stream::unfold(events, |mut events| async move {
+            let event = events.recv().await?;
+            Some((Ok::<_, std::convert::Infallible>(format!("{event}\n")), events))
+        });
+        return Response::new(Body::from_stream(lines));
+    }
+    let (code, answer) = match store.request(&method, &place, &body) {
+        Ok(object) => (200, object),
+        Err((code, reason)) => {
+            (code, json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
+                "reason": reason, "message": format!("{reason}: {} {:?}", place.collection, place.name)}))
+        }
+    };
+    Response::builder().status(code).header("content-type", "application/json").body(answer.to_string().into()).unwrap()
+}
