@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod fire;
 mod harness;
+#[cfg(test)]
+mod manifests;
 mod platform;
 mod real_payload;
 #[cfg(test)]
@@ -15,6 +17,7 @@ mod scenarios {
     mod clusters;
     mod faults;
     mod fire;
+    mod merge;
     mod plan;
     mod real_payload;
     mod updates;

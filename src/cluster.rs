@@ -32,3 +32,22 @@ pub fn spread(period: Duration) -> Duration {
     let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
     period.mul_f64(0.1 + (random % 1000) as f64 / 1111.2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// §10.19: the sequence. Each node and each object counts failures of its own.
+    #[test]
+    fn a_pause_doubles_up_to_its_cap_with_a_quarter_of_jitter() {
+        let (base, cap) = (Duration::from_millis(500), Duration::from_secs(30));
+        for (failures, seconds) in
+            [(0, 0.5), (1, 0.5), (2, 1.0), (3, 2.0), (6, 16.0), (7, 30.0), (8, 30.0), (u32::MAX, 30.0)]
+        {
+            let drawn: Vec<f64> = (0..200).map(|_| jittered(base, failures, cap).as_secs_f64()).collect();
+            assert!(drawn.iter().all(|pause| (seconds..seconds * 1.25).contains(pause)), "{failures}: {drawn:?}");
+            let first = drawn[0];
+            assert!(drawn.iter().any(|pause| *pause != first), "not all clients come back at one moment");
+        }
+    }
+}

@@ -3,6 +3,8 @@
 //! Sources are read as tokens, so comments and texts do not count and a grouped `use` does. Inside the core, code
 //! under `#[cfg(test)]` may read files; it may not use an upper room either.
 
+mod acceptance;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

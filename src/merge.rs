@@ -126,9 +126,15 @@ const KINDS: &[Kind] = &[
     Kind { fixed: SELECTOR, ..kind("apps", "StatefulSet", workload::STATEFUL_SET) },
     Kind { fixed: JOB_FIXED, ..kind("batch", "Job", workload::JOB) },
     kind("batch", "CronJob", workload::CRON_JOB),
+    kind("", "LimitRange", plain::LIMIT_RANGE),
     kind("policy", "PodDisruptionBudget", plain::DISRUPTION_BUDGET),
+    kind("autoscaling", "HorizontalPodAutoscaler", plain::AUTOSCALER),
+    kind("node.k8s.io", "RuntimeClass", plain::RUNTIME_CLASS),
+    kind("networking.k8s.io", "IngressClass", plain::INGRESS_CLASS),
     kind("networking.k8s.io", "NetworkPolicy", plain::NETWORK_POLICY),
     kind("flowcontrol.apiserver.k8s.io", "FlowSchema", plain::FLOW_SCHEMA),
+    kind("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", plain::PRIORITY_LEVEL),
+    kind(ADMISSION, "ValidatingAdmissionPolicyBinding", plain::POLICY_BINDING),
     kind(RBAC, "Role", rbac::ROLE),
     kind(RBAC, "ClusterRole", rbac::CLUSTER_ROLE),
     Kind { fixed: ROLE_REF, ..kind(RBAC, "RoleBinding", rbac::BINDING) },
@@ -192,7 +198,8 @@ pub fn merge(live: &Value, want: &Value) -> Result<Outcome, MergeError> {
     let typed = !identity.group.contains('.') || TYPED.contains(&identity.group);
     let mut walk = Walk::new(typed);
     let merged = match walk.value(Rule::Map(kind.shape), live, &adapted, &At::ROOT) {
-        Settled::Set(object) => identity.stamped(object),
+        // What a kind requires is never left out, even where the manifest does.
+        Settled::Set(object) => initial(identity.stamped(object)),
         Settled::Keep | Settled::Remove => return Ok(Outcome::Same),
     };
     let fields = walk.differences;

@@ -44,8 +44,9 @@ fn operator(pairs: &[(&str, &str, &str)], versions: Value) -> Value {
 const UP: (&str, &str, &str) = ("Available", "True", "AsExpected");
 const FINE: (&str, &str, &str) = ("Degraded", "False", "AsExpected");
 
+/// §10.25: the matrix of §6.1, missing conditions, extra and other versions.
 #[test]
-fn line_25_cluster_operator_matrix() {
+fn cluster_operator_matrix() {
     let want = operator(&[], json!([{"name": "operator", "version": "2"}, {"name": "dns", "version": "7"}]));
     let at =
         |operator: &str, dns: &str| json!([{"name": "operator", "version": operator}, {"name": "dns", "version": dns}]);
@@ -111,8 +112,9 @@ fn line_25_cluster_operator_matrix() {
     }
 }
 
+/// §10.25: what it tells an administrator.
 #[test]
-fn line_25_what_an_operator_error_says() {
+fn what_an_operator_error_says() {
     let want = operator(&[], json!([{"name": "operator", "version": "2"}]));
     let live = operator(&[("Available", "False", "Gone")], json!([]));
     let Verdict::Failing(error) = judge(&want, Some(&live), Mode::Update) else { panic!("not failing") };
@@ -153,8 +155,9 @@ fn deployment(seen: Value, counts: [i64; 4], pairs: &[(&str, &str, &str)]) -> Va
     })
 }
 
+/// §10.26: Deployment, observedGeneration behind included.
 #[test]
-fn line_26_deployment_conditions_and_generations() {
+fn deployment_conditions_and_generations() {
     let want = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"}});
     let done = ("Progressing", "True", "NewReplicaSetAvailable");
     let going = ("Progressing", "True", "ReplicaSetUpdated");
@@ -221,8 +224,9 @@ fn line_26_deployment_conditions_and_generations() {
     assert_eq!(error.names, ["d"]);
 }
 
+/// §10.26: DaemonSet, as decided in §6.5a.
 #[test]
-fn line_26_daemon_set_rollout() {
+fn daemon_set_rollout() {
     let want = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "ns"}});
     let live = |seen: i64, desired: i64, updated: i64, available: i64, strategy: &str| {
         json!({
@@ -249,8 +253,9 @@ fn line_26_daemon_set_rollout() {
     }
 }
 
+/// §10.26: Job running, failed, past its deadline.
 #[test]
-fn line_26_job_running_failed_deadline() {
+fn job_running_failed_deadline() {
     let want = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "ns"}});
     let live = |pairs: &[(&str, &str, &str)], completions: Value, [active, succeeded, failed]: [i64; 3]| {
         json!({
@@ -294,8 +299,9 @@ fn line_26_job_running_failed_deadline() {
     assert!(told("").ends_with("DeadlineExceeded: about Failed"));
 }
 
+/// §10.26: a definition without conditions.
 #[test]
-fn line_26_definition_without_conditions_waits() {
+fn definition_without_conditions_waits() {
     let want = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "xs.y"}});
     let live = |pairs: &[(&str, &str, &str)]| json!({"metadata": {"name": "xs.y"}, "status": {"conditions": conditions(pairs)}});
     let waits = |reason: &str| {

@@ -12,18 +12,26 @@ const SIGNIFICANT: &[&str] = &[
     "allowPrivilegeEscalation",
     "automountServiceAccountToken",
     "backoffLimit",
+    "completions",
+    "defaultMode",
+    "downwardAPI",
     "defaultAllowPrivilegeEscalation",
     "emptyDir",
     "enableServiceLinks",
     "failedJobsHistoryLimit",
     "fsGroup",
     "hostUsers",
+    "labelSelector",
     "maxSurge",
     "maxUnavailable",
     "minAvailable",
     "namespaceSelector",
+    "nominalConcurrencyShares",
     "objectSelector",
+    "parallelism",
     "podSelector",
+    "projected",
+    "queuing",
     "replicas",
     "revisionHistoryLimit",
     "runAsGroup",
@@ -48,6 +56,30 @@ pub(super) fn blank(key: &str, value: &Value, zero_is_absent: bool) -> bool {
         Value::String(text) => zero_is_absent && text.is_empty(),
     };
     empty && !SIGNIFICANT.contains(&key)
+}
+
+/// Fields without a rule of their own which a typed server fills in where they are empty, so that writing them empty is
+/// the same as leaving them out.
+const FILLED: &[&str] = &[
+    "imagePullPolicy",
+    "matchingPrecedence",
+    "metrics",
+    "podManagementPolicy",
+    "pullPolicy",
+    "restartPolicy",
+    "schedulerName",
+    "sessionAffinity",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "whenDeleted",
+    "whenScaled",
+];
+
+/// Does a typed server fill in this field although the manifest has it, because it is empty there? `defaulted`: a rule
+/// knows a default for it.
+pub(super) fn filled(key: &str, value: &Value, defaulted: bool) -> bool {
+    let scalar = !value.is_array() && !value.is_object();
+    (scalar && defaulted || FILLED.contains(&key)) && blank(key, value, true)
 }
 
 /// Are two scalars the same under this rule?

@@ -2,7 +2,9 @@
 //! the generic shape of every kind without a rule of its own (payload-and-apply §5.6, §5.9).
 
 use super::metadata::ROOT;
-use super::rule::{AMOUNTS, Absent, BYTES, ENTRIES, Elements, Rule, Shape, both_ways, closed, default, field, open};
+use super::rule::{
+    AMOUNTS, AMOUNTS_WHOLE, Absent, BYTES, ENTRIES, Elements, Rule, Shape, both_ways, closed, default, field, open,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -86,7 +88,7 @@ pub(super) const DISRUPTION_BUDGET: &Shape = &Shape {
         Rule::Map(&open(&[
             both_ways("minAvailable", Rule::IntOrString),
             both_ways("maxUnavailable", Rule::IntOrString),
-            field("selector", Rule::Exact),
+            field("selector", Rule::Selector),
         ])),
     )])
 };
@@ -96,3 +98,102 @@ pub(super) const RESOURCE_QUOTA: &Shape =
 
 pub(super) const FLOW_SCHEMA: &Shape =
     &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(&open(&[field("rules", Rule::Exact)])))]) };
+
+/// Amounts in each of its maps.
+pub(super) const LIMIT_RANGE: &Shape = &Shape {
+    base: ROOT,
+    ..open(&[field(
+        "spec",
+        Rule::Map(&open(&[field(
+            "limits",
+            Rule::List(&Elements::Whole(Rule::Map(&open(&[
+                field("max", AMOUNTS_WHOLE),
+                field("min", AMOUNTS_WHOLE),
+                field("default", AMOUNTS_WHOLE),
+                field("defaultRequest", AMOUNTS_WHOLE),
+                field("maxLimitRequestRatio", AMOUNTS_WHOLE),
+            ])))),
+        )])),
+    )])
+};
+
+pub(super) const RUNTIME_CLASS: &Shape =
+    &Shape { base: ROOT, ..open(&[field("overhead", Rule::Map(&open(&[field("podFixed", AMOUNTS_WHOLE)])))]) };
+
+pub(super) const AUTOSCALER: &Shape = &Shape {
+    base: ROOT,
+    ..open(&[field(
+        "spec",
+        Rule::Map(&open(&[field(
+            "metrics",
+            Rule::List(&Elements::Whole(Rule::Map(&open(&[
+                field("resource", METRIC),
+                field("containerResource", METRIC),
+                field("pods", METRIC),
+                field("object", METRIC),
+                field("external", METRIC),
+            ])))),
+        )])),
+    )])
+};
+
+const METRIC: Rule = Rule::Map(&open(&[field(
+    "target",
+    Rule::Map(&open(&[field("averageValue", Rule::Quantity), field("value", Rule::Quantity)])),
+)]));
+
+/// What belongs to another type of level is refused beside this one.
+pub(super) const PRIORITY_LEVEL: &Shape = &Shape {
+    base: ROOT,
+    ..open(&[field(
+        "spec",
+        Rule::Map(&open(&[
+            both_ways("limited", Rule::Map(LIMITED)),
+            default(
+                "exempt",
+                Absent::Derive(|spec| {
+                    (spec.get("type") == Some(&Value::from("Exempt"))).then(|| Value::Object(Map::new()))
+                }),
+                Rule::Map(&closed(&[
+                    default("nominalConcurrencyShares", Absent::Int(0), Rule::Exact),
+                    default("lendablePercent", Absent::Int(0), Rule::Exact),
+                ])),
+            ),
+        ])),
+    )])
+};
+
+const LIMITED: &Shape = &closed(&[
+    default("nominalConcurrencyShares", Absent::Int(30), Rule::Exact),
+    default("lendablePercent", Absent::Int(0), Rule::Exact),
+    both_ways("borrowingLimitPercent", Rule::Exact),
+    both_ways(
+        "limitResponse",
+        Rule::Map(&closed(&[both_ways(
+            "queuing",
+            Rule::Map(&closed(&[
+                default("queues", Absent::Int(64), Rule::Exact),
+                default("handSize", Absent::Int(8), Rule::Exact),
+                default("queueLengthLimit", Absent::Int(50), Rule::Exact),
+            ])),
+        )])),
+    ),
+]);
+
+/// A parameter is named or selected.
+pub(super) const POLICY_BINDING: &Shape =
+    &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(&open(&[both_ways("paramRef", PARAMETER)])))]) };
+
+const PARAMETER: Rule = Rule::Map(&closed(&[both_ways("selector", Rule::Selector)]));
+
+/// Parameters of the cluster have no namespace.
+pub(super) const INGRESS_CLASS: &Shape = &Shape {
+    base: ROOT,
+    ..open(&[field(
+        "spec",
+        Rule::Map(&open(&[both_ways(
+            "parameters",
+            Rule::Map(&closed(&[default("scope", Absent::Text("Cluster"), Rule::Exact)])),
+        )])),
+    )])
+};

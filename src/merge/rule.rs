@@ -12,6 +12,8 @@ pub(super) enum Rule {
     Deep,
     /// The manifest's value is the whole truth: what it leaves out is removed.
     Exact,
+    /// The same for a label selector: the empty one selects everything, none selects nothing.
+    Selector,
     /// One resource quantity, compared by value.
     Quantity,
     /// A number, or a string that may hold one.
@@ -73,6 +75,14 @@ pub(super) enum Absent {
     Derive(fn(&Map<String, Value>) -> Option<Value>),
     /// A live value equal to this may stay, any other is removed.
     Tolerate(fn(&Map<String, Value>) -> Option<Value>),
+}
+
+impl Field {
+    /// Whether the server fills in a word or a number that is known here.
+    pub fn has_scalar_default(&self) -> bool {
+        let known = !matches!(self.absent, Absent::Leave | Absent::Clear | Absent::Empty | Absent::Tolerate(_));
+        known && !matches!(self.rule, Rule::Map(_) | Rule::List(_))
+    }
 }
 
 /// How a list is merged.

@@ -5,6 +5,7 @@ mod drift;
 mod foreign;
 mod laws;
 mod payload;
+mod server;
 
 use super::*;
 use serde_json::json;
@@ -50,6 +51,7 @@ fn changed(live: &Value, want: &Value) -> (Value, Vec<String>) {
     }
 }
 
+/// §10.21: nothing to write after creating, kind by kind.
 #[test]
 fn what_a_server_filled_in_is_no_difference() {
     let pairs = defaulted();

@@ -9,6 +9,7 @@ use super::rule::{
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// What becomes of one live value.
 #[derive(Debug, PartialEq)]
@@ -60,8 +61,9 @@ impl<'a> At<'a> {
     }
 }
 
-/// An empty text, which is what a typed server reads for null among data.
+/// What a typed server reads for null among data: an empty text, or no amount.
 static EMPTY: Value = Value::String(String::new());
+static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::from("0"));
 
 /// One comparison.
 #[derive(Debug)]
@@ -120,7 +122,7 @@ impl Walk {
             (Rule::Deep, "limits" | "requests" | "hard" | "capacity") => return self.named(AMOUNTS, live, want, at),
             (Rule::Deep, "matchLabels" | "nodeSelector" | "parameters") => return self.named(ENTRIES, live, want, at),
             (Rule::Exact, "matchLabels") => return self.named(ENTRIES_WHOLE, live, want, at),
-            (Rule::Exact, _) => (CLOSED, WHOLE_EXACT),
+            (Rule::Exact | Rule::Selector, _) => (CLOSED, WHOLE_EXACT),
             _ => (OPEN, WHOLE_DEEP),
         };
         match (live, want) {
@@ -151,19 +153,25 @@ impl Walk {
         let mut changes = Vec::new();
         for (key, value) in want {
             let text = |value: &'a Value| -> &'a Value {
-                if shape.verbatim && *value == Value::Null { &EMPTY } else { value }
+                match (value, shape.others) {
+                    (Value::Null, Rule::Quantity) if shape.verbatim => &*NOTHING,
+                    (Value::Null, _) if shape.verbatim => &EMPTY,
+                    _ => value,
+                }
             };
-            if !text(value).is_null() {
+            if self.says(shape, key, text(value)) {
                 let rule = shape.rule(key, want);
                 let live = live.get(key).map(text);
                 let settled = self.entry(shape, rule, live, text(value), &at.then(Step::Key(key)));
                 changes.push((key.as_str(), settled));
             }
         }
-        let unset = |key: &str| want.get(key).is_none_or(Value::is_null);
-        for field in shape.fields().filter(|field| unset(field.name)) {
-            // A null is what absent looks like in an object that no server has normalised.
-            if let Some(value) = live.get(field.name).filter(|value| !value.is_null()) {
+        for field in shape.fields() {
+            if want.get(field.name).is_some_and(|value| self.says(shape, field.name, value)) {
+                continue;
+            }
+            // Null or empty is what absent looks like in an object that no server has normalised.
+            if let Some(value) = live.get(field.name).filter(|value| self.says(shape, field.name, value)) {
                 let settled = self.unset(field, value, want, &at.then(Step::Key(field.name)));
                 changes.push((field.name, settled));
             }
@@ -185,9 +193,20 @@ impl Walk {
         applied(live, changes)
     }
 
+    /// Whether an object says anything by this value: null says nothing, nor does an empty value that a typed server
+    /// takes for a field left out and fills in.
+    fn says(&self, shape: &Shape, key: &str, value: &Value) -> bool {
+        if shape.verbatim || !self.zero_is_absent {
+            return !value.is_null();
+        }
+        let defaulted = shape.field(key).is_some_and(Field::has_scalar_default);
+        !value.is_null() && !equal::filled(key, value, defaulted)
+    }
+
     fn entry(&mut self, shape: &Shape, rule: Rule, live: Option<&Value>, want: &Value, at: &At<'_>) -> Settled {
         match live {
             _ if matches!(rule, Rule::Never) => Settled::Keep,
+            _ if matches!((rule, live), (Rule::Selector, None)) => self.replace(want, at),
             None | Some(Value::Null) if !shape.verbatim && self.blank(at.name(), want) => Settled::Keep,
             None => self.replace(want, at),
             Some(live) => self.value(rule, live, want, at),
@@ -215,6 +234,10 @@ impl Walk {
         };
         match default {
             Some(default) => self.value(field.rule.resolved(want), live, &default, at),
+            None if matches!(field.rule, Rule::Selector) => {
+                self.differs(at);
+                Settled::Remove
+            }
             None => self.clear(live, at),
         }
     }
@@ -265,10 +288,15 @@ impl Walk {
     fn additive(&mut self, rule: Rule, live: &[Value], want: &[Value], at: &At<'_>) -> Settled {
         let mut list: Vec<&Value> = live.iter().collect();
         for value in want {
-            let mut seen = false;
-            // The first of its kind stays, repetitions go.
-            list.retain(|live| !self.alike(rule, live, value) || !std::mem::replace(&mut seen, true));
-            if !seen {
+            // As many of a kind stay as the manifest has, other repetitions go.
+            let wanted = want.iter().filter(|other| self.alike(rule, other, value)).count();
+            let mut seen = 0;
+            list.retain(|live| {
+                let same = self.alike(rule, live, value);
+                seen += usize::from(same);
+                !same || seen <= wanted
+            });
+            if seen == 0 {
                 list.push(value);
             }
         }
@@ -337,11 +365,11 @@ impl Shape {
         self.base.iter().chain(self.fields)
     }
 
-    fn field(&self, name: &str) -> Option<&'static Field> {
+    pub(super) fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields().find(|field| field.name == name)
     }
 
-    fn rule(&self, name: &str, want: &Map<String, Value>) -> Rule {
+    pub(super) fn rule(&self, name: &str, want: &Map<String, Value>) -> Rule {
         self.field(name).map_or(self.others, |field| field.rule).resolved(want)
     }
 }

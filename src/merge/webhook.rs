@@ -2,8 +2,8 @@
 
 use super::crd::CLIENT;
 use super::metadata::ROOT;
-use super::rule::{Absent, Elements, Extra, Order, Rule, Shape, both_ways, closed, default, field, open};
-use serde_json::{Value, json};
+use super::rule::{Absent, Elements, Extra, Field, Order, Rule, Shape, both_ways, closed, default, field, open};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 pub(super) const WEBHOOKS: &Shape = &Shape {
@@ -30,7 +30,17 @@ const WEBHOOK: Rule = Rule::Map(&closed(&[
 ]));
 
 pub(super) const API_SERVICE: &Shape =
-    &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(&open(&[field("caBundle", Rule::Base64)])))]) };
+    &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(&open(API_SERVICE_SPEC)))]) };
+
+/// A bundle says whom to trust, the switch that nobody is asked: the server refuses both together.
+const API_SERVICE_SPEC: &[Field] = &[
+    default("caBundle", Absent::Infer(|spec| trusts_anybody(spec).then(|| Value::from(""))), Rule::Base64),
+    default("insecureSkipTLSVerify", Absent::Bool(false), Rule::Deep),
+];
+
+fn trusts_anybody(spec: &Map<String, Value>) -> bool {
+    spec.get("insecureSkipTLSVerify").and_then(Value::as_bool) == Some(true)
+}
 
 /// Annotations by which an object asks another controller for its CA bundle; a value means that exactly it is needed.
 const INJECTORS: &[(&str, Option<&str>)] = &[

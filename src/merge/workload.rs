@@ -68,8 +68,27 @@ fn if_rolling(strategy: &Map<String, Value>) -> Option<Value> {
 
 pub(super) const STATEFUL_SET: &Shape = &Shape {
     base: ROOT,
-    ..open(&[field("spec", Rule::Map(&open(&[field("selector", Rule::Exact), field("template", TEMPLATE)])))])
+    ..open(&[field(
+        "spec",
+        Rule::Map(&open(&[
+            field("selector", Rule::Exact),
+            field("updateStrategy", STATEFUL_STRATEGY),
+            field("template", TEMPLATE),
+        ])),
+    )])
 };
+
+const STATEFUL_STRATEGY: Rule = Rule::Map(&closed(&[
+    default("type", Absent::Text("RollingUpdate"), Rule::Exact),
+    default(
+        "rollingUpdate",
+        Absent::Derive(if_rolling),
+        Rule::Map(&closed(&[
+            default("partition", Absent::Int(0), Rule::Exact),
+            field("maxUnavailable", Rule::IntOrString),
+        ])),
+    ),
+]));
 
 pub(super) const JOB: &Shape = &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(JOB_SPEC))]) };
 
@@ -83,6 +102,10 @@ const JOB_SPEC: &Shape = &open(&[
     default("completionMode", Absent::Text("NonIndexed"), Rule::Deep),
     default("manualSelector", Absent::Bool(false), Rule::Deep),
     both_ways("podFailurePolicy", Rule::Deep),
+    both_ways("successPolicy", Rule::Deep),
+    both_ways("backoffLimitPerIndex", Rule::Deep),
+    both_ways("maxFailedIndexes", Rule::Deep),
+    default("podReplacementPolicy", Absent::Derive(replacement), Rule::Deep),
     field("selector", Rule::Exact),
     field("template", TEMPLATE),
 ]);
@@ -95,6 +118,12 @@ fn one_completion(job: &Map<String, Value>) -> Option<Value> {
 /// With a limit for each index the server sets the overall limit so that it never counts.
 fn retries(job: &Map<String, Value>) -> Option<Value> {
     job.get("backoffLimitPerIndex").is_none_or(Value::is_null).then(|| json!(6))
+}
+
+/// With a policy for failures a pod is replaced once it has failed, else already while it ends.
+fn replacement(job: &Map<String, Value>) -> Option<Value> {
+    let by_policy = job.get("podFailurePolicy").is_some_and(|policy| !policy.is_null());
+    Some(Value::from(if by_policy { "Failed" } else { "TerminatingOrFailed" }))
 }
 
 pub(super) const CRON_JOB: &Shape = &Shape {
@@ -128,11 +157,15 @@ const POD: &[Field] = &[
     both_ways("shareProcessNamespace", Rule::Deep),
     both_ways("priority", Rule::Deep),
     default("hostNetwork", Absent::Bool(false), Rule::Deep),
+    // A release that gives them up means it.
+    default("hostPID", Absent::Bool(false), Rule::Deep),
+    default("hostIPC", Absent::Bool(false), Rule::Deep),
+    field("overhead", AMOUNTS_WHOLE),
     default("dnsPolicy", Absent::Text("ClusterFirst"), Rule::Deep),
     default("terminationGracePeriodSeconds", Absent::Int(30), Rule::Deep),
     // Old and new name of one field: the server fills in one from the other and believes the new one.
-    default("serviceAccountName", Absent::Infer(|pod| pod.get("serviceAccount").cloned()), Rule::Deep),
-    default("serviceAccount", Absent::Infer(|pod| pod.get("serviceAccountName").cloned()), Rule::Deep),
+    default("serviceAccountName", Absent::Infer(|pod| account(pod, "serviceAccount")), Rule::Deep),
+    default("serviceAccount", Absent::Infer(|pod| account(pod, "serviceAccountName")), Rule::Deep),
     field("nodeSelector", ENTRIES),
     field("tolerations", ADDITIVE),
     field(
@@ -152,6 +185,7 @@ const POD: &[Field] = &[
             both_ways("runAsNonRoot", Rule::Deep),
             both_ways("fsGroup", Rule::Deep),
             both_ways("seccompProfile", Rule::Exact),
+            field("appArmorProfile", Rule::Exact),
             field("supplementalGroups", ADDITIVE),
             field(
                 "sysctls",
@@ -160,6 +194,10 @@ const POD: &[Field] = &[
         ])),
     ),
 ];
+
+fn account(pod: &Map<String, Value>, field: &str) -> Option<Value> {
+    pod.get(field).filter(|name| name.as_str().is_some_and(|name| !name.is_empty())).cloned()
+}
 
 const CONTAINERS: Rule = Rule::List(&Elements::Keyed {
     key: "name",
@@ -210,6 +248,7 @@ const CONTAINER: &[Field] = &[
             both_ways("readOnlyRootFilesystem", Rule::Deep),
             both_ways("allowPrivilegeEscalation", Rule::Deep),
             both_ways("seccompProfile", Rule::Exact),
+            field("appArmorProfile", Rule::Exact),
             field("capabilities", Rule::Map(&open(&[field("add", ADDITIVE), field("drop", ADDITIVE)]))),
         ])),
     ),

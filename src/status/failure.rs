@@ -185,6 +185,7 @@ mod tests {
         }
     }
 
+    /// §10.20: one, and several of one reason.
     #[test]
     fn errors_of_one_kind_become_one_and_the_strongest_effect_counts() {
         assert_eq!(aggregate(Vec::new()), None);
@@ -196,6 +197,35 @@ mod tests {
         assert_eq!((both.names.join(","), both.effect), ("a,b".into(), Some(Effect::FailAfterInterval)));
     }
 
+    /// §10.20: mixed effects; one that is unset fails at once and is as strong as any.
+    #[test]
+    fn the_strongest_effect_of_a_group_is_that_of_the_group() {
+        use Effect::{Fail, FailAfterInterval, None as Wait, Report};
+        let order = [Some(Report), Some(Wait), Some(FailAfterInterval), Some(Fail), None];
+        for (i, weak) in order.iter().enumerate() {
+            for strong in &order[i..] {
+                for pair in [[weak, strong], [strong, weak]] {
+                    let errors = pair.iter().zip(["b", "a"]);
+                    let errors = errors
+                        .map(|(effect, name)| UpdateError { effect: **effect, ..operator("OperatorX", name, Fail) });
+                    let joined = aggregate(errors.collect()).unwrap();
+                    assert_eq!(joined.effect, Some(strong.unwrap_or(Fail)), "{pair:?}");
+                    assert_eq!((joined.names.join(","), joined.nested.len()), ("a,b".into(), 2));
+                }
+            }
+        }
+        // Beside an error of no operator the effect of the whole is unset, those of its children stay.
+        let all = aggregate(vec![
+            operator("OperatorX", "a", Report),
+            UpdateError::new("Y", "y"),
+            operator("OperatorX", "b", Wait),
+        ]);
+        let all = all.unwrap();
+        let effects: Vec<_> = all.nested.iter().map(|e| (e.reason.as_str(), e.effect)).collect();
+        assert_eq!((all.effect, effects), (None, vec![("Y", None), ("OperatorsX", Some(Wait))]));
+    }
+
+    /// §10.20: several reasons, operators and others.
     #[test]
     fn errors_of_several_kinds_are_listed_others_before_operators() {
         let errors = vec![

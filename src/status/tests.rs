@@ -52,6 +52,7 @@ fn check(facts: &Facts, failing: (ConditionStatus, &str, &str), progressing: (Co
 use ConditionStatus::{False, True, Unknown};
 const WELL: (ConditionStatus, &str, &str) = (False, "", "");
 
+/// §10.18: no failure.
 #[test]
 fn without_a_failure_progressing_tells_how_far_it_is() {
     // mode, done, total, invalid, status, reason, text
@@ -90,7 +91,7 @@ fn the_release_is_named_by_version_else_image_else_a_placeholder() {
     }
 }
 
-/// A failure of each effect, before and after its time, in an update with work done.
+/// §10.18: A failure of each effect, before and after its time, in an update with work done.
 #[test]
 fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
     let updating = |name| operator("ClusterOperatorUpdating", name, Effect::None);
@@ -114,6 +115,20 @@ fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
             WELL,
             "ClusterOperatorUpdating",
             format!("{on_the_way}waiting on machine-config"),
+        ),
+        (
+            updating("machine-config"),
+            Some(60),
+            WELL,
+            "ClusterOperatorUpdating",
+            format!("{on_the_way}waiting on machine-config"),
+        ),
+        (
+            updating("machine-config"),
+            Some(120),
+            (Unknown, "SlowClusterOperator", "waiting on machine-config over 90 minutes"),
+            "ClusterOperatorUpdating",
+            format!("{on_the_way}waiting on machine-config over 90 minutes"),
         ),
         (
             updating("machine-config"),
@@ -190,6 +205,7 @@ fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
     }
 }
 
+/// §10.18: nothing done yet.
 #[test]
 fn before_anything_is_done_the_waiting_text_follows_directly() {
     let failure = Some(operator("ClusterOperatorUpdating", "a", Effect::None));
@@ -200,6 +216,7 @@ fn before_anything_is_done_the_waiting_text_follows_directly() {
     );
 }
 
+/// §10.18: several operators, machine-config among them, and one without a start.
 #[test]
 fn slow_operators_and_slow_nodes_are_told_apart() {
     let mut error = operator("ClusterOperatorsUpdating", "a", Effect::None);
@@ -213,6 +230,7 @@ fn slow_operators_and_slow_nodes_are_told_apart() {
     check(&facts, (Unknown, "SlowClusterOperator", text), (True, "ClusterOperatorsUpdating", &progress));
 }
 
+/// §10.18: while reconciling, and without history.
 #[test]
 fn while_reconciling_or_without_history_every_failure_counts_at_once() {
     for effect in [Effect::Report, Effect::None, Effect::FailAfterInterval, Effect::Fail] {
@@ -227,6 +245,7 @@ fn while_reconciling_or_without_history_every_failure_counts_at_once() {
     }
 }
 
+/// §10.18: several errors.
 #[test]
 fn several_errors_are_judged_one_by_one_and_show_their_causes() {
     let updating = operator("ClusterOperatorUpdating", "u", Effect::None);
@@ -268,6 +287,35 @@ fn several_errors_are_judged_one_by_one_and_show_their_causes() {
     let reconciling = Facts { mode: Mode::Reconcile, ..with(&[&down, &forbidden]) };
     let (_, reason, message) = said(&reconciling, "Progressing");
     assert_eq!((reason, message), ("MultipleErrors".into(), format!("Error while reconciling 1.0.1: {causes}")));
+}
+
+/// §10.14: a process that begins where another one had completed changes nothing that anybody sees.
+#[test]
+fn a_restart_of_a_completed_release_does_not_flicker() {
+    let completed = Facts { mode: Mode::Reconcile, completed: true, done: 7, total: 7, ..facts() };
+    let before = compute(&ClusterVersionStatus::default(), &completed, at(NOW).0);
+    for done in [0, 3, 7] {
+        let begun = Facts { mode: Mode::Reconcile, completed: false, done, total: 7, ..facts() };
+        assert_eq!(compute(&before, &begun, at(NOW + 60).0), before, "{done} of 7");
+    }
+    // An update that was under way is taken up as what it was.
+    let update = Facts { actual: release("1.1.0", "img-2"), done: 3, total: 7, ..facts() };
+    let before = compute(&before, &update, at(NOW + 1).0);
+    let again = compute(&before, &Facts { done: 0, ..update }, at(NOW + 60).0);
+    assert_eq!((&again.history, again.history.len()), (&before.history, 2));
+    assert_eq!((again.history[0].state, again.history[1].state), (HistoryState::Partial, HistoryState::Completed));
+}
+
+/// §10.17: another release begins without the failure of the last one, whatever had been done of that.
+#[test]
+fn another_release_begins_without_the_failure_of_the_last() {
+    let failed = Facts { failure: Some(UpdateError::new("X", "broken")), done: 5, total: 7, ..facts() };
+    let before = compute(&ClusterVersionStatus::default(), &failed, at(NOW).0);
+    assert_eq!(find(&before.conditions, "Failing").unwrap().status, True);
+    let other = Facts { actual: release("1.1.0", "img-2"), done: 0, total: 7, ..facts() };
+    let after = compute(&before, &other, at(NOW + 1).0);
+    assert_eq!(find(&after.conditions, "Failing").unwrap().status, False);
+    assert_eq!(find(&after.conditions, "Progressing").unwrap().message, "Working towards 1.1.0");
 }
 
 #[test]

@@ -137,6 +137,21 @@ impl Repairs {
 mod tests {
     use super::*;
 
+    /// §10.19: the back-off belongs to one object, and a success begins it anew.
+    #[test]
+    fn failed_repairs_come_ever_later_and_a_success_starts_afresh() {
+        let mut repairs = Repairs::default();
+        assert_eq!(repairs.begin(), Some(Duration::ZERO));
+        let mut pauses = Vec::new();
+        for _ in 0..4 {
+            pauses.push(repairs.end(true).unwrap());
+        }
+        assert!(pauses.windows(2).all(|pair| pair[1] > pair[0] + PAUSE / 2), "{pauses:?}");
+        assert_eq!(repairs.end(false), None);
+        assert_eq!((repairs.begin(), Repairs::default().begin()), (Some(Duration::ZERO), Some(Duration::ZERO)));
+        assert!(repairs.end(true).unwrap() < 2 * PAUSE, "as after the first failure");
+    }
+
     #[test]
     fn the_third_repair_is_a_fight_and_slower() {
         let mut repairs = Repairs::default();

@@ -1,6 +1,8 @@
 //! One release being applied, and looked after once it is: the frontier says which nodes may start, their tasks report,
 //! and after a node is done the index's news about its objects are drift to repair or health to judge.
 
+mod troubles;
+
 use super::apply::{Applied, Applier};
 use super::drift::{self, Mended, Repairs};
 use super::node::{self, Context, Report, What};
@@ -14,7 +16,7 @@ use crate::graph::{Graph, Mode};
 use crate::merge::inject::Source;
 use crate::payload::{Manifest, ObjectId};
 use crate::status::facts::Fight;
-use crate::status::failure::{self, Effect, UpdateError};
+use crate::status::failure::{Effect, UpdateError};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OnceCell, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use troubles::Troubles;
 
 /// What is to be applied and how.
 #[derive(Debug)]
@@ -62,10 +65,7 @@ pub struct Pass {
     frontier: Frontier,
     tasks: JoinSet<()>,
     reports: mpsc::Receiver<Report>,
-    /// By node: the error of its parked manifest, if it is to be reported.
-    waiting: HashMap<usize, UpdateError>,
-    /// Errors in spite of which nodes went on, and health after a node is done, by object.
-    remembered: BTreeMap<ObjectId, UpdateError>,
+    troubles: Troubles,
     positions: HashMap<ObjectId, usize>,
     /// By position: in place, its gate passed.
     passed: HashSet<usize>,
@@ -117,8 +117,7 @@ impl Pass {
             graph: plan.graph,
             tasks: JoinSet::new(),
             reports,
-            waiting: HashMap::new(),
-            remembered: BTreeMap::new(),
+            troubles: Troubles::default(),
             passed: HashSet::new(),
             touched_early: HashSet::new(),
             mending: JoinSet::new(),
@@ -193,13 +192,10 @@ impl Pass {
                 node.state = if failing { NodeState::Failing } else { NodeState::Waiting };
                 node.error = if failing { waiting.message.clone() } else { String::new() };
                 node.waiting = vec![waiting];
-                match error {
-                    Some(error) => self.waiting.insert(index, error),
-                    None => self.waiting.remove(&index),
-                };
+                self.troubles.of_node(index, error);
             }
             What::Remember(id, error) => {
-                self.remembered.insert(id, error);
+                self.troubles.of_object(id, Some(error));
             }
             What::Passed { position, applied } => {
                 self.done += 1;
@@ -207,7 +203,7 @@ impl Pass {
                 node.state = NodeState::Running;
                 node.waiting.clear();
                 node.error.clear();
-                self.waiting.remove(&index);
+                self.troubles.of_node(index, None);
                 tracing::debug!(position, ?applied, "manifest in place");
                 self.passed.insert(position);
                 if self.touched_early.remove(&position)
@@ -219,7 +215,7 @@ impl Pass {
             What::Done => {
                 node.state = NodeState::Done;
                 node.finished = Some(Timestamp::now());
-                self.waiting.remove(&index);
+                self.troubles.of_node(index, None);
                 self.frontier.done(index, Outcome::Done);
                 self.advance();
                 if !self.completed && matches!(self.frontier.end(), Some(End::Completed)) {
@@ -321,16 +317,12 @@ impl Pass {
             (None, Some(Verdict::Waiting { report, .. })) => report,
             _ => None,
         };
-        match error {
-            Some(error) => self.remembered.insert(id, error),
-            None => self.remembered.remove(&id),
-        };
+        self.troubles.of_object(id, error);
     }
 
     /// What is wrong now, joined as payload-and-apply §4.9 says.
     pub fn failure(&self) -> Option<UpdateError> {
-        let nodes = (0..self.nodes.len()).filter_map(|n| self.waiting.get(&n));
-        failure::aggregate(nodes.chain(self.remembered.values()).cloned().collect())
+        self.troubles.failure()
     }
 
     /// What the pass began as; unlike `mode`, which ends as `Reconcile`.

@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(files.place, dir.path().display().to_string());
     }
 
-    /// Acceptance line 1 (payload-and-apply §10).
+    /// §10.1: what is missing makes it no payload.
     #[test]
     fn each_required_path_is_named_when_it_is_missing() {
         let required = [

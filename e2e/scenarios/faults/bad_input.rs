@@ -45,6 +45,7 @@ async fn refused(theatre: &Theatre, what: &str, reason: &str, words: &[&str]) {
     println!("{what}: {}", says(&object, "ReleaseAccepted", "False").unwrap().message);
 }
 
+/// §10.15: a release that cannot be had leaves the old pass running.
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_that_cannot_be_trusted_or_read_are_refused() {
     let (mut theatre, releases) = Theatre::open(&["1.0.0"]).await;

@@ -157,6 +157,7 @@ fn drifts() -> Vec<Drift> {
     table.into_iter().map(drift).collect()
 }
 
+/// §10.21: drift on a live cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_and_deleted_objects_come_back_by_watch() {
     let (mut theatre, releases) = Theatre::open(&["1.0.0"]).await;
@@ -197,6 +198,7 @@ async fn changed_and_deleted_objects_come_back_by_watch() {
     theatre.close().await;
 }
 
+/// §10.22: also after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_pass_writes_nothing() {
     let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"]).await;

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::update::{assert_times_in_order, rows};
 use crate::theatre::{Theatre, release::OBSTACLE, says};
 
+/// §10.12, §10.15: a pass is cancelled in its middle, and is no success.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_withdrawn_before_the_hand_over_leads_back() {
     let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"]).await;
@@ -38,6 +39,7 @@ async fn a_request_withdrawn_before_the_hand_over_leads_back() {
     theatre.close().await;
 }
 
+/// §10.15, §10.19: a change of the spec begins the pass anew, and an operator that arrives wakes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn overrides_set_during_an_update_count_at_once() {
     let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"]).await;

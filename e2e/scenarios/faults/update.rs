@@ -44,6 +44,7 @@ async fn an_update_is_handed_over_and_completed() {
     theatre.close().await;
 }
 
+/// §10.11: the others of a stage end, later stages do not begin.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stage_is_begun_before_the_gates_of_the_last_one_are_open() {
     let (mut theatre, releases) = Theatre::open(&["1.0.0", "1.0.1"]).await;

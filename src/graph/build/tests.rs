@@ -1,6 +1,6 @@
-//! Acceptance line 10 of payload-and-apply, the hand-over, and properties of any list of manifests.
+//! Acceptance lines 10 and 13 of payload-and-apply, the hand-over, and properties of any list of manifests.
 
-use super::super::{Graph, Mode};
+use super::super::{Frontier, Graph, Mode, Outcome};
 use super::build;
 use crate::payload::{Manifest, ObjectId, Origin};
 use proptest::prelude::*;
@@ -62,8 +62,9 @@ const EXAMPLE: [&str; 11] = [
     "0000_50_q_a",
 ];
 
+/// §10.10: the example of §3.3.
 #[test]
-fn line_10_the_example_in_an_update() {
+fn the_example_in_an_update() {
     let graph = build(&manifests(&EXAMPLE), Mode::Update, None);
     assert_eq!(
         drawn(&graph),
@@ -81,8 +82,9 @@ fn line_10_the_example_in_an_update() {
     );
 }
 
+/// §10.10: the example of §3.4.
 #[test]
-fn line_10_the_example_flattened_is_nine_independent_nodes() {
+fn the_example_flattened_is_nine_independent_nodes() {
     for mode in [Mode::Install, Mode::Reconcile] {
         let graph = build(&manifests(&EXAMPLE), mode, None);
         assert_eq!(graph.len(), 9);
@@ -91,8 +93,9 @@ fn line_10_the_example_flattened_is_nine_independent_nodes() {
     }
 }
 
+/// §10.10: a stage waits for the whole stage before it.
 #[test]
-fn line_10_adjacent_parallel_stages_wait_for_all_of_the_stage_before() {
+fn adjacent_parallel_stages_wait_for_all_of_the_stage_before() {
     let files = ["0000_20_a_x", "0000_20_b_x", "0000_30_c_x", "0000_30_d_x", "0000_40_a_x"];
     assert_eq!(
         drawn(&build(&manifests(&files), Mode::Update, None)),
@@ -106,8 +109,9 @@ fn line_10_adjacent_parallel_stages_wait_for_all_of_the_stage_before() {
     );
 }
 
+/// §10.10: Job first, last, in the middle, two of them.
 #[test]
-fn line_10_jobs_are_barriers_in_every_mode() {
+fn jobs_are_barriers_in_every_mode() {
     let table: [(&[&str], &[&str]); 4] = [
         (&["0000_10_a_1!", "0000_10_a_2"], &["1/10/a [0]", "2/10/a [1] <- 1/10/a"]),
         (&["0000_10_a_1", "0000_10_a_2!"], &["1/10/a [0]", "2/10/a [1] <- 1/10/a"]),
@@ -133,6 +137,32 @@ fn line_10_jobs_are_barriers_in_every_mode() {
     }
 }
 
+/// §10.13: whatever the attempt, the same release gives the same order.
+#[test]
+fn the_order_of_a_pass_is_the_same_in_every_attempt() {
+    for count in [5, 75] {
+        let files: Vec<String> =
+            (0..count).flat_map(|n| (0..=n % 4).map(move |m| format!("0000_{:02}_c{n}_{m}", n * 7 % 30))).collect();
+        let list = manifests(&files.iter().map(String::as_str).collect::<Vec<_>>());
+        for mode in [Mode::Install, Mode::Update, Mode::Reconcile] {
+            let attempt = || {
+                let graph = build(&list, mode, None);
+                let mut frontier = Frontier::new(&graph);
+                let mut order = Vec::new();
+                while frontier.end().is_none() {
+                    order.extend(frontier.start());
+                    // Always the one that runs longest ends.
+                    frontier.done(frontier.running()[0], Outcome::Done);
+                }
+                (drawn(&graph), order)
+            };
+            let first = attempt();
+            assert_eq!(first.1.len(), count, "every component is a node");
+            assert!((1..8).all(|_| attempt() == first), "{count} nodes, {mode:?}");
+        }
+    }
+}
+
 #[test]
 fn a_job_of_another_api_is_no_barrier() {
     let mut list = manifests(&["0000_10_a_1", "0000_10_a_2!", "0000_10_a_3"]);
@@ -142,8 +172,9 @@ fn a_job_of_another_api_is_no_barrier() {
     assert_eq!(drawn(&build(&list, Mode::Update, None)), ["1/10/a [0 1 2]"]);
 }
 
+/// §10.10: names without a level.
 #[test]
-fn line_10_files_without_a_level_are_serial_in_updates_and_alone_otherwise() {
+fn files_without_a_level_are_serial_in_updates_and_alone_otherwise() {
     let files = ["0000_10_a_1", "0000_70_dns.operator_00", "99_b_1", "99_b_1", "0000_70_a_1", "0000_70_b_1"];
     assert_eq!(
         drawn(&build(&manifests(&files), Mode::Update, None)),
@@ -158,8 +189,9 @@ fn line_10_files_without_a_level_are_serial_in_updates_and_alone_otherwise() {
     assert_eq!(build(&manifests(&files), Mode::Reconcile, None).len(), 5);
 }
 
+/// §10.10: order across the two folders.
 #[test]
-fn line_10_the_two_folders_are_never_mixed_and_the_own_one_goes_first() {
+fn the_two_folders_are_never_mixed_and_the_own_one_goes_first() {
     let files = ["own:0000_00_cvo_1", "own:0000_50_cvo_1", "0000_00_api_1", "0000_00_cvo_1", "0000_50_cvo_1"];
     assert_eq!(
         drawn(&build(&manifests(&files), Mode::Update, None)),

@@ -341,6 +341,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
+/// §10.21: drift in an owned field, kind by kind.
 #[test]
 fn drift_is_found_by_its_path_and_repaired() {
     for row in ROWS {
@@ -458,6 +459,7 @@ fn containers_run_in_the_order_of_the_manifest_only_where_it_matters() {
     assert_eq!(object["spec"]["template"]["spec"]["initContainers"][0]["name"], "prepare");
 }
 
+/// §10.21: the kinds of OpenShift.
 #[test]
 fn constraints_streams_and_groups() {
     let wants = [

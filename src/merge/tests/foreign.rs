@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Foreign things on a Deployment, beside drift that makes the merge write.
+/// §10.21: Foreign things on a Deployment, beside drift that makes the merge write.
 #[test]
 fn what_others_added_survives_a_repair() {
     let (want, mut live) = pair("Deployment", "web");
@@ -32,6 +32,7 @@ fn what_others_added_survives_a_repair() {
     assert_eq!(object, before);
 }
 
+/// §10.21: what is foreign, kind by kind.
 #[test]
 fn foreign_entries_and_allocations_survive() {
     for (kind, name, pointer, value) in [
@@ -68,6 +69,7 @@ fn a_repeated_toleration_is_written_once() {
 
 const INJECT: &str = "service.beta.openshift.io/inject-cabundle";
 
+/// §10.24: kept with the annotation, removed without.
 #[test]
 fn an_injected_bundle_is_kept_where_it_was_asked_for() {
     for (kind, name, pointer) in [
@@ -97,6 +99,7 @@ fn an_injected_bundle_is_kept_where_it_was_asked_for() {
     }
 }
 
+/// §10.24: a webhook more.
 #[test]
 fn a_new_webhook_gets_the_bundle_of_its_neighbours() {
     let (mut want, mut live) = pair("ValidatingWebhookConfiguration", "shop-validate");
@@ -110,7 +113,7 @@ fn a_new_webhook_gets_the_bundle_of_its_neighbours() {
     assert_eq!(object["webhooks"][1]["clientConfig"]["caBundle"], "bGl2ZQ==");
 }
 
-fn owner() -> Owner {
+pub(super) fn owner() -> Owner {
     Owner { name: "version".into(), uid: "cv-uid".into() }
 }
 

@@ -1,5 +1,6 @@
-//! Laws that hold for any two objects: idempotent, and nothing foreign is touched.
+//! Laws that hold for any two objects of every kind: merging is idempotent, and nothing foreign is touched.
 
+use super::foreign::owner;
 use super::*;
 use proptest::prelude::*;
 
@@ -51,6 +52,18 @@ fn name() -> impl Strategy<Value = String> {
             "matchLabels",
             "subjects",
             "apiGroup",
+            "completions",
+            "parallelism",
+            "limited",
+            "queuing",
+            "updateStrategy",
+            "overhead",
+            "metrics",
+            "exempt",
+            "protocol",
+            "dnsPolicy",
+            "insecureSkipTLSVerify",
+            "jobTemplate",
             "other",
             "x",
         ][..],
@@ -76,26 +89,71 @@ fn of_kind(kind: usize, mut body: Value, extra: Value) -> Value {
     body
 }
 
-/// Every value of `before` is still in `after`, with maps grown at most; lists as they were unless `want` names them.
-fn untouched(before: &Value, after: &Value, want: Option<&Value>) -> bool {
-    match (before, after, want) {
-        (_, _, None) => before == after,
-        (Value::Object(before), Value::Object(after), Some(Value::Object(want))) => {
-            before.iter().all(|(key, value)| after.get(key).is_some_and(|after| untouched(value, after, want.get(key))))
-        }
-        // Named by the manifest, and of another shape: its own.
-        _ => true,
+/// The kind of that place in the table; one more than there are is a kind without an entry.
+fn kind_at(place: usize) -> &'static Kind {
+    KINDS.get(place).unwrap_or(&GENERIC)
+}
+
+/// Where `after` lacks something of `before` that neither the manifest nor its kind's rules name; or `None`.
+fn lost(rule: Rule, before: &Value, after: Option<&Value>, want: Option<&Value>) -> Option<String> {
+    let (Some(after), Some(want)) = (after, want.filter(|want| !want.is_null())) else {
+        return (Some(before) != after).then(String::new);
+    };
+    let shape = match rule {
+        Rule::Never => return (before != after).then(String::new),
+        Rule::Within(rule) => return lost(rule(), before, Some(after), Some(want)),
+        Rule::Map(shape) => shape,
+        Rule::Deep => super::super::rule::OPEN,
+        // The manifest's alone.
+        _ => return None,
+    };
+    let (Value::Object(before), Value::Object(after), Value::Object(want)) = (before, after, want) else { return None };
+    let of_others = |key: &str| shape.field(key).is_none_or(|field| matches!(field.absent, rule::Absent::Leave));
+    before.iter().find_map(|(key, value)| {
+        let said = want.get(key);
+        let looked_at = said.is_some_and(|said| !said.is_null()) || shape.extra == rule::Extra::Keep && of_others(key);
+        // Some maps are amounts or entries wherever they stand.
+        let lost = if looked_at { lost(shape.rule(key, want), value, after.get(key), said) } else { None };
+        lost.map(|inner| format!("{key}.{inner}"))
+    })
+}
+
+/// A live object with everything that others may put beside what a release owns.
+fn with_foreign_things(mut live: Value) -> Value {
+    live["metadata"] = json!({
+        "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 3, "generateName": "x",
+        "labels": {"foreign": "x"}, "annotations": {"foreign/a": ""}, "finalizers": ["foreign/hold"],
+        "managedFields": [{"manager": "m"}], "fieldOfTomorrow": {"a": []},
+        "ownerReferences": [{"uid": "o", "kind": "Other", "name": "o", "apiVersion": "v1", "controller": true}],
+    });
+    live["status"] = json!({"phase": "x", "conditions": [{"type": "Foreign"}]});
+    live["topLevelOfTomorrow"] = json!({"a": 0, "b": ""});
+    live
+}
+
+/// Every place in a value.
+fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {
+    let mut go = |key: String, value: &Value| {
+        let here = format!("{here}/{}", key.replace('~', "~0").replace('/', "~1"));
+        pointers(value, &here, all);
+        all.push(here);
+    };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| go(key.clone(), value)),
+        Value::Array(list) => list.iter().enumerate().for_each(|(index, value)| go(index.to_string(), value)),
+        _ => {}
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(1500), failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// §10.21: a second merge has nothing to do.
     #[test]
     fn merging_twice_is_merging_once(kind in 0..KINDS.len() + 1, live in body(), want in body(), labels in json_value()) {
         let want = of_kind(kind, want, labels);
         let live = of_kind(kind, live, json!({"foreign": "x"}));
-        if let Ok(Outcome::Changed { object, fields }) = merge(&live, &want) {
+        if let Ok(Outcome::Changed { object, fields } | Outcome::Replace { object, fields }) = merge(&live, &want) {
             prop_assert!(!fields.is_empty());
             prop_assert_eq!(merge(&object, &want), Ok(Outcome::Same), "{:?}", object);
         }
@@ -107,12 +165,59 @@ proptest! {
         prop_assert_eq!(merge(&want, &want), Ok(Outcome::Same));
     }
 
+    /// §10.21: neither beside the release's own fields nor inside them, for every kind.
     #[test]
-    fn a_key_that_the_manifest_does_not_name_is_not_touched(live in body(), want in body()) {
-        let want = of_kind(KINDS.len(), want, json!({"a": "b"}));
-        let live = of_kind(KINDS.len(), live, json!({"foreign": "x"}));
-        if let Ok(Outcome::Changed { object, .. }) = merge(&live, &want) {
-            prop_assert!(untouched(&live, &object, Some(&want)), "{:?}", object);
+    fn what_the_manifest_does_not_name_is_not_touched(kind in 0..KINDS.len() + 1, live in body(), want in body()) {
+        let want = prepare(of_kind(kind, want, json!({"a": "b"})), Some(&owner()), false);
+        let live = with_foreign_things(of_kind(kind, live, json!({})));
+        match merge(&live, &want) {
+            Ok(Outcome::Changed { object, .. }) => {
+                // Owners are matched by uid, labels and annotations by key.
+                prop_assert_eq!(lost(Rule::Map(kind_at(kind).shape), &live, Some(&object), Some(&want)), None, "{}", object);
+                for (place, value) in [("/metadata/labels/foreign", json!("x")), ("/metadata/annotations/foreign~1a", json!("")),
+                    ("/metadata/finalizers", json!(["foreign/hold"])), ("/metadata/ownerReferences/0/uid", json!("o")),
+                    ("/metadata/resourceVersion", json!("7")), ("/metadata/generateName", json!("x"))]
+                {
+                    prop_assert_eq!(object.pointer(place), Some(&value), "{}", place);
+                }
+                prop_assert_eq!(&object["status"], &live["status"]);
+                prop_assert_eq!(&object["topLevelOfTomorrow"], &live["topLevelOfTomorrow"]);
+            }
+            Ok(Outcome::Replace { object, .. }) => {
+                prop_assert_eq!(&object["metadata"]["labels"], &json!({"foreign": "x", "a": "b"}));
+                prop_assert_eq!(&object["metadata"]["annotations"], &json!({"foreign/a": ""}));
+                prop_assert_eq!(&object["metadata"]["ownerReferences"][0]["uid"], &json!("o"));
+            }
+            Ok(Outcome::Same) => prop_assert!(false, "the label of the manifest is missing"),
+            Err(MergeError::Immutable { .. }) => {}
+            Err(error) => prop_assert!(false, "{}", error),
+        }
+    }
+
+    /// §10.21: whatever is changed or taken away in an object as a real server made it, one write brings it back.
+    #[test]
+    fn any_drift_of_a_real_object_takes_one_write(
+        which in any::<prop::sample::Index>(), places in prop::collection::vec((any::<prop::sample::Index>(), json_value()), 1..4),
+    ) {
+        let pairs = defaulted();
+        let (want, mut live) = which.get(&pairs).clone();
+        let want = prepare(want, None, false);
+        for (place, value) in places {
+            let mut all = Vec::new();
+            pointers(&live, "", &mut all);
+            all.retain(|place| !["/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"].contains(&place.as_str()));
+            if let Some(there) = live.pointer_mut(place.get::<String>(&all)) {
+                *there = value;
+            }
+        }
+        match merge(&live, &want) {
+            Ok(Outcome::Changed { object, fields }) => {
+                prop_assert!(!fields.is_empty());
+                prop_assert_eq!(merge(&object, &want), Ok(Outcome::Same), "{:?}", fields);
+            }
+            Ok(Outcome::Replace { object, .. }) => prop_assert_eq!(merge(&object, &want), Ok(Outcome::Same)),
+            Ok(Outcome::Same) | Err(MergeError::Immutable { .. }) => {}
+            Err(error) => prop_assert!(false, "{}", error),
         }
     }
 }

@@ -26,6 +26,7 @@ fn documents() -> Option<Vec<Value>> {
     Some(documents)
 }
 
+/// §10.22: no manifest of a release differs from itself.
 #[test]
 fn every_manifest_of_a_release_is_the_same_after_it_was_created() {
     let Some(documents) = documents() else {

@@ -48,7 +48,7 @@ fn problems(files: PayloadFiles) -> Vec<String> {
     }
 }
 
-/// Acceptance line 1.
+/// §10.1: metadata that is missing, of another kind, without a version, or of another release than the images.
 #[test]
 fn what_is_no_payload_or_contradicts_itself() {
     for missing in [metadata::FILE, references::FILE] {
@@ -76,7 +76,7 @@ fn what_is_no_payload_or_contradicts_itself() {
     }
 }
 
-/// Acceptance line 2.
+/// §10.2: which files are read, and in which order.
 #[test]
 fn order_is_by_folder_then_bytes_and_other_suffixes_are_ignored() {
     let (a, b, c, d, e) = (map("a"), map("b"), map("c"), map("d"), map("e"));
@@ -93,7 +93,7 @@ fn order_is_by_folder_then_bytes_and_other_suffixes_are_ignored() {
     assert!(loaded.warnings.len() == 1 && loaded.warnings[0].contains("\"url\" is 5"), "{:?}", loaded.warnings);
 }
 
-/// Acceptance line 3.
+/// §10.3: a template nobody knows costs its file only, or all of a render.
 #[test]
 fn unknown_templates_skip_their_file_unless_strict() {
     let image = format!("{}data:\n  i: '{{{{.ReleaseImage}}}} {{{{index .Images \"cli\"}}}}'\n", map("a"));
@@ -120,7 +120,7 @@ fn unknown_templates_skip_their_file_unless_strict() {
     }
 }
 
-/// Acceptance line 4. The check comes before any filter.
+/// §10.4. The check comes before any filter.
 #[test]
 fn one_identity_twice_in_a_file_is_an_error_and_in_two_files_is_not() {
     let twice =
@@ -131,7 +131,7 @@ fn one_identity_twice_in_a_file_is_an_error_and_in_two_files_is_not() {
     assert_eq!(names(&loaded), ["a.yaml#0 a", "b.yaml#0 a"]);
 }
 
-/// Acceptance line 5.
+/// §10.5: octal, on, comments, two objects of JSON.
 #[test]
 fn scalars_comments_and_json_streams() {
     let text = format!("# nothing\n---\n{}spec:\n  mode: 0644\n  flag: on\n---\n# end\n", map("a"));
@@ -149,7 +149,7 @@ fn scalars_comments_and_json_streams() {
     assert_eq!(excluded, [("a.g \"x\"".to_owned(), why), ("b.g \"x\"".to_owned(), why)]);
 }
 
-/// Acceptance line 6, and what each kind of bad manifest is called.
+/// §10.6, and what each kind of bad manifest is called.
 #[test]
 fn all_bad_files_are_named_in_one_error() {
     let release = [

@@ -16,6 +16,7 @@ fn error(text: &str) -> String {
     documents(text.as_bytes()).map(|d| format!("{text:?} was read as {d:?}")).unwrap_err().to_string()
 }
 
+/// §10.5: scalars as Go reads them.
 #[test]
 fn plain_words_mean_what_go_yaml_takes_them_for() {
     let table = [
@@ -108,6 +109,7 @@ fn block_scalars_at_the_end_of_the_input() {
     assert_eq!(values("a: |\n  x\n---\nb: 1"), [json!({"a": "x\n"}), json!({"b": 1})]);
 }
 
+/// §10.5: documents of comments.
 #[test]
 fn documents_are_split_at_separators_and_empty_ones_dropped() {
     let text =
@@ -122,6 +124,7 @@ fn documents_are_split_at_separators_and_empty_ones_dropped() {
     assert!(error("a: 1\n---\nb: 1\nc\n").starts_with("line 5:"), "{}", error("a: 1\n---\nb: 1\nc\n"));
 }
 
+/// §10.5: several objects of JSON.
 #[test]
 fn json_streams_and_what_only_looks_like_one() {
     let read = documents(b"\n {\"a\": 1}\n\n{\"b\": {\"c\":\n [1]}}{\"d\":1}\nnull\n").unwrap();

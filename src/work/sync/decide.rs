@@ -160,6 +160,7 @@ mod tests {
         expected: Vec<Action>,
     }
 
+    /// §10.14, §10.15, §10.16: how a process begins; that a running pass goes on while another release is retrieved or refused; an install stays one.
     #[test]
     fn one_step_for_every_situation() {
         use HistoryState::{Completed, Partial};
