@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::theatre::{Theatre, audit, says};
+use crate::theatre::{Theatre, says};
 
 /// A second is what is promised; the machine may be busy with other tests.
 const SOON: Duration = Duration::from_secs(10);
@@ -119,7 +119,7 @@ async fn workloads_and_configurations_follow_the_clusters_settings() {
 
     theatre.until("it to be completed still", |object| says(object, "Failing", "False").is_some()).await;
     assert_eq!(theatre.past_pods().await.len(), 1, "without a restart");
-    let requests = audit::requests(&theatre.audit_log());
+    let requests = theatre.requests();
     let read =
         |resource: &str| requests.iter().filter(|r| r.resource == resource && r.code < 300 && r.verb == "get").count();
     println!("read {} and {} times by name", read("proxies"), read("apiservers"));
