@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::theatre::{Theatre, audit, says};
+use crate::theatre::{Theatre, says};
 
 /// A second is what is promised; the machine may be busy with other tests.
 const SOON: Duration = Duration::from_secs(10);
@@ -81,7 +81,8 @@ async fn workloads_and_configurations_follow_the_clusters_settings() {
     let deployments: Api<Deployment> = Api::namespaced(theatre.client.clone(), "delta");
     let maps: Api<ConfigMap> = Api::namespaced(theatre.client.clone(), "delta");
     assert_eq!(environment(Some(&deployments.get("courier").await.unwrap())), Some(BTreeMap::new()));
-    let text = |map: Option<&ConfigMap>| map.and_then(|m| m.data.as_ref()?.get("config.yaml").cloned()).unwrap_or_default();
+    let text =
+        |map: Option<&ConfigMap>| map.and_then(|m| m.data.as_ref()?.get("config.yaml").cloned()).unwrap_or_default();
     let installed = text(Some(&maps.get("operator-config").await.unwrap()));
     assert!(installed.starts_with(CONFIGURATION) && installed.contains("minTLSVersion: VersionTLS12"), "{installed}");
 
@@ -97,7 +98,8 @@ async fn workloads_and_configurations_follow_the_clusters_settings() {
         proxies.patch_status("cluster", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
         let told = |object: Option<&Deployment>| {
             environment(object).is_some_and(|e| {
-                e.get("HTTPS_PROXY").is_some_and(|v| v == address) && e.get("NO_PROXY").is_some_and(|v| v == ".cluster.local")
+                e.get("HTTPS_PROXY").is_some_and(|v| v == address)
+                    && e.get("NO_PROXY").is_some_and(|v| v == ".cluster.local")
             })
         };
         let what = format!("the courier to be told of {address}");
@@ -117,8 +119,9 @@ async fn workloads_and_configurations_follow_the_clusters_settings() {
 
     theatre.until("it to be completed still", |object| says(object, "Failing", "False").is_some()).await;
     assert_eq!(theatre.past_pods().await.len(), 1, "without a restart");
-    let requests = audit::requests(&theatre.audit_log());
-    let read = |resource: &str| requests.iter().filter(|r| r.resource == resource && r.code < 300 && r.verb == "get").count();
+    let requests = theatre.requests();
+    let read =
+        |resource: &str| requests.iter().filter(|r| r.resource == resource && r.code < 300 && r.verb == "get").count();
     println!("read {} and {} times by name", read("proxies"), read("apiservers"));
     assert!(read("proxies") <= 4 && read("apiservers") <= 2, "no more than once a change");
     theatre.close().await;
