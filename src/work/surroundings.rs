@@ -46,11 +46,6 @@ impl Settings {
         self.known.borrow().surroundings.clone()
     }
 
-    /// Calls with what is known, which cannot change meanwhile: keep it short.
-    pub fn with<T>(&self, look: impl FnOnce(&Surroundings) -> T) -> T {
-        look(&self.known.borrow().surroundings)
-    }
-
     /// Wakes when something that goes into manifests changed.
     pub fn changed(&self) -> Changed {
         Changed { known: self.known.subscribe(), last: self.current() }

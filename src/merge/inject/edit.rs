@@ -45,7 +45,8 @@ fn with(document: &Value, under: &str, fields: &[(&str, Value)]) -> Value {
     wanted
 }
 
-/// A value and where it stands, in bytes.
+/// A value and where it stands, in bytes. Ends are found without the parser's: it counts blanks and a comment behind a
+/// closing bracket or quote as part of it.
 struct Node {
     range: Range<usize>,
     shape: Shape,
@@ -107,12 +108,12 @@ impl<'t> Reader<'t> {
             }
             Event::Alias(_) => Shape::Text,
             Event::SequenceStart(..) => {
-                let flow = self.text.get(range.clone())?.ends_with('[');
+                let flow = self.text.get(range.clone())?.trim_end().ends_with('[');
                 loop {
                     match self.next()? {
                         (Event::SequenceEnd, span) => {
                             if flow {
-                                range.end = self.range(span)?.end;
+                                range.end = self.range(span)?.start + 1;
                             }
                             break;
                         }
@@ -122,7 +123,7 @@ impl<'t> Reader<'t> {
                 if flow { Shape::FlowList } else { Shape::BlockList }
             }
             Event::MappingStart(..) => {
-                let flow = self.text.get(range.clone())?.ends_with('{');
+                let flow = self.text.get(range.clone())?.trim_end().ends_with('{');
                 let entries = self.entries(flow, &mut range)?;
                 if flow { Shape::FlowMap(entries) } else { Shape::BlockMap(entries) }
             }
@@ -137,7 +138,7 @@ impl<'t> Reader<'t> {
             let (event, span) = self.next()?;
             if matches!(event, Event::MappingEnd) {
                 if flow {
-                    range.end = self.range(span)?.end;
+                    range.end = self.range(span)?.start + 1;
                 }
                 return Some(entries);
             }
@@ -150,7 +151,6 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The parser counts blanks and a comment behind a quoted text as part of it.
     fn closing_quote(&self, range: &Range<usize>) -> Option<usize> {
         let text = self.text.get(range.start..)?;
         let at = text.find(['"', '\''])?;

@@ -305,3 +305,43 @@ fn taking_in_the_same_again_is_no_change() {
     assert!(surroundings.take(Source::Proxy, None));
     assert_eq!(surroundings, Surroundings::default());
 }
+
+/// Each configuration of a real release keeps its lines and says what the profile says.
+#[test]
+fn the_configurations_of_a_release_keep_their_layout() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let folder = std::env::var_os("CVO_SHARED_DATA").map_or(folder, Into::into).join("payload-5.0");
+    let Ok(files) = std::fs::read_dir(folder) else {
+        println!("skipped: no payload beside the project; CVO_SHARED_DATA names the folder that holds payload-5.0");
+        return;
+    };
+    let (mut configurations, mut addressed) = (0, 0);
+    for file in files.flatten().filter(|file| file.path().extension().is_some_and(|e| e == "yaml")) {
+        let name = file.file_name().into_string().unwrap();
+        let bytes = std::fs::read(file.path()).unwrap();
+        // What is a template is no manifest yet.
+        for manifest in load::manifests_of(Origin::Release, &name, &bytes).unwrap_or_default() {
+            let before = manifest.object().unwrap();
+            let mut object = before.clone();
+            let all = proxy("http://p", "", "");
+            all.inject(&manifest, &mut object).unwrap_or_else(|error| panic!("{name}: {error}"));
+            match Source::of(&manifest).first() {
+                None => assert_eq!(object, before, "{name}"),
+                Some(Source::ApiServer) => {
+                    let (text, before) = (&object["data"], &before["data"]);
+                    let key = before.as_object().unwrap().keys().next().unwrap();
+                    let (text, before) = (text[key].as_str().unwrap(), before[key].as_str().unwrap());
+                    let mut lines = text.lines();
+                    assert!(before.lines().all(|line| lines.any(|kept| kept == line)), "{name}: {text}");
+                    assert_eq!(
+                        text.lines().count() - before.lines().count(),
+                        11 + usize::from(!before.contains("servingInfo"))
+                    );
+                    configurations += 1;
+                }
+                Some(_) => addressed += usize::from(object != before),
+            }
+        }
+    }
+    assert_eq!((configurations, addressed), (14, 12));
+}

@@ -50,7 +50,8 @@ async fn process_with(server: &Server, more: Vec<Kind>) -> Arc<Applier> {
     let clients = Arc::new(Clients::new(kube::Config::new(server.start().await)).unwrap());
     let objects = Objects::new(clients.call.clone(), Arc::new(|| true));
     let stop = CancellationToken::new();
-    let (settings, kept, index) = (Arc::new(Settings::new(stop.clone())), Arc::<Kept>::default(), Arc::<Index>::default());
+    let (settings, kept, index) =
+        (Arc::new(Settings::new(stop.clone())), Arc::<Kept>::default(), Arc::<Index>::default());
     let wanted = Arc::new(Wanted::new(settings.clone(), kept.clone()));
     wanted.set_owner(Owner { name: "version".into(), uid: "owner".into() });
     let comparing = wanted.clone();
@@ -69,7 +70,8 @@ fn manifest(object: &Value) -> Arc<Manifest> {
 }
 
 fn object(version: &str, kind: &str, rest: Value) -> Value {
-    let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "b", "annotations": {}}});
+    let mut object =
+        json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "b", "annotations": {}}});
     object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
     object
 }
@@ -129,7 +131,10 @@ fn kinds() -> Vec<(Value, &'static str, fn(&mut Value), &'static str, fn(&mut Va
         (
             object("apps/v1", "Deployment", deployment),
             "/apis/apps/v1/namespaces/b/deployments/a",
-            |o| o["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "2"}, {"name": "B"}]),
+            |o| {
+                o["spec"]["template"]["spec"]["containers"][0]["env"] =
+                    json!([{"name": "A", "value": "2"}, {"name": "B"}])
+            },
             "/spec/template/spec/tolerations",
             |o| o["spec"]["template"]["spec"]["tolerations"] = json!([{"key": "x"}]),
         ),
@@ -189,12 +194,18 @@ async fn each_kind_is_created_left_and_repaired() {
             drift(live);
         });
         let id = second.resolve(&manifest).unwrap().1;
-        until(&second, "the drift", |a| !matches!(a.index.sight(&id, second.wanted.want(&manifest).fingerprint), crate::cluster::Sight::AsWanted)).await;
+        until(&second, "the drift", |a| {
+            !matches!(a.index.sight(&id, second.wanted.want(&manifest).fingerprint), crate::cluster::Sight::AsWanted)
+        })
+        .await;
         assert!(!updated(&apply_one(&second, &manifest).await).is_empty());
         assert_eq!(server.requests().len(), 1, "{path}: the watch has told what is there");
         let live = server.get(path).unwrap();
         assert!(live.pointer(foreign).is_some(), "{foreign} of {path}");
-        assert_eq!((&live["metadata"]["labels"]["foreign"], &live["metadata"]["annotations"]["foreign"]), (&json!("label"), &json!("annotation")));
+        assert_eq!(
+            (&live["metadata"]["labels"]["foreign"], &live["metadata"]["annotations"]["foreign"]),
+            (&json!("label"), &json!("annotation"))
+        );
         assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Left, "{path}");
     }
 }
@@ -384,7 +395,11 @@ async fn until_told(server: &Server, pass: &mut Pass, address: Option<&str>) {
             tokio::select! { _ = pass.next() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
         }
     };
-    assert!(tokio::time::timeout(LIMIT, following).await.is_ok(), "never told of {address:?}, but of {:?}", told(server));
+    assert!(
+        tokio::time::timeout(LIMIT, following).await.is_ok(),
+        "never told of {address:?}, but of {:?}",
+        told(server)
+    );
 }
 
 /// A pass over one manifest that has completed.
@@ -466,7 +481,11 @@ async fn pending_deletions_are_told() {
     let mut pass = completed(&applier, &to_delete(config("1")), Mode::Reconcile).await;
     assert_eq!(pass.pending_deletions(), ["configmap \"b/a\""]);
     server.edit(CONFIG, |live| live["metadata"]["finalizers"] = json!([]));
-    let gone = async { while !pass.pending_deletions().is_empty() { pass.next().await; } };
+    let gone = async {
+        while !pass.pending_deletions().is_empty() {
+            pass.next().await;
+        }
+    };
     assert!(tokio::time::timeout(LIMIT, gone).await.is_ok(), "pending for ever");
     server.put(CONFIG, config("again"));
     let deleted = async {

@@ -20,7 +20,7 @@ struct Store {
     version: u64,
     /// By collection (`apps/v1/deployments`), namespace and name.
     objects: BTreeMap<(String, String, String), Value>,
-    watches: Vec<(String, mpsc::UnboundedSender<Value>)>,
+    watches: Vec<(String, mpsc::UnboundedSender<String>)>,
     /// Verb and path.
     requests: Vec<(String, String)>,
     hand: Option<Hand>,
@@ -145,20 +145,20 @@ impl Store {
     }
 
     fn tell(&mut self, place: &Place, event: &str, object: &Value) {
-        let event = json!({"type": event, "object": object});
+        let event = line(event, object);
         self.watches.retain(|(collection, watch)| *collection != place.collection || watch.send(event.clone()).is_ok());
     }
 
-    fn watch(&mut self, place: &Place, initial: bool) -> mpsc::UnboundedReceiver<Value> {
+    fn watch(&mut self, place: &Place, initial: bool) -> mpsc::UnboundedReceiver<String> {
         let (sender, receiver) = mpsc::unbounded_channel();
         if initial {
             for ((_, _, _), object) in self.objects.iter().filter(|((c, _, _), _)| *c == place.collection) {
-                sender.send(json!({"type": "ADDED", "object": object})).unwrap();
+                sender.send(line("ADDED", object)).unwrap();
             }
             let metadata = json!({"resourceVersion": self.version.to_string(),
                 "annotations": {"k8s.io/initial-events-end": "true"}});
             let bookmark = json!({"apiVersion": "v1", "kind": "X", "metadata": metadata});
-            sender.send(json!({"type": "BOOKMARK", "object": bookmark})).unwrap();
+            sender.send(line("BOOKMARK", &bookmark)).unwrap();
         }
         self.watches.push((place.collection.clone(), sender));
         receiver
@@ -171,7 +171,8 @@ impl Store {
             ("POST", _) => {
                 let mut object = read();
                 let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-                let place = Place { name, collection: place.collection.clone(), namespace: place.namespace.clone(), ..*place };
+                let place =
+                    Place { name, collection: place.collection.clone(), namespace: place.namespace.clone(), ..*place };
                 if self.objects.contains_key(&place.key()) {
                     return Err((409, "AlreadyExists"));
                 }
@@ -209,6 +210,11 @@ impl Store {
     }
 }
 
+/// An event as servers write it: the type comes first.
+fn line(event: &str, object: &Value) -> String {
+    format!("{{\"type\":\"{event}\",\"object\":{object}}}\n")
+}
+
 async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: Bytes) -> Response {
     let place = Place::of(uri.path());
     let query = uri.query().unwrap_or_default();
@@ -219,16 +225,17 @@ async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: By
         let events = store.watch(&place, query.contains("sendInitialEvents"));
         let lines = stream::unfold(events, |mut events| async move {
             let event = events.recv().await?;
-            Some((Ok::<_, std::convert::Infallible>(format!("{event}\n")), events))
+            Some((Ok::<_, std::convert::Infallible>(event), events))
         });
         return Response::new(Body::from_stream(lines));
     }
     let (code, answer) = match store.request(&method, &place, &body) {
         Ok(object) => (200, object),
-        Err((code, reason)) => {
-            (code, json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
-                "reason": reason, "message": format!("{reason}: {} {:?}", place.collection, place.name)}))
-        }
+        Err((code, reason)) => (
+            code,
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
+                "reason": reason, "message": format!("{reason}: {} {:?}", place.collection, place.name)}),
+        ),
     };
     Response::builder().status(code).header("content-type", "application/json").body(answer.to_string().into()).unwrap()
 }
