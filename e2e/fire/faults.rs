@@ -11,7 +11,8 @@ use std::{collections::BTreeMap, collections::VecDeque, time::Duration};
 /// What is to go wrong; by default nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
-    /// Of so many requests in a row one, at a random place, is answered with an error; the errors take turns. 0: none.
+    /// Of so many requests in a row one, at a random place, is answered with an error; the errors take turns. Writes of
+    /// the release and everything else are rows of their own, so that a few writes get their share for certain. 0: none.
     pub refuse_one_in: usize,
     /// Of so many one is carried out, but instead of its answer the connection ends. 0: none.
     pub lose_one_in: usize,
@@ -28,6 +29,8 @@ pub struct Tally {
     /// Attempts to write something else than the daemon's own lease, record, events and status.
     pub writes: usize,
     pub refused: BTreeMap<u16, usize>,
+    /// How many of `writes`.
+    pub refused_writes: usize,
     pub lost: usize,
     pub watches_cut: usize,
 }
@@ -168,9 +171,17 @@ pub enum Fate {
 pub struct Chance {
     seed: String,
     drawn: u64,
-    turn: VecDeque<Refusal>,
-    refuse: Draw,
+    writes: Row,
+    others: Row,
     lose: Draw,
+}
+
+/// Requests of one sort.
+#[derive(Debug, Default)]
+struct Row {
+    refuse: Draw,
+    /// The errors that come next.
+    turn: VecDeque<Refusal>,
 }
 
 /// A place in a row of requests.
@@ -182,7 +193,7 @@ struct Draw {
 
 impl Draw {
     /// Whether it is this one's turn.
-    fn hits(&mut self, one_in: usize, mut below: impl FnMut(usize) -> usize) -> bool {
+    fn hits(&mut self, one_in: usize, below: impl FnOnce(usize) -> usize) -> bool {
         if one_in == 0 {
             return false;
         }
@@ -195,9 +206,23 @@ impl Draw {
     }
 }
 
+impl Row {
+    /// The next in turn that such a request can get; the others keep their place.
+    fn refusal(&mut self, write: bool) -> Refusal {
+        loop {
+            let fits = |refusal: &Refusal| write || !refusal.of_writes;
+            if let Some(at) = self.turn.iter().position(fits) {
+                return self.turn.remove(at).unwrap();
+            }
+            self.turn.extend(REFUSALS);
+        }
+    }
+}
+
 impl Chance {
     pub fn new(seed: &str) -> Self {
-        Self { seed: seed.to_owned(), drawn: 0, turn: VecDeque::new(), refuse: Draw::default(), lose: Draw::default() }
+        let (writes, others, lose) = Default::default();
+        Self { seed: seed.to_owned(), drawn: 0, writes, others, lose }
     }
 
     /// From `CVO_SEED`, or a fresh one; printed either way.
@@ -220,27 +245,19 @@ impl Chance {
     }
 
     /// Draws for one request.
-    pub fn fate(&mut self, faults: &Faults, method: &Method) -> Fate {
-        let (mut refuse, mut lose) = (std::mem::take(&mut self.refuse), std::mem::take(&mut self.lose));
-        let refused = refuse.hits(faults.refuse_one_in, |limit| self.below(limit));
+    pub fn fate(&mut self, faults: &Faults, method: &Method, path: &str) -> Fate {
+        let mut row = std::mem::take(if writes(method, path) { &mut self.writes } else { &mut self.others });
+        let mut lose = std::mem::take(&mut self.lose);
+        let refused = row.refuse.hits(faults.refuse_one_in, |limit| self.below(limit));
         let lost = lose.hits(faults.lose_one_in, |limit| self.below(limit));
-        (self.refuse, self.lose) = (refuse, lose);
-        match (refused, lost) {
-            (true, _) => Fate::Refused(self.refusal(is_write(method))),
+        let fate = match (refused, lost) {
+            (true, _) => Fate::Refused(row.refusal(is_write(method))),
             (false, true) => Fate::Lost,
             (false, false) => Fate::Answered,
-        }
-    }
-
-    /// The next in turn that such a request can get; the others keep their place.
-    fn refusal(&mut self, write: bool) -> Refusal {
-        loop {
-            let fits = |refusal: &Refusal| write || !refusal.of_writes;
-            if let Some(at) = self.turn.iter().position(fits) {
-                return self.turn.remove(at).unwrap();
-            }
-            self.turn.extend(REFUSALS);
-        }
+        };
+        self.lose = lose;
+        *(if writes(method, path) { &mut self.writes } else { &mut self.others }) = row;
+        fate
     }
 }
 
@@ -248,11 +265,13 @@ impl Chance {
 mod tests {
     use super::*;
 
+    const MAP: &str = "/api/v1/namespaces/a/configmaps/b";
+
     #[test]
     fn one_of_so_many_is_refused_and_all_errors_take_turns() {
         let faults = Faults { refuse_one_in: 10, ..Faults::default() };
         let mut chance = Chance::new("a");
-        let fates: Vec<Fate> = (0..600).map(|_| chance.fate(&faults, &Method::PUT)).collect();
+        let fates: Vec<Fate> = (0..600).map(|_| chance.fate(&faults, &Method::PUT, MAP)).collect();
         for row in fates.chunks(10) {
             assert_eq!(row.iter().filter(|fate| **fate != Fate::Answered).count(), 1, "{row:?}");
         }
@@ -260,10 +279,14 @@ mod tests {
             assert_eq!(fates.iter().filter(|fate| **fate == Fate::Refused(refusal)).count(), 10);
         }
         let mut chance = Chance::new("a");
-        let reads = (0..600).map(|_| chance.fate(&faults, &Method::GET));
+        let reads = (0..600).map(|_| chance.fate(&faults, &Method::GET, MAP));
         let wrong = reads.filter(|fate| matches!(fate, Fate::Refused(refusal) if refusal.code == 409));
         assert_eq!(wrong.count(), 0, "a read cannot conflict");
-        assert_eq!(Chance::new("a").fate(&Faults::default(), &Method::PUT), Fate::Answered);
+        // However many reads come between, every tenth write is refused.
+        let mixed = (0..200).map(|turn| (turn % 10 == 0, if turn % 10 == 0 { Method::PUT } else { Method::GET }));
+        let fates = mixed.map(|(write, method)| (write, chance.fate(&faults, &method, MAP)));
+        assert_eq!(fates.filter(|(write, fate)| *write && *fate != Fate::Answered).count(), 2);
+        assert_eq!(Chance::new("a").fate(&Faults::default(), &Method::PUT, MAP), Fate::Answered);
     }
 
     #[test]

@@ -176,7 +176,7 @@ async fn pass(State(line): State<Line>, request: Request) -> Response<Body> {
     let (uri, method) = (request.uri().clone(), request.method().clone());
     let (fate, delay) = {
         let mut chance = office.chance.lock().unwrap();
-        (chance.fate(&faults, &method), chance.moment(faults.delay))
+        (chance.fate(&faults, &method, uri.path()), chance.moment(faults.delay))
     };
     office.note(&method, &uri, fate);
     tokio::time::sleep(delay).await;
@@ -232,9 +232,13 @@ impl Office {
     fn note(&self, method: &Method, uri: &Uri, fate: Fate) {
         self.tally.send_modify(|tally| {
             tally.requests += 1;
-            tally.writes += usize::from(writes(method, uri.path()));
+            let write = usize::from(writes(method, uri.path()));
+            tally.writes += write;
             match fate {
-                Fate::Refused(refusal) => *tally.refused.entry(refusal.code).or_default() += 1,
+                Fate::Refused(refusal) => {
+                    *tally.refused.entry(refusal.code).or_default() += 1;
+                    tally.refused_writes += write;
+                }
                 Fate::Lost => tally.lost += 1,
                 Fate::Answered => {}
             }
