@@ -193,7 +193,7 @@ impl Session<'_> {
         if self.bench.wants(row) {
             println!("{row}: {measured}");
             if self.bench.details {
-                print!("{}", measured.asked(DETAILS));
+                print!("{}", measured.details(DETAILS));
             }
             report.add(self.run, row, measured);
         }

@@ -62,9 +62,8 @@ async fn a_plan_of_a_real_update_is_what_happens() {
     stage.completed(second, LIMIT).await.unwrap();
     let requests = audit::requests(&stage.cluster.audit_log(), DAEMON_USER).unwrap();
     let during = audit::within(&requests, asked..Timestamp::now());
-    let mut done: Vec<_> = audit::writes(&during).into_iter().filter(|request| request.code < 300).cloned().collect();
-    done.sort_by_key(|request| request.at);
-    let done: Vec<Write> = done.into_iter().map(|request| (request.verb.clone(), request.object())).collect();
+    let done = audit::writes(&during).into_iter().filter(|request| request.wrote());
+    let done: Vec<Write> = done.map(|request| (request.verb.clone(), request.object())).collect();
     let (wanted, happened): (BTreeSet<_>, BTreeSet<_>) = (planned.keys().collect(), done.iter().collect());
     assert_eq!(happened, wanted, "what was planned was done, and nothing else");
     assert_eq!(done.len(), wanted.len(), "each once: {done:#?}");

@@ -198,7 +198,8 @@ async fn updates_and_replaces_itself(platform: &Platform, first: &Release, secon
     let mut writers: Vec<String> = writes.iter().filter(status).map(|write| write.pod.clone()).collect();
     writers.dedup();
     assert_eq!(writers, [before.name_any(), after.name_any()], "one writer after the other, never in between");
-    let done: BTreeSet<_> = writes.iter().skip(asked).filter(|write| of_the_release(write)).map(told).collect();
+    let done = writes.iter().filter(|write| write.at > asked && of_the_release(write));
+    let done: BTreeSet<_> = done.map(told).collect();
     assert!(planned.iter().any(|line| line.starts_with("create jobs storage/")), "{planned:?}");
     assert_eq!(done, planned, "what was planned from the image in the registry was done");
     assert_eq!(
@@ -231,12 +232,12 @@ async fn plan(platform: &Platform, to: &Release) -> BTreeSet<String> {
     lines.collect()
 }
 
-fn told(write: &Write) -> String {
+fn told(write: &Request) -> String {
     format!("{} {} {}/{}", write.verb, write.resource, write.namespace, write.name)
 }
 
 /// No bookkeeping, no retrieval, no signature that is kept.
-fn of_the_release(write: &&Write) -> bool {
+fn of_the_release(write: &Request) -> bool {
     let own = write.namespace == api::NAMESPACE && write.resource != "deployments";
     let bookkeeping = ["clusterversions", "leases", "events"].contains(&write.resource.as_str());
     !own && !bookkeeping && write.subresource.is_empty() && write.namespace != api::MANAGED_NAMESPACE

@@ -6,6 +6,7 @@ mod foreign;
 mod laws;
 mod payload;
 mod server;
+mod step;
 
 use super::*;
 use serde_json::json;

@@ -152,10 +152,11 @@ impl Walk {
     ) -> Settled {
         let mut changes = Vec::new();
         for (key, value) in want {
+            let read = shape.verbatim && self.zero_is_absent;
             let text = |value: &'a Value| -> &'a Value {
                 match (value, shape.others) {
-                    (Value::Null, Rule::Quantity) if shape.verbatim => &*NOTHING,
-                    (Value::Null, _) if shape.verbatim => &EMPTY,
+                    (Value::Null, Rule::Quantity) if read => &*NOTHING,
+                    (Value::Null, _) if read => &EMPTY,
                     _ => value,
                 }
             };

@@ -112,7 +112,8 @@ fn json_stream(text: &str, budget: &mut build::Budget) -> Result<Vec<Document>, 
         line += newlines(rest.as_bytes().get(..gap).unwrap_or_default());
         match stream.next() {
             None => return Ok(found),
-            Some(Ok(value)) => {
+            Some(Ok(mut value)) => {
+                settle(&mut value);
                 let end = stream.byte_offset();
                 if !value.is_null() {
                     found.push(Document { line, value });
@@ -135,6 +136,20 @@ fn json_stream(text: &str, budget: &mut build::Budget) -> Result<Vec<Document>, 
                 };
             }
         }
+    }
+}
+
+/// Makes fractional numbers what they are when they are read the next time.
+fn settle(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(settle),
+        Value::Object(map) => map.values_mut().for_each(settle),
+        Value::Number(number) if number.is_f64() => {
+            if let Some(float) = number.as_f64() {
+                *value = scalar::settled(float).into();
+            }
+        }
+        _ => {}
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod choice;
 pub mod decide;
+mod loading;
 mod object;
 mod writer;
 
@@ -25,11 +26,12 @@ use crate::updates::{self, Gates, Target};
 use choice::Choice;
 use decide::{Running, Situation};
 use jiff::{SignedDuration, Timestamp};
+use loading::{Load, LoadNews, news_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use writer::StatusWriter;
 
@@ -64,13 +66,6 @@ pub struct Parts {
     /// `--always-enable-capabilities`.
     pub always_enabled: BTreeSet<String>,
     pub events: Events,
-}
-
-struct Load {
-    target: Target,
-    task: JoinHandle<Result<Loaded, Box<LoadStatus>>>,
-    steps: watch::Receiver<LoadStatus>,
-    stop: CancellationToken,
 }
 
 struct Refused {
@@ -163,6 +158,7 @@ impl Sync {
             self.gather(&pass);
             pass.cancel().await;
         }
+        self.writer.forget_refused();
         if let Some((live, status)) = self.status_to_write() {
             self.writer.flush(live, status).await;
         }
@@ -451,7 +447,7 @@ impl Sync {
 
     fn status_to_write(&self) -> Option<(serde_json::Value, ClusterVersionStatus)> {
         let live = self.object.live()?;
-        let next = status::compute(&live.status, &self.facts, Timestamp::now());
+        let next = self.writer.acceptable(status::compute(&live.status, &self.facts, Timestamp::now()));
         (next != live.status).then(|| (live.raw.clone(), next))
     }
 
@@ -492,19 +488,5 @@ async fn next_of(pass: &mut Option<Pass>) -> Event {
     match pass {
         Some(pass) => pass.next().await,
         None => std::future::pending().await,
-    }
-}
-
-enum LoadNews {
-    Step(LoadStatus),
-    Ended(Result<Result<Loaded, Box<LoadStatus>>, JoinError>),
-}
-
-async fn news_of(load: &mut Option<Load>) -> LoadNews {
-    let Some(load) = load else { return std::future::pending().await };
-    tokio::select! {
-        // A failed receive means that the task is about to end.
-        Ok(()) = load.steps.changed() => LoadNews::Step(load.steps.borrow_and_update().clone()),
-        ended = &mut load.task => LoadNews::Ended(ended),
     }
 }

@@ -4,7 +4,7 @@ use super::machine;
 use crate::harness::audit::{Request, by_verb};
 use crate::harness::files;
 use anyhow::Context;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -48,6 +48,7 @@ impl fmt::Display for Row {
 
 // Names of figures that others refer to.
 pub const SECONDS: &str = "seconds";
+const LAST: &str = "seconds to the last object";
 pub const TIMES_FLOOR: &str = "seconds / floor";
 pub const REQUESTS: &str = "requests";
 pub const PER_DOCUMENT: &str = "requests / document";
@@ -80,6 +81,8 @@ pub struct Measured {
     figures: Vec<(String, f64)>,
     /// How often the daemon asked for what: `update apps/deployments/`, refused ones as `create /configmaps/ 404`.
     asked: BTreeMap<String, usize>,
+    /// Objects created in each second since the start.
+    created: Vec<usize>,
 }
 
 impl Measured {
@@ -110,12 +113,32 @@ impl Measured {
         }
     }
 
-    /// What was asked for most often, a line each.
-    pub fn asked(&self, lines: usize) -> String {
+    /// Adds when the last object was created, and in the JSON how many in each second.
+    pub fn add_creations(&mut self, requests: &[Request], start: Timestamp) {
+        let created = requests.iter().filter(|r| r.verb == "create" && r.code == 201);
+        let after: Vec<SignedDuration> = created.map(|r| r.at.duration_since(start)).collect();
+        self.add_known(LAST, after.iter().max().map(SignedDuration::as_secs_f64));
+        for second in after.iter().filter_map(|after| usize::try_from(after.as_secs()).ok()) {
+            if self.created.len() <= second {
+                self.created.resize(second + 1, 0);
+            }
+            if let Some(number) = self.created.get_mut(second) {
+                *number += 1;
+            }
+        }
+    }
+
+    /// What was asked for most often, a line each, and the objects created in each second.
+    pub fn details(&self, lines: usize) -> String {
         let mut asked: Vec<(&String, &usize)> = self.asked.iter().collect();
         asked.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
         let lines = asked.iter().take(lines).map(|(what, number)| format!("  {number:>5} x {what}\n"));
-        lines.collect()
+        let mut lines: String = lines.collect();
+        if !self.created.is_empty() {
+            let numbers: Vec<String> = self.created.iter().map(usize::to_string).collect();
+            lines.push_str(&format!("  created in each second: {}\n", numbers.join(" ")));
+        }
+        lines
     }
 
     pub fn value(&self, name: &str) -> Option<f64> {
@@ -252,7 +275,8 @@ impl Report {
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let runs = self.found.iter().map(|(run, row, measured)| {
             let figures: serde_json::Map<_, _> = measured.figures.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
-            json!({"run": run, "row": row, "figures": figures, "requests": measured.asked})
+            json!({"run": run, "row": row, "figures": figures, "requests": measured.asked,
+                "createdEachSecond": measured.created})
         });
         let runs: Vec<_> = runs.collect();
         let report = json!({
@@ -298,16 +322,16 @@ mod tests {
     #[test]
     fn requests_are_told_by_verb_and_by_what_they_are_for() {
         let request = |verb: &str, resource: &str, code| Request {
-            at: Timestamp::UNIX_EPOCH,
-            user: String::new(),
+            at: Timestamp::UNIX_EPOCH + SignedDuration::from_millis(1500),
+            user: "daemon".to_owned(),
             pod: String::new(),
             verb: verb.to_owned(),
             uri: "/readyz".to_owned(),
             group: String::new(),
             resource: resource.to_owned(),
             subresource: String::new(),
-            namespace: "a".to_owned(),
-            name: "b".to_owned(),
+            namespace: "n".to_owned(),
+            name: "a".to_owned(),
             code,
         };
         let requests = [
@@ -318,10 +342,12 @@ mod tests {
         ];
         let mut measured = Measured::default();
         measured.add_requests(&requests);
+        measured.add_creations(&requests, Timestamp::UNIX_EPOCH);
         let value = |name: &str| measured.value(name).unwrap();
         assert_eq!((value(REQUESTS), value("requests: create"), value("requests refused")), (4.0, 3.0, 1.0));
-        assert!(measured.asked(1).ends_with("2 x create /configmaps/\n"), "{}", measured.asked(1));
+        assert!(measured.details(1).starts_with("      2 x create /configmaps/\n"), "{}", measured.details(1));
         assert_eq!(measured.asked.get("create /configmaps/ 404"), Some(&1));
+        assert_eq!((measured.created.as_slice(), value(LAST)), ([0, 2].as_slice(), 1.5));
     }
 
     #[test]

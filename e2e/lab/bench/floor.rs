@@ -7,11 +7,11 @@ use cvo::api::NAME;
 use cvo::cluster::{Clients, Kinds, objects};
 use cvo::merge::{self, Owner};
 use cvo::payload::Manifest;
+use jiff::Timestamp;
 use kube::Client;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -32,7 +32,6 @@ struct Post {
 struct Loop {
     client: Client,
     permits: Semaphore,
-    refused: AtomicUsize,
 }
 
 /// Namespaces and definitions first, then the rest. The same objects that the daemon creates, as the daemon's user, on a
@@ -43,24 +42,26 @@ pub async fn measure(scene: &Scene) -> anyhow::Result<Measured> {
     let owner = scene.owner().await?;
     let (early, late) = prepare(&client, &owner, &scene.facts.manifests).await?;
     let objects = early.len() + late.len();
-    let work = Arc::new(Loop { client, permits: Semaphore::new(IN_FLIGHT), refused: AtomicUsize::new(0) });
+    let work = Arc::new(Loop { client, permits: Semaphore::new(IN_FLIGHT) });
     // Not part of the release: on a real cluster others make them.
     let others = scene.facts.namespaces.iter().map(|name| namespace(name)).collect();
     send_all(&work, others).await?;
     let busy = machine::quiet().await;
-    work.refused.store(0, Ordering::Relaxed);
-    let begun = Instant::now();
+    let start = Timestamp::now();
     tokio::time::timeout(LIMIT, async {
         send_all(&work, early).await?;
         send_all(&work, late).await
     })
     .await
     .with_context(|| format!("the floor takes more than {} s", LIMIT.as_secs()))??;
-    let seconds = begun.elapsed().as_secs_f64();
+    let end = Timestamp::now();
+    let requests = scene.requests(start, end).await?;
+    ensure!(requests.iter().all(|r| r.verb == "create"), "the floor has company: somebody else speaks as the daemon");
     let mut measured = Measured::default();
-    measured.add(SECONDS, seconds);
+    measured.add(SECONDS, end.duration_since(start).as_secs_f64());
     measured.add("objects", objects as f64);
-    measured.add("requests refused", work.refused.load(Ordering::Relaxed) as f64);
+    measured.add_creations(&requests, start);
+    measured.add_requests(&requests);
     measured.add("machine busy before", busy);
     Ok(measured)
 }
@@ -132,7 +133,6 @@ impl Loop {
                 },
                 Err(error) => bail!("{}: {error}", post.what),
             }
-            self.refused.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(PAUSE).await;
         }
     }

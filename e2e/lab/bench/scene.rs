@@ -95,10 +95,7 @@ impl Scene {
         let seconds = done.duration_since(process.started).as_secs_f64();
         measured.add(SECONDS, seconds);
         measured.add_known(TIMES_FLOOR, floor.map(|floor| seconds / floor));
-        let created = |r: &&Request| r.verb == "create" && r.code == 201;
-        let last = requests.iter().filter(created).map(|r| r.at).max();
-        measured
-            .add_known("seconds to the last object", last.map(|at| at.duration_since(process.started).as_secs_f64()));
+        measured.add_creations(&requests, process.started);
         measured.add_requests(&requests);
         measured.add(PER_DOCUMENT, requests.len() as f64 / self.facts.manifests.len() as f64);
         spent.tell(&mut measured);

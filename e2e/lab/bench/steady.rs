@@ -11,7 +11,6 @@ use std::time::Duration;
 const SAMPLE: Duration = Duration::from_secs(10);
 /// The pass over all objects that repairs what events did not tell takes so long.
 const SAFETY_NET: Duration = Duration::from_secs(30 * 60);
-const LEASE: &str = "coordination.k8s.io/leases/";
 
 /// Watches for so long. Nothing is extrapolated: how much of the safety-net pass the window covers is a figure of its own.
 pub async fn measure(scene: &Scene, window: Duration) -> anyhow::Result<Measured> {
@@ -35,7 +34,7 @@ pub async fn measure(scene: &Scene, window: Duration) -> anyhow::Result<Measured
     ensure!(after.resident.is_some(), "the daemon (process {}) has ended", process.pid);
     resident.extend(after.resident);
     let requests = scene.requests(begun, ended).await?;
-    let (lease, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(|r| r.object().starts_with(LEASE));
+    let (lease, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(|r| r.resource == "leases");
     let seconds = ended.duration_since(begun).as_secs_f64();
     let mut measured = Measured::default();
     measured.add(RATE, others.len() as f64 / seconds);

@@ -113,6 +113,7 @@ fn what_a_server_writes_otherwise_is_the_same() {
             container("resources", json!({"limits": {"cpu": "0"}})),
             container("resources", json!({"limits": {"cpu": null}})),
         ),
+        row("example.com/v1", "Gadget", json!({"spec": {"limits": {}}}), json!({"spec": {"limits": {"cpu": null}}})),
         row("v1", "ResourceQuota", json!({"spec": {"hard": {"pods": "0"}}}), json!({"spec": {"hard": {"pods": null}}})),
         row(
             "batch/v1",

@@ -110,7 +110,22 @@ fn float(text: &str) -> Option<Value> {
     if value.fract() == 0.0 && value.abs() < 9.2e18 {
         return format!("{value:.0}").parse::<i64>().ok().map(Value::from);
     }
-    Number::from_f64(value).map(Value::Number)
+    Number::from_f64(settled(value)).map(Value::Number)
+}
+
+/// The float that a fractional number is after it has been written as JSON and read again. Reading JSON may miss the last
+/// digit; what is loaded must be what the API server gives back, or there would be a difference for ever.
+pub(super) fn settled(value: f64) -> f64 {
+    let mut value = value;
+    // One step does it in practice; a bound, since nobody proves it.
+    for _ in 0..4 {
+        let again = serde_json::to_string(&value).ok().and_then(|text| serde_json::from_str(&text).ok());
+        match again {
+            Some(again) if again != value => value = again,
+            _ => break,
+        }
+    }
+    value
 }
 
 /// The text of a mapping key, or what it is instead.

@@ -2,22 +2,31 @@
 //! at once when something turned, at most once a second when only counts and texts moved.
 
 use crate::api::ClusterVersionStatus;
+use crate::cluster::objects::Cause;
 use crate::cluster::{ApiError, Kind, Objects};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 const PERIOD: Duration = Duration::from_secs(1);
+/// Capability names that the cluster's schema refused are left out for this long, then tried again: the release may bring
+/// a schema that takes them.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
+
+/// The object as written, and the capability names that had to be left out.
+type Written = (Value, BTreeSet<String>);
 
 #[derive(Debug)]
 pub struct StatusWriter {
     objects: Objects,
     name: String,
-    writing: Option<JoinHandle<Result<Value, ApiError>>>,
+    writing: Option<JoinHandle<Result<Written, ApiError>>>,
     /// Offered and not yet written: when it may be.
     due: Option<Instant>,
     last: Option<Instant>,
     failures: u32,
+    refused: Option<(Instant, BTreeSet<String>)>,
 }
 
 /// What an administrator or another program waits for: generations, releases, history, updates, and which conditions hold.
@@ -36,7 +45,29 @@ fn turned(before: &ClusterVersionStatus, after: &ClusterVersionStatus) -> bool {
 
 impl StatusWriter {
     pub fn new(objects: Objects, name: &str) -> Self {
-        StatusWriter { objects, name: name.to_owned(), writing: None, due: None, last: None, failures: 0 }
+        StatusWriter {
+            objects,
+            name: name.to_owned(),
+            writing: None,
+            due: None,
+            last: None,
+            failures: 0,
+            refused: None,
+        }
+    }
+
+    /// The status without what the cluster's schema has refused of it lately. Everything else must not be held up by a
+    /// capability of a release that the schema is older than.
+    pub fn acceptable(&self, mut status: ClusterVersionStatus) -> ClusterVersionStatus {
+        if let Some((_, names)) = self.refused.as_ref().filter(|(at, _)| at.elapsed() < REFUSED_FOR) {
+            leave_out(&mut status, names);
+        }
+        status
+    }
+
+    /// The last status is offered whole.
+    pub fn forget_refused(&mut self) {
+        self.refused = None;
     }
 
     /// Writes now, or says by [`StatusWriter::due`] when to offer again. `live` is what the status was computed from.
@@ -72,8 +103,11 @@ impl StatusWriter {
         let ended = writing.await;
         self.writing = None;
         match ended {
-            Ok(Ok(object)) => {
+            Ok(Ok((object, refused))) => {
                 self.failures = 0;
+                if !refused.is_empty() {
+                    self.refused = Some((Instant::now(), refused));
+                }
                 return Some(object);
             }
             // A conflict heals with the event that the other write causes.
@@ -89,7 +123,7 @@ impl StatusWriter {
     pub async fn flush(&mut self, live: Value, status: ClusterVersionStatus) {
         let mut live = live;
         if let Some(writing) = self.writing.take()
-            && let Ok(Ok(object)) = writing.await
+            && let Ok(Ok((object, _))) = writing.await
         {
             live = object;
         }
@@ -104,6 +138,28 @@ async fn write(
     name: &str,
     mut live: Value,
     status: &ClusterVersionStatus,
+) -> Result<Written, ApiError> {
+    let refused = match put(objects, name, &mut live, status).await {
+        Ok(object) => return Ok((object, BTreeSet::new())),
+        Err(error) => {
+            let refused = refused_names(&error, status);
+            if refused.is_empty() {
+                return Err(error);
+            }
+            refused
+        }
+    };
+    tracing::warn!(?refused, "the cluster's schema of ClusterVersion refuses these capabilities; status goes without");
+    let mut rest = status.clone();
+    leave_out(&mut rest, &refused);
+    Ok((put(objects, name, &mut live, &rest).await?, refused))
+}
+
+async fn put(
+    objects: &Objects,
+    name: &str,
+    live: &mut Value,
+    status: &ClusterVersionStatus,
 ) -> Result<Value, ApiError> {
     let kind = Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false);
     // A PUT, because merge patches cannot carry the nulls that the schema requires (apis §1.8).
@@ -111,5 +167,48 @@ async fn write(
     if let Some(map) = live.as_object_mut() {
         map.insert("status".into(), status);
     }
-    objects.replace_status(&kind, "", name, &live).await
+    objects.replace_status(&kind, "", name, live).await
+}
+
+/// The capability names of the status that the server says it does not take: the schema enumerates them (apis §1.6).
+fn refused_names(error: &ApiError, status: &ClusterVersionStatus) -> BTreeSet<String> {
+    let Cause::Server { code: 422, message, .. } = &error.cause else { return BTreeSet::new() };
+    let capabilities = &status.capabilities;
+    let names = capabilities.enabled_capabilities.iter().chain(&capabilities.known_capabilities);
+    names.filter(|name| message.contains(&format!("Unsupported value: {name:?}"))).cloned().collect()
+}
+
+fn leave_out(status: &mut ClusterVersionStatus, names: &BTreeSet<String>) {
+    status.capabilities.enabled_capabilities.retain(|name| !names.contains(name));
+    status.capabilities.known_capabilities.retain(|name| !names.contains(name));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::cluster_version::Capabilities;
+
+    #[test]
+    fn a_name_that_the_schema_does_not_take_is_found_and_left_out() {
+        let list = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        let capabilities = Capabilities {
+            enabled_capabilities: list(&["Build", "Future"]),
+            known_capabilities: list(&["Build", "ClusterAPI"]),
+        };
+        let mut status = ClusterVersionStatus { capabilities, ..ClusterVersionStatus::default() };
+        let error = |code, message: &str| {
+            let cause = Cause::Server { code, reason: "Invalid".into(), message: message.into() };
+            ApiError { attempt: "write".into(), cause }
+        };
+        let message = "ClusterVersion.config.openshift.io \"version\" is invalid: [status.capabilities.\
+            enabledCapabilities[1]: Unsupported value: \"Future\": supported values: \"Build\", status.capabilities.\
+            knownCapabilities[1]: Unsupported value: \"ClusterAPI\": supported values: \"Build\"]";
+        let refused = refused_names(&error(422, message), &status);
+        assert_eq!(refused.iter().map(String::as_str).collect::<Vec<_>>(), ["ClusterAPI", "Future"]);
+        assert!(refused_names(&error(409, message), &status).is_empty());
+        assert!(refused_names(&error(422, "status.desired: Required value"), &status).is_empty());
+        leave_out(&mut status, &refused);
+        assert_eq!(status.capabilities.enabled_capabilities, ["Build"]);
+        assert_eq!(status.capabilities.known_capabilities, ["Build"]);
+    }
 }
