@@ -172,7 +172,7 @@ fn a_release_that_does_not_fit_is_refused_with_file_and_line() {
     let Err(LoadError::Integrity { problems, .. }) = load(read, &LoadOptions::default()) else { panic!("loaded") };
     let [syntax, misfit, undeletable] = problems.as_slice() else { panic!("{problems:?}") };
     assert!(syntax.starts_with("release-manifests/d.yaml: line "), "{syntax}");
-    assert!(misfit.starts_with("release-manifests/b.yaml: line 8: serviceaccount \"a\": automount"), "{misfit}");
+    assert!(misfit.starts_with("release-manifests/b.yaml: line 9: serviceaccount \"a\": automount"), "{misfit}");
     assert!(undeletable.contains("c.yaml: line 1: ") && undeletable.contains("exactly \"true\""), "{undeletable}");
     assert_eq!(load(files(&[("e.yaml", &elsewhere)]), &LoadOptions::default()).unwrap().manifests.len(), 0);
 }

@@ -330,7 +330,7 @@ async fn an_object_is_made_anew_where_it_cannot_change() {
     old["metadata"]["labels"] = json!({"foreign": "label"});
     server.put(BINDING, old.clone());
     let applier = process(&server).await;
-    assert_eq!(updated(&apply_one(&applier, &manifest).await)[..1], ["roleRef.name"]);
+    assert!(updated(&apply_one(&applier, &manifest).await).contains(&"roleRef.name".to_owned()));
     assert_eq!(server.writes(), [format!("DELETE {BINDING}"), format!("POST {}", BINDING.trim_end_matches("/a"))]);
     let live = server.get(BINDING).unwrap();
     assert_eq!((&live["roleRef"]["name"], &live["metadata"]["labels"]["foreign"]), (&json!("new"), &json!("label")));

@@ -122,6 +122,9 @@ impl Store {
         let before = self.objects.get(&place.key());
         let metadata = object["metadata"].as_object_mut().unwrap();
         metadata.insert("resourceVersion".into(), json!(self.version.to_string()));
+        if place.namespace.is_empty() {
+            metadata.remove("namespace");
+        }
         metadata.entry("uid").or_insert(json!(format!("uid-{}", self.version)));
         let generation = before.map_or(0, |before| before["metadata"]["generation"].as_i64().unwrap_or(0));
         let moved = before.is_none_or(|before| before.get("spec") != object.get("spec"));
