@@ -55,6 +55,10 @@ fn pod(d: &Dice, runs: Runs) -> Value {
     if network {
         pod["hostNetwork"] = json!(true);
     }
+    // Longer than any hook sleeps.
+    if d.chance(30) {
+        pod["terminationGracePeriodSeconds"] = json!(d.pick(&[10, 30, 70]));
+    }
     settle_host(d, &mut pod, network);
     if pod["dnsPolicy"] == "None" && pod["dnsConfig"]["nameservers"].get(0).is_none() {
         pod["dnsConfig"] = json!({"nameservers": ["10.0.0.1"]});
@@ -99,7 +103,6 @@ const POD: &[(&str, Make)] = &[
     ("schedulerName", |d| json!(d.pick(&["default-scheduler", "other"]))),
     ("priorityClassName", |d| json!(d.pick(&["system-cluster-critical", "shop"]))),
     ("runtimeClassName", |_| json!("gvisor")),
-    ("terminationGracePeriodSeconds", |d| json!(d.pick(&[10, 30, 70]))),
     ("serviceAccountName", |d| json!(d.pick(&["default", "web"]))),
     ("automountServiceAccountToken", flag),
     ("imagePullSecrets", |d| json!(d.pick(&[json!([{"name": "pull"}]), json!([{"name": "a"}, {"name": "b"}])]))),
