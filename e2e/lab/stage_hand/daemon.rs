@@ -51,6 +51,7 @@ impl Daemon {
         for proxy in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
             command.env_remove(proxy);
         }
+        command.envs(deployed_environment()?);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let started = Timestamp::now();
         let child = command.spawn().with_context(|| format!("cannot start {}", args.cvo.display()))?;
@@ -95,6 +96,20 @@ impl Daemon {
 fn note(report: &Path, line: &serde_json::Value) -> anyhow::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).open(report)?;
     writeln!(file, "{line}").with_context(|| format!("cannot write {}", report.display()))
+}
+
+/// What the daemon's own Deployment sets, as far as it is plain text: how it uses memory is part of how it is installed.
+fn deployed_environment() -> anyhow::Result<Vec<(String, String)>> {
+    const DEPLOYMENT: &str =
+        include_str!("../../../manifests/cluster-version/0000_00_cluster-version-operator_30_deployment.yaml");
+    let document: serde_json::Value = serde_yaml::from_str(DEPLOYMENT)?;
+    let list = document.pointer("/spec/template/spec/containers/0/env").and_then(serde_json::Value::as_array);
+    let list = list.context("the daemon's Deployment sets no environment")?;
+    let plain = list.iter().filter_map(|variable| {
+        let text = |key: &str| variable.get(key)?.as_str().map(str::to_owned);
+        text("name").zip(text("value")).filter(|(_, value)| !value.contains("{{"))
+    });
+    Ok(plain.collect())
 }
 
 /// Waits for the end of the process and returns its CPU seconds, which its table entry holds until it is reaped.

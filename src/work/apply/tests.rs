@@ -120,7 +120,9 @@ fn updated(applied: &Applied) -> &[String] {
 }
 
 /// One manifest, a change of a field that it owns, and something foreign that stays.
-fn kinds() -> Vec<(Value, &'static str, fn(&mut Value), &'static str, fn(&mut Value))> {
+type Case = (Value, &'static str, fn(&mut Value), &'static str, fn(&mut Value));
+
+fn kinds() -> Vec<Case> {
     let deployment = json!({"spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "main", "image": "x", "env": [{"name": "A", "value": "1"}]}]}}}});
