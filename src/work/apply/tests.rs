@@ -119,8 +119,13 @@ fn updated(applied: &Applied) -> &[String] {
     }
 }
 
+/// What another hand does to an object.
+type Hand = fn(&mut Value);
+/// The object, its path, drift in what the manifest owns, the place of something foreign, and who puts it there.
+type Sample = (Value, &'static str, Hand, &'static str, Hand);
+
 /// One manifest, a change of a field that it owns, and something foreign that stays.
-fn kinds() -> Vec<(Value, &'static str, fn(&mut Value), &'static str, fn(&mut Value))> {
+fn kinds() -> Vec<Sample> {
     let deployment = json!({"spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "main", "image": "x", "env": [{"name": "A", "value": "1"}]}]}}}});
