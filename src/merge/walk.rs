@@ -155,7 +155,7 @@ impl Walk {
             let read = shape.verbatim && self.zero_is_absent;
             let text = |value: &'a Value| -> &'a Value {
                 match (value, shape.others) {
-                    (Value::Null, Rule::Quantity) if read => &*NOTHING,
+                    (Value::Null, Rule::Quantity) if read => &NOTHING,
                     (Value::Null, _) if read => &EMPTY,
                     _ => value,
                 }
