@@ -119,10 +119,13 @@ fn updated(applied: &Applied) -> &[String] {
     }
 }
 
-/// One manifest, a change of a field that it owns, and something foreign that stays.
-type Case = (Value, &'static str, fn(&mut Value), &'static str, fn(&mut Value));
+/// What another hand does to an object.
+type Hand = fn(&mut Value);
+/// The object, its path, drift in what the manifest owns, the place of something foreign, and who puts it there.
+type Sample = (Value, &'static str, Hand, &'static str, Hand);
 
-fn kinds() -> Vec<Case> {
+/// One manifest, a change of a field that it owns, and something foreign that stays.
+fn kinds() -> Vec<Sample> {
     let deployment = json!({"spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "main", "image": "x", "env": [{"name": "A", "value": "1"}]}]}}}});
