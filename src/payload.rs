@@ -8,6 +8,7 @@ pub mod hash;
 pub mod load;
 pub mod manifest;
 pub mod metadata;
+pub mod packed;
 pub mod references;
 pub mod select;
 pub mod template;
@@ -20,6 +21,7 @@ pub use features::Features;
 pub use filter::{ApplyFilter, DEFAULT_PROFILE, Filter, takes_part};
 pub use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile, load};
 pub use manifest::{Manifest, ObjectId, Origin};
+pub use packed::Packed;
 pub use select::Selection;
 pub use verification::{VerificationConfig, verification_config};
 

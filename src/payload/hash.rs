@@ -7,8 +7,9 @@ const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// Hash of the parts one after the other: 12 characters of padded URL-safe base64 over the big-endian value.
-pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
-    let hash = parts.into_iter().flatten().fold(OFFSET, |hash, byte| hash.wrapping_mul(PRIME) ^ u64::from(*byte));
+pub fn of<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
+    let mix = |hash: u64, byte: &u8| hash.wrapping_mul(PRIME) ^ u64::from(*byte);
+    let hash = parts.into_iter().fold(OFFSET, |hash, part| part.as_ref().iter().fold(hash, mix));
     URL_SAFE.encode(hash.to_be_bytes())
 }
 

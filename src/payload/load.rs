@@ -125,7 +125,7 @@ pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadE
         previous: metadata.previous,
         images,
         created: references.created,
-        hash: hash::of(manifests.iter().map(|m| m.raw.as_ref())),
+        hash: hash::of(manifests.iter().map(|m| m.raw.bytes())),
         manifests,
         excluded,
         warnings,

@@ -1,5 +1,6 @@
 //! One manifest: its identity, its annotations, and its bytes as compact JSON (payload-and-apply §1.8-§1.11).
 
+use super::packed::Packed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ pub struct Manifest {
     pub api_version: String,
     pub annotations: BTreeMap<String, String>,
     /// The object as compact JSON, keys sorted.
-    pub raw: Arc<[u8]>,
+    pub raw: Packed,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -95,13 +96,13 @@ struct OutlineVersion {
 impl Manifest {
     /// The decoded object. Cannot fail for a manifest that was loaded, since `raw` was written from a value.
     pub fn object(&self) -> Result<Value, serde_json::Error> {
-        serde_json::from_slice(&self.raw)
+        serde_json::from_slice(&self.raw.bytes())
     }
 
     /// The object without most of its spec: what its gate asks for and which kinds it defines. A definition's schemas are
     /// many times as large decoded, and tasks that wait hold on to this.
     pub fn outline(&self) -> Result<Value, serde_json::Error> {
-        serde_json::from_slice::<Outline>(&self.raw).and_then(serde_json::to_value).or_else(|_| self.object())
+        serde_json::from_slice::<Outline>(&self.raw.bytes()).and_then(serde_json::to_value).or_else(|_| self.object())
     }
 
     /// The annotation's value, if it is there.

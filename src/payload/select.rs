@@ -48,7 +48,7 @@ impl Payload {
                 Err(reason) => selection.left_out.push((manifest.clone(), reason)),
             }
         }
-        selection.hash = hash::of(selection.loadable.iter().map(|m| m.raw.as_ref()));
+        selection.hash = hash::of(selection.loadable.iter().map(|m| m.raw.bytes()));
         selection
     }
 }

@@ -91,7 +91,8 @@ fn every_sample_release_loads_and_is_whole() {
         for manifest in &manifests {
             let namespace = &manifest.id.namespace;
             assert!(namespace.is_empty() || namespaces.contains(namespace.as_str()), "{}: no namespace", manifest.id);
-            let text = std::str::from_utf8(&manifest.raw).unwrap();
+            let raw = manifest.raw.bytes();
+            let text = std::str::from_utf8(&raw).unwrap();
             assert!(!text.contains("snapshot") && !text.contains("sample.invalid"), "{}: placeholder", manifest.id);
             if manifest.origin == crate::payload::Origin::Release {
                 last.insert(manifest.run_level().unwrap().1.to_owned(), manifest);

@@ -47,10 +47,8 @@ pub enum What {
 pub struct Context {
     pub applier: Arc<Applier>,
     pub mode: Mode,
-    /// All manifests of the release, in load order.
+    /// Manifests of the release that take part, in load order.
     pub manifests: Vec<Arc<Manifest>>,
-    /// Positions that take part: not hidden by an override.
-    pub included: Vec<bool>,
     pub own_deployment: ObjectId,
     /// Applying the own Deployment ends this process's part of the update.
     pub hand_over: bool,
@@ -66,21 +64,17 @@ impl Context {
         let _ended = self.reports.send(Report { node, what }).await;
     }
 
-    fn taking_part<'a>(&'a self, positions: &'a [usize]) -> impl Iterator<Item = (usize, &'a Arc<Manifest>)> {
-        positions
-            .iter()
-            .filter(|p| self.included.get(**p).copied().unwrap_or(false))
-            .filter_map(|p| self.manifests.get(*p).map(|m| (*p, m)))
+    fn at<'a>(&'a self, positions: &'a [usize]) -> impl Iterator<Item = (usize, &'a Arc<Manifest>)> {
+        positions.iter().filter_map(|p| self.manifests.get(*p).map(|m| (*p, m)))
     }
 }
 
 /// In an install everything else needs namespaces and definitions, and a server takes its time to serve a new kind: they
 /// all come first, whatever the order of their nodes, as ClusterOperators do. No retry: their own turn comes.
 async fn lay_foundation(context: &Arc<Context>) {
-    let all: Vec<usize> = (0..context.manifests.len()).collect();
     for kind in ["Namespace", "CustomResourceDefinition"] {
         let mut creating = Vec::new();
-        for (_, manifest) in context.taking_part(&all) {
+        for manifest in &context.manifests {
             if manifest.id.kind == kind && manifest.delete() == Ok(false) {
                 creating.push(lay(context.clone(), manifest.clone()));
             }
@@ -107,13 +101,13 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
     if context.mode == Mode::Install {
         context.foundation.get_or_init(|| lay_foundation(&context)).await;
     }
-    for (_, manifest) in context.taking_part(&positions) {
+    for (_, manifest) in context.at(&positions) {
         if manifest.id.group == "config.openshift.io" && manifest.id.kind == "ClusterOperator" {
             announce(&context, manifest).await;
         }
     }
     let mut held = Vec::new();
-    for (position, manifest) in context.taking_part(&positions) {
+    for (position, manifest) in context.at(&positions) {
         let walk = Walk { context: &context, node, position, manifest };
         let definition = manifest.id.kind == "CustomResourceDefinition";
         // In an install only what is of a kind not served yet has reason to wait.

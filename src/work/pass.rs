@@ -31,9 +31,8 @@ use troubles::Troubles;
 pub struct Plan {
     pub release: Release,
     pub mode: Mode,
+    /// Those that take part, in load order.
     pub manifests: Vec<Arc<Manifest>>,
-    /// By position: takes part.
-    pub included: Vec<bool>,
     pub graph: Graph,
     pub own_deployment: ObjectId,
     /// Applying the own Deployment hands over to a successor.
@@ -86,10 +85,9 @@ impl Pass {
         surroundings::follow(&applier, &plan.manifests);
         let settings = applier.settings.changed();
         applier.want(&plan.manifests);
-        let takes_part = |position: &usize| plan.included.get(*position) == Some(&true);
         let nodes = plan.graph.nodes().iter().map(|n| NodeProgress {
             id: n.id.clone(),
-            total: n.manifests.iter().filter(|p| takes_part(p)).count(),
+            total: n.manifests.len(),
             ..NodeProgress::default()
         });
         let ids = plan.manifests.iter().map(|m| applier.resolve(m).map_or_else(|| m.id.clone(), |(_, id)| id));
@@ -99,14 +97,13 @@ impl Pass {
             started: Timestamp::now(),
             nodes: nodes.collect(),
             done: 0,
-            total: plan.included.iter().filter(|i| **i).count(),
+            total: plan.manifests.len(),
             completed: false,
             positions: ids.enumerate().map(|(position, id)| (id, position)).collect(),
             context: Arc::new(Context {
                 applier,
                 mode: plan.mode,
                 manifests: plan.manifests,
-                included: plan.included,
                 own_deployment: plan.own_deployment,
                 hand_over: plan.hand_over,
                 foundation: OnceCell::new(),
@@ -232,8 +229,7 @@ impl Pass {
     /// between the write and the gate: that is looked at when the turn is over.
     fn touched(&mut self, id: &ObjectId, touched: Touched) {
         let Some(position) = self.position(id) else { return };
-        let included = self.context.included.get(position) == Some(&true);
-        if !included || (touched == Touched::Status && !gate::gated(&id.group, &id.kind)) {
+        if touched == Touched::Status && !gate::gated(&id.group, &id.kind) {
             return;
         }
         if self.passed.contains(&position) {
@@ -246,8 +242,7 @@ impl Pass {
     /// Settings of the cluster changed: what takes them in is applied again at once.
     fn follow(&mut self, sources: &[Source]) {
         let context = self.context.clone();
-        let takes_part = |position: &usize| context.included.get(*position) == Some(&true);
-        for (position, manifest) in context.manifests.iter().enumerate().filter(|(position, _)| takes_part(position)) {
+        for (position, manifest) in context.manifests.iter().enumerate() {
             if !Source::of(manifest).iter().any(|source| sources.contains(source)) {
                 continue;
             }

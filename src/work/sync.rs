@@ -310,7 +310,6 @@ impl Sync {
         tracing::info!(release = %release.version, ?mode, nodes = graph.len(), manifests = manifests.len(), "pass begins");
         let plan = Plan {
             mode,
-            included: vec![true; manifests.len()],
             hand_over: release.image != self.parts.own.release.image,
             own_deployment,
             release,

@@ -154,7 +154,7 @@ pub fn annotations(stage: &Stage, input: &[u8]) -> Verdict {
             id: ObjectId::new(group, kind, "", "x"),
             api_version: "v1".into(),
             annotations: annotations.clone(),
-            raw: std::sync::Arc::from(&b"{}"[..]),
+            raw: (&b"{}"[..]).into(),
         };
         let _said = (manifest.delete(), manifest.create_only(), manifest.run_level().is_some());
         let [open, strict] = &stage.filters;

@@ -86,7 +86,7 @@ fn json(document: &Document, object: bool, out: &mut impl Write) -> io::Result<(
         head.pop();
         out.write_all(&head)?;
         out.write_all(b",\"object\":")?;
-        out.write_all(&manifest.raw)?;
+        out.write_all(&manifest.raw.bytes())?;
         return out.write_all(b"}\n");
     }
     head.push(b'\n');

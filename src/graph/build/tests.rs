@@ -24,7 +24,7 @@ fn manifest(spec: &str) -> Arc<Manifest> {
         id: ObjectId::new(group, kind, "ns", name),
         api_version: version.into(),
         annotations: BTreeMap::new(),
-        raw: Arc::from(&b"{}"[..]),
+        raw: (&b"{}"[..]).into(),
     })
 }
 

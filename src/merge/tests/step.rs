@@ -4,7 +4,6 @@
 use super::*;
 use crate::payload::{Manifest, ObjectId, Origin};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const CREATE_ONLY: &str = "release.openshift.io/create-only";
 const DELETE: &str = "release.openshift.io/delete";
@@ -18,7 +17,7 @@ fn decided(live: Option<&Value>, annotation: (&str, &str)) -> Result<Step, Merge
         id: ObjectId::new("", "ConfigMap", "ns", "a"),
         api_version: "v1".into(),
         annotations: BTreeMap::from([(key.to_owned(), value.to_owned())]),
-        raw: Arc::from(&b"{}"[..]),
+        raw: (&b"{}"[..]).into(),
     };
     step(live, &manifest, || Ok(object("wanted")))
 }

@@ -139,7 +139,7 @@ fn scalars_comments_and_json_streams() {
     let open = LoadOptions { filter: Filter::default(), ..options() };
     let loaded = load(payload(&[], &[("a.yaml", &text), ("b.json", json)]), &open).unwrap();
     assert_eq!(names(&loaded), ["a.yaml#0 a"]);
-    let spec = String::from_utf8(loaded.manifests[0].raw.to_vec()).unwrap();
+    let spec = String::from_utf8(loaded.manifests[0].raw.bytes().into_owned()).unwrap();
     assert!(
         spec.starts_with("{\"apiVersion\":\"v1\",\"kind\":") && spec.contains("{\"flag\":true,\"mode\":420}"),
         "{spec}"

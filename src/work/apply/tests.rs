@@ -413,7 +413,6 @@ async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode)
     let plan = Plan {
         release: crate::api::Release::default(),
         mode,
-        included: vec![true],
         graph: graph::build::build(&manifests, mode, None),
         own_deployment: ObjectId::default(),
         hand_over: false,
