@@ -111,7 +111,12 @@ fn lost(rule: Rule, before: &Value, after: Option<&Value>, want: Option<&Value>)
     let of_others = |key: &str| shape.field(key).is_none_or(|field| matches!(field.absent, rule::Absent::Leave));
     before.iter().find_map(|(key, value)| {
         let said = want.get(key);
-        let looked_at = said.is_some_and(|said| !said.is_null()) || shape.extra == rule::Extra::Keep && of_others(key);
+        let looked_at = match said {
+            // Where entries are kept as they are written, null is an empty one of the manifest's own.
+            Some(Value::Null) if shape.verbatim => false,
+            Some(said) if !said.is_null() => true,
+            _ => shape.extra == rule::Extra::Keep && of_others(key),
+        };
         // Some maps are amounts or entries wherever they stand.
         let lost = if looked_at { lost(shape.rule(key, want), value, after.get(key), said) } else { None };
         lost.map(|inner| format!("{key}.{inner}"))
