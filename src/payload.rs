@@ -2,6 +2,7 @@
 //! (payload-and-apply §1, §2). Works on bytes that the shell has read; touches no file itself.
 
 pub mod capability;
+pub mod definition;
 pub mod features;
 pub mod filter;
 pub mod hash;
@@ -17,6 +18,7 @@ pub mod verification;
 pub mod yaml;
 
 pub use capability::Capabilities;
+pub use definition::{Defined, defined};
 pub use features::Features;
 pub use filter::{ApplyFilter, DEFAULT_PROFILE, Filter, takes_part};
 pub use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile, load};

@@ -12,7 +12,7 @@ use crate::api::OWN_DEPLOYMENT;
 use crate::graph::Mode;
 use crate::merge::inject::Surroundings;
 use crate::merge::{self, MergeError, Owner};
-use crate::payload::{Manifest, ObjectId, Payload};
+use crate::payload::{ApplyFilter, Manifest, ObjectId, Payload};
 use crate::plan::{self, Forecast, Question, Side};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// The `--from` that is no release.
 const CLUSTER: &str = "cluster";
@@ -119,11 +120,7 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     let mut by = args.filters.apply_filter(None);
     let (before, after) = (from.load(by.load.clone())?, to.load(by.load.clone())?);
     let selected_before = before.select(&by);
-    let gates = by.load.feature_gates.clone().unwrap_or_default();
-    let implied = match &mut by.capabilities {
-        Some(capabilities) => capabilities.imply(&after.manifests, &before.manifests, &gates),
-        None => BTreeSet::new(),
-    };
+    let implied = imply(&mut by, &after.manifests, &before.manifests);
     // Both sides are without what a cluster has injected.
     let nowhere = Surroundings::default();
     let prepared = |manifest: &Manifest| prepare(manifest, None, &nowhere);
@@ -155,6 +152,12 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     );
     forecast.unknowns.extend(always());
     Ok(forecast)
+}
+
+/// Enables the capabilities that keep managed what is (payload-and-apply §2.9).
+fn imply(by: &mut ApplyFilter, new: &[Arc<Manifest>], old: &[Arc<Manifest>]) -> BTreeSet<String> {
+    let gates = by.load.feature_gates.clone().unwrap_or_default();
+    by.capabilities.as_mut().map(|capabilities| capabilities.imply(new, old, &gates)).unwrap_or_default()
 }
 
 /// What no plan knows.

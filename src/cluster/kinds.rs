@@ -2,6 +2,7 @@
 //! (two requests), then extended from the CustomResourceDefinitions that the daemon itself sees established.
 
 use super::objects::ApiError;
+use crate::payload::{Manifest, ObjectId, defined};
 use kube::Client;
 use kube::discovery::{Discovery, Scope};
 use serde_json::Value;
@@ -44,6 +45,18 @@ impl Kind {
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
+
+    /// The identity of the manifest's object as the cluster knows it: without a namespace for cluster-scoped kinds, and
+    /// in `default` where a namespaced manifest names none.
+    pub fn identity(&self, manifest: &Manifest) -> ObjectId {
+        let mut id = manifest.id.clone();
+        match (self.namespaced, id.namespace.is_empty()) {
+            (false, _) => id.namespace.clear(),
+            (true, true) => id.namespace = "default".to_owned(),
+            (true, false) => {}
+        }
+        id
+    }
 }
 
 type Key = (String, String);
@@ -68,6 +81,27 @@ impl Kinds {
     pub fn get(&self, api_version: &str, kind: &str) -> Option<Kind> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         map.get(&(api_version.to_owned(), kind.to_owned())).cloned()
+    }
+
+    /// The manifest's kind and its identity as the cluster knows it, if the server is known to serve the kind.
+    pub fn resolve(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
+        let kind = self.get(&manifest.api_version, &manifest.id.kind)?;
+        let id = kind.identity(manifest);
+        Some((kind, id))
+    }
+
+    /// Waits until the server is known to serve the kind. Cancel safe.
+    pub async fn served(&self, api_version: &str, kind: &str) -> Kind {
+        let mut grown = self.grown();
+        loop {
+            if let Some(kind) = self.get(api_version, kind) {
+                return kind;
+            }
+            if grown.changed().await.is_err() {
+                // Nobody is left who could add one.
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Changes whenever a kind is added.
@@ -111,15 +145,11 @@ impl Kinds {
 
     /// The kinds that an established CustomResourceDefinition serves, from the object itself: no request.
     pub fn of_definition(crd: &Value) -> Vec<Kind> {
-        let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (group, kind, plural) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"));
-        let namespaced = text("/spec/scope") == "Namespaced";
-        let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-        versions
-            .filter(|v| v.get("served").and_then(Value::as_bool) == Some(true))
-            .filter_map(|v| v.get("name").and_then(Value::as_str))
-            .map(|version| Kind::known(&group, version, &kind, &plural, namespaced))
-            .collect()
+        let definition = defined(crd);
+        let kind = |version: &&str| {
+            Kind::known(definition.group, version, definition.kind, definition.plural, definition.namespaced)
+        };
+        definition.served.iter().map(kind).collect()
     }
 
     /// From now on these are served.

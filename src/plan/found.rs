@@ -3,7 +3,7 @@
 
 use super::Prepare;
 use crate::merge::initial;
-use crate::payload::{Manifest, ObjectId, Payload};
+use crate::payload::{Manifest, ObjectId, Payload, defined};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -58,13 +58,10 @@ pub fn of_release(before: &[Arc<Manifest>], after: &Payload, prepared: Prepare<'
 pub(super) fn kinds_brought(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
     let mut kinds = HashSet::new();
     let definitions = manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition" && m.delete() == Ok(false));
-    for crd in definitions.filter_map(|m| m.object().ok()) {
-        let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-        let served = versions.filter(|v| v.get("served").and_then(Value::as_bool) == Some(true));
-        for version in served.filter_map(|v| v.get("name").and_then(Value::as_str)) {
-            kinds.insert((format!("{}/{version}", text("/spec/group")), text("/spec/names/kind").to_owned()));
-        }
+    for crd in definitions.filter_map(|m| m.outline().ok()) {
+        let definition = defined(&crd);
+        let kind = |version: &str| (format!("{}/{version}", definition.group), definition.kind.to_owned());
+        kinds.extend(definition.served.iter().map(|version| kind(version)));
     }
     kinds
 }

@@ -108,17 +108,9 @@ pub struct Applier {
 }
 
 impl Applier {
-    /// The kind, and the identity as the cluster knows it: without a namespace for cluster-scoped kinds, and in
-    /// `default` where a namespaced manifest names none.
-    pub fn resolve(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
-        let kind = self.kinds.get(&manifest.api_version, &manifest.id.kind)?;
-        let id = identity(&kind, manifest);
-        Some((kind, id))
-    }
-
     /// Makes these manifests the wanted ones and starts the feeds of all kinds that are served.
     pub fn want(&self, manifests: &[Arc<Manifest>]) {
-        let resolved: Vec<_> = manifests.iter().filter_map(|m| Some((self.resolve(m)?, m.clone()))).collect();
+        let resolved: Vec<_> = manifests.iter().filter_map(|m| Some((self.kinds.resolve(m)?, m.clone()))).collect();
         self.index.own(resolved.iter().map(|((_, id), _)| id));
         self.wanted.set(resolved.iter().map(|((_, id), m)| (id.clone(), m.clone())).collect());
         for ((kind, _), _) in &resolved {
@@ -128,7 +120,8 @@ impl Applier {
 
     /// Takes in manifests whose kind has begun to be served.
     pub fn take_in<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
-        let resolved: Vec<_> = manifests.into_iter().filter_map(|m| Some((self.resolve(m)?, m.clone()))).collect();
+        let resolved: Vec<_> =
+            manifests.into_iter().filter_map(|m| Some((self.kinds.resolve(m)?, m.clone()))).collect();
         self.index.own(resolved.iter().map(|((_, id), _)| id));
         for ((_, id), manifest) in &resolved {
             self.wanted.add(id.clone(), manifest.clone());
@@ -145,7 +138,7 @@ impl Applier {
         // Their names come first: who learns of a kind may use it at once, and a feed must know what to look for.
         for kind in &kinds {
             let of_kind = |m: &&Arc<Manifest>| m.api_version == kind.api_version() && m.id.kind == kind.kind;
-            let found: Vec<_> = manifests.iter().filter(of_kind).map(|m| (identity(kind, m), m.clone())).collect();
+            let found: Vec<_> = manifests.iter().filter(of_kind).map(|m| (kind.identity(m), m.clone())).collect();
             if !found.is_empty() {
                 self.index.own(found.iter().map(|(id, _)| id));
                 found.into_iter().for_each(|(id, manifest)| self.wanted.add(id, manifest));
@@ -162,7 +155,7 @@ impl Applier {
     /// Brings one manifest into the cluster.
     pub async fn apply(&self, manifest: &Manifest) -> Result<Applied, Obstacle> {
         let delete = manifest.delete().map_err(Obstacle::Manifest)?;
-        let Some((kind, id)) = self.resolve(manifest) else {
+        let Some((kind, id)) = self.kinds.resolve(manifest) else {
             // What is to be deleted cannot be there when its kind is not.
             return if delete { Ok(Applied::Left) } else { Err(Obstacle::KindNotServed) };
         };
@@ -187,17 +180,6 @@ impl Applier {
             }
         }
     }
-}
-
-/// As the cluster knows it: see [`Applier::resolve`].
-pub fn identity(kind: &Kind, manifest: &Manifest) -> ObjectId {
-    let mut id = manifest.id.clone();
-    match (kind.namespaced, id.namespace.is_empty()) {
-        (false, _) => id.namespace.clear(),
-        (true, true) => id.namespace = "default".to_owned(),
-        (true, false) => {}
-    }
-    id
 }
 
 /// Identity of a namespace.

@@ -44,7 +44,7 @@ pub async fn mend(context: &Context, mode: Mode, id: ObjectId, position: usize, 
     }
     let judged = gate::gated(&id.group, &id.kind) && !manifest.create_only() && manifest.delete() == Ok(false);
     if judged
-        && let Some((kind, id)) = context.applier.resolve(manifest)
+        && let Some((kind, id)) = context.applier.kinds.resolve(manifest)
         && let Ok(want) = manifest.object()
     {
         match context.applier.view(&kind, &id).await {

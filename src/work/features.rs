@@ -43,9 +43,10 @@ pub fn watch(
 }
 
 async fn follow(client: Client, kinds: Arc<Kinds>, sender: watch::Sender<Arc<Features>>) {
-    let mut failures = 0;
+    let (mut failures, kind) = (0, kind());
     loop {
-        served(&kinds).await;
+        // On a fresh cluster it comes with the release.
+        kinds.served(&kind.api_version(), &kind.kind).await;
         let begun = Instant::now();
         if let Err(error) = once(&client, &sender).await {
             tracing::debug!(%error, "watch of the FeatureGate ended; trying again");
@@ -53,16 +54,6 @@ async fn follow(client: Client, kinds: Arc<Kinds>, sender: watch::Sender<Arc<Fea
         failures = if begun.elapsed() > Duration::from_secs(10) { 1 } else { failures + 1 };
         tokio::time::sleep(crate::cluster::jittered(Duration::from_millis(200), failures, Duration::from_secs(60)))
             .await;
-    }
-}
-
-/// On a fresh cluster the kind comes with the release.
-async fn served(kinds: &Kinds) {
-    let (mut grown, kind) = (kinds.grown(), kind());
-    while kinds.get(&kind.api_version(), &kind.kind).is_none() {
-        if grown.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
     }
 }
 

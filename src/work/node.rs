@@ -111,7 +111,7 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
         let walk = Walk { context: &context, node, position, manifest };
         let definition = manifest.id.kind == "CustomResourceDefinition";
         // In an install only what is of a kind not served yet has reason to wait.
-        let waits = !definition && (context.mode != Mode::Install || context.applier.resolve(manifest).is_none());
+        let waits = !definition && (context.mode != Mode::Install || context.applier.kinds.resolve(manifest).is_none());
         if waits && pass_gates(&mut held).await.is_none() {
             return;
         }
@@ -137,7 +137,7 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
 /// Lets the kinds of a definition be used the moment it is established, wherever its own node stands: that node may be
 /// waiting for something that needs the kind. Its gate tells what keeps it.
 async fn serve(context: Arc<Context>, manifest: Arc<Manifest>) {
-    let (Some((kind, id)), Ok(want)) = (context.applier.resolve(&manifest), manifest.outline()) else { return };
+    let (Some((kind, id)), Ok(want)) = (context.applier.kinds.resolve(&manifest), manifest.outline()) else { return };
     let mut changed = context.applier.index.changed(&id);
     loop {
         changed.mark_unchanged();
@@ -164,7 +164,7 @@ async fn pass_gates(held: &mut Vec<(Walk<'_>, Applied)>) -> Option<()> {
 /// ClusterOperators appear when their node starts, so that dashboards see them before their operator runs (§3.7). No
 /// retry: their own turn comes.
 async fn announce(context: &Context, manifest: &Manifest) {
-    let Some((kind, id)) = context.applier.resolve(manifest) else { return };
+    let Some((kind, id)) = context.applier.kinds.resolve(manifest) else { return };
     let unlisted = context.applier.feeds.ensure(&kind).await.is_err();
     let there = context.applier.index.is_present(&id);
     if unlisted || there || manifest.delete() != Ok(false) || context.cancel.is_cancelled() {
@@ -223,7 +223,7 @@ impl Walk<'_> {
                 self.until(async { drop(changed.changed().await) }).await
             }
             Obstacle::Going(_) => {
-                let Some((_, id)) = applier.resolve(self.manifest) else { return Some(()) };
+                let Some((_, id)) = applier.kinds.resolve(self.manifest) else { return Some(()) };
                 let mut changed = applier.index.changed(&id);
                 if !applier.index.is_present(&id) {
                     return Some(());
@@ -280,7 +280,7 @@ impl Walk<'_> {
         if self.manifest.delete() != Ok(false) {
             return Some(());
         }
-        let (kind, id) = self.context.applier.resolve(self.manifest)?;
+        let (kind, id) = self.context.applier.kinds.resolve(self.manifest)?;
         if id == self.context.own_deployment {
             // Without a hand-over this very process is what it rolled out.
             return if self.context.hand_over { self.hand_over().await } else { Some(()) };

@@ -90,7 +90,7 @@ impl Pass {
             total: n.manifests.len(),
             ..NodeProgress::default()
         });
-        let ids = plan.manifests.iter().map(|m| applier.resolve(m).map_or_else(|| m.id.clone(), |(_, id)| id));
+        let ids = plan.manifests.iter().map(|m| applier.kinds.resolve(m).map_or_else(|| m.id.clone(), |(_, id)| id));
         let mut pass = Pass {
             release: plan.release,
             mode: plan.mode,
@@ -262,13 +262,15 @@ impl Pass {
         known.or_else(|| {
             let same = |m: &&Arc<Manifest>| (&m.id.group, &m.id.kind, &m.id.name) == (&id.group, &id.kind, &id.name);
             let mut candidates = self.context.manifests.iter().enumerate().filter(|(_, m)| same(m));
-            candidates.find(|(_, m)| self.context.applier.resolve(m).is_some_and(|(_, i)| i == *id)).map(|(p, _)| p)
+            candidates
+                .find(|(_, m)| self.context.applier.kinds.resolve(m).is_some_and(|(_, i)| i == *id))
+                .map(|(p, _)| p)
         })
     }
 
     fn id_at(&self, position: usize) -> Option<ObjectId> {
         let manifest = self.context.manifests.get(position)?;
-        Some(self.context.applier.resolve(manifest)?.1)
+        Some(self.context.applier.kinds.resolve(manifest)?.1)
     }
 
     fn look_after(&mut self, id: ObjectId, position: usize) {
@@ -354,7 +356,7 @@ impl Pass {
             .iter()
             .enumerate()
             .filter(|(position, manifest)| manifest.delete() == Ok(true) && self.passed.contains(position));
-        let ids = deleted.filter_map(|(_, manifest)| Some(applier.resolve(manifest)?.1));
+        let ids = deleted.filter_map(|(_, manifest)| Some(applier.kinds.resolve(manifest)?.1));
         ids.filter(|id| applier.index.is_present(id)).map(|id| id.to_string()).collect()
     }
 

@@ -4,7 +4,7 @@
 
 use super::apply::{Applier, Obstacle};
 use crate::cluster::objects::Cause;
-use crate::cluster::{ApiError, Kind, Sight};
+use crate::cluster::{ApiError, Sight};
 use crate::merge::inject::{Source, Surroundings};
 use crate::payload::{Manifest, ObjectId};
 use serde_json::Value;
@@ -24,8 +24,8 @@ struct Known {
     /// Served and not read yet: nothing may be said of what takes these in. An object whose kind is not served, or came
     /// into being only now, counts as absent.
     unread: BTreeSet<Source>,
-    /// The resourceVersion in which each was read whole by a feed, the last time.
-    delivered: [Option<String>; 3],
+    /// Read whole, and there, the last time.
+    delivered: BTreeSet<Source>,
 }
 
 /// The three objects. Cheap to share; one for a process.
@@ -83,10 +83,11 @@ impl Settings {
     }
 
     fn take(&self, source: Source, object: Option<&Value>) {
-        let version = object.and_then(|object| object.pointer("/metadata/resourceVersion")?.as_str());
         self.known.send_if_modified(|known| {
-            if let Some(slot) = known.delivered.get_mut(source as usize) {
-                *slot = version.map(str::to_owned);
+            if object.is_some() {
+                known.delivered.insert(source);
+            } else {
+                known.delivered.remove(&source);
             }
             let first = known.unread.remove(&source);
             let changed = known.surroundings.take(source, object);
@@ -98,7 +99,7 @@ impl Settings {
     }
 
     fn delivered(&self, source: Source) -> bool {
-        self.known.borrow().delivered.get(source as usize).is_some_and(Option::is_some)
+        self.known.borrow().delivered.contains(&source)
     }
 }
 
@@ -154,7 +155,7 @@ fn identity(source: Source) -> ObjectId {
 /// Keeps one object current.
 async fn keep(applier: &Applier, source: Source) {
     let (id, settings) = (identity(source), &applier.settings);
-    let kind = served(applier, source).await;
+    let kind = applier.kinds.served(Source::API_VERSION, source.kind()).await;
     applier.index.own([&id]);
     let mut changed = applier.index.changed(&id);
     let before = *changed.borrow_and_update();
@@ -184,19 +185,6 @@ async fn keep(applier: &Applier, source: Source) {
         failures = 0;
         if changed.changed().await.is_err() {
             return;
-        }
-    }
-}
-
-/// Waits until the server serves the kind.
-async fn served(applier: &Applier, source: Source) -> Kind {
-    let mut grown = applier.kinds.grown();
-    loop {
-        if let Some(kind) = applier.kinds.get(Source::API_VERSION, source.kind()) {
-            return kind;
-        }
-        if grown.changed().await.is_err() {
-            std::future::pending::<()>().await;
         }
     }
 }

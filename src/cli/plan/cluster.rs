@@ -1,7 +1,7 @@
 //! The cluster as what an update starts from: read once, by the same lists as the daemon's, and asked what is allowed.
 
 use super::release::{self, Given};
-use super::{PlanArgs, always, own_deployment, prepare, warnings};
+use super::{PlanArgs, always, imply, own_deployment, prepare, warnings};
 use crate::api::{ClusterVersion, HistoryState};
 use crate::cli::status::State;
 use crate::cluster::kinds::Kind;
@@ -11,10 +11,10 @@ use crate::graph::Mode;
 use crate::merge::Owner;
 use crate::merge::inject::{Source, Surroundings};
 use crate::payload::capability::Wish;
-use crate::payload::{ApplyFilter, Capabilities, Features, Filter, Manifest, ObjectId, Payload};
+use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
 use crate::plan::{self, Action, Blocker, Cause, Findings, Forecast, Found, Question, Side, Sight};
 use crate::updates::{self, Gates};
-use crate::work::apply::identity;
+use crate::work::features;
 use anyhow::{Context, bail};
 use futures::StreamExt;
 use serde_json::Value;
@@ -90,12 +90,6 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     Ok(forecast)
 }
 
-/// Enables the capabilities that keep managed what is (payload-and-apply §2.9).
-fn imply(by: &mut ApplyFilter, new: &[Arc<Manifest>], old: &[Arc<Manifest>]) -> BTreeSet<String> {
-    let gates = by.load.feature_gates.clone().unwrap_or_default();
-    by.capabilities.as_mut().map(|capabilities| capabilities.imply(new, old, &gates)).unwrap_or_default()
-}
-
 impl Cluster {
     async fn connect(args: &PlanArgs) -> anyhow::Result<Cluster> {
         let clients = Clients::connect_as(args.kubeconfig.as_deref(), args.user.as_deref()).await?;
@@ -137,9 +131,7 @@ impl Cluster {
         to: String,
         unknowns: &mut Vec<String>,
     ) -> anyhow::Result<ApplyFilter> {
-        let kind = Kind::known("config.openshift.io", "v1", "FeatureGate", "featuregates", false);
-        let gate = self.objects.get(&kind, "", "cluster").await.context("which feature gates are enabled?")?;
-        let features = Features::of(&gate.unwrap_or(Value::Null));
+        let features = features::read(&self.objects).await.context("which feature gates are enabled?")?;
         let status = self.version.status.clone().unwrap_or_default();
         let running = status.desired.version.as_str();
         if !features.gates.is_empty() && !features.gates.contains_key(&to) {
@@ -185,13 +177,8 @@ impl Cluster {
 
     /// What there is of each manifest's object.
     async fn look(&self, manifests: &[Arc<Manifest>]) -> Findings {
-        let resolve = |manifest: &Manifest| {
-            let kind = self.kinds.get(&manifest.api_version, &manifest.id.kind)?;
-            let id = identity(&kind, manifest);
-            Some((kind, id))
-        };
         let mut by_kind: HashMap<Kind, HashSet<ObjectId>> = HashMap::new();
-        for (kind, id) in manifests.iter().filter_map(|manifest| resolve(manifest)) {
+        for (kind, id) in manifests.iter().filter_map(|manifest| self.kinds.resolve(manifest)) {
             by_kind.entry(kind).or_default().insert(id);
         }
         let surveys = futures::stream::iter(by_kind.into_iter().map(|(kind, ids)| async move {
@@ -204,7 +191,7 @@ impl Cluster {
             let version = kind.api_version();
             sights.extend(survey.into_iter().map(|(id, read)| ((version.clone(), id), sight(read))));
         }
-        let found = |manifest: &Manifest| match resolve(manifest) {
+        let found = |manifest: &Manifest| match self.kinds.resolve(manifest) {
             None => Found { id: manifest.id.clone(), sight: Sight::NotServed, reports_status: true },
             Some((_, id)) => {
                 let sight = sights.get(&(manifest.api_version.clone(), id.clone())).cloned();

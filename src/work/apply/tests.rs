@@ -198,7 +198,7 @@ async fn each_kind_is_created_left_and_repaired() {
             live["metadata"]["annotations"]["foreign"] = json!("annotation");
             drift(live);
         });
-        let id = second.resolve(&manifest).unwrap().1;
+        let id = second.kinds.resolve(&manifest).unwrap().1;
         until(&second, "the drift", |a| {
             !matches!(a.index.sight(&id, second.wanted.want(&manifest).fingerprint), crate::cluster::Sight::AsWanted)
         })
@@ -245,7 +245,7 @@ async fn what_is_to_be_deleted_is_deleted_whenever_it_is_there() {
         let server = Server::default();
         let manifest = to_delete(object.clone());
         let applier = process(&server).await;
-        let id = applier.resolve(&manifest).unwrap().1;
+        let id = applier.kinds.resolve(&manifest).unwrap().1;
         assert_eq!(apply_one(&applier, &manifest).await, Applied::Left, "nothing to delete");
         assert_eq!(server.writes(), Vec::<String>::new());
 
@@ -301,7 +301,7 @@ async fn a_server_that_keeps_a_field_is_asked_once() {
         }
     }));
     let applier = process(&server).await;
-    let id = applier.resolve(&one).unwrap().1;
+    let id = applier.kinds.resolve(&one).unwrap().1;
     assert!(updated(&apply_one(&applier, &one).await).contains(&"data.key".to_owned()));
     assert_eq!((applier.kept.answers(), applier.kept.list()), (1, vec![(id.clone(), vec!["data.key".to_owned()])]));
     let _counted = server.requests();
@@ -355,7 +355,7 @@ async fn an_object_that_finalizers_hold_is_waited_for_without_requests() {
     old["metadata"]["finalizers"] = json!(["somebody/else"]);
     server.put(BINDING, old);
     let applier = process(&server).await;
-    let id = applier.resolve(&manifest).unwrap().1;
+    let id = applier.kinds.resolve(&manifest).unwrap().1;
     let error = apply(&applier, &[&manifest]).await.remove(0).unwrap_err();
     assert!(matches!(&error, Obstacle::Going(by) if by == &["somebody/else"]), "{error:?}");
     assert_eq!(server.writes(), [format!("DELETE {BINDING}")]);
