@@ -9,6 +9,7 @@ use super::glance::{Glance, Name};
 use super::index::Index;
 use super::kinds::Kind;
 use super::objects::{ApiError, Objects};
+use super::survey::{list, too_many};
 use crate::payload::ObjectId;
 use futures::{Stream, StreamExt};
 use kube::api::{WatchEvent, WatchParams};
@@ -20,10 +21,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// When so many foreign objects for each of ours stream in, ours are read by name instead.
-const FOREIGN_PER_OWN: usize = 20;
-/// As many foreign objects are read past whatever the ratio.
-const FOREIGN: usize = 1000;
 /// A server that has not said by then where the present ends does not know how to; it is asked for pages then.
 const STREAM_LIMIT: Duration = Duration::from_secs(60);
 /// Ends the part of a watch that tells what is there.
@@ -154,7 +151,8 @@ impl Feed {
         let request = request.map_err(|e| failed(kube::Error::BuildRequest(e)))?;
         let mut current = Current { feed: self, way, begun: Instant::now(), lasts, version: from, initial: None };
         if current.version.is_none() {
-            current.initial = Some(Initial { missing: self.owned(), owned: self.owned().len(), foreign: 0 });
+            let missing = self.owned();
+            current.initial = Some(Initial { owned: missing.len(), missing, foreign: 0 });
         }
         match client.request_events::<Box<RawValue>>(request).await {
             Ok(events) => current.follow(events.boxed(), ready).await,
@@ -173,35 +171,12 @@ impl Feed {
     /// Reads what is there by pages and returns the resourceVersion to watch from.
     async fn pages(&self) -> Result<String, ApiError> {
         let mut missing = self.owned();
-        let enough = missing.len().saturating_mul(FOREIGN_PER_OWN).max(FOREIGN);
-        let (mut version, mut token) = (String::new(), None);
-        loop {
-            let page = self.objects.page(&self.kind, token).await?;
-            if version.is_empty() {
-                version = page.metadata.resource_version;
-            }
-            for mut object in page.items {
-                // Lists leave these out of their items.
-                if let Some(map) = object.as_object_mut() {
-                    map.entry("apiVersion").or_insert_with(|| self.kind.api_version().into());
-                    map.entry("kind").or_insert_with(|| self.kind.kind.clone().into());
-                }
-                let id = Name::of(&object).id(&self.kind);
-                if missing.remove(&id) {
-                    self.take(&id, object);
-                }
-            }
-            token = page.metadata.continue_token.filter(|t| !t.is_empty());
-            if token.is_none() {
-                break;
-            }
-            let remaining = usize::try_from(page.metadata.remaining_item_count.unwrap_or(0)).unwrap_or(0);
-            if missing.is_empty() || remaining > enough {
-                return Ok(version);
-            }
+        let take = |id: ObjectId, object: Value| self.take(&id, object);
+        let listed = list(&self.objects, &self.kind, &mut missing, take).await?;
+        if listed.whole {
+            self.absent(&missing, &listed.version);
         }
-        self.absent(&missing, &version);
-        Ok(version)
+        Ok(listed.version)
     }
 
     /// An object of ours, read whole.
@@ -287,7 +262,7 @@ impl Current<'_> {
             }
             if let Some(initial) = &self.initial
                 && self.way == Way::Stream
-                && initial.foreign > initial.owned.saturating_mul(FOREIGN_PER_OWN).max(FOREIGN)
+                && too_many(initial.foreign, initial.owned)
             {
                 return Ok(End::By(Way::Metadata));
             }

@@ -193,9 +193,8 @@ impl Objects {
     pub async fn create(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let attempt = format!("create {}", label(kind, namespace, name));
-        self.guard(&attempt)?;
-        let request = kube::core::Request::new(kind.path(namespace)).create(&post(), bytes(&attempt, object)?);
-        self.call(&attempt, request).await
+        let made = self.create_raw(kind, namespace, name, bytes(&attempt, object)?).await?;
+        serde_json::from_str(made.get()).map_err(|error| ApiError { attempt, cause: Cause::Answer(error.to_string()) })
     }
 
     /// Like [`Objects::create`], from and to undecoded JSON: of what is made little need be known, and many are under way.

@@ -1,14 +1,12 @@
 //! What is there of some names of one kind, read once: a paged list, or one by one where foreign objects far outnumber ours
 //! or lists are not allowed.
 
+use super::glance::Name;
 use super::kinds::Kind;
 use super::objects::{ApiError, Objects};
 use crate::payload::ObjectId;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-
-/// A list is given up after a page when this many foreign objects for each of ours follow.
-const FOREIGN_PER_OWN: i64 = 20;
 
 /// Each name with its object, `None` where there is none, or what kept it from being read.
 pub type Survey = HashMap<ObjectId, Result<Option<Value>, ApiError>>;
@@ -17,11 +15,14 @@ pub type Survey = HashMap<ObjectId, Result<Option<Value>, ApiError>>;
 /// field (`managedFields`) is left away, often half of an object.
 pub async fn survey(objects: &Objects, kind: &Kind, mut wanted: HashSet<ObjectId>) -> Survey {
     let mut found = Survey::new();
-    match list(objects, kind, &mut wanted, &mut found).await {
+    let listed = list(objects, kind, &mut wanted, |id, object| {
+        found.insert(id, Ok(Some(slim(object))));
+    });
+    match listed.await {
         // Whoever is not in a whole list is not there.
-        Ok(true) => found.extend(wanted.into_iter().map(|id| (id, Ok(None)))),
+        Ok(listed) if listed.whole => found.extend(wanted.into_iter().map(|id| (id, Ok(None)))),
         // Not to the end, or not allowed: what is left is asked for by name.
-        Ok(false) | Err(_) => {
+        Ok(_) | Err(_) => {
             for id in wanted {
                 let read = objects.get(kind, &id.namespace, &id.name).await;
                 found.insert(id, read.map(|object| object.map(slim)));
@@ -31,43 +32,56 @@ pub async fn survey(objects: &Objects, kind: &Kind, mut wanted: HashSet<ObjectId
     found
 }
 
-/// Whether the list was read to its end.
-async fn list(
+/// What came of a list.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// The resourceVersion to watch from.
+    pub version: String,
+    /// All that was wanted was seen, or the list ended: what is still wanted then is not there. Otherwise it was given up.
+    pub whole: bool,
+}
+
+/// Whether so many foreign objects, for so many of ours, are too many to read past: ours are read by name then.
+pub(super) fn too_many(foreign: usize, own: usize) -> bool {
+    const FOR_EACH: usize = 20;
+    const ANYWAY: usize = 1000;
+    foreign > own.saturating_mul(FOR_EACH).max(ANYWAY)
+}
+
+/// Lists a kind by pages: each object that is wanted is struck out there and handed to `found`.
+pub(super) async fn list(
     objects: &Objects,
     kind: &Kind,
     wanted: &mut HashSet<ObjectId>,
-    found: &mut Survey,
-) -> Result<bool, ApiError> {
-    let owned = i64::try_from(wanted.len()).unwrap_or(i64::MAX);
-    let mut token = None;
+    mut found: impl FnMut(ObjectId, Value) + Send,
+) -> Result<Listed, ApiError> {
+    let own = wanted.len();
+    let (mut version, mut token) = (String::new(), None);
     loop {
         let page = objects.page(kind, token).await?;
-        for object in page.items {
-            take(kind, object, wanted, found);
+        if version.is_empty() {
+            version = page.metadata.resource_version;
+        }
+        for mut object in page.items {
+            let id = Name::of(&object).id(kind);
+            if !wanted.remove(&id) {
+                continue;
+            }
+            // Lists leave these out of their items.
+            if let Some(map) = object.as_object_mut() {
+                map.entry("apiVersion").or_insert_with(|| kind.api_version().into());
+                map.entry("kind").or_insert_with(|| kind.kind.clone().into());
+            }
+            found(id, object);
         }
         token = page.metadata.continue_token.filter(|token| !token.is_empty());
         if token.is_none() || wanted.is_empty() {
-            return Ok(true);
+            return Ok(Listed { version, whole: true });
         }
-        let remaining = page.metadata.remaining_item_count.unwrap_or(0);
-        if remaining > owned.saturating_mul(FOREIGN_PER_OWN).max(1000) {
-            return Ok(false);
+        if too_many(usize::try_from(page.metadata.remaining_item_count.unwrap_or(0)).unwrap_or(0), own) {
+            return Ok(Listed { version, whole: false });
         }
     }
-}
-
-fn take(kind: &Kind, mut object: Value, wanted: &mut HashSet<ObjectId>, found: &mut Survey) {
-    let text = |name: &str| object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default();
-    let id = ObjectId::new(&kind.group, &kind.kind, text("namespace"), text("name"));
-    if !wanted.remove(&id) {
-        return;
-    }
-    // Lists leave these out of their items.
-    if let Some(map) = object.as_object_mut() {
-        map.entry("apiVersion").or_insert_with(|| kind.api_version().into());
-        map.entry("kind").or_insert_with(|| kind.kind.clone().into());
-    }
-    found.insert(id, Ok(Some(slim(object))));
 }
 
 fn slim(mut object: Value) -> Value {
