@@ -327,6 +327,8 @@ impl Sync {
         let selection = self.payload.select(self.choice.wanted());
         let before = match self.applied.take() {
             Some((_, before)) => before,
+            // At the start the own release takes its own place.
+            None if Arc::ptr_eq(&self.payload, &self.parts.own) => return selection,
             None => self.parts.own.select(self.choice.wanted()),
         };
         if before.hash == selection.hash {
