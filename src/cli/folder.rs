@@ -7,6 +7,7 @@ use crate::payload::references::{self, ImageReferences};
 use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, load, takes_part};
 use crate::version;
 use crate::work::payload_dir;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +39,31 @@ impl Folder {
     /// Those that take part, in load order.
     pub fn included(&self) -> Vec<Arc<Manifest>> {
         self.documents.iter().filter(|d| d.excluded.is_none()).map(|d| d.manifest.clone()).collect()
+    }
+}
+
+/// A manifest as programs are told of it: where it stands, and the object in it. Keys are written in this order.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry<'a> {
+    file: &'a str,
+    index: usize,
+    api_version: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    pub fn of(manifest: &'a Manifest) -> Entry<'a> {
+        Entry {
+            file: &manifest.file,
+            index: manifest.index_in_file,
+            api_version: &manifest.api_version,
+            kind: &manifest.id.kind,
+            namespace: &manifest.id.namespace,
+            name: &manifest.id.name,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cvo graph`: in which order a pass applies the manifests of a release.
 
 use super::filters::FilterArgs;
-use super::folder;
+use super::folder::{self, Entry};
 use super::output;
 use super::status::clean;
 use crate::api::{NAMESPACE, OWN_DEPLOYMENT};
@@ -91,18 +91,7 @@ struct Node<'a> {
     /// Manifests on the heaviest way from here to an end, its own included: of nodes that may start, the largest goes first.
     longest_path: usize,
     /// In the order of applying.
-    manifests: Vec<Object<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Object<'a> {
-    file: &'a str,
-    index: usize,
-    api_version: &'a str,
-    kind: &'a str,
-    namespace: &'a str,
-    name: &'a str,
+    manifests: Vec<Entry<'a>>,
 }
 
 /// `to` starts when `from` is done.
@@ -131,19 +120,11 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<()> {
 }
 
 fn whole<'a>(version: &'a str, mode: Mode, graph: &'a Graph, manifests: &'a [Arc<Manifest>]) -> Whole<'a> {
-    let object = |manifest: &'a Arc<Manifest>| Object {
-        file: &manifest.file,
-        index: manifest.index_in_file,
-        api_version: &manifest.api_version,
-        kind: &manifest.id.kind,
-        namespace: &manifest.id.namespace,
-        name: &manifest.id.name,
-    };
     let node = |(position, node): (usize, &'a crate::graph::Node)| Node {
         id: &node.id,
         stage: node.stage,
         longest_path: graph.longest_path(position),
-        manifests: node.manifests.iter().filter_map(|&i| manifests.get(i)).map(object).collect(),
+        manifests: node.manifests.iter().filter_map(|&i| manifests.get(i)).map(|m| Entry::of(m)).collect(),
     };
     let ids = |positions: Vec<usize>| positions.into_iter().filter_map(|i| graph.node(i)).map(|node| node.id.as_str());
     let edges = |(position, node): (usize, &'a crate::graph::Node)| {

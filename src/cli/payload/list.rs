@@ -1,7 +1,7 @@
 //! `cvo payload list`: every manifest of a release, and why it takes part or not.
 
 use crate::cli::filters::FilterArgs;
-use crate::cli::folder::{self, Document, Folder};
+use crate::cli::folder::{self, Document, Entry, Folder};
 use crate::cli::output;
 use crate::cli::status::clean;
 use clap::{Args, ValueEnum};
@@ -43,14 +43,9 @@ pub enum Output {
 
 /// One line of `-o json`. All fields are always there; `reason` is empty for what takes part.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Line<'a> {
-    file: &'a str,
-    index: usize,
-    api_version: &'a str,
-    kind: &'a str,
-    namespace: &'a str,
-    name: &'a str,
+    #[serde(flatten)]
+    entry: Entry<'a>,
     included: bool,
     reason: &'a str,
 }
@@ -71,12 +66,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
 fn json(document: &Document, object: bool, out: &mut impl Write) -> io::Result<()> {
     let manifest = &document.manifest;
     let line = Line {
-        file: &manifest.file,
-        index: manifest.index_in_file,
-        api_version: &manifest.api_version,
-        kind: &manifest.id.kind,
-        namespace: &manifest.id.namespace,
-        name: &manifest.id.name,
+        entry: Entry::of(manifest),
         included: document.excluded.is_none(),
         reason: document.excluded.as_deref().unwrap_or_default(),
     };
