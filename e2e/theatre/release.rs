@@ -239,19 +239,32 @@ fn operator(component: &str, version: &str) -> Value {
     })
 }
 
-fn widgets() -> Value {
-    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"release": {"type": "string"}}}}});
+/// The definition of a kind with one version, `v1`, and no subresource.
+fn definition(group: &str, kind: &str, plural: &str, scope: &str, schema: Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.lab.example.com"},
+        "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
-            "group": "lab.example.com",
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
+            "group": group,
+            "scope": scope,
+            "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
         },
     })
+}
+
+/// The definition of a kind of the cluster's configuration, as lax as can be, marked for the default cluster profile.
+pub fn setting(kind: &str, plural: &str) -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let mut object = definition("config.openshift.io", kind, plural, "Cluster", schema);
+    include(&mut object);
+    object
+}
+
+fn widgets() -> Value {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"release": {"type": "string"}}}}});
+    definition("lab.example.com", "Widget", "widgets", "Namespaced", schema)
 }
 
 fn widget(version: &str) -> Value {

@@ -11,7 +11,11 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::theatre::{PATIENCE, Theatre, release::Release, says};
+use crate::theatre::{
+    PATIENCE, Theatre,
+    release::{Release, setting},
+    says,
+};
 
 const CAPABILITY: &str = "capability.openshift.io/name";
 const GATE: &str = "release.openshift.io/feature-gate";
@@ -39,21 +43,8 @@ fn prepare(release: &Release, moves: &[(&str, &str)]) {
         let name = object["metadata"]["name"].as_str().unwrap();
         release.put(&format!("0000_20_beta_11_{name}.json"), &object.to_string());
     }
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "featuregates.config.openshift.io",
-            "annotations": {"include.release.openshift.io/self-managed-high-availability": "true"},
-        },
-        "spec": {
-            "group": "config.openshift.io",
-            "scope": "Cluster",
-            "names": {"kind": "FeatureGate", "listKind": "FeatureGateList", "plural": "featuregates", "singular": "featuregate"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": open}}],
-        },
-    });
+    // Gates are told in the status, which is created along with the rest: no subresource.
+    let definition = setting("FeatureGate", "featuregates");
     release.put("0000_10_alpha_03_featuregates.json", &definition.to_string());
 }
 

@@ -9,28 +9,18 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::theatre::{Theatre, says};
+use crate::theatre::{Theatre, release::setting, says};
 
 /// A second is what is promised; the machine may be busy with other tests.
 const SOON: Duration = Duration::from_secs(10);
 
 const INCLUDE: &str = "include.release.openshift.io/self-managed-high-availability";
 
-/// The definition of a kind of the cluster's configuration, as lax as can be.
+/// The definition of a kind of the cluster's configuration whose status is written apart from the rest.
 fn definition(kind: &str, plural: &str) -> Value {
-    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.config.openshift.io"), "annotations": {INCLUDE: "true"}},
-        "spec": {
-            "group": "config.openshift.io",
-            "scope": "Cluster",
-            "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()},
-            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": schema}}],
-        },
-    })
+    let mut object = setting(kind, plural);
+    object["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    object
 }
 
 /// An operator that is to be told of the proxy.
