@@ -1,0 +1,205 @@
+//! The other conditions: when each is there, and what it says.
+
+use super::*;
+use crate::api::condition::{Condition, ConditionStatus::Unknown};
+use crate::status::facts::{Fight, LoadStatus, LoadStep};
+
+#[test]
+fn available_becomes_true_at_the_end_and_stays_through_the_next_update() {
+    assert_eq!(said(&facts(), "Available"), (False, String::new(), String::new()));
+    let done = Facts { completed: true, mode: Mode::Reconcile, ..facts() };
+    let status = compute(&ClusterVersionStatus::default(), &done, at(NOW).0);
+    let next = Facts { actual: release("1.1.0", "img-2"), failure: Some(UpdateError::new("X", "x")), ..facts() };
+    let status = compute(&status, &next, at(NOW + 1).0);
+    let available = find(&status.conditions, "Available").unwrap();
+    assert_eq!((available.status, available.message.as_str()), (True, "Done applying 1.0.1"));
+    assert_eq!(available.last_transition_time, at(NOW));
+}
+
+#[test]
+fn release_accepted_mirrors_the_last_load() {
+    assert!(
+        find(&compute(&ClusterVersionStatus::default(), &facts(), at(NOW).0).conditions, "ReleaseAccepted").is_none()
+    );
+    let subject = "version=\"1.1.0\" image=\"img-2\"";
+    // step, outcome, message of the running step, status, reason, text
+    let table = [
+        (
+            LoadStep::RetrievePayload,
+            None,
+            "",
+            Unknown,
+            "RetrievePayload",
+            format!("Retrieving and verifying the release {subject}"),
+        ),
+        (
+            LoadStep::RetrievePayload,
+            Some(Ok(())),
+            "",
+            Unknown,
+            "RetrievePayload",
+            format!("Retrieving and verifying the release {subject}"),
+        ),
+        (
+            LoadStep::RetrievePayload,
+            None,
+            "Job running",
+            Unknown,
+            "RetrievePayload",
+            format!("Retrieving and verifying the release {subject}: Job running"),
+        ),
+        (
+            LoadStep::RetrievePayload,
+            Some(Err("no signature")),
+            "",
+            False,
+            "RetrievePayload",
+            format!("The release could not be retrieved or verified: {subject}: no signature"),
+        ),
+        (
+            LoadStep::LoadPayload,
+            Some(Err("bad file")),
+            "",
+            False,
+            "LoadPayload",
+            format!("The release could not be read: {subject}: bad file"),
+        ),
+        (
+            LoadStep::VerifyPayloadVersion,
+            Some(Err("is 1.0")),
+            "",
+            False,
+            "VerifyPayloadVersion",
+            format!("The release is not the one requested: {subject}: is 1.0"),
+        ),
+        (
+            LoadStep::PreconditionChecks,
+            Some(Err("no")),
+            "",
+            False,
+            "PreconditionChecks",
+            format!("Preconditions hold the release back: {subject}: no"),
+        ),
+        (
+            LoadStep::PayloadLoaded,
+            Some(Ok(())),
+            "",
+            True,
+            "PayloadLoaded",
+            format!("Payload loaded {subject} architecture=\"Multi\""),
+        ),
+    ];
+    for (step, outcome, message, status, reason, text) in table {
+        let architecture = if step == LoadStep::PayloadLoaded { "Multi" } else { "" };
+        let load = LoadStatus {
+            step,
+            outcome: outcome.map(|o| o.map_err(str::to_owned)),
+            release: Release { architecture: architecture.into(), ..release("1.1.0", "img-2") },
+            message: message.into(),
+        };
+        let facts = Facts { load: Some(load), ..facts() };
+        assert_eq!(said(&facts, "ReleaseAccepted"), (status, reason.to_owned(), text));
+    }
+}
+
+#[test]
+fn advice_is_null_when_unknown_and_empty_when_known_to_be_none() {
+    let some = vec![release("1.1.0", "img-2")];
+    let failed = Err(("RemoteFailed".to_owned(), "no route".to_owned()));
+    // outcome, available, published, condition
+    let table = [
+        (Ok(()), Vec::new(), Some(Vec::new()), (True, "", "")),
+        (Ok(()), some.clone(), Some(some.clone()), (True, "", "")),
+        (failed.clone(), Vec::new(), None, (False, "RemoteFailed", "no route")),
+        (failed, some.clone(), Some(some.clone()), (False, "RemoteFailed", "no route")),
+    ];
+    for (outcome, available, published, (status, reason, message)) in table {
+        let retrieval = Some(Retrieval { outcome, current: None, available, conditional: Vec::new() });
+        let facts = Facts { retrieval, ..facts() };
+        let computed = compute(&ClusterVersionStatus::default(), &facts, at(NOW).0);
+        assert_eq!(computed.available_updates, published);
+        assert_eq!(said(&facts, "RetrievedUpdates"), (status, reason.to_owned(), message.to_owned()));
+    }
+    // Before the first answer: what the predecessor knew stays, or a placeholder.
+    let previous = ClusterVersionStatus { available_updates: Some(some.clone()), ..Default::default() };
+    assert_eq!(compute(&previous, &facts(), at(NOW).0).available_updates, Some(some));
+    assert_eq!(said(&facts(), "RetrievedUpdates"), (False, String::new(), String::new()));
+}
+
+#[test]
+fn invalid_is_there_only_while_something_is() {
+    let one = Facts { invalid: vec!["a: b".into()], ..facts() };
+    let two = Facts { invalid: vec!["a: b".into(), "c: d".into()], ..facts() };
+    assert_eq!(
+        said(&one, "Invalid"),
+        (True, "InvalidClusterVersion".into(), "The cluster version is invalid: a: b".into())
+    );
+    assert_eq!(said(&two, "Invalid").2, "The cluster version is invalid:\n* a: b\n* c: d\n");
+    let status = compute(&ClusterVersionStatus::default(), &two, at(NOW).0);
+    assert!(find(&compute(&status, &facts(), at(NOW).0).conditions, "Invalid").is_none());
+}
+
+/// §10.9: what was enabled without being asked for is told.
+#[test]
+fn implicit_capabilities_are_listed_sorted() {
+    assert_eq!(said(&facts(), "ImplicitlyEnabledCapabilities").1, "AsExpected");
+    let mut facts = facts();
+    facts.capabilities.implicit = vec!["b".into(), "a".into()];
+    let (status, reason, message) = said(&facts, "ImplicitlyEnabledCapabilities");
+    assert_eq!((status, reason.as_str()), (True, "CapabilitiesImplicitlyEnabled"));
+    assert!(message.ends_with(": a, b"), "{message}");
+}
+
+#[test]
+fn a_fight_names_the_object_the_writer_the_fields_and_the_count() {
+    let fight = Fight {
+        object: "configmap \"ns/a\"".into(),
+        manager: "kubectl-edit".into(),
+        fields: vec![".data.x".into(), ".data.y".into()],
+        repairs: 4,
+    };
+    let contested = Facts { mode: Mode::Reconcile, fights: vec![fight; 12], ..facts() };
+    let (status, reason, message) = said(&contested, "Contested");
+    assert_eq!((status, reason.as_str()), (True, "FieldManagerConflict"));
+    let line =
+        "configmap \"ns/a\" by field manager \"kubectl-edit\" (.data.x, .data.y; repaired 4 times in ten minutes)";
+    assert!(message.contains(line), "{message}");
+    assert!(message.ends_with("; and 2 more"), "{message}");
+    // It goes when the fight ends, and steps back behind a failure while reconciling.
+    let status = compute(&ClusterVersionStatus::default(), &contested, at(NOW).0);
+    for quiet in [
+        Facts { fights: Vec::new(), ..contested.clone() },
+        Facts { failure: Some(UpdateError::new("X", "x")), ..contested.clone() },
+    ] {
+        assert!(find(&compute(&status, &quiet, at(NOW).0).conditions, "Contested").is_none());
+    }
+}
+
+fn condition(type_: &str, status: ConditionStatus) -> Condition {
+    Condition {
+        type_: type_.into(),
+        status,
+        last_transition_time: at(7),
+        reason: String::new(),
+        message: String::new(),
+    }
+}
+
+#[test]
+fn transition_times_move_with_the_status_alone_retired_types_go_and_foreign_ones_stay() {
+    let retired = ["UpgradeableAdminAckRequired", "UpgradeableUpgradeInProgress", "ImplicitlyEnabled"];
+    let mut conditions: Vec<_> = retired.iter().map(|t| condition(t, False)).collect();
+    conditions.extend([condition("Upgradeable", False), condition("Progressing", True), condition("Failing", True)]);
+    let previous = ClusterVersionStatus { conditions, ..Default::default() };
+    let fractional = Timestamp::from_millisecond(NOW * 1000 + 900).unwrap();
+    let status = compute(&previous, &facts(), fractional);
+    let time = |type_| find(&status.conditions, type_).unwrap().last_transition_time.clone();
+    for type_ in retired {
+        assert!(find(&status.conditions, type_).is_none(), "{type_}");
+    }
+    assert_eq!(time("Upgradeable"), at(7));
+    assert_eq!(time("Progressing"), at(7), "only the message changed");
+    assert_eq!(find(&status.conditions, "Progressing").unwrap().message, "Working towards 1.0.1");
+    assert_eq!(time("Failing"), at(NOW), "whole seconds");
+    assert_eq!(status.history[0].started_time, at(NOW));
+}

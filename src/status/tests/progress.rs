@@ -1,0 +1,263 @@
+//! Failing and Progressing: how far a release is, and what each failure counts for.
+
+use super::*;
+use crate::api::condition::ConditionStatus::Unknown;
+use crate::status::failure::{Effect, aggregate};
+
+const WELL: (ConditionStatus, &str, &str) = (False, "", "");
+
+fn operator(reason: &str, name: &str, effect: Effect) -> UpdateError {
+    UpdateError {
+        effect: Some(effect),
+        names: vec![name.into()],
+        ..UpdateError::new(reason, format!("operator {name} is in trouble"))
+    }
+}
+
+fn multiple(errors: Vec<UpdateError>) -> UpdateError {
+    aggregate(errors).unwrap()
+}
+
+fn check(facts: &Facts, failing: (ConditionStatus, &str, &str), progressing: (ConditionStatus, &str, &str)) {
+    for (type_, want) in [("Failing", failing), ("Progressing", progressing)] {
+        let (status, reason, message) = said(facts, type_);
+        assert_eq!((status, reason.as_str(), message.as_str()), want, "{type_}");
+    }
+}
+
+/// §10.18: no failure.
+#[test]
+fn without_a_failure_progressing_tells_how_far_it_is() {
+    // mode, done, total, invalid, status, reason, text
+    let table = [
+        (Mode::Reconcile, 3, 7, false, False, "", "Cluster version is 1.0.1"),
+        (
+            Mode::Reconcile,
+            0,
+            7,
+            true,
+            False,
+            "InvalidClusterVersion",
+            "Stopped at 1.0.1: the cluster version is invalid",
+        ),
+        (Mode::Update, 0, 7, false, True, "", "Working towards 1.0.1"),
+        (Mode::Update, 2, 3, false, True, "", "Working towards 1.0.1: 2 of 3 done (66% complete)"),
+        (Mode::Install, 199, 200, false, True, "", "Working towards 1.0.1: 199 of 200 done (99% complete)"),
+        (Mode::Update, 200, 200, false, True, "", "Working towards 1.0.1: 200 of 200 done (100% complete)"),
+        (Mode::Update, 5, 0, false, True, "", "Working towards 1.0.1: 5 of 5 done (100% complete)"),
+        (Mode::Update, 2, 3, true, True, "InvalidClusterVersion", "Reconciling 1.0.1: the cluster version is invalid"),
+    ];
+    for (mode, done, total, invalid, status, reason, text) in table {
+        let invalid = if invalid { vec!["spec.x: Invalid value: \"y\": z".to_owned()] } else { Vec::new() };
+        check(&Facts { mode, done, total, invalid, ..facts() }, WELL, (status, reason, text));
+    }
+}
+
+#[test]
+fn the_release_is_named_by_version_else_image_else_a_placeholder() {
+    for (actual, text) in [
+        (release("", "img-7"), "Working towards img-7"),
+        (Release::default(), "Working towards <unknown>"),
+        (release("", "img-0"), "Working towards 1.0.0"),
+    ] {
+        check(&Facts { actual, ..facts() }, WELL, (True, "", text));
+    }
+}
+
+/// §10.18: A failure of each effect, before and after its time, in an update with work done.
+#[test]
+fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
+    let updating = |name| operator("ClusterOperatorUpdating", name, Effect::None);
+    let degraded = |name| operator("ClusterOperatorDegraded", name, Effect::FailAfterInterval);
+    let trouble = "operator a is in trouble";
+    let on_the_way = "Working towards 1.0.1: 1 of 4 done (25% complete), ";
+    // error, minutes since it is waited for (None: unknown), Failing, Progressing reason and text
+    let table = [
+        (updating("a"), Some(30), WELL, "ClusterOperatorUpdating", format!("{on_the_way}waiting on a")),
+        (updating("a"), None, WELL, "ClusterOperatorUpdating", format!("{on_the_way}waiting on a")),
+        (
+            updating("a"),
+            Some(31),
+            (Unknown, "SlowClusterOperator", "waiting on a over 30 minutes"),
+            "ClusterOperatorUpdating",
+            format!("{on_the_way}waiting on a over 30 minutes"),
+        ),
+        (
+            updating("machine-config"),
+            Some(89),
+            WELL,
+            "ClusterOperatorUpdating",
+            format!("{on_the_way}waiting on machine-config"),
+        ),
+        (
+            updating("machine-config"),
+            Some(60),
+            WELL,
+            "ClusterOperatorUpdating",
+            format!("{on_the_way}waiting on machine-config"),
+        ),
+        (
+            updating("machine-config"),
+            Some(120),
+            (Unknown, "SlowClusterOperator", "waiting on machine-config over 90 minutes"),
+            "ClusterOperatorUpdating",
+            format!("{on_the_way}waiting on machine-config over 90 minutes"),
+        ),
+        (
+            updating("machine-config"),
+            Some(91),
+            (Unknown, "SlowClusterOperator", "waiting on machine-config over 90 minutes"),
+            "ClusterOperatorUpdating",
+            format!("{on_the_way}waiting on machine-config over 90 minutes"),
+        ),
+        (
+            degraded("a"),
+            Some(40),
+            WELL,
+            "ClusterOperatorDegraded",
+            format!("{on_the_way}waiting up to 40 minutes on a"),
+        ),
+        (degraded("a"), None, WELL, "ClusterOperatorDegraded", format!("{on_the_way}waiting up to 40 minutes on a")),
+        (
+            degraded("a"),
+            Some(41),
+            (True, "ClusterOperatorDegraded", trouble),
+            "ClusterOperatorDegraded",
+            "Unable to apply 1.0.1: waited more than 40 minutes on a".into(),
+        ),
+        (
+            operator("ClusterOperatorDegraded", "a", Effect::Report),
+            Some(1),
+            (True, "ClusterOperatorDegraded", trouble),
+            "ClusterOperatorDegraded",
+            format!("Unable to apply 1.0.1: {trouble}"),
+        ),
+        (
+            operator("ClusterOperatorNotAvailable", "a", Effect::Fail),
+            Some(1),
+            (True, "ClusterOperatorNotAvailable", trouble),
+            "ClusterOperatorNotAvailable",
+            "Unable to apply 1.0.1: the cluster operator a is not available".into(),
+        ),
+        (
+            UpdateError::new("UpdatePayloadResourceForbidden", "no"),
+            None,
+            (True, "UpdatePayloadResourceForbidden", "no"),
+            "UpdatePayloadResourceForbidden",
+            "Unable to apply 1.0.1: the API server refuses changes of the release".into(),
+        ),
+        (
+            UpdateError::new("UpdatePayloadSomethingNew", "no"),
+            None,
+            (True, "UpdatePayloadSomethingNew", "no"),
+            "UpdatePayloadSomethingNew",
+            "Unable to apply 1.0.1: the release could not be applied".into(),
+        ),
+        (
+            UpdateError::new("Odd", "no"),
+            None,
+            (True, "Odd", "no"),
+            "Odd",
+            "Unable to apply 1.0.1: an unknown error has occurred: Odd".into(),
+        ),
+        (
+            UpdateError::new("", "plain"),
+            None,
+            (True, "", "plain"),
+            "",
+            "Unable to apply 1.0.1: an error occurred, condition Failing has it".into(),
+        ),
+    ];
+    for (error, minutes, failing, reason, text) in table {
+        let mut facts = Facts { done: 1, total: 4, ..facts() };
+        if let Some(minutes) = minutes {
+            facts.waiting_since.insert(error.names[0].clone(), at(NOW - minutes * MINUTE).0);
+        }
+        facts.failure = Some(error);
+        check(&facts, failing, (True, reason, &text));
+    }
+}
+
+/// §10.18: nothing done yet.
+#[test]
+fn before_anything_is_done_the_waiting_text_follows_directly() {
+    let failure = Some(operator("ClusterOperatorUpdating", "a", Effect::None));
+    check(
+        &Facts { failure, ..facts() },
+        WELL,
+        (True, "ClusterOperatorUpdating", "Working towards 1.0.1: waiting on a"),
+    );
+}
+
+/// §10.18: several operators, machine-config among them, and one without a start.
+#[test]
+fn slow_operators_and_slow_nodes_are_told_apart() {
+    let mut error = operator("ClusterOperatorsUpdating", "a", Effect::None);
+    error.names = ["a", "b", "machine-config", "new"].map(String::from).to_vec();
+    let mut facts = Facts { failure: Some(error), ..facts() };
+    for name in ["a", "b", "machine-config"] {
+        facts.waiting_since.insert(name.into(), at(NOW - 95 * MINUTE).0);
+    }
+    let text = "waiting on a, b over 30 minutes and machine-config over 90 minutes";
+    let progress = format!("Working towards 1.0.1: {text}");
+    check(&facts, (Unknown, "SlowClusterOperator", text), (True, "ClusterOperatorsUpdating", &progress));
+}
+
+/// §10.18: while reconciling, and without history.
+#[test]
+fn while_reconciling_or_without_history_every_failure_counts_at_once() {
+    for effect in [Effect::Report, Effect::None, Effect::FailAfterInterval, Effect::Fail] {
+        let failure = Some(operator("ClusterOperatorDegraded", "a", effect));
+        let failing = (True, "ClusterOperatorDegraded", "operator a is in trouble");
+        let text = "Error while reconciling 1.0.1: the cluster operator a is degraded";
+        let reconciling = Facts { failure: failure.clone(), mode: Mode::Reconcile, ..facts() };
+        check(&reconciling, failing, (False, "ClusterOperatorDegraded", text));
+        let nothing = Facts { failure, actual: Release::default(), ..facts() };
+        let text = "Unable to apply <unknown>: the cluster operator a is degraded";
+        check(&nothing, failing, (True, "ClusterOperatorDegraded", text));
+    }
+}
+
+/// §10.18: several errors.
+#[test]
+fn several_errors_are_judged_one_by_one_and_show_their_causes() {
+    let updating = operator("ClusterOperatorUpdating", "u", Effect::None);
+    let degraded = operator("ClusterOperatorDegraded", "d", Effect::FailAfterInterval);
+    let down = operator("ClusterOperatorNotAvailable", "n", Effect::Fail);
+    let forbidden = UpdateError::new("UpdatePayloadResourceForbidden", "forbidden");
+    let with = |errors: &[&UpdateError]| Facts {
+        failure: Some(multiple(errors.iter().map(|e| (*e).clone()).collect())),
+        ..facts()
+    };
+    // Only waiting: no failure, and the reason of the stronger one.
+    let text = "Working towards 1.0.1: waiting on u, waiting up to 40 minutes on d";
+    check(&with(&[&updating, &degraded]), WELL, (True, "ClusterOperatorDegraded", text));
+    // One is slow, the other still within its time.
+    let mut slow = with(&[&updating, &degraded]);
+    slow.waiting_since.insert("u".into(), at(NOW - 31 * MINUTE).0);
+    check(
+        &slow,
+        (Unknown, "SlowClusterOperator", "waiting on u over 30 minutes"),
+        (
+            True,
+            "ClusterOperatorUpdating",
+            "Working towards 1.0.1: waiting on u over 30 minutes, waiting up to 40 minutes on d",
+        ),
+    );
+    // One real failure speaks for itself.
+    check(
+        &with(&[&updating, &degraded, &down]),
+        (True, "ClusterOperatorNotAvailable", "operator n is in trouble"),
+        (True, "ClusterOperatorNotAvailable", "Unable to apply 1.0.1: the cluster operator n is not available"),
+    );
+    // Several real failures: all causes, nothing unknown.
+    let causes = "the cluster operator n is not available; the API server refuses changes of the release";
+    check(
+        &with(&[&updating, &down, &forbidden]),
+        (True, "MultipleErrors", "Several things hold the release back:\n* forbidden\n* operator n is in trouble"),
+        (True, "MultipleErrors", &format!("Unable to apply 1.0.1: {causes}")),
+    );
+    let reconciling = Facts { mode: Mode::Reconcile, ..with(&[&down, &forbidden]) };
+    let (_, reason, message) = said(&reconciling, "Progressing");
+    assert_eq!((reason, message), ("MultipleErrors".into(), format!("Error while reconciling 1.0.1: {causes}")));
+}
