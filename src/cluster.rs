@@ -1,6 +1,7 @@
 //! Everything that talks to the API server: clients, the kinds it serves, reads and writes, the object index, the lease.
 
 pub mod access;
+pub mod backoff;
 pub mod client;
 pub mod feed;
 pub mod glance;
@@ -10,6 +11,7 @@ pub mod lease;
 pub mod objects;
 pub mod survey;
 
+pub use backoff::WatchBackoff;
 pub use client::{ClientError, Clients};
 pub use index::{Index, Sight};
 pub use kinds::{Kind, Kinds};

@@ -1,13 +1,12 @@
 //! The FeatureGate object as it is now: read once at the start, then one watch from when its kind is served.
 
-use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects};
+use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, WatchBackoff};
 use crate::payload::Features;
 use futures::StreamExt;
 use kube::Client;
 use kube::api::{WatchEvent, WatchParams};
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -43,17 +42,14 @@ pub fn watch(
 }
 
 async fn follow(client: Client, kinds: Arc<Kinds>, sender: watch::Sender<Arc<Features>>) {
-    let (mut failures, kind) = (0, kind());
+    let (mut backoff, kind) = (WatchBackoff::default(), kind());
     loop {
         // On a fresh cluster it comes with the release.
         kinds.served(&kind.api_version(), &kind.kind).await;
-        let begun = Instant::now();
         if let Err(error) = once(&client, &sender).await {
             tracing::debug!(%error, "watch of the FeatureGate ended; trying again");
         }
-        failures = if begun.elapsed() > Duration::from_secs(10) { 1 } else { failures + 1 };
-        tokio::time::sleep(crate::cluster::jittered(Duration::from_millis(200), failures, Duration::from_secs(60)))
-            .await;
+        tokio::time::sleep(backoff.pause()).await;
     }
 }
 

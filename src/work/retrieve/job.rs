@@ -3,7 +3,7 @@
 
 use super::Retriever;
 use crate::api::Release;
-use crate::cluster::{ApiError, Kind};
+use crate::cluster::{ApiError, Kind, WatchBackoff};
 use crate::updates::Target;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -227,7 +227,7 @@ where
         + 'static,
 {
     let api: Api<K> = Api::namespaced(retriever.clients.call.clone(), &retriever.namespace);
-    let events = watcher(api, config).default_backoff().filter_map(|event| async move {
+    let events = watcher(api, config).backoff(WatchBackoff::default()).filter_map(|event| async move {
         match event {
             Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => Some(object),
             Ok(_) => None,

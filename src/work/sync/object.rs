@@ -1,7 +1,7 @@
 //! The ClusterVersion as the loop sees it: the latest of what the watch and our own writes returned.
 
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus};
-use crate::cluster::Clients;
+use crate::cluster::{Clients, WatchBackoff};
 use futures::StreamExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -142,7 +142,7 @@ pub fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receiver<Seen>
 }
 
 async fn forward(api: Api<DynamicObject>, sender: mpsc::Sender<Seen>) {
-    let mut events = watcher(api, watcher::Config::default().timeout(1800)).default_backoff().boxed();
+    let mut events = watcher(api, watcher::Config::default().timeout(1800)).backoff(WatchBackoff::default()).boxed();
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut listed: BTreeSet<String> = BTreeSet::new();
     while let Some(event) = events.next().await {
