@@ -236,6 +236,16 @@ impl Cluster {
         control_plane::restart_apiserver(&self.site).await
     }
 
+    /// Copies the API server's data into a folder that is made; it is away for the while.
+    pub async fn back_up(&self, backup: &Path) -> Result<()> {
+        control_plane::back_up(&self.site, backup).await
+    }
+
+    /// Brings back what the backup holds and forgets what came later.
+    pub async fn restore(&self, backup: &Path) -> Result<()> {
+        control_plane::restore(&self.site, backup).await
+    }
+
     /// Registers `count` nodes `fake-0…` that kwok plays (`Options::kwok`). They carry the taint
     /// `kwok.x-k8s.io/node=fake:NoSchedule`, so that only pods that tolerate it land there.
     pub async fn add_fake_nodes(&self, count: usize) -> Result<()> {

@@ -234,6 +234,18 @@ impl Theatre {
         self.cluster.restart_apiserver().await.unwrap();
     }
 
+    /// Copies the API server's data as they are.
+    pub async fn back_up(&self) -> PathBuf {
+        let backup = self.cluster.dir().join("backup");
+        self.cluster.back_up(&backup).await.unwrap();
+        backup
+    }
+
+    /// Brings back what the backup holds.
+    pub async fn restore(&self, backup: &Path) {
+        self.cluster.restore(backup).await.unwrap();
+    }
+
     /// Everybody's requests so far, in the order of their arrival.
     pub fn everything(&self) -> Vec<Request> {
         audit::everything(&self.cluster.audit_log()).unwrap()

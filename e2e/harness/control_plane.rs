@@ -1,6 +1,6 @@
 //! etcd, API server, controller-manager and scheduler, all on loopback.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use reqwest::Certificate;
 
@@ -15,6 +15,9 @@ use super::{
     ready,
     site::Site,
 };
+
+/// Folder of etcd's data.
+const ETCD: &str = "etcd";
 
 /// Starts everything and waits until it is ready. `write_identities` comes before.
 pub async fn start(site: &Site, options: &Options) -> Result<()> {
@@ -37,6 +40,36 @@ pub async fn start(site: &Site, options: &Options) -> Result<()> {
 
 /// Kills the API server and starts it again with the same arguments.
 pub async fn restart_apiserver(site: &Site) -> Result<()> {
+    site.respawn("kube-apiserver")?;
+    apiserver_ready(site).await
+}
+
+/// Copies etcd's data to `backup`, with nobody writing meanwhile.
+pub async fn back_up(site: &Site, backup: &Path) -> Result<()> {
+    offline(site, || files::copy_dir(&site.dir().join(ETCD), backup)).await
+}
+
+/// Puts a copy in the place of etcd's data: what happened since has not. Controllers begin anew, as whoever restores a
+/// backup has them do.
+pub async fn restore(site: &Site, backup: &Path) -> Result<()> {
+    let data = site.dir().join(ETCD);
+    offline(site, || {
+        std::fs::remove_dir_all(&data).map_err(|error| HarnessError::Io(data.clone(), error))?;
+        files::copy_dir(backup, &data)
+    })
+    .await?;
+    for name in ["kube-controller-manager", "kube-scheduler", "kwok"].into_iter().filter(|name| site.runs(name)) {
+        site.respawn(name)?;
+    }
+    Ok(())
+}
+
+/// Does it while neither the API server nor etcd runs.
+async fn offline(site: &Site, deed: impl FnOnce() -> Result<()>) -> Result<()> {
+    site.stop("kube-apiserver")?;
+    site.stop("etcd")?;
+    deed()?;
+    site.respawn("etcd")?;
     site.respawn("kube-apiserver")?;
     apiserver_ready(site).await
 }
@@ -130,7 +163,7 @@ fn etcd(site: &Site) -> Launch {
     let peer = format!("http://127.0.0.1:{}", site.ports().etcd_peer);
     let arguments = [
         "--name=lab".to_owned(),
-        format!("--data-dir={}", site.dir().join("etcd").display()),
+        format!("--data-dir={}", site.dir().join(ETCD).display()),
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
         format!("--listen-peer-urls={peer}"),

@@ -21,6 +21,24 @@ pub fn make_dir(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| HarnessError::Io(path.to_owned(), error))
 }
 
+/// Copies a folder with all that is in it; `to` is made.
+pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| HarnessError::Io(path, error)
+    };
+    make_dir(to)?;
+    for entry in fs::read_dir(from).map_err(failed(from))? {
+        let (path, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).map_err(failed(from))?;
+        if path.is_dir() {
+            copy_dir(&path, &to)?;
+        } else {
+            fs::copy(&path, &to).map_err(failed(&path))?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a value as JSON, in one step: a reader sees the old file or the new one.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec_pretty(value).map_err(|error| HarnessError::State(path.to_owned(), error))?;

@@ -5,6 +5,7 @@ mod choices;
 mod drift;
 mod killed;
 mod requests;
+mod restored;
 mod settings;
 mod uninstall;
 pub mod update;

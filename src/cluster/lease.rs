@@ -1,6 +1,10 @@
 //! Who leads: one Lease. Expiry counts from when this process saw the record change, by its own monotonic clock, never
 //! by comparing wall clocks. A holder that cannot renew stops writing before anybody else can take the lease
 //! (architecture §4, "Lease").
+//!
+//! The lease also tells when the cluster has gone back in time: its version only ever grows, unless the API server's data
+//! were restored from a backup. Watches that go on from a position in the lost future are silent then, and what they told
+//! before is no more; a process that begins anew reads what is there.
 
 use super::objects::{ApiError, call, post};
 use futures::{StreamExt, TryStreamExt};
@@ -8,6 +12,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::api::{GetParams, WatchParams};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -76,6 +81,9 @@ pub struct Election {
     identity: String,
     times: Times,
     pub claim: Arc<Claim>,
+    /// The newest version of the lease that an answer had; 0 where versions are no numbers.
+    newest: AtomicU64,
+    went_back: AtomicBool,
 }
 
 impl std::fmt::Debug for Election {
@@ -109,6 +117,8 @@ impl Election {
             identity: identity.to_owned(),
             times,
             claim: Arc::new(Claim::default()),
+            newest: AtomicU64::new(0),
+            went_back: AtomicBool::new(false),
         }
     }
 
@@ -204,7 +214,12 @@ impl Election {
             let mut failures = 0;
             loop {
                 let asked = Instant::now();
-                match self.renew().await {
+                let renewed = self.renew().await;
+                if self.went_back.load(Ordering::Relaxed) {
+                    self.claim.set(None);
+                    return "the cluster is older than it was: its data were restored from a backup".to_owned();
+                }
+                match renewed {
                     Ok(true) => {
                         self.claim.set(Some(asked + self.times.renew_deadline));
                         break;
@@ -289,7 +304,7 @@ impl Election {
         let attempt = format!("read lease \"{}/{}\"", self.namespace, self.name);
         let request = kube::core::Request::new(self.path.clone()).get(&self.name, &GetParams::default());
         match call::<Value>(&self.client, CALL_TIMEOUT, &attempt, request).await {
-            Ok(lease) => Ok(Some(lease)),
+            Ok(lease) => Ok(Some(self.answered(lease))),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
@@ -299,13 +314,25 @@ impl Election {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": self.name, "namespace": self.namespace}, "spec": self.spec(0, None)});
         let request = kube::core::Request::new(self.path.clone()).create(&post(), lease.to_string().into_bytes());
-        call::<Value>(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|_| ())
+        call(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|lease| drop(self.answered(lease)))
     }
 
     async fn replace(&self, lease: &Value) -> Result<(), ApiError> {
         let body = lease.to_string().into_bytes();
         let request = kube::core::Request::new(self.path.clone()).replace(&self.name, &post(), body);
-        call::<Value>(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|_| ())
+        call(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|lease| drop(self.answered(lease)))
+    }
+
+    /// Remembers the version of an answer. Requests about the lease follow one another, and each is answered with what
+    /// is stored.
+    fn answered(&self, lease: Value) -> Value {
+        let version = lease.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        if let Some(version) = version.and_then(|version| version.parse::<u64>().ok())
+            && self.newest.fetch_max(version, Ordering::Relaxed) > version
+        {
+            self.went_back.store(true, Ordering::Relaxed);
+        }
+        lease
     }
 
     fn writing(&self) -> String {
@@ -317,20 +344,23 @@ impl Election {
 mod tests {
     use super::*;
     use kube::client::Body;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
-    /// A server that holds a lease of `me` and refuses the first writes.
-    fn election(refusals: usize, writes: Arc<AtomicUsize>) -> Election {
+    /// A server that holds a lease of `me`, refuses the first writes, and has the versions in turn, then the last one.
+    fn election(refusals: usize, writes: Arc<AtomicUsize>, versions: &'static [u64]) -> Election {
         let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
         tokio::spawn(async move {
+            let mut versions = versions.iter().copied();
+            let mut version = versions.next().unwrap();
             while let Some((request, answer)) = requests.next_request().await {
                 let write = request.method() == http::Method::PUT;
                 let refused = write && writes.fetch_add(1, Ordering::Relaxed) < refusals;
                 let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                    "metadata": {"name": "version"}, "spec": {"holderIdentity": "me"}});
+                    "metadata": {"name": "version", "resourceVersion": version.to_string()}, "spec": {"holderIdentity": "me"}});
                 let code = if refused { 500 } else { 200 };
                 let body = Body::from(lease.to_string().into_bytes());
                 answer.send_response(http::Response::builder().status(code).body(body).unwrap());
+                version = versions.next().unwrap_or(version);
             }
         });
         let second = Duration::from_secs(1);
@@ -341,7 +371,26 @@ mod tests {
     #[tokio::test]
     async fn a_refused_release_is_tried_again() {
         let writes = Arc::new(AtomicUsize::new(0));
-        election(2, writes.clone()).release().await;
+        election(2, writes.clone(), &[1]).release().await;
         assert_eq!(writes.load(Ordering::Relaxed), 3, "two refused, one taken");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_ends_when_the_cluster_is_older_than_it_was() {
+        let leader = election(0, Arc::default(), &[10, 11, 11, 12, 12, 13, 7, 8]);
+        let stop = CancellationToken::new();
+        assert!(leader.acquire(&stop).await);
+        let why = leader.keep(&stop).await;
+        assert!(why.contains("restored from a backup"), "{why}");
+        assert!(!leader.claim.holds(), "nothing is written from what was known before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_goes_on_while_versions_grow() {
+        let leader = election(0, Arc::default(), &[10, 11, 11, 12, 12, 1000]);
+        let stop = CancellationToken::new();
+        assert!(leader.acquire(&stop).await);
+        let keeping = tokio::time::timeout(Duration::from_secs(600), leader.keep(&stop));
+        assert!(keeping.await.is_err(), "renews on and on");
     }
 }
