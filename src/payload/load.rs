@@ -90,6 +90,9 @@ pub enum LoadError {
     Integrity { place: String, problems: Vec<String> },
 }
 
+/// In the warning about a file whose templates are not known here.
+const IS_SKIPPED: &str = " is skipped: ";
+
 /// Loads a release (§1.7-§1.10). Every file is looked at before the verdict: one error names all that are bad.
 pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadError> {
     let mut problems = Vec::new();
@@ -102,11 +105,11 @@ pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadE
 
     let filter = Filter { major: Some(major), profile: Some(options.profile.clone()), ..options.filter.clone() };
     let (mut manifests, mut excluded) = (Vec::new(), Vec::new());
-    for Read { line, manifest } in all {
+    for Read { line, manifest, misfit } in all {
         match filter.check(&manifest) {
             Ok(()) => {
                 // What takes no part may be anything.
-                if let Err(cause) = typed::check(&manifest) {
+                if let Err(cause) = misfit.map_or_else(|| typed::check(&manifest), Err) {
                     problems.push(format!("{}/{}: line {line}: {cause}", folder(manifest.origin), manifest.file));
                 }
                 manifests.push(manifest);
@@ -130,6 +133,23 @@ pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadE
         excluded,
         warnings,
     })
+}
+
+impl Payload {
+    /// Why this manifest, without which the release is of no use, takes no part; nothing if it does. For errors.
+    pub fn missing(&self, id: &ObjectId) -> Option<String> {
+        if self.manifests.iter().any(|manifest| manifest.id == *id) {
+            return None;
+        }
+        let skipped: Vec<&str> = self.warnings.iter().map(String::as_str).filter(|w| w.contains(IS_SKIPPED)).collect();
+        let excluded = self.excluded.iter().find(|(manifest, _)| manifest.id == *id);
+        let why = match excluded {
+            Some((manifest, reason)) => format!("{} takes no part: {reason}", manifest.file),
+            None if skipped.is_empty() => "no file holds it".to_owned(),
+            None => format!("no file that could be read holds it; {}", skipped.join("; ")),
+        };
+        Some(format!("release {} has no {id} for this cluster: {why}", self.release.version))
+    }
 }
 
 /// Every manifest of both folders in load order, before any filter, and warnings. For files that are no whole release:
@@ -250,7 +270,7 @@ impl Reader<'_> {
                 return None;
             }
             Err(error) => {
-                self.warnings.push(format!("{place} is skipped: {error}"));
+                self.warnings.push(format!("{place}{IS_SKIPPED}{error}"));
                 return None;
             }
         };
@@ -271,13 +291,19 @@ fn folder(origin: Origin) -> &'static str {
 
 /// The manifests of one file, before any filter; one identity must not come twice (§1.9).
 pub fn manifests_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Arc<Manifest>>, String> {
-    Ok(documents_of(origin, name, bytes)?.into_iter().map(|read| read.manifest).collect())
+    let fit = |read: Read| match read.misfit {
+        Some(cause) => Err(format!("line {}: {cause}", read.line)),
+        None => Ok(read.manifest),
+    };
+    documents_of(origin, name, bytes)?.into_iter().map(fit).collect()
 }
 
 /// A manifest and the line of its file on which it begins.
 struct Read {
     line: usize,
     manifest: Arc<Manifest>,
+    /// Why no API server would take it, if that is known without its type.
+    misfit: Option<String>,
 }
 
 fn documents_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Read>, String> {
@@ -300,14 +326,15 @@ fn documents_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Read>, S
             annotations,
             raw: raw.into(),
         };
-        manifests.push(Read { line: document.line, manifest: Arc::new(manifest) });
+        let misfit = misfit(&document.value, &manifest.id).err();
+        manifests.push(Read { line: document.line, manifest: Arc::new(manifest), misfit });
     }
     Ok(manifests)
 }
 
 type Identity = (ObjectId, String, BTreeMap<String, String>);
 
-/// Identity and annotations of an object, refusing what no API server would take (§1.8, §9.3 C1).
+/// Identity and annotations of an object, by which it is known whether it takes part (§1.8, §9.3 C1).
 fn identify(value: &Value) -> Result<Identity, String> {
     let object = value.as_object().ok_or("a manifest must be an object with kind and metadata.name")?;
     let empty = Map::new();
@@ -320,16 +347,26 @@ fn identify(value: &Value) -> Result<Identity, String> {
     let name = required(metadata, "name", "metadata.name")?;
     let namespace = text(metadata, "namespace", "metadata.namespace")?.unwrap_or_default();
     let annotations = texts(metadata, "annotations", "metadata.annotations")?;
-    texts(metadata, "labels", "metadata.labels")?;
     let group = match api_version.split_once('/') {
         None => "",
         Some((group, version)) if !group.is_empty() && !version.is_empty() && !version.contains('/') => group,
         Some(_) => return Err(format!("apiVersion {api_version:?} is neither VERSION nor GROUP/VERSION")),
     };
-    if group.is_empty() && kind == "ConfigMap" {
+    Ok((ObjectId::new(group, kind, namespace, name), api_version.to_owned(), annotations))
+}
+
+/// What of any kind must be text.
+fn misfit(value: &Value, id: &ObjectId) -> Result<(), String> {
+    if let Some(metadata) = value.get("metadata").and_then(Value::as_object) {
+        texts(metadata, "labels", "metadata.labels")?;
+    }
+    if let Some(object) = value.as_object()
+        && id.group.is_empty()
+        && id.kind == "ConfigMap"
+    {
         texts(object, "data", "data")?;
     }
-    Ok((ObjectId::new(group, kind, namespace, name), api_version.to_owned(), annotations))
+    Ok(())
 }
 
 fn text<'a>(object: &'a Map<String, Value>, key: &str, path: &str) -> Result<Option<&'a str>, String> {
@@ -344,7 +381,8 @@ fn required<'a>(object: &'a Map<String, Value>, key: &str, path: &str) -> Result
     text(object, key, path)?.filter(|t| !t.is_empty()).ok_or_else(|| format!("{path} is missing"))
 }
 
-/// A map whose values are all text; empty if it is not there.
+/// A map whose values are all text; empty if it is not there. Nothing in the place of a text is the empty one, as Go's
+/// decoders take it.
 fn texts(object: &Map<String, Value>, key: &str, path: &str) -> Result<BTreeMap<String, String>, String> {
     let map = match object.get(key) {
         None | Some(Value::Null) => return Ok(BTreeMap::new()),
@@ -353,6 +391,7 @@ fn texts(object: &Map<String, Value>, key: &str, path: &str) -> Result<BTreeMap<
     map.iter()
         .map(|(key, value)| match value {
             Value::String(text) => Ok((key.clone(), text.clone())),
+            Value::Null => Ok((key.clone(), String::new())),
             other => Err(format!("{path}[{key:?}] must be text, not {other}; quote it")),
         })
         .collect()

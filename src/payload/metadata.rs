@@ -99,7 +99,7 @@ impl ReleaseMetadata {
 }
 
 /// Go reads `null` as the empty value.
-fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(input: D) -> Result<T, D::Error> {
+pub(super) fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(input: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(input)?.unwrap_or_default())
 }
 

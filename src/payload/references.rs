@@ -1,6 +1,7 @@
 //! `image-references` (payload-and-apply §1.4): the ImageStream that names every component image of a release. Read by
 //! loading, written when a release is built.
 
+use super::metadata::null_is_empty;
 use super::yaml;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,8 @@ pub struct ImageReferences {
 pub struct Tag {
     /// Short name, as templates and `image` know it.
     pub name: String,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    // Written as null where there are none.
+    #[serde(default, deserialize_with = "null_is_empty", skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<From>,
@@ -37,10 +39,10 @@ pub struct Tag {
 /// Where a tag points.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct From {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_empty")]
     pub kind: String,
     /// Pull spec, for kind `DockerImage`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_empty")]
     pub name: String,
 }
 
@@ -72,9 +74,9 @@ struct ImageStream {
     kind: String,
     #[serde(default)]
     api_version: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_empty")]
     metadata: Metadata,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_empty")]
     spec: Spec,
 }
 
@@ -137,6 +139,18 @@ impl ImageReferences {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Tools written in Go write null for a map, a list or an object that is not there.
+    #[test]
+    fn null_is_as_good_as_nothing() {
+        let json = r#"{"apiVersion": "image.openshift.io/v1", "kind": "ImageStream", "metadata": {"name": "1.0.0",
+            "creationTimestamp": null}, "spec": {"tags": [{"name": "a", "annotations": null, "from": {"kind":
+            "DockerImage", "name": "r/a@sha256:1"}}, {"name": "b", "from": {"kind": "DockerImage", "name": null}}]}}"#;
+        let read = ImageReferences::parse(json.as_bytes()).unwrap();
+        assert_eq!(read.images().get("a").map(String::as_str), Some("r/a@sha256:1"));
+        let json = r#"{"apiVersion": "image.openshift.io/v1", "kind": "ImageStream", "metadata": null, "spec": null}"#;
+        assert!(ImageReferences::parse(json.as_bytes()).unwrap().tags.is_empty());
+    }
 
     #[test]
     fn yaml_and_json_give_the_same_images() {

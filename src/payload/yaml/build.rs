@@ -61,17 +61,13 @@ pub(super) fn first_document(
     first_line: usize,
     budget: &mut Budget,
 ) -> Result<Option<Document>, YamlError> {
-    // Spaces behind the last newline say nothing, but the parser makes an empty line of a block scalar out of them.
-    let part = match part.rsplit_once('\n') {
-        Some((_, last)) if last.bytes().all(|b| b == b' ') => part.strip_suffix(last).unwrap_or(part),
-        _ => part,
-    };
+    // Go's readers end every line with a newline, the last one as well.
+    let ended = if part.ends_with('\n') { Cow::Borrowed(part) } else { Cow::Owned(format!("{part}\n")) };
     let mut builder = Builder {
-        events: Parser::new_from_str(part),
+        events: Parser::new_from_str(&ended),
         budget,
         anchors: BTreeMap::new(),
         before: first_line.saturating_sub(1),
-        open_end: open_end(part),
     };
     loop {
         let (event, span) = builder.next()?;
@@ -95,11 +91,6 @@ pub(super) fn first_document(
     }
 }
 
-/// Number of characters of a part that ends without a newline.
-fn open_end(part: &str) -> Option<usize> {
-    (!part.ends_with('\n')).then(|| part.chars().count())
-}
-
 struct Builder<'text, 'budget> {
     events: Parser<'text, StrInput<'text>>,
     budget: &'budget mut Budget,
@@ -107,7 +98,6 @@ struct Builder<'text, 'budget> {
     anchors: BTreeMap<usize, Node>,
     /// Lines of the stream before the part.
     before: usize,
-    open_end: Option<usize>,
 }
 
 impl<'text> Builder<'text, '_> {
@@ -134,10 +124,7 @@ impl<'text> Builder<'text, '_> {
             return Err(YamlError::TooDeep { line });
         }
         let (node, anchor) = match event {
-            Event::Scalar(text, style, anchor, tag) => {
-                let text = self.without_invented_newline(text, style, span);
-                (self.scalar(&text, style, tag.as_deref(), line)?, anchor)
-            }
+            Event::Scalar(text, style, anchor, tag) => (self.scalar(&text, style, tag.as_deref(), line)?, anchor),
             Event::SequenceStart(anchor, _) => (self.sequence(line, depth)?, anchor),
             Event::MappingStart(anchor, _) => (self.mapping(line, depth)?, anchor),
             Event::Alias(anchor) => return self.alias(anchor, line),
@@ -167,18 +154,6 @@ impl<'text> Builder<'text, '_> {
             Resolved::Value(value) => Ok(Node::new(value, text.len())),
             Resolved::NotANumber => Err(YamlError::NotANumber { line, text: text.to_owned() }),
             Resolved::Misfit(tag) => Err(YamlError::Tag { line, tag, text: text.chars().take(60).collect() }),
-        }
-    }
-
-    /// The parser ends a block scalar with a newline even where the input stops without one; Go's does not.
-    fn without_invented_newline<'t>(&self, text: Cow<'t, str>, style: ScalarStyle, span: Span) -> Cow<'t, str> {
-        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        if !block || self.open_end.is_none_or(|end| span.end.index() < end) {
-            return text;
-        }
-        match text.strip_suffix('\n') {
-            Some(shorter) => Cow::Owned(shorter.to_owned()),
-            None => text,
         }
     }
 

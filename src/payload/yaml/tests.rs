@@ -90,18 +90,22 @@ fn merge_keys_merge_where_they_stand() {
     assert_eq!(error("a: 1\nz:\n  <<: 5\n"), "line 3: << takes a mapping or a list of mappings");
 }
 
+/// What Kubernetes' own reader of streams makes of them: it ends every line with a newline, also the last one.
 #[test]
 fn block_scalars_at_the_end_of_the_input() {
     let table = [
-        ("a: |\n  x\n  y", "x\ny"),
+        ("a: |\n  x\n  y", "x\ny\n"),
         ("a: |\n  x\n", "x\n"),
         ("a: |\n  x\n\n", "x\n"),
         ("a: |+\n  x\n\n", "x\n\n"),
         ("a: |-\n  x", "x"),
-        ("a: >\n  x\n  y", "x y"),
+        ("a: >\n  x\n  y", "x y\n"),
         ("a: |\n  x\n# x", "x\n"),
         ("a: |\n  x\n\n  ", "x\n"),
-        ("a: |\n  ä", "ä"),
+        ("a: |\n  ä", "ä\n"),
+        ("a: |+\n  x", "x\n"),
+        ("a: |+\n  x\n\n  ", "x\n\n\n"),
+        ("a: >+\n  x\n  ", "x\n\n"),
     ];
     for (text, expected) in table {
         assert_eq!(one(text), json!({ "a": expected }), "{text:?}");
