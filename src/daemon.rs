@@ -273,6 +273,14 @@ async fn own_payload(config: &Config, features: &Features) -> Result<Payload, Da
     for warning in &payload.warnings {
         tracing::warn!(%warning, "file of the own release skipped");
     }
+    if payload.manifests.is_empty() {
+        let profile = &config.profile;
+        let cause = format!(
+            "none of its {} manifests takes part in a cluster of profile {profile:?}: set CLUSTER_PROFILE to the one the              release was made for",
+            payload.excluded.len()
+        );
+        return Err(LoadError::Integrity { place: config.payload.display().to_string(), problems: vec![cause] }.into());
+    }
     Ok(payload)
 }
 

@@ -5,12 +5,12 @@ mod job;
 
 use super::payload_dir;
 use crate::api::cluster_version::SignatureStore;
-use crate::api::{MANAGED_NAMESPACE, Release};
+use crate::api::{MANAGED_NAMESPACE, OWN_DEPLOYMENT, Release};
 use crate::cluster::{Clients, Kind, Objects};
 use crate::net::http::{self, ClientOptions};
 use crate::net::signatures::{self, Answer};
 use crate::payload::filter::Filter;
-use crate::payload::{LoadOptions, Payload, load};
+use crate::payload::{LoadOptions, ObjectId, Payload, load};
 use crate::status::facts::{LoadStatus, LoadStep};
 use crate::updates::Target;
 use crate::verify::{self, Config, Digest, SIGNATURES_LABEL, Store, Verification, Verifier, VerifyError};
@@ -124,6 +124,14 @@ impl Task<'_> {
                  image of {wanted}"
             );
             return Err((LoadStep::VerifyPayloadVersion, cause));
+        }
+        for warning in &payload.warnings {
+            tracing::warn!(release = %payload.release.version, %warning, "file of the target release skipped");
+        }
+        // Without it nothing would ever take over, and two releases would be applied in turns.
+        let successor = ObjectId::new("apps", "Deployment", &self.retriever.namespace, OWN_DEPLOYMENT);
+        if let Some(cause) = payload.missing(&successor) {
+            return Err((LoadStep::LoadPayload, format!("its orchestrator could not take over: {cause}")));
         }
         self.preflight(&payload.release).await?;
         Ok(Loaded { payload: Arc::new(payload), verified, accepted_risks, tree })

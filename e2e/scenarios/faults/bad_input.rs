@@ -45,15 +45,30 @@ async fn refused(theatre: &Theatre, what: &str, reason: &str, words: &[&str]) {
     println!("{what}: {}", says(&object, "ReleaseAccepted", "False").unwrap().message);
 }
 
+/// Has the release's own Deployment use what this daemon's templates do not know.
+fn behead(release: &Release) {
+    let files = std::fs::read_dir(release.root.join("manifests")).unwrap().map(|entry| entry.unwrap().path());
+    let mut beheaded = 0;
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        if text.contains("kind: Deployment") {
+            std::fs::write(&file, format!("{text}# {{{{ if .Later }}}}\n")).unwrap();
+            beheaded += 1;
+        }
+    }
+    assert_eq!(beheaded, 1);
+}
+
 /// §10.15: a release that cannot be had leaves the old pass running.
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_that_cannot_be_trusted_or_read_are_refused() {
     let (mut theatre, releases) = Theatre::open(&["1.0.0"]).await;
     let lay = |version: &str| theatre.store.lay(version);
-    let (malformed, misnamed, unsigned, foreign, absent) =
-        (lay("1.0.1"), lay("1.0.2"), lay("1.0.3"), lay("1.0.4"), lay("1.0.5"));
+    let (malformed, misnamed, unsigned, foreign, absent, headless) =
+        (lay("1.0.1"), lay("1.0.2"), lay("1.0.3"), lay("1.0.4"), lay("1.0.5"), lay("1.0.6"));
     malformed.put("0000_20_beta_15_broken.yaml", "kind: ConfigMap\nmetadata: [\n");
-    for release in [&malformed, &misnamed, &absent] {
+    behead(&headless);
+    for release in [&malformed, &misnamed, &absent, &headless] {
         theatre.store.sign(release, PLATFORM_KEY).await;
     }
     theatre.store.sign(&foreign, FOREIGN_KEY).await;
@@ -62,12 +77,13 @@ async fn releases_that_cannot_be_trusted_or_read_are_refused() {
     theatre.completed(&releases[0]).await;
 
     let claimed = Release { version: "9.9.9".into(), ..misnamed.clone() };
-    let table: [(&Release, &str, &str, Vec<&str>); 5] = [
+    let table: [(&Release, &str, &str, Vec<&str>); 6] = [
         (&unsigned, "an unsigned release", "RetrievePayload", vec![unsigned.digest()]),
         (&foreign, "a foreign signature", "RetrievePayload", vec![foreign.digest()]),
         (&malformed, "a malformed manifest", "LoadPayload", vec!["0000_20_beta_15_broken.yaml"]),
         (&claimed, "a wrong version", "VerifyPayloadVersion", vec!["1.0.2", "9.9.9"]),
         (&absent, "a payload that is not there", "RetrievePayload", vec!["manifests"]),
+        (&headless, "a release without a successor", "LoadPayload", vec!["cluster-version-operator", "is skipped"]),
     ];
     for (release, what, reason, words) in table {
         theatre.ask_for(release).await;
