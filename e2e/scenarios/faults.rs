@@ -9,3 +9,4 @@ mod restored;
 mod settings;
 mod uninstall;
 pub mod update;
+mod waiting;

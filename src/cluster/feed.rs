@@ -295,9 +295,9 @@ impl Current<'_> {
         let first = self.initial.as_mut().is_some_and(|initial| initial.missing.remove(&id));
         let glance = || Glance::read(object);
         match (first, self.way) {
-            (true, Way::Metadata) => index.noticed(&id, glance().mark()),
+            (true, Way::Metadata) => index.noticed(&id, glance().mark_of_metadata()),
             (true, _) => self.feed.take(&id, serde_json::from_str(object.get()).unwrap_or_default()),
-            (false, Way::Metadata) => index.seen(&id, glance().mark(), None, None),
+            (false, Way::Metadata) => index.seen(&id, glance().mark_of_metadata(), None, None),
             (false, _) => {
                 let glance = glance();
                 index.seen(&id, glance.mark(), glance.view(&id), Some(object.to_owned()));

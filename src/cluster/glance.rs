@@ -88,8 +88,15 @@ impl Glance {
         })
     }
 
+    /// Of a whole object.
     pub fn mark(&self) -> Mark {
-        Mark::of(&serde_json::json!({ "metadata": self.metadata }))
+        let has_status = (!self.status.is_null()).then_some(true);
+        Mark::of(&serde_json::json!({ "metadata": self.metadata, "status": has_status }))
+    }
+
+    /// Of metadata alone, which does not tell whether there is a status.
+    pub fn mark_of_metadata(&self) -> Mark {
+        Mark::of(&serde_json::json!({ "metadata": self.metadata, "status": true }))
     }
 
     /// What gates may read; `None` where the kind has no gate.

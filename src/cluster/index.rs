@@ -38,15 +38,16 @@ pub enum View {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
     pub resource_version: String,
-    /// 0 where the kind has none.
+    /// 0 where the kind has none, or the object no status to tell apart: some kinds begin to count and never go on.
     pub generation: i64,
     /// Over labels, annotations, owner references, deletion time.
     pub meta: u64,
 }
 
 impl Mark {
-    /// From a full object or from metadata alone; `object` has a `metadata` member.
+    /// From an object; of its status counts only whether there is one.
     pub fn of(object: &Value) -> Mark {
+        let has_status = object.get("status").is_some_and(|status| !status.is_null());
         let metadata = object.get("metadata");
         let field = |name: &str| metadata.and_then(|m| m.get(name));
         let mut hasher = DefaultHasher::new();
@@ -55,7 +56,7 @@ impl Mark {
         }
         Mark {
             resource_version: field("resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            generation: field("generation").and_then(Value::as_i64).unwrap_or(0),
+            generation: if has_status { field("generation").and_then(Value::as_i64).unwrap_or(0) } else { 0 },
             meta: hasher.finish(),
         }
     }
@@ -250,13 +251,35 @@ impl Index {
     }
 
     /// A reading of the whole kind found the object. Like [`Index::saw`], but a difference to what was known is news for
-    /// the engine.
+    /// the engine; and so is one to what is wanted, whatever its mark says.
     pub fn listed(&self, id: &ObjectId, object: Value, as_wanted: Option<u64>, view: Option<Value>) {
         if self.is_unread(id) {
             return self.saw(id, Some(object), as_wanted, view);
         }
+        let mark = Mark::of(&object);
+        if as_wanted.is_none() {
+            self.doubt(id, &mark.resource_version);
+        }
         let whole = serde_json::value::to_raw_value(&object).ok();
-        self.event(id, Event::Seen(Mark::of(&object), view.map(Arc::new), whole));
+        self.event(id, Event::Seen(mark, view.map(Arc::new), whole));
+    }
+
+    /// The object is not as wanted in this version, or was not when it was compared. If it counts as such, it is to be
+    /// looked at.
+    fn doubt(&self, id: &ObjectId, version: &str) {
+        {
+            let mut inner = self.lock();
+            let Some(entry) = inner.entries.get_mut(id).filter(|entry| !entry.writing) else { return };
+            match &mut entry.state {
+                State::Present { mark, as_wanted: Some(_), dirty, .. } if !is_news(&mark.resource_version, version) => {
+                    *dirty = true;
+                }
+                _ => return,
+            }
+            entry.changed.send_modify(|n| *n += 1);
+            inner.touched.insert(id.clone(), Touched::Content);
+        }
+        self.news.notify_one();
     }
 
     /// A reading of the whole kind, as of `version`, did not find the object.
@@ -309,9 +332,12 @@ impl Entry {
 
     /// Takes in an answer to a request, unless the watch is already further.
     fn know(&mut self, mark: Mark, as_wanted: Option<u64>, live: Option<Arc<Value>>, view: Option<Value>) {
-        if let State::Present { mark: known, .. } = &self.state
-            && is_news(&known.resource_version, &mark.resource_version)
-        {
+        let further = match &self.state {
+            State::Present { mark: known, .. } => is_news(&known.resource_version, &mark.resource_version),
+            State::Absent { as_of } => !as_of.is_empty() && !is_news(&mark.resource_version, as_of),
+            State::Unread => false,
+        };
+        if further {
             return;
         }
         self.state = State::Present { mark, as_wanted, live, dirty: false };
@@ -374,7 +400,8 @@ mod tests {
     }
 
     fn object(rv: u64, generation: i64, label: &str) -> Value {
-        json!({"metadata": {"resourceVersion": rv.to_string(), "generation": generation, "labels": {"l": label}}})
+        let metadata = json!({"resourceVersion": rv.to_string(), "generation": generation, "labels": {"l": label}});
+        json!({"metadata": metadata, "status": {}})
     }
 
     fn index() -> Index {
@@ -438,6 +465,37 @@ mod tests {
         assert_eq!(index.sight(&id(), 1), Sight::Absent);
         index.seen(&id(), Mark::of(&object(19, 2, "x")), None, None);
         assert_eq!(index.sight(&id(), 1), Sight::Absent, "an event from before the deletion");
+        index.saw(&id(), Some(object(20, 2, "x")), Some(1), None);
+        assert_eq!(index.sight(&id(), 1), Sight::Absent, "an answer from before the deletion");
+        index.saw(&id(), Some(object(22, 1, "x")), Some(1), None);
+        assert_eq!(index.sight(&id(), 1), Sight::AsWanted, "made anew");
+    }
+
+    #[tokio::test]
+    async fn a_generation_that_nobody_counts_hides_no_change() {
+        let index = index();
+        let object = |rv: u64, value: u64| json!({"metadata": {"resourceVersion": rv.to_string(), "generation": 1}, "value": value});
+        index.saw(&id(), Some(object(10, 1)), Some(1), None);
+        index.seen(&id(), Mark::of(&object(11, 2)), None, None);
+        assert_eq!(index.sight(&id(), 1), Sight::Unknown);
+        assert_eq!(news(&index).await, Some(Touched::Content));
+    }
+
+    #[tokio::test]
+    async fn a_reading_that_differs_from_what_is_wanted_is_news_at_any_version() {
+        let index = index();
+        index.saw(&id(), Some(object(10, 1, "x")), Some(1), None);
+        index.listed(&id(), object(10, 1, "x"), Some(1), None);
+        assert_eq!((index.sight(&id(), 1), news(&index).await), (Sight::AsWanted, None));
+        for (rv, generation) in [(10, 1), (11, 1)] {
+            index.saw(&id(), Some(object(rv, generation, "x")), Some(1), None);
+            index.listed(&id(), object(rv, generation, "x"), None, None);
+            assert_eq!(index.sight(&id(), 1), Sight::Unknown, "version {rv}");
+            assert_eq!(news(&index).await, Some(Touched::Content), "version {rv}");
+        }
+        index.saw(&id(), Some(object(20, 1, "x")), Some(1), None);
+        index.listed(&id(), object(19, 1, "x"), None, None);
+        assert_eq!((index.sight(&id(), 1), news(&index).await), (Sight::AsWanted, None), "read before it was written");
     }
 
     #[tokio::test]

@@ -7,10 +7,10 @@
 //! before is no more; a process that begins anew reads what is there.
 
 use super::objects::{ApiError, call, post};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
-use kube::api::{GetParams, WatchParams};
+use kube::api::{GetParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -152,7 +152,8 @@ impl Election {
         }
     }
 
-    /// Waits for a change of the lease object; for ever if it cannot be watched (the caller also waits for a time).
+    /// Waits for a change of the lease object since it was read; where it cannot be watched, until it is time to read it
+    /// again.
     async fn change(&self) {
         let params = WatchParams {
             field_selector: Some(format!("metadata.name={}", self.name)),
@@ -162,13 +163,19 @@ impl Election {
         let watch = async {
             let request = kube::core::Request::new(self.path.clone()).watch(&params, "").ok()?;
             let events = self.client.request_events::<Value>(request).await.ok()?;
-            let mut events = events.into_stream().boxed();
-            events.next().await?.ok()?; // What is there now.
-            events.next().await?.ok()
+            let mut events = events.boxed();
+            // What is there now may be newer already than what was read.
+            let now = events.next().await?.ok()?;
+            if self.is_as_read(&now) { events.next().await?.ok().map(drop) } else { Some(()) }
         };
         if watch.await.is_none() {
-            std::future::pending::<()>().await;
+            tokio::time::sleep(self.times.retry).await;
         }
+    }
+
+    fn is_as_read(&self, event: &WatchEvent<Value>) -> bool {
+        let (WatchEvent::Added(lease) | WatchEvent::Modified(lease)) = event else { return false };
+        version(lease).is_none_or(|version| version == self.newest.load(Ordering::Relaxed))
     }
 
     async fn attempt(&self, seen: &mut Option<Seen>) -> Result<Attempt, ApiError> {
@@ -326,8 +333,7 @@ impl Election {
     /// Remembers the version of an answer. Requests about the lease follow one another, and each is answered with what
     /// is stored.
     fn answered(&self, lease: Value) -> Value {
-        let version = lease.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-        if let Some(version) = version.and_then(|version| version.parse::<u64>().ok())
+        if let Some(version) = version(&lease)
             && self.newest.fetch_max(version, Ordering::Relaxed) > version
         {
             self.went_back.store(true, Ordering::Relaxed);
@@ -338,6 +344,10 @@ impl Election {
     fn writing(&self) -> String {
         format!("write lease \"{}/{}\"", self.namespace, self.name)
     }
+}
+
+fn version(lease: &Value) -> Option<u64> {
+    lease.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -392,5 +402,35 @@ mod tests {
         assert!(leader.acquire(&stop).await);
         let keeping = tokio::time::timeout(Duration::from_secs(600), leader.keep(&stop));
         assert!(keeping.await.is_err(), "renews on and on");
+    }
+
+    /// A lease that another process gives up between the first look and the watch.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_up_just_before_the_watch_begins_is_taken_at_once() {
+        let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+        tokio::spawn(async move {
+            let lease = |version: u64, holder: &str| {
+                json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "version",
+                    "resourceVersion": version.to_string()}, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 600}})
+            };
+            let given_up = lease(6, "");
+            let answers = [
+                lease(5, "another").to_string(),
+                format!("{}\n", json!({"type": "ADDED", "object": given_up})),
+                given_up.to_string(),
+                lease(7, "me").to_string(),
+            ];
+            for body in answers {
+                let (_request, answer) = requests.next_request().await.unwrap();
+                answer
+                    .send_response(http::Response::builder().status(200).body(Body::from(body.into_bytes())).unwrap());
+            }
+        });
+        let second = Duration::from_secs(1);
+        let times = Times { duration: 600 * second, renew_deadline: 300 * second, retry: 100 * second };
+        let successor = Election::new(Client::new(service, "default"), "ns", "version", "me", times);
+        let begun = tokio::time::Instant::now();
+        assert!(successor.acquire(&CancellationToken::new()).await);
+        assert!(begun.elapsed() < 5 * second, "{:?}", begun.elapsed());
     }
 }

@@ -13,7 +13,7 @@ use super::feeds::Feeds;
 use super::surroundings::Settings;
 use crate::cluster::feed::Comparison;
 use crate::cluster::index::View;
-use crate::cluster::{ApiError, Index, Kind, Kinds, Objects};
+use crate::cluster::{ApiError, Index, Kind, Kinds, Objects, Sight};
 use crate::merge::MergeError;
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::UpdateError;
@@ -162,6 +162,11 @@ impl Applier {
         self.feeds.ensure(&kind).await?;
         self.settings.settle(manifest).await?;
         One { applier: self, kind: &kind, id: &id, want: self.wanted.want(manifest) }.apply().await
+    }
+
+    /// Whether the object is known to be what is wanted of it now.
+    pub fn is_as_wanted(&self, id: &ObjectId, manifest: &Manifest) -> bool {
+        self.index.sight(id, self.wanted.want(manifest).fingerprint) == Sight::AsWanted
     }
 
     /// What gates may read of the object, read afresh only when the index says that it moved.

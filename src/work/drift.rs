@@ -22,6 +22,8 @@ const PAUSE_CAP: Duration = Duration::from_secs(300);
 pub struct Mended {
     pub id: ObjectId,
     pub position: usize,
+    /// What the verdict was made for.
+    pub mode: Mode,
     pub applied: Option<Applied>,
     pub verdict: Option<Verdict>,
     /// It could not be brought back: to be tried again.
@@ -30,7 +32,7 @@ pub struct Mended {
 
 /// Applies a touched object's manifest again if need be, after `pause`, and judges its health.
 pub async fn mend(context: &Context, mode: Mode, id: ObjectId, position: usize, pause: Duration) -> Mended {
-    let mut mended = Mended { id: id.clone(), position, applied: None, verdict: None, failed: None };
+    let mut mended = Mended { id: id.clone(), position, mode, applied: None, verdict: None, failed: None };
     if context.cancel.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
         return mended;
     }
@@ -45,7 +47,7 @@ pub async fn mend(context: &Context, mode: Mode, id: ObjectId, position: usize, 
     let judged = gate::gated(&id.group, &id.kind) && !manifest.create_only() && manifest.delete() == Ok(false);
     if judged
         && let Some((kind, id)) = context.applier.kinds.resolve(manifest)
-        && let Ok(want) = manifest.object()
+        && let Ok(want) = manifest.outline()
     {
         match context.applier.view(&kind, &id).await {
             Ok(view) => mended.verdict = Some(gate::judge(&want, view.as_deref(), mode)),
@@ -78,6 +80,11 @@ impl Repairs {
         Some(self.pause())
     }
 
+    /// Whatever comes of the repair that is running, another one follows.
+    pub fn look_again(&mut self) {
+        self.again = true;
+    }
+
     /// A repair wrote.
     pub fn wrote(&mut self, fields: &[String], by: Option<&str>) {
         self.times.push_back(Instant::now());
@@ -105,8 +112,13 @@ impl Repairs {
         self.times.iter().filter(|t| t.elapsed() <= FIGHT_WINDOW).count()
     }
 
+    /// Failures in a row.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// None for the first repairs; from the third one on doubling from one second.
-    fn pause(&self) -> Duration {
+    pub fn pause(&self) -> Duration {
         match (self.recent() + 1).checked_sub(FIGHT_REPAIRS) {
             None => Duration::ZERO,
             Some(more) => crate::cluster::jittered(PAUSE, u32::try_from(more + 1).unwrap_or(u32::MAX), PAUSE_CAP),

@@ -3,7 +3,9 @@
 //! together, before the first manifest that may need one: the server takes a while for each.
 
 use super::apply::{Applied, Applier, Obstacle, namespace_id};
+use super::drift::Repairs;
 use crate::api::progress::WaitingFor;
+use crate::cluster::index::View;
 use crate::gate::{self, Verdict};
 use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
@@ -15,7 +17,7 @@ use tokio::sync::{OnceCell, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// API errors of one manifest in a row before they are reported as a failure: about four seconds of retries.
-const PATIENCE: u32 = 3;
+pub(super) const PATIENCE: u32 = 3;
 /// Objects of the foundation on their way at once.
 const FOUNDATION: usize = 16;
 /// How long the own Deployment may be out without this process being told to stop (architecture §3, "Hand-over").
@@ -34,6 +36,11 @@ pub enum What {
     Waiting(WaitingFor, Option<UpdateError>),
     /// Goes on in spite of this.
     Remember(ObjectId, UpdateError),
+    /// Another hand changed or deleted the object while its gate was waited for; it is as wanted again.
+    Restored {
+        position: usize,
+        applied: Applied,
+    },
     /// A manifest is in place and its gate passed.
     Passed {
         position: usize,
@@ -70,11 +77,12 @@ impl Context {
 }
 
 /// In an install everything else needs namespaces and definitions, and a server takes its time to serve a new kind: they
-/// all come first, whatever the order of their nodes, as ClusterOperators do. No retry: their own turn comes.
+/// all come first, whatever the order of their nodes, as ClusterOperators do; but not those behind a Job, which nothing
+/// may overtake. No retry: their own turn comes.
 async fn lay_foundation(context: &Arc<Context>) {
     for kind in ["Namespace", "CustomResourceDefinition"] {
         let mut creating = Vec::new();
-        for manifest in &context.manifests {
+        for manifest in context.manifests.iter().take_while(|manifest| manifest.id.kind != "Job") {
             if manifest.id.kind == kind && manifest.delete() == Ok(false) {
                 creating.push(lay(context.clone(), manifest.clone()));
             }
@@ -216,16 +224,17 @@ impl Walk<'_> {
         let applier = &self.context.applier;
         match obstacle {
             Obstacle::NamespaceMissing(name) if applier.index.is_owned(&namespace_id(name)) => {
+                // Later: it may be there without being known, or not be known to be gone.
                 let mut changed = applier.index.changed(&namespace_id(name));
-                if applier.index.is_present(&namespace_id(name)) {
-                    return Some(());
-                }
-                self.until(async { drop(changed.changed().await) }).await
+                let moved_or_later = async {
+                    tokio::select! { _moved = changed.changed() => {} () = tokio::time::sleep(pause) => {} }
+                };
+                self.until(moved_or_later).await
             }
             Obstacle::Going(_) => {
                 let Some((_, id)) = applier.kinds.resolve(self.manifest) else { return Some(()) };
                 let mut changed = applier.index.changed(&id);
-                if !applier.index.is_present(&id) {
+                if applier.index.view(&id) == View::Absent {
                     return Some(());
                 }
                 let gone_or_later = async {
@@ -290,10 +299,12 @@ impl Walk<'_> {
         }
         let want = self.manifest.outline().ok()?;
         let mut changed = self.context.applier.index.changed(&id);
-        let mut failures = 0;
+        let mut repairs = Repairs::default();
+        let (mut failures, mut unsettled) = (0, 0);
         let mut told = None;
         loop {
             changed.mark_unchanged();
+            self.restore(&mut repairs).await?;
             let verdict = match self.context.applier.view(&kind, &id).await {
                 Ok(view) => gate::judge(&want, view.as_deref(), self.context.mode),
                 Err(error) => {
@@ -304,6 +315,14 @@ impl Walk<'_> {
                 }
             };
             failures = 0;
+            if !self.context.applier.is_as_wanted(&id, self.manifest) {
+                // Another hand was faster than the look, or something else is wanted now: that was not what to judge.
+                unsettled += 1;
+                let pause = crate::cluster::jittered(Duration::from_millis(10), unsettled, Duration::from_secs(1));
+                self.until(tokio::time::sleep(pause)).await?;
+                continue;
+            }
+            unsettled = 0;
             let (waiting, error) = match verdict {
                 Verdict::Ready => break,
                 Verdict::Failing(error) if error.effect == Some(Effect::Report) => {
@@ -326,6 +345,23 @@ impl Walk<'_> {
             self.context.applier.kind_established(&id, &want, &self.context.manifests);
         }
         Some(())
+    }
+
+    /// Sees to it that the object is as wanted before its gate is judged: nobody else looks after it as long as it is
+    /// waited for. No request if nothing has happened to it. Whoever keeps changing it is answered ever more slowly.
+    async fn restore(&self, repairs: &mut Repairs) -> Option<()> {
+        loop {
+            let applied = self.apply().await?;
+            let fields = match &applied {
+                Applied::Left => return Some(()),
+                Applied::Updated { fields, .. } => fields.as_slice(),
+                Applied::Created | Applied::Deleted => &[],
+            };
+            repairs.wrote(fields, None);
+            let pause = repairs.pause();
+            self.context.tell(self.node, What::Restored { position: self.position, applied }).await;
+            self.until(tokio::time::sleep(pause)).await?;
+        }
     }
 
     /// The own Deployment carries the new release: this process waits to be stopped. The successor goes on.

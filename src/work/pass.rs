@@ -18,11 +18,11 @@ use crate::payload::{Manifest, ObjectId};
 use crate::status::facts::Fight;
 use crate::status::failure::{Effect, UpdateError};
 use jiff::Timestamp;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OnceCell, mpsc};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use troubles::Troubles;
 
@@ -162,13 +162,13 @@ impl Pass {
                 Some(mended) = self.mending.join_next(), if !self.mending.is_empty() => {
                     match mended {
                         Ok(mended) => self.mended(mended),
-                        Err(error) => tracing::error!(%error, "a repair ended badly"),
+                        Err(error) => ended_badly(error),
                     }
                     return Event::Moved;
                 }
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => {
                     if let Err(error) = ended {
-                        tracing::error!(%error, "a node ended badly");
+                        ended_badly(error);
                     }
                 }
             }
@@ -194,6 +194,11 @@ impl Pass {
             What::Remember(id, error) => {
                 self.troubles.of_object(id, Some(error));
             }
+            What::Restored { position, applied } => {
+                if let Some(id) = self.id_at(position) {
+                    self.wrote(&id, &applied);
+                }
+            }
             What::Passed { position, applied } => {
                 self.done += 1;
                 node.done += 1;
@@ -216,13 +221,24 @@ impl Pass {
                 self.frontier.done(index, Outcome::Done);
                 self.advance();
                 if !self.completed && matches!(self.frontier.end(), Some(End::Completed)) {
-                    self.completed = true;
-                    self.mode = Mode::Reconcile;
+                    self.complete();
                     return Some(Event::Completed);
                 }
             }
         }
         Some(Event::Moved)
+    }
+
+    /// From here on only failures count: what was merely waited for is judged anew.
+    fn complete(&mut self) {
+        self.completed = true;
+        self.mode = Mode::Reconcile;
+        for id in self.troubles.objects() {
+            if let Some(position) = self.position(&id) {
+                self.look_after(id, position);
+            }
+        }
+        self.troubles.forget_waits();
     }
 
     /// Another hand touched an object. While its turn is not over, its node sees for itself, except for what happens
@@ -234,7 +250,8 @@ impl Pass {
         }
         if self.passed.contains(&position) {
             self.look_after(id.clone(), position);
-        } else if touched == Touched::Content {
+        } else {
+            // Its gate may have been judged already by what was before.
             self.touched_early.insert(position);
         }
     }
@@ -285,29 +302,28 @@ impl Pass {
     }
 
     fn mended(&mut self, mended: Mended) {
-        let Mended { id, position, applied, verdict, failed } = mended;
-        let repairs = self.repairs.entry(id.clone()).or_default();
+        let Mended { id, position, mode, applied, verdict, failed } = mended;
         let following = self.following.remove(&position);
         match &applied {
             Some(Applied::Updated { fields, .. }) if following => {
                 tracing::info!(object = %id, ?fields, "follows the cluster's settings");
             }
-            Some(Applied::Updated { fields, by }) => {
-                tracing::info!(object = %id, ?fields, by = by.as_deref().unwrap_or("unknown"), "drift repaired");
-                repairs.wrote(fields, by.as_deref());
-            }
-            Some(Applied::Created) => {
-                tracing::info!(object = %id, "deleted object restored");
-                repairs.wrote(&["(deleted)".to_owned()], None);
-            }
-            Some(Applied::Deleted) => {
-                tracing::info!(object = %id, "object that must not be there deleted again");
-                repairs.wrote(&["(created)".to_owned()], None);
-            }
-            Some(Applied::Left) | None => {}
+            Some(applied) => self.wrote(&id, applied),
+            None => {}
         }
-        if let Some(pause) = repairs.end(failed.is_some()) {
+        let repairs = self.repairs.entry(id.clone()).or_default();
+        // What it was judged for is over: judged once more.
+        if mode != self.mode {
+            repairs.look_again();
+        }
+        let next = repairs.end(failed.is_some());
+        let patient = failed.is_some() && repairs.failures() < node::PATIENCE;
+        if let Some(pause) = next {
             self.mend(id.clone(), position, pause);
+        }
+        // A failure that the next attempt may have overcome says nothing about the object yet.
+        if patient || mode != self.mode {
+            return;
         }
         let error = match (failed, verdict) {
             (Some(error), _) | (None, Some(Verdict::Failing(error))) => Some(error),
@@ -315,6 +331,26 @@ impl Pass {
             _ => None,
         };
         self.troubles.of_object(id, error);
+    }
+
+    /// Another hand's doing was undone.
+    fn wrote(&mut self, id: &ObjectId, applied: &Applied) {
+        let repairs = self.repairs.entry(id.clone()).or_default();
+        match applied {
+            Applied::Updated { fields, by } => {
+                tracing::info!(object = %id, ?fields, by = by.as_deref().unwrap_or("unknown"), "drift repaired");
+                repairs.wrote(fields, by.as_deref());
+            }
+            Applied::Created => {
+                tracing::info!(object = %id, "deleted object restored");
+                repairs.wrote(&["(deleted)".to_owned()], None);
+            }
+            Applied::Deleted => {
+                tracing::info!(object = %id, "object that must not be there deleted again");
+                repairs.wrote(&["(created)".to_owned()], None);
+            }
+            Applied::Left => {}
+        }
     }
 
     /// What is wrong now, joined as payload-and-apply §4.9 says.
@@ -327,10 +363,19 @@ impl Pass {
         self.context.mode
     }
 
-    /// Names of the ClusterOperators that nodes are waiting for.
-    pub fn awaited_operators(&self) -> Vec<String> {
-        let waiting = self.nodes.iter().flat_map(|n| &n.waiting);
-        waiting.filter(|w| w.kind == "ClusterOperator").map(|w| w.name.clone()).collect()
+    /// Names of the ClusterOperators that nodes are waiting for, and of those that are not well although their node
+    /// went on.
+    pub fn awaited_operators(&self) -> BTreeSet<String> {
+        let waiting = self.nodes.iter().flat_map(|n| &n.waiting).filter(|w| w.kind == "ClusterOperator");
+        let unwell = self.troubles.objects().into_iter().filter(|id| id.kind == "ClusterOperator").map(|id| id.name);
+        waiting.map(|w| w.name.clone()).chain(unwell).collect()
+    }
+
+    /// Whether the ClusterOperator's turn in this pass is still to come or under way: how long it was waited for before is
+    /// not over then.
+    pub fn is_ahead(&self, operator: &str) -> bool {
+        let id = ObjectId::new("config.openshift.io", "ClusterOperator", "", operator);
+        self.position(&id).is_some_and(|position| !self.passed.contains(&position))
     }
 
     /// Gives a wait that began before this process its old beginning.
@@ -372,6 +417,14 @@ impl Pass {
         self.reports.close();
         while self.tasks.join_next().await.is_some() {}
         while self.mending.join_next().await.is_some() {}
+    }
+}
+
+/// A task that panicked would be waited for without end: the process goes with it, and the next one goes on.
+fn ended_badly(error: JoinError) {
+    tracing::error!(%error, "a task of the pass ended badly");
+    if let Ok(panic) = error.try_into_panic() {
+        std::panic::resume_unwind(panic);
     }
 }
 

@@ -159,9 +159,23 @@ impl Sync {
             pass.cancel().await;
         }
         self.writer.forget_refused();
-        if let Some((live, status)) = self.status_to_write() {
-            self.writer.flush(live, status).await;
+        if let Some(written) = self.writer.settled().await {
+            self.object.wrote(Some(written));
         }
+        // Once more if somebody else was faster: the successor must find what has been reached.
+        for _ in 0..2 {
+            let Some((live, status)) = self.status_to_write() else { return };
+            match self.writer.write_last(live, &status).await {
+                Err(error) if error.is_conflict() => match self.writer.read().await {
+                    Ok(Some(object)) => self.object.take(object::Seen::Object(Box::new(object))),
+                    Ok(None) => return,
+                    Err(error) => return tracing::warn!(%error, "last status not written"),
+                },
+                Err(error) => return tracing::warn!(%error, "last status not written"),
+                Ok(()) => return,
+            }
+        }
+        tracing::warn!("last status not written: the ClusterVersion keeps being changed");
     }
 
     /// Facts, decision, actions, status.
@@ -422,8 +436,12 @@ impl Sync {
         let awaited = pass.awaited_operators();
         let since = awaited.iter().map(|name| (name.clone(), *self.clocks.entry(key(name)).or_insert(now)));
         facts.waiting_since = since.collect();
-        // An operator that is no longer waited for starts afresh the next time.
-        self.clocks.retain(|k, _| awaited.iter().any(|name| *k == key(name)));
+        // An operator that is no longer waited for starts afresh the next time. One whose turn has not come yet in this
+        // process was waited for by the one before, and the clock goes on (payload-and-apply §9.3 C8).
+        self.clocks.retain(|k, _| {
+            let operator = k.strip_prefix(&clock("ClusterOperator", "", "")).unwrap_or_default();
+            awaited.contains(operator) || pass.is_ahead(operator)
+        });
         // A pass that finds everything in place says nothing about how long an update takes.
         for node in pass.nodes.iter().filter(|_| pass.began_as() != Mode::Reconcile) {
             if let (Some(started), Some(finished)) = (node.started, node.finished)

@@ -3,7 +3,8 @@
 use super::wanted::Want;
 use super::{Applied, Applier, Obstacle, namespace_id};
 use crate::cluster::glance::Glance;
-use crate::cluster::objects::{FIELD_MANAGER, Removed};
+use crate::cluster::index::View;
+use crate::cluster::objects::{Cause, FIELD_MANAGER, Removed};
 use crate::cluster::{ApiError, Kind, Sight};
 use crate::gate;
 use crate::merge::{Left, Step};
@@ -133,7 +134,12 @@ impl One<'_> {
     }
 
     fn not_found(&self, error: &ApiError) -> Obstacle {
-        if self.kind.namespaced && error.to_string().contains("namespaces") {
+        let message = match &error.cause {
+            Cause::Server { message, .. } => message.as_str(),
+            _ => "",
+        };
+        // As in `namespaces "a" not found`; of a kind that is not served the server says no name.
+        if self.kind.namespaced && message.starts_with("namespaces ") {
             Obstacle::NamespaceMissing(self.id.namespace.clone())
         } else {
             Obstacle::KindNotServed
@@ -143,8 +149,7 @@ impl One<'_> {
     /// A namespace that the release itself brings is waited for instead of being run into.
     fn namespace_is_there(&self) -> Result<(), Obstacle> {
         let namespace = namespace_id(&self.id.namespace);
-        let index = &self.applier.index;
-        if self.kind.namespaced && index.is_owned(&namespace) && !index.is_present(&namespace) {
+        if self.kind.namespaced && self.applier.index.view(&namespace) == View::Absent {
             return Err(Obstacle::NamespaceMissing(self.id.namespace.clone()));
         }
         Ok(())
@@ -200,6 +205,7 @@ impl One<'_> {
     async fn replace(&self, live: &Value, object: &Value, fields: Vec<String>) -> Result<Applied, Obstacle> {
         let (index, id) = (&self.applier.index, self.id);
         if is_going(live) || self.delete(live).await? == Removed::Going {
+            index.saw(id, Some(live.clone()), None, None);
             return Err(Obstacle::Going(finalizers(live)));
         }
         index.begin_write(id);

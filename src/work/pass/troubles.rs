@@ -2,7 +2,7 @@
 //! health is like although their node went on. One of them going away says nothing of the others.
 
 use crate::payload::ObjectId;
-use crate::status::failure::{self, UpdateError};
+use crate::status::failure::{self, Effect, UpdateError};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -26,6 +26,16 @@ impl Troubles {
             Some(error) => drop(self.objects.insert(id, error)),
             None => drop(self.objects.remove(&id)),
         }
+    }
+
+    /// The objects that are not well although their node went on.
+    pub fn objects(&self) -> Vec<ObjectId> {
+        self.objects.keys().cloned().collect()
+    }
+
+    /// What is no failure but something that was waited for does not count any more.
+    pub fn forget_waits(&mut self) {
+        self.objects.retain(|_, error| error.effect != Some(Effect::None));
     }
 
     /// All of it as one error (payload-and-apply §4.9), nodes in graph order first.

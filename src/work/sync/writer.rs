@@ -119,18 +119,25 @@ impl StatusWriter {
         None
     }
 
-    /// The last write before the process ends.
-    pub async fn flush(&mut self, live: Value, status: ClusterVersionStatus) {
-        let mut live = live;
-        if let Some(writing) = self.writing.take()
-            && let Ok(Ok((object, _))) = writing.await
-        {
-            live = object;
-        }
-        if let Err(error) = write(&self.objects, &self.name, live, &status).await {
-            tracing::warn!(%error, "last status not written");
-        }
+    /// Waits for the write under way, if there is one, and returns the object as written.
+    pub async fn settled(&mut self) -> Option<Value> {
+        self.writing.is_some().then_some(())?;
+        self.ended().await
     }
+
+    /// The last write before the process ends.
+    pub async fn write_last(&self, live: Value, status: &ClusterVersionStatus) -> Result<(), ApiError> {
+        write(&self.objects, &self.name, live, status).await.map(drop)
+    }
+
+    /// The object as it is now.
+    pub async fn read(&self) -> Result<Option<Value>, ApiError> {
+        self.objects.get(&kind(), "", &self.name).await
+    }
+}
+
+fn kind() -> Kind {
+    Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false)
 }
 
 async fn write(
@@ -161,13 +168,12 @@ async fn put(
     live: &mut Value,
     status: &ClusterVersionStatus,
 ) -> Result<Value, ApiError> {
-    let kind = Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false);
     // A PUT, because merge patches cannot carry the nulls that the schema requires (apis §1.8).
     let status = serde_json::to_value(status).unwrap_or_default();
     if let Some(map) = live.as_object_mut() {
         map.insert("status".into(), status);
     }
-    objects.replace_status(&kind, "", name, live).await
+    objects.replace_status(&kind(), "", name, live).await
 }
 
 /// The capability names of the status that the server says it does not take: the schema enumerates them (apis §1.6).
