@@ -13,6 +13,7 @@ mod repair;
 mod scene;
 mod steady;
 
+use super::interrupt::interrupted;
 use crate::real_payload::{manifests, stage::Programs};
 use anyhow::{Context, bail};
 use figures::{Measured, Report, Row};
@@ -65,8 +66,8 @@ pub async fn run(mut bench: Bench) -> anyhow::Result<()> {
     }
     tokio::select! {
         ended = measure(&bench) => ended,
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
+        heard = interrupted() => {
+            heard?;
             bail!("interrupted; the clusters are ended")
         }
     }
