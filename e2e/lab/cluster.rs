@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    io::{self, Write as _},
     time::Instant,
 };
 
@@ -129,7 +130,8 @@ fn sweep() -> anyhow::Result<()> {
             && !owner.alive()
         {
             teardown::remove(&Site::open(&id)?)?;
-            println!("# cluster {id}, left by a killed process, is ended");
+            // Whoever read it may have been interrupted as well.
+            let _unheard = writeln!(io::stdout(), "# cluster {id}, left by a killed process, is ended");
         }
     }
     Ok(())

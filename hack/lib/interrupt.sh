@@ -11,6 +11,8 @@ WATCHED='' STOPPED=''
 trap leave EXIT
 trap 'interrupted INT 130' INT
 trap 'interrupted TERM 143' TERM
+# The terminal is gone.
+trap 'interrupted TERM 129' HUP
 
 # at_exit COMMAND...: runs it when the script ends, in whichever way but `exec` and SIGKILL; the last one first.
 at_exit() { AT_EXIT+=("$(printf '%q ' "$@")"); }
