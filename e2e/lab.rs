@@ -16,6 +16,7 @@ mod lab {
     pub mod demo;
     pub mod forward;
     pub mod fuzz;
+    pub mod interrupt;
     pub mod pause;
     pub mod reach;
     pub mod serve_folder;

@@ -46,11 +46,7 @@ static RELEASE: LazyLock<anyhow::Result<Release>> = LazyLock::new(|| Release::re
 
 fn main() -> anyhow::Result<()> {
     if !folder().is_dir() {
-        println!(
-            "skipped: {} is not there; CVO_SHARED_DATA names the folder that holds payload-5.0",
-            folder().display()
-        );
-        return Ok(());
+        anyhow::bail!("{} is not there: set CVO_SHARED_DATA to the folder that holds payload-5.0", folder().display());
     }
     if let Err(error) = &*RELEASE {
         anyhow::bail!("{error:#}");

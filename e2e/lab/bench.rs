@@ -13,6 +13,7 @@ mod repair;
 mod scene;
 mod steady;
 
+use super::interrupt::interrupted;
 use crate::real_payload::{manifests, stage::Programs};
 use anyhow::{Context, bail};
 use figures::{Measured, Report, Row};
@@ -39,8 +40,8 @@ pub struct Bench {
     #[arg(long, default_value_t = 200, value_name = "NUMBER")]
     deletions: usize,
     /// How long after its Deployment each operator answers, in the row `update-slow`, in seconds.
-    #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
-    delay: f64,
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = delay)]
+    delay: Duration,
     /// Say of each row what was asked for most often; the JSON has it all.
     #[arg(long)]
     details: bool,
@@ -55,6 +56,16 @@ pub struct Bench {
     commit: String,
 }
 
+/// Judged before anything is measured: the row that needs it is the last one. More than an hour would outlast every limit.
+fn delay(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted".to_owned())?;
+    if (0.0..=3600.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("0 to 3600 seconds are possible".to_owned())
+    }
+}
+
 /// Runs it; an interrupt ends the clusters as well.
 pub async fn run(mut bench: Bench) -> anyhow::Result<()> {
     if bench.rows.is_empty() {
@@ -65,8 +76,8 @@ pub async fn run(mut bench: Bench) -> anyhow::Result<()> {
     }
     tokio::select! {
         ended = measure(&bench) => ended,
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
+        heard = interrupted() => {
+            heard?;
             bail!("interrupted; the clusters are ended")
         }
     }
@@ -181,7 +192,7 @@ impl Session<'_> {
     }
 
     async fn late(&self, scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
-        let delay = Duration::from_secs_f64(self.bench.delay);
+        let delay = self.bench.delay;
         scene.install(delay, None).await?;
         let updated = scene.update(delay).await?;
         self.keep(report, Row::UpdateSlow, updated);
@@ -196,6 +207,21 @@ impl Session<'_> {
                 print!("{}", measured.details(DETAILS));
             }
             report.add(self.run, row, measured);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_a_finite_number_of_seconds_within_an_hour() {
+        for (text, milliseconds) in [("0", 0), ("5", 5000), ("0.25", 250), ("3600", 3_600_000)] {
+            assert_eq!(delay(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["nan", "inf", "-inf", "1e300", "-1", "3600.1", "", "5s"] {
+            assert!(delay(text).is_err(), "{text}");
         }
     }
 }

@@ -1,15 +1,18 @@
 //! `lab cluster`: test clusters for people (`hack/cluster` calls it).
 
-use std::time::Instant;
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    time::Instant,
+};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use tokio::signal::{
-    ctrl_c,
-    unix::{SignalKind, signal},
-};
+use rustix::fs::{FlockOperation, flock};
+use serde::Deserialize;
 
-use crate::harness::{Cluster, Options};
+use super::interrupt::interrupted;
+use crate::harness::{Cluster, Options, Owner, Site, site, teardown};
 
 /// What to do with a cluster.
 #[derive(Debug, Subcommand)]
@@ -22,6 +25,9 @@ pub enum Command {
     Env { name: Option<String> },
     /// Print the names of all clusters.
     List,
+    /// Remove what clusters left whose owner was killed, as the next `up` would (hack/test and hack/soak, when they end).
+    #[command(hide = true)]
+    Sweep,
 }
 
 /// What the cluster shall have.
@@ -63,6 +69,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             Cluster::list()?.iter().for_each(|id| println!("{id}"));
             Ok(())
         }
+        Command::Sweep => tokio::task::spawn_blocking(sweep).await?,
     }
 }
 
@@ -78,7 +85,13 @@ async fn start(up: Up) -> anyhow::Result<()> {
         controllers: up.controllers,
         lab: None,
     };
-    let cluster = Cluster::up(options).await?;
+    let cluster = tokio::select! {
+        up = Cluster::up(options) => up?,
+        heard = interrupted() => {
+            heard?;
+            bail!("interrupted; what was started of the cluster is ended")
+        }
+    };
     println!(
         "# cluster {} is up after {:.1} s; files and logs are in {}",
         cluster.id(),
@@ -93,12 +106,35 @@ async fn start(up: Up) -> anyhow::Result<()> {
     if !foreground {
         return Ok(cluster.detach()?);
     }
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = ctrl_c() => interrupted?,
-        _ = terminate.recv() => {}
-    }
+    interrupted().await?;
     Ok(cluster.down().await?)
+}
+
+/// What is read of a cluster's `cluster.json`.
+#[derive(Deserialize)]
+struct Owned {
+    owner: Owner,
+}
+
+/// Blocks.
+fn sweep() -> anyhow::Result<()> {
+    let root = site::root()?;
+    // The lock of `Site::claim`: a name that is free in one moment may be another's cluster in the next.
+    let lock = File::create(root.join(".lock"))?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    for id in Cluster::list()? {
+        // One that is being ended right now loses its record at some moment.
+        let Ok(record) = fs::read(root.join(&id).join("cluster.json")) else { continue };
+        let owned: Owned = serde_json::from_slice(&record).with_context(|| format!("the record of cluster {id}"))?;
+        if let Owner::Process(owner) = owned.owner
+            && !owner.alive()
+        {
+            teardown::remove(&Site::open(&id)?)?;
+            // Whoever read it may have been interrupted as well.
+            let _unheard = writeln!(io::stdout(), "# cluster {id}, left by a killed process, is ended");
+        }
+    }
+    Ok(())
 }
 
 /// Lines for `eval`.

@@ -16,6 +16,7 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
+use super::interrupt::interrupted;
 use crate::{
     harness::{Cluster, Options},
     platform::{
@@ -42,8 +43,8 @@ pub struct Demo {
 pub async fn run(demo: Demo) -> anyhow::Result<()> {
     tokio::select! {
         ended = begin(&demo) => ended,
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
+        heard = interrupted() => {
+            heard?;
             bail!("interrupted; the cluster is ended")
         }
     }

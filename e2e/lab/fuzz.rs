@@ -56,6 +56,9 @@ pub struct Fuzz {
     /// Take every N-th input from the K-th on, for the process that started this one
     #[arg(long, value_name = "K/N", hide = true, value_parser = part)]
     part: Option<(u64, u64)>,
+    /// Run the one input in this process, for the process that watches it
+    #[arg(long, hide = true)]
+    here: bool,
 }
 
 fn part(text: &str) -> Result<(u64, u64), String> {
@@ -65,6 +68,9 @@ fn part(text: &str) -> Result<(u64, u64), String> {
 }
 
 pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
+    if fuzz.part.is_none() && !fuzz.here && (fuzz.number.is_some() || fuzz.input.is_some()) {
+        return alone(fuzz);
+    }
     fs::create_dir_all(&fuzz.save).with_context(|| fuzz.save.display().to_string())?;
     let stage = Stage::set(&fuzz.save)?;
     let seed = fuzz.seed.unwrap_or_else(|| jiff::Timestamp::now().as_millisecond().unsigned_abs());
@@ -105,8 +111,7 @@ impl Runner {
 
     /// A worker: every `step`-th input from `first` on.
     fn work(&self, first: u64, step: u64, inputs: u64) -> anyhow::Result<()> {
-        let limit = Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) };
-        setrlimit(Resource::As, limit).context("cannot limit the memory")?;
+        limit_memory()?;
         let place = File::create(progress(&self.save, first))?;
         let tally = self.count((first..inputs).step_by(usize::try_from(step)?), |number| {
             place.write_all_at(&number.to_le_bytes(), 0).context("cannot say which input comes")
@@ -162,21 +167,57 @@ impl Runner {
     fn once(&self, number: u64) -> anyhow::Result<()> {
         let (_, target, input) = self.make(number).context("no target")?;
         println!("{}, {} bytes", target.name, input.len());
-        self.report((target.run)(&self.stage, &input))
+        self.run(target, &input)
     }
 
     fn saved(&self, file: &Path) -> anyhow::Result<()> {
         let input = fs::read(file).with_context(|| file.display().to_string())?;
         let target = TARGETS.iter().find(|target| Some(target.name) == self.only.as_deref()).context("no target")?;
-        self.report((target.run)(&self.stage, &input))
+        self.run(target, &input)
     }
 
-    fn report(&self, verdict: Verdict) -> anyhow::Result<()> {
-        match verdict {
+    /// One input as a worker runs it. An error is a finding.
+    fn run(&self, target: &Target, input: &[u8]) -> anyhow::Result<()> {
+        limit_memory()?;
+        match guarded(&catch_messages(), || (target.run)(&self.stage, input)) {
             Ok(useful) => println!("{}", if useful { "read" } else { "refused" }),
             Err(what) => bail!("{what}"),
         }
         Ok(())
+    }
+}
+
+/// Holds this process to [`MEMORY`].
+fn limit_memory() -> anyhow::Result<()> {
+    let limit = Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) };
+    setrlimit(Resource::As, limit).context("cannot limit the memory")
+}
+
+/// Runs the one input in a process of its own, which may hang or die of it.
+fn alone(fuzz: &Fuzz) -> anyhow::Result<()> {
+    if let Some(file) = &fuzz.input {
+        File::open(file).with_context(|| file.display().to_string())?;
+    }
+    let mut again = Command::new(std::env::current_exe()?);
+    again.args(std::env::args_os().skip(1)).arg("--here").stdin(Stdio::null());
+    within(again, Duration::from_secs(fuzz.limit))
+}
+
+/// An error if the process does not end well within `limit`.
+fn within(mut command: Command, limit: Duration) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let mut process = command.spawn().context("cannot start the process that runs the input")?;
+    loop {
+        match process.try_wait()? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => bail!("a finding: the process ended with {status}"),
+            None if started.elapsed() > limit => {
+                process.kill()?;
+                process.wait()?;
+                bail!("a finding: not done after {} s", limit.as_secs())
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
     }
 }
 
@@ -320,6 +361,22 @@ mod tests {
             different += usize::from(one.make(number + 1).unwrap().2 != input);
         }
         assert_eq!(different, 200);
+    }
+
+    #[test]
+    fn an_input_that_hangs_or_kills_is_a_finding_when_run_alone() {
+        const LONG: Duration = Duration::from_secs(60);
+        let shell = |script: &str, limit: Duration| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            within(command, limit).map_err(|error| error.to_string())
+        };
+        assert_eq!(shell("exit 0", LONG), Ok(()));
+        assert!(shell("exit 1", LONG).unwrap_err().contains("exit status: 1"));
+        assert!(shell("kill -ABRT $$", LONG).unwrap_err().contains("signal: 6"));
+        let begun = Instant::now();
+        assert!(shell("exec sleep 300", Duration::from_millis(200)).unwrap_err().contains("not done"));
+        assert!(begun.elapsed() < LONG);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 # Runs checks one after the other and counts what came of them. To be sourced after prerequisites.sh and rust.sh.
+# An interrupt ends the check that runs, and the script.
 #
 # Every check is either one test of its own (format, clippy) or a run of `cargo test`, whose "test result:" lines are
 # added up. A run that ends badly without a failed test, or well without any result, counts as one failure: a count of
-# nothing must not pass.
+# nothing must not pass, unless it is said that there may be none.
 
 PASSED=0 FAILED=0 SKIPPED=0
 CHECKS=$(mktemp -d "${TMPDIR:-/tmp}/cvo-checks.XXXXXX")
-trap 'rm -rf "$CHECKS"' EXIT
+at_exit rm -rf "$CHECKS"
 # What failed, for the end of the run.
 BAD=()
 
@@ -23,7 +24,7 @@ ended() { printf -- '-- %s: %s, %d s\n' "$TITLE" "$1" $((SECONDS - BEGUN)); }
 check() {
     begin "$1"
     shift
-    if "$@"; then
+    if watched "$@"; then
         PASSED=$((PASSED + 1))
         ended ok
     else
@@ -33,14 +34,21 @@ check() {
     fi
 }
 
-# tests TITLE MINUTES COMMAND...: a run of cargo test, ended after so long. Tests that print "skipped:" count as skipped,
+# tests [--or-none] TITLE MINUTES COMMAND...: a run of cargo test, ended after so long. Tests that print "skipped:" count as skipped,
 # and so do those that are ignored. The command must run with --show-output, or with --nocapture on one thread, so that it
 # is seen which test said so.
 tests() {
-    local title=$1 minutes=$2 status=0 log=$CHECKS/log passed failed ignored skipped
+    local none=''
+    [ "$1" != --or-none ] || { none=1; shift; }
+    local title=$1 minutes=$2 status=0 log=$CHECKS/log pipe=$CHECKS/pipe reader passed failed ignored skipped
     shift 2
     begin "$title"
-    timeout --kill-after=30 "${minutes}m" "$@" 2>&1 | tee "$log" | without_successes || status=$?
+    # `timeout` apart from what reads its output: it ends its whole group.
+    rm -f "$pipe" && mkfifo "$pipe"
+    tee "$log" <"$pipe" | without_successes &
+    reader=$!
+    watched into "$pipe" timeout --kill-after=30 "${minutes}m" "$@" || status=$?
+    wait "$reader" || true
     [ "$status" != 124 ] || printf 'ended after %d minutes\n' "$minutes"
     read -r passed failed ignored skipped < <(awk '
         /^test result: / { passed += $4; failed += $6; ignored += $8; test = "" }
@@ -49,6 +57,10 @@ tests() {
         END { for (test in said) skipped++; print passed + 0, failed + 0, ignored + 0, skipped + 0 }' "$log")
     # A test that failed is counted there, whatever it skipped before.
     [ "$skipped" -le "$passed" ] || skipped=$passed
+    if [ "$failed" = 0 ] && [ "$status" = 0 ] && [ $((passed + ignored)) = 0 ] && [ -z "$none" ]; then
+        echo "error: there were no such tests"
+        failed=1
+    fi
     [ "$failed" != 0 ] || { [ "$status" = 0 ] && grep -q '^test result: ' "$log"; } || failed=1
     PASSED=$((PASSED + passed - skipped))
     FAILED=$((FAILED + failed))
@@ -59,6 +71,13 @@ tests() {
         BAD+=("$title")
         ended "$failed FAILED, $passed passed"
     fi
+}
+
+# into FILE COMMAND...: becomes the command. Redirecting `watched` would redirect what the script does when it ends there.
+into() {
+    local file=$1
+    shift
+    exec "$@" >"$file" 2>&1
 }
 
 # Of tests that passed, only what they skipped is worth reading.
@@ -102,12 +121,8 @@ choose_target_dir() {
         \( -name 'cvo-*' -o -name 'libcvo-*' -o -name 'lab-*' -o -name 'e2e-*' \) -delete 2>/dev/null || true
 }
 
-# test_environment: what tests find beside the project and in the cache.
+# test_environment: what tests find in the cache.
 test_environment() {
-    if [ -z "${CVO_SHARED_DATA:-}" ] && [ -d "$CVO_ROOT/../shared/data" ]; then
-        CVO_SHARED_DATA=$(cd "$CVO_ROOT/../shared/data" && pwd)
-        export CVO_SHARED_DATA
-    fi
     [ -n "${CVO_TEST_REGISTRY:-}" ] || export CVO_TEST_REGISTRY=$(node_tools_dir)/bin/docker-registry
     export CARGO_TERM_COLOR=never
 }

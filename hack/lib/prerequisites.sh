@@ -3,14 +3,20 @@
 # Everything goes into one cache folder, in directories named after the content of what they were made from, so that
 # a fresh clone finds what an older one built, and a changed pin builds anew. e2e/harness/toolbox.rs computes the
 # same names. Nothing is started, and nothing outside the cache folder is changed, save for missing shared libraries
-# and gnupg, which apt installs.
+# and programs that a script asks for, which apt installs.
 
 CVO_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-CVO_CACHE=${CVO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cvo}
+# Absolute, as the caller's folder is left soon.
+CVO_CACHE=$(realpath -m -- "${CVO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cvo}")
+# Real releases and what belongs to them, where there are any.
+if [ -z "${CVO_SHARED_DATA:-}" ] && [ -d "$CVO_ROOT/../shared/data" ]; then CVO_SHARED_DATA=$CVO_ROOT/../shared/data; fi
+[ -z "${CVO_SHARED_DATA:-}" ] || { CVO_SHARED_DATA=$(realpath -m -- "$CVO_SHARED_DATA") && export CVO_SHARED_DATA; }
 
-# Exit codes of all scripts here: 64 wrong usage, 69 the machine lacks something.
+# Exit codes of all scripts here: 1 it failed, 64 wrong usage, 69 the machine lacks something.
 say() { printf '%s\n' "$*" >&2; }
 lacking() { say "error: $*"; exit 69; }
+failed() { say "error: $*"; exit 1; }
+. "$CVO_ROOT/hack/lib/interrupt.sh"
 
 content_key() { cat "$@" | sha256sum | cut -c1-12; }
 
@@ -25,9 +31,9 @@ require_linux() {
     [ "$(uname -s)" = Linux ] || lacking "a test cluster needs Linux, this is $(uname -s)"
 }
 
-# require_root: a node mounts file systems, makes cgroups and bridges.
+# require_root [WAY OUT]: a node mounts file systems, makes cgroups and bridges.
 require_root() {
-    [ "$(id -u)" = 0 ] || lacking "a cluster with a node needs root (it mounts, and makes cgroups and bridges): run it with sudo, or without --node"
+    [ "$(id -u)" = 0 ] || lacking "a cluster with a node needs root (it mounts, and makes cgroups and bridges): run it with sudo${1:+, or $1}"
 }
 
 # require_disk GIB [DIR]: at least so much free space where clusters and the cache live.
@@ -37,7 +43,7 @@ require_disk() {
     [ "$free" -ge "$want" ] || lacking "$dir has $free GiB free, $want GiB are needed: free some, or set TMPDIR to a roomier place"
 }
 
-# install_go_tools: builds the pinned Go tools once. About 5 minutes on 2 cores, 0.5 GB kept (and 2 GB of Go's own cache).
+# install_go_tools: builds the pinned Go tools once. 5 to 15 minutes on 2 cores, 0.5 GB kept (and 2 GB of Go's own cache).
 install_go_tools() {
     local dir tmp version ldflags started name package
     dir=$(go_tools_dir)
@@ -49,15 +55,20 @@ install_go_tools() {
     ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$version"
     ldflags+=" -X k8s.io/component-base/version.gitMajor=$(cut -d. -f1 <<<"${version#v}")"
     ldflags+=" -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$version")"
-    say "Building etcd, Kubernetes $version and kwok from e2e/tools into $dir: once, about 5 minutes on 2 cores."
-    tmp=$(mktemp -d "$CVO_CACHE/.tools.XXXXXX")
+    say "Building etcd, Kubernetes $version and kwok from e2e/tools into $dir: once, 5 to 15 minutes on 2 cores."
+    workshop tools && tmp=$WORKSHOP
     while read -r name package; do
         started=$SECONDS
-        (cd "$CVO_ROOT/e2e/tools" && CGO_ENABLED=0 go build -trimpath -ldflags "$ldflags" -o "$tmp/$name" "$package") ||
-            { rm -rf "$tmp"; lacking "building $name ($package) failed, see above"; }
+        watched build_go_tool "$ldflags" "$tmp/$name" "$package" </dev/null ||
+            failed "building $name ($package) failed, see above"
         say "  $name: $((SECONDS - started)) s"
     done < <(go_tools)
     keep "$tmp" "$dir"
+}
+
+# build_go_tool LDFLAGS PROGRAM PACKAGE
+build_go_tool() {
+    cd "$CVO_ROOT/e2e/tools" && CGO_ENABLED=0 go build -trimpath -ldflags "$1" -o "$2" "$3"
 }
 
 # go_tools: name and package of each tool, read from the `tool` directives of e2e/tools/go.mod.
@@ -80,8 +91,8 @@ install_node_tools() {
         command -v apt-get >/dev/null || lacking "containerd, runc, CNI plugins and the registry come from Debian packages: this machine has no apt-get"
         mkdir -p "$CVO_CACHE" && require_disk 2 "$CVO_CACHE"
         say "Unpacking Debian's $(tr '\n' ' ' <"$CVO_ROOT/hack/lib/node-packages.txt")into $dir: once, some seconds."
-        tmp=$(mktemp -d "$CVO_CACHE/.node.XXXXXX")
-        unpack_packages "$tmp" || { rm -rf "$tmp"; lacking "fetching or unpacking the Debian packages failed, see above"; }
+        workshop node && tmp=$WORKSHOP
+        unpack_packages "$tmp" || failed "fetching or unpacking the Debian packages failed, see above"
         keep "$tmp" "$dir"
     fi
     missing=$(ldd "$dir"/bin/* 2>/dev/null | awk '/not found/ {print $1}' | sort -u | tr '\n' ' ')
@@ -104,11 +115,19 @@ unpack_packages() (
         rm -rf unpacked ./*.deb
 )
 
-# install_commands: small programs of the host that the cluster or the release tools call.
+# install_commands NAME...: small programs of the host: `ip` makes the network of a node, `gpg` signs releases, `readelf`
+# looks into programs.
 install_commands() {
-    local packages=()
-    command -v ip >/dev/null || packages+=(iproute2)
-    command -v gpg >/dev/null || packages+=(gnupg)
+    local name packages=()
+    for name in "$@"; do
+        command -v "$name" >/dev/null && continue
+        case $name in
+            ip) packages+=(iproute2) ;;
+            gpg) packages+=(gnupg) ;;
+            readelf) packages+=(binutils) ;;
+            *) failed "no package is known for $name" ;;
+        esac
+    done
     [ ${#packages[@]} = 0 ] || { say "Installing ${packages[*]}."; apt_install "${packages[@]}"; }
 }
 
@@ -119,16 +138,24 @@ apt_install() {
         lacking "apt-get could not install: $*"
 }
 
+# workshop NAME: makes a folder in the cache to build in, and sets WORKSHOP to it. What becomes of it goes by `keep`; it is
+# removed when the script ends before, and a later run removes those of runs that were killed, a day old.
+workshop() {
+    find "$CVO_CACHE" -maxdepth 1 -type d -name ".$1.??????" -mmin +1440 -exec rm -rf {} + || true
+    WORKSHOP=$(mktemp -d "$CVO_CACHE/.$1.XXXXXX")
+    at_exit rm -rf "$WORKSHOP"
+}
+
 # keep TMP DIR: makes a finished directory visible under its name in one step; another run may have been faster.
 keep() {
     chmod 755 "$1"
     mv -T "$1" "$2" 2>/dev/null || { [ -d "$2" ] && rm -rf "$1"; }
 }
 
-# install_cluster_tools: all of the above.
+# install_cluster_tools: all of the above that clusters with a node and signed releases need.
 install_cluster_tools() {
     require_linux
-    install_commands
+    install_commands ip gpg
     install_go_tools
     install_node_tools
 }

@@ -20,14 +20,38 @@ install_rust() {
         lacking "Rust is $have, 1.95 or newer is needed: rustup update stable"
 }
 
-# build_programs [PROFILE]: cvo and lab, for testing, or in another profile. 15 minutes at first on 2 cores, later what
+# target_dir: where cargo puts what it makes. It runs in the project's folder.
+target_dir() {
+    local target=${CARGO_TARGET_DIR:-target}
+    [[ $target == /* ]] || target=$CVO_ROOT/$target
+    printf '%s\n' "$target"
+}
+
+# programs_dir [PROFILE]: where cargo puts programs.
+programs_dir() {
+    local profile=${1:-dev}
+    printf '%s/%s/%s\n' "$(target_dir)" "$(rustc -vV | awk '/^host:/ {print $2}')" "${profile/#dev/debug}"
+}
+
+# cargo_build ARGUMENT...: in the project's folder. Its outcome is the caller's to judge.
+cargo_build() {
+    build_in_project() { cd "$CVO_ROOT" && cargo build --quiet --locked "$@"; }
+    watched build_in_project "$@"
+}
+
+# build_programs [PROFILE]: cvo and lab, for testing, or in another profile. 5 to 15 minutes at first on 2 cores, later what
 # changed. Sets PROGRAMS to their folder.
 build_programs() {
-    local started=$SECONDS profile=${1:-dev} folder target
-    folder=${profile/#dev/debug}
-    target=$(rustc -vV | awk '/^host:/ {print $2}')
-    say "Building cvo and lab (profile $profile): 15 minutes at first on 2 cores, seconds when nothing changed."
-    (cd "$CVO_ROOT" && cargo build --quiet --locked --profile "$profile" --bins) || lacking "cargo build failed, see above"
-    PROGRAMS=$(cd "$CVO_ROOT" && cd "${CARGO_TARGET_DIR:-target}/$target/$folder" && pwd)
+    local started=$SECONDS profile=${1:-dev}
+    say "Building cvo and lab (profile $profile): 5 to 15 minutes at first on 2 cores, seconds when nothing changed."
+    cargo_build --profile "$profile" --bins || failed "cargo build failed, see above"
+    PROGRAMS=$(programs_dir "$profile")
     say "  built after $((SECONDS - started)) s"
+}
+
+# sweep_clusters: ends clusters whose owner was killed. Before the lab is built there can be none.
+sweep_clusters() {
+    local lab
+    lab=$(programs_dir)/lab
+    [ ! -x "$lab" ] || "$lab" cluster sweep || say "error: clusters of killed tests are still there, see above"
 }
