@@ -77,6 +77,18 @@ mod tests {
         assert_eq!(troubles.failure(), None);
     }
 
+    #[test]
+    fn what_was_merely_waited_for_is_forgotten_and_failures_stand() {
+        let with = |effect, name: &str| Some(UpdateError { effect, ..UpdateError::new(name, name) });
+        let mut troubles = Troubles::default();
+        for (name, effect) in [("wait", Some(Effect::None)), ("bad", Some(Effect::Fail)), ("old", None)] {
+            troubles.of_object(ObjectId::new("", "A", "", name), with(effect, name));
+        }
+        troubles.forget_waits();
+        let left: Vec<String> = troubles.objects().into_iter().map(|id| id.name).collect();
+        assert_eq!(left, ["bad", "old"]);
+    }
+
     /// §10.17: the same for health after a node is done.
     #[test]
     fn health_of_an_object_stands_until_that_object_is_well() {
