@@ -1,5 +1,8 @@
 //! The command line: one file a subcommand.
 
+// These macros panic where nobody can write; `output` has the functions that do not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod filters;
 pub mod folder;
 pub mod graph;
@@ -56,14 +59,14 @@ pub fn run() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("cvo: cannot start the runtime: {error}");
+            output::remark(&format!("cvo: cannot start the runtime: {error}"));
             return ExitCode::FAILURE;
         }
     };
     match runtime.block_on(perform(cli.command)) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("cvo: {error:#}");
+            output::remark(&format!("cvo: {error:#}"));
             ExitCode::FAILURE
         }
     }

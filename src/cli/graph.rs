@@ -104,7 +104,7 @@ struct Edge<'a> {
 pub fn run(args: &GraphArgs) -> anyhow::Result<()> {
     let folder = folder::open(&args.dir, folder::NO_IMAGE, &args.filters)?;
     for warning in &folder.warnings {
-        eprintln!("warning: {}", clean(warning));
+        output::remark(&format!("warning: {}", clean(warning)));
     }
     let manifests = folder.included();
     let own = ObjectId::new("apps", "Deployment", NAMESPACE, OWN_DEPLOYMENT);

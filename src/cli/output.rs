@@ -1,4 +1,4 @@
-//! Writing results to standard output.
+//! Writing results to standard output, and remarks to standard error.
 
 use anyhow::Context;
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -11,6 +11,21 @@ pub fn to_stdout(write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         written => written.context("cannot write to standard output"),
     }
+}
+
+/// Writes a text to standard output as it is, as [`to_stdout`] does.
+pub fn say(text: &str) -> anyhow::Result<()> {
+    to_stdout(|out| out.write_all(text.as_bytes()))
+}
+
+/// Writes a text and the end of a line.
+pub fn line(text: &str) -> anyhow::Result<()> {
+    to_stdout(|out| writeln!(out, "{text}"))
+}
+
+/// Writes a line to standard error. That nobody can read it is no reason to fail, and there is nowhere to say so.
+pub fn remark(text: &str) {
+    let _unheard = writeln!(io::stderr(), "{text}");
 }
 
 /// Rows as columns that stand under each other, two spaces apart; the last one is as wide as it is.

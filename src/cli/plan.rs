@@ -5,7 +5,7 @@ mod release;
 mod text;
 
 use super::filters::FilterArgs;
-use super::output;
+use super::output::say;
 use super::release::{RegistryArgs, host_architecture};
 use super::status::{self, Source};
 use crate::api::OWN_DEPLOYMENT;
@@ -18,7 +18,6 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -109,10 +108,6 @@ pub async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
         Output::Dot => say(&plan::dot(&forecast))?,
     }
     Ok(if forecast.is_blocked() { ExitCode::from(BLOCKED) } else { ExitCode::SUCCESS })
-}
-
-fn say(text: &str) -> anyhow::Result<()> {
-    output::to_stdout(|out| out.write_all(text.as_bytes()))
 }
 
 /// From one release to another.

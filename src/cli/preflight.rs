@@ -1,6 +1,7 @@
 //! `cvo preflight`: run by a Job from the target image before anything of it is applied. Loads its own payload and reads
 //! the API; writes nothing (architecture §3, "Hand-over").
 
+use super::output;
 use crate::cluster::{Clients, Kind, Kinds, Objects};
 use crate::payload::{ApplyFilter, Filter, LoadOptions, load};
 use crate::work::{features, payload_dir};
@@ -38,13 +39,12 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<()> {
     let gated = filter(&objects, &payload.release.version, base).await?;
     let taking_part = payload.select(&ApplyFilter { load: gated, ..ApplyFilter::default() }).manifests;
     let unserved = taking_part.iter().filter(|m| kinds.get(&m.api_version, &m.id.kind).is_none()).count();
-    println!(
+    output::line(&format!(
         "release {} loads: {} manifests, {} of kinds that are not served yet",
         payload.release.version,
         taking_part.len(),
         unserved
-    );
-    Ok(())
+    ))
 }
 
 /// With the feature set and the gates that the cluster has for this release, or had for those before it (§9.3 C16).

@@ -1,6 +1,6 @@
 //! `cvo render`: writes the manifests that install the daemon into an empty cluster (payload-and-apply §1.12).
 
-use super::folder;
+use super::{folder, output};
 use crate::api::{ClusterVersion, ClusterVersionSpec, ComponentOverride, NAME};
 use crate::payload::filter::{self, DEFAULT_PROFILE, Filter};
 use crate::payload::load::{self, LoadOptions, PayloadFiles, SourceFile};
@@ -86,26 +86,25 @@ pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
         !args.cluster_profile.is_empty(),
         "the cluster profile is empty, which excludes every manifest: unset CLUSTER_PROFILE or set it to {DEFAULT_PROFILE}"
     );
-    let Rendered { manifests: mut output, bootstrap } = render(&args)?;
+    let Rendered { mut manifests, bootstrap } = render(&args)?;
     let folder = args.output_dir.join("manifests");
-    let said = match source(&args, &folder, &output)? {
+    let said = match source(&args, &folder, &manifests)? {
         Source::Given(path) => format!("yours, {}; apply it after the files above", path.display()),
         Source::Kept(path) => format!("kept as it stands in {}", path.display()),
         Source::Fresh => {
             let (text, id) = cluster_version(&args)?;
-            output.insert(CLUSTER_VERSION_FILE.to_owned(), text);
+            manifests.insert(CLUSTER_VERSION_FILE.to_owned(), text);
             format!("cluster id {id}, in {CLUSTER_VERSION_FILE}")
         }
     };
-    write(&folder, &output)?;
-    println!("Wrote {} files to {}", output.len(), folder.display());
+    write(&folder, &manifests)?;
+    let mut told = format!("Wrote {} files to {}\n", manifests.len(), folder.display());
     if !bootstrap.is_empty() {
         let folder = args.output_dir.join(BOOTSTRAP);
         write(&folder, &bootstrap)?;
-        println!("Wrote {} files to {}", bootstrap.len(), folder.display());
+        told += &format!("Wrote {} files to {}\n", bootstrap.len(), folder.display());
     }
-    println!("ClusterVersion: {said}\n{}", how_to_apply(&folder));
-    Ok(())
+    output::line(&format!("{told}ClusterVersion: {said}\n{}", how_to_apply(&folder)))
 }
 
 fn write(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<()> {

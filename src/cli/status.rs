@@ -10,7 +10,7 @@ pub(super) use text::clean;
 
 pub use view::{Concern, OperatorConcern, Phase, View};
 
-use super::output;
+use super::output::say;
 use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
 use crate::api::{ClusterOperator, ClusterVersion, NAME, NAMESPACE};
 use crate::cluster::Clients;
@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, ListParams};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Show how far an update is: what is done, what waits for what and since when, what is wrong, and the history.
@@ -175,10 +175,6 @@ fn colours() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     terminal().is_some() && !set("NO_COLOR") && !dumb
-}
-
-fn say(text: &str) -> anyhow::Result<()> {
-    output::to_stdout(|out| out.write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

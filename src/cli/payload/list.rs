@@ -54,7 +54,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     anyhow::ensure!(!args.objects || args.output == Output::Json, "--objects goes with -o json only");
     let folder = folder::open(&args.dir, &args.release_image, &args.filters)?;
     for warning in &folder.warnings {
-        eprintln!("warning: {}", clean(warning));
+        output::remark(&format!("warning: {}", clean(warning)));
     }
     output::to_stdout(|out| match args.output {
         Output::Text => text(&folder, out),

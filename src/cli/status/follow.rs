@@ -1,9 +1,10 @@
 //! `cvo status --watch`: keeps a [`State`] up to date by watches and shows it whenever it changes.
 
 use super::view::View;
-use super::{Output, Source, State, StatusArgs, colours, lines, render, say, terminal};
+use super::{Output, Source, State, StatusArgs, colours, lines, render, terminal};
 use crate::api::progress::CONFIG_MAP;
 use crate::api::{ClusterOperator, ClusterVersion};
+use crate::cli::output::say;
 use crate::cluster::Clients;
 use futures::{Stream, StreamExt, stream};
 use jiff::Timestamp;
