@@ -17,7 +17,9 @@ pub mod render;
 pub mod start;
 pub mod status;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -51,7 +53,7 @@ enum Command {
 /// Parses the arguments and runs the subcommand. Exit code 0: done; 1: failed, with the reason on standard error;
 /// 2: wrong usage; others as the subcommand's help says.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     log(matches!(cli.command, Command::Start(_)));
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider was installed before");
@@ -69,6 +71,35 @@ pub fn run() -> ExitCode {
             output::remark(&format!("cvo: {error:#}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// The arguments as a command, or what is wrong with them: what clap knows by itself, and what only a command's own words
+/// tell ([`misuse`]).
+fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+    let mut line = Cli::command();
+    let matches = line.try_get_matches_from_mut(arguments)?;
+    let (mut given, mut path) = (&matches, Vec::new());
+    while let Some((name, below)) = given.subcommand() {
+        path.push(name);
+        given = below;
+    }
+    let Some(why) = misuse(&path, given) else { return Cli::from_arg_matches(&matches) };
+    let command = path.iter().try_fold(&mut line, |command, name| command.find_subcommand_mut(name));
+    Err(command.map_or_else(
+        || clap::Error::raw(ErrorKind::ArgumentConflict, &why),
+        |command| command.error(ErrorKind::ArgumentConflict, &why),
+    ))
+}
+
+/// What is wrong with flags that are right one by one. A flag that would never count is an error: who gives it believes
+/// that it does.
+fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
+    match path {
+        ["plan"] => plan::misuse(given),
+        ["graph"] => graph::misuse(given),
+        ["payload", "list"] => payload::list::misuse(given),
+        _ => None,
     }
 }
 
@@ -96,3 +127,6 @@ fn log(daemon: bool) {
     // Somebody who embeds this may have set a subscriber of their own.
     let _already = subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init();
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The cluster as what an update starts from: read once, by the same lists as the daemon's, and asked what is allowed.
 
 use super::release::{self, Given};
-use super::{PlanArgs, always, imply, own_deployment, prepare, warnings};
+use super::{PlanArgs, always, imply, own_deployment, prepare, takes_part, warnings};
 use crate::api::{ClusterVersion, HistoryState};
 use crate::cli::status::State;
 use crate::cluster::kinds::Kind;
@@ -51,6 +51,7 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
         None => imply(&mut by, &payload.manifests, &plan::managed(&found, &payload.manifests)),
     };
     let selection = payload.select(&by);
+    takes_part(&selection, &payload, &by)?;
     let surroundings = cluster.surroundings(&payload, &mut unknowns).await;
     let uid = cluster.version.metadata.uid.clone().unwrap_or_default();
     let owner = Owner { name: args.source.name.clone(), uid };
