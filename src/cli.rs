@@ -12,6 +12,7 @@ pub mod output;
 pub mod payload;
 pub mod plan;
 pub mod preflight;
+pub mod reach;
 pub mod release;
 pub mod render;
 pub mod start;
@@ -68,7 +69,7 @@ pub fn run() -> ExitCode {
     match runtime.block_on(perform(cli.command)) {
         Ok(code) => code,
         Err(error) => {
-            output::remark(&format!("cvo: {error:#}"));
+            output::remark(&format!("cvo: {}", output::told(error.as_ref())));
             ExitCode::FAILURE
         }
     }

@@ -160,7 +160,8 @@ fn everything(payload: &Payload) -> impl Iterator<Item = &Manifest> {
 /// A plan of nothing would say that nothing stands in the way.
 fn takes_part(selection: &Selection, to: &Payload, by: &ApplyFilter) -> anyhow::Result<()> {
     let profile = by.load.profile.as_deref().unwrap_or_default();
-    ensure!(!selection.manifests.is_empty(), "{}", filters::nothing_takes_part(profile, everything(to)));
+    let nothing = || filters::nothing_takes_part(profile, everything(to));
+    ensure!(!selection.manifests.is_empty(), "{}", status::clean(&nothing()));
     Ok(())
 }
 

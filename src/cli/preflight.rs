@@ -1,7 +1,7 @@
 //! `cvo preflight`: run by a Job from the target image before anything of it is applied. Loads its own payload and reads
 //! the API; writes nothing (architecture §3, "Hand-over").
 
-use super::output;
+use super::{output, reach};
 use crate::cluster::{Clients, Kind, Kinds, Objects};
 use crate::payload::{ApplyFilter, Filter, LoadOptions, load};
 use crate::work::{features, payload_dir};
@@ -34,7 +34,8 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<()> {
     let payload = load(payload_dir::read(&args.payload)?, &options)?;
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     let kinds = Kinds::default();
-    kinds.refresh(&clients.call).await.context("cannot read the API")?;
+    let fail = |error| reach::explain(&clients.server(), error);
+    kinds.refresh(&clients.call).await.map_err(fail).context("cannot read the API")?;
     let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
     let gated = filter(&objects, &payload.release.version, base).await?;
     let taking_part = payload.select(&ApplyFilter { load: gated, ..ApplyFilter::default() }).manifests;

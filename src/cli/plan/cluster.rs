@@ -3,6 +3,7 @@
 use super::release::{self, Given};
 use super::{PlanArgs, always, imply, own_deployment, prepare, takes_part, warnings};
 use crate::api::{ClusterVersion, HistoryState};
+use crate::cli::reach;
 use crate::cli::status::State;
 use crate::cluster::kinds::Kind;
 use crate::cluster::survey::{Survey, survey};
@@ -97,8 +98,9 @@ impl Cluster {
         // Nothing here may write.
         let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
         let kinds = Kinds::default();
-        kinds.refresh(&clients.call).await?;
-        let state = State::gather(&clients.call, &args.source).await?;
+        let fail = |error| reach::explain(&clients.server(), error);
+        kinds.refresh(&clients.call).await.map_err(fail)?;
+        let state = State::gather(&clients.call, &args.source).await.map_err(fail)?;
         let Some(version) = state.cluster_version.clone() else {
             bail!(
                 "this cluster has no ClusterVersion {:?}: nothing was installed yet, or --name names another one. A plan \
