@@ -1,5 +1,8 @@
 //! The command line: one file a subcommand.
 
+// These macros panic where nobody can write; `output` has the functions that do not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod filters;
 pub mod folder;
 pub mod graph;
@@ -9,12 +12,15 @@ pub mod output;
 pub mod payload;
 pub mod plan;
 pub mod preflight;
+pub mod reach;
 pub mod release;
 pub mod render;
 pub mod start;
 pub mod status;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -48,7 +54,7 @@ enum Command {
 /// Parses the arguments and runs the subcommand. Exit code 0: done; 1: failed, with the reason on standard error;
 /// 2: wrong usage; others as the subcommand's help says.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     log(matches!(cli.command, Command::Start(_)));
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider was installed before");
@@ -56,16 +62,45 @@ pub fn run() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("cvo: cannot start the runtime: {error}");
+            output::remark(&format!("cvo: cannot start the runtime: {error}"));
             return ExitCode::FAILURE;
         }
     };
     match runtime.block_on(perform(cli.command)) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("cvo: {error:#}");
+            output::remark(&format!("cvo: {}", output::told(error.as_ref())));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// The arguments as a command, or what is wrong with them: what clap knows by itself, and what only a command's own words
+/// tell ([`misuse`]).
+fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+    let mut line = Cli::command();
+    let matches = line.try_get_matches_from_mut(arguments)?;
+    let (mut given, mut path) = (&matches, Vec::new());
+    while let Some((name, below)) = given.subcommand() {
+        path.push(name);
+        given = below;
+    }
+    let Some(why) = misuse(&path, given) else { return Cli::from_arg_matches(&matches) };
+    let command = path.iter().try_fold(&mut line, |command, name| command.find_subcommand_mut(name));
+    Err(command.map_or_else(
+        || clap::Error::raw(ErrorKind::ArgumentConflict, &why),
+        |command| command.error(ErrorKind::ArgumentConflict, &why),
+    ))
+}
+
+/// What is wrong with flags that are right one by one. A flag that would never count is an error: who gives it believes
+/// that it does.
+fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
+    match path {
+        ["plan"] => plan::misuse(given),
+        ["graph"] => graph::misuse(given),
+        ["payload", "list"] => payload::list::misuse(given),
+        _ => None,
     }
 }
 
@@ -93,3 +128,6 @@ fn log(daemon: bool) {
     // Somebody who embeds this may have set a subscriber of their own.
     let _already = subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init();
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,16 @@
 //! A release in a folder as commands for people take it: every manifest in load order, with the verdict on each.
 
-use super::filters::FilterArgs;
+use super::filters::{self, FilterArgs};
 use crate::payload::manifest::run_level;
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::references::{self, ImageReferences};
 use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, load, takes_part};
 use crate::version;
 use crate::work::payload_dir;
+use anyhow::bail;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +18,9 @@ use std::sync::Arc;
 const OWN_COMPONENT: &str = "cluster-version-operator";
 /// Stands for the release image where none was given: valid as a pull spec, and nobody's.
 pub const NO_IMAGE: &str = "release.invalid/image";
+
+const WHAT: &str = "the root of a release (with manifests/ and release-manifests/ in it, as cvo release extract writes it) \
+                    or a folder of .yaml, .yml and .json files";
 
 /// What a folder holds.
 #[derive(Debug)]
@@ -73,6 +78,10 @@ impl<'a> Entry<'a> {
 /// are its own manifests, templates in them are filled in and they come first. Its major version and its images are
 /// known only if `release-metadata` and `image-references` lie in it.
 pub fn open(dir: &Path, image: &str, filters: &FilterArgs) -> anyhow::Result<Folder> {
+    let found = fs::metadata(dir).map_err(|error| error.to_string());
+    if let Err(why) = found.and_then(|found| if found.is_dir() { Ok(()) } else { Err("it is no folder".to_owned()) }) {
+        bail!("cannot read {}: {why}. DIR must be {WHAT}", dir.display());
+    }
     let options = LoadOptions {
         image: image.to_owned(),
         profile: filters.profile.clone(),
@@ -92,7 +101,21 @@ fn release(files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -> 
     let mut manifests: Vec<Arc<Manifest>> = payload.manifests.into_iter().chain(excluded).collect();
     manifests.sort_by(|a, b| place(a).cmp(&place(b)));
     let documents = judge(manifests, &payload.release.version, filters)?;
-    Ok(Folder { version: payload.release.version, documents, warnings: payload.warnings })
+    Ok(Folder {
+        version: payload.release.version,
+        warnings: warnings(payload.warnings, &documents, filters),
+        documents,
+    })
+}
+
+/// Those of loading, and what is odd about the filters.
+fn warnings(mut warnings: Vec<String>, documents: &[Document], filters: &FilterArgs) -> Vec<String> {
+    let manifests = || documents.iter().map(|document| &*document.manifest);
+    warnings.extend(filters.unknown_capabilities(manifests()));
+    if documents.iter().all(|document| document.excluded.is_some()) {
+        warnings.push(filters::nothing_takes_part(&filters.profile, manifests()));
+    }
+    warnings
 }
 
 /// `version` is empty if it is not known.
@@ -117,11 +140,7 @@ fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -
     (files.own, files.release) = std::mem::take(&mut files.release).into_iter().partition(is_own);
     let place = files.place.clone();
     let (manifests, mut warnings) = load::manifests(files, options, &images).map_err(flat)?;
-    anyhow::ensure!(
-        !manifests.is_empty() || !warnings.is_empty(),
-        "{place} holds no manifest: give the root of a release (with manifests/ and release-manifests/ in it, as cvo release \
-         extract writes it) or a folder of .yaml, .yml and .json files"
-    );
+    anyhow::ensure!(!manifests.is_empty() || !warnings.is_empty(), "{place} holds no manifest: give {WHAT}");
     let version = metadata.map(|metadata| metadata.version).unwrap_or_default();
     warnings.iter_mut().for_each(without_folder);
     if images.is_empty() {
@@ -129,7 +148,7 @@ fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -
         warnings.retain(|warning| !warning.contains("has no image"));
     }
     let documents = judge(manifests, &version, filters)?;
-    Ok(Folder { version, documents, warnings })
+    Ok(Folder { version, warnings: self::warnings(warnings, &documents, filters), documents })
 }
 
 /// Loading names the folder of a release in front of each file; one folder has none.

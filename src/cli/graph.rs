@@ -1,13 +1,13 @@
 //! `cvo graph`: in which order a pass applies the manifests of a release.
 
-use super::filters::FilterArgs;
+use super::filters::{self, FilterArgs};
 use super::folder::{self, Entry};
 use super::output;
 use super::status::clean;
 use crate::api::{NAMESPACE, OWN_DEPLOYMENT};
 use crate::graph::{Graph, Mode, build};
 use crate::payload::{Manifest, ObjectId};
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -101,10 +101,18 @@ struct Edge<'a> {
     to: &'a str,
 }
 
+/// What is wrong with flags that are right one by one.
+pub fn misuse(given: &ArgMatches) -> Option<String> {
+    if given.get_flag("manifests") && given.get_one("output") != Some(&Output::Text) {
+        return Some("--manifests goes with -o text only: -o json lists the manifests of each node anyway".to_owned());
+    }
+    filters::misuse(given)
+}
+
 pub fn run(args: &GraphArgs) -> anyhow::Result<()> {
     let folder = folder::open(&args.dir, folder::NO_IMAGE, &args.filters)?;
     for warning in &folder.warnings {
-        eprintln!("warning: {}", clean(warning));
+        output::remark(&format!("warning: {}", clean(warning)));
     }
     let manifests = folder.included();
     let own = ObjectId::new("apps", "Deployment", NAMESPACE, OWN_DEPLOYMENT);

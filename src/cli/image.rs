@@ -7,7 +7,6 @@ use crate::work::payload_dir;
 use anyhow::Context;
 use clap::Args;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Names that an error lists at most.
@@ -27,7 +26,7 @@ pub struct ImageArgs {
 
 pub fn run(args: &ImageArgs) -> anyhow::Result<()> {
     let pull_spec = find(&args.name, &args.payload)?;
-    output::to_stdout(|out| out.write_all(pull_spec.as_bytes()))
+    output::say(&pull_spec)
 }
 
 fn find(name: &str, payload: &Path) -> anyhow::Result<String> {

@@ -1,6 +1,7 @@
 //! `cvo image-build`: a container image from nothing but a static program, a CA bundle and manifests, without a
 //! container engine. Also what tests and `hack/image` call to make theirs.
 
+use super::output;
 use super::release::{OWN_MANIFESTS, RegistryArgs, new::created};
 use crate::net::registry::image::{self, Image, Start};
 use crate::net::registry::layer::{self, Layer, LayerFile, Packing};
@@ -107,13 +108,12 @@ pub async fn run(args: ImageBuildArgs) -> anyhow::Result<()> {
     let access = args.registry.access()?;
     let built = tokio::task::spawn_blocking(move || build(&recipe)).await??;
     match &args.to_image {
-        None => println!("{}", built.image.digest),
+        None => output::line(&built.image.digest),
         Some(to) => {
             let spec = push(built, &access, to).await?;
-            println!("{} {to}", spec.rsplit_once('@').map_or("", |(_, digest)| digest));
+            output::line(&format!("{} {to}", spec.rsplit_once('@').map_or("", |(_, digest)| digest)))
         }
     }
-    Ok(())
 }
 
 /// Builds the image in memory: program and certificates in one layer, everything else in a second one, which alone

@@ -1,4 +1,4 @@
-//! Writing results to standard output.
+//! Writing results to standard output, and remarks to standard error.
 
 use anyhow::Context;
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -11,6 +11,33 @@ pub fn to_stdout(write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         written => written.context("cannot write to standard output"),
     }
+}
+
+/// Writes a text to standard output as it is, as [`to_stdout`] does.
+pub fn say(text: &str) -> anyhow::Result<()> {
+    to_stdout(|out| out.write_all(text.as_bytes()))
+}
+
+/// Writes a text and the end of a line.
+pub fn line(text: &str) -> anyhow::Result<()> {
+    to_stdout(|out| writeln!(out, "{text}"))
+}
+
+/// Writes a line to standard error. That nobody can read it is no reason to fail, and there is nowhere to say so.
+pub fn remark(text: &str) {
+    let _unheard = writeln!(io::stderr(), "{text}");
+}
+
+/// An error with its causes, each told once: many errors tell their cause, and have it as their source as well.
+pub fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// Rows as columns that stand under each other, two spaces apart; the last one is as wide as it is.
@@ -37,6 +64,20 @@ pub fn table<const N: usize>(head: [&str; N], rows: &[[String; N]], out: &mut im
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("image {image}: {source}")]
+    struct Twice {
+        image: &'static str,
+        source: io::Error,
+    }
+
+    #[test]
+    fn each_cause_is_told_once() {
+        let error = anyhow::Error::from(Twice { image: "a", source: io::Error::other("gone") }).context("cannot pull");
+        assert_eq!(format!("{error:#}"), "cannot pull: image a: gone: gone", "what this is for");
+        assert_eq!(told(error.as_ref()), "cannot pull: image a: gone");
+    }
 
     #[test]
     fn columns_stand_under_each_other() {

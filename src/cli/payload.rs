@@ -3,6 +3,7 @@
 
 pub mod list;
 
+use super::output;
 use anyhow::Context;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
@@ -72,8 +73,7 @@ fn copy(from: &Path, to: &Path, keep: &[String], message: &Path) -> anyhow::Resu
     std::fs::rename(&temporary, to).with_context(|| format!("cannot put {} in place", to.display()))?;
     prune(store, name, keep);
     std::fs::write(message, &tree).with_context(|| format!("cannot write {}", message.display()))?;
-    println!("{tree}");
-    Ok(())
+    output::line(&tree)
 }
 
 /// Removes what earlier releases and interrupted copies left. Failing to is no reason to fail.
@@ -86,7 +86,7 @@ fn prune(store: &Path, name: &str, keep: &[String]) {
             && !keep.contains(&other)
             && let Err(error) = std::fs::remove_dir_all(entry.path())
         {
-            eprintln!("cannot remove {}: {error}", entry.path().display());
+            output::remark(&format!("cannot remove {}: {error}", entry.path().display()));
         }
     }
 }

@@ -1,24 +1,26 @@
 //! `cvo plan`: what an update will do, shown before it starts. Reads only.
 
 mod cluster;
+mod misuse;
 mod release;
 mod text;
 
-use super::filters::FilterArgs;
-use super::output;
+pub use misuse::misuse;
+
+use super::filters::{self, FilterArgs};
+use super::output::{self, say};
 use super::release::{RegistryArgs, host_architecture};
 use super::status::{self, Source};
 use crate::api::OWN_DEPLOYMENT;
 use crate::graph::Mode;
 use crate::merge::inject::Surroundings;
 use crate::merge::{self, MergeError, Owner};
-use crate::payload::{ApplyFilter, Manifest, ObjectId, Payload};
+use crate::payload::{ApplyFilter, Manifest, ObjectId, Payload, Selection};
 use crate::plan::{self, Forecast, Question, Side};
-use anyhow::bail;
+use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,8 +34,8 @@ const CLUSTER: &str = "cluster";
 /// The functions of the daemon decide, so what is shown is what it does. With --from cluster the objects that are there
 /// are compared, and what takes part is read from it; with a release the objects of that release, as if nobody had changed
 /// any since, and the flags say what takes part. Changes nothing. Exit
-/// code 0: nothing is known to stand in the way; 1: no plan could be made; 2: wrong usage; 3: there is a plan, and
-/// something in it will probably stop the update.
+/// code 0: nothing is known to stand in the way; 1: no plan could be made, or nothing of the release takes part; 2: wrong
+/// usage; 3: there is a plan, and something in it will probably stop the update.
 #[derive(Args, Debug)]
 pub struct PlanArgs {
     /// What the update starts from: `cluster`, the root of a release in a folder, or the pull spec of a release image
@@ -53,10 +55,10 @@ pub struct PlanArgs {
     #[arg(long)]
     pub values: bool,
     /// With --from DIR: pull spec of that release, which its own manifests name
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", value_parser = misuse::pull_spec)]
     pub from_image: Option<String>,
     /// With --to DIR: pull spec of that release, which its own manifests name
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", value_parser = misuse::pull_spec)]
     pub to_image: Option<String>,
     /// With --from cluster: the release the cluster runs. It tells what the new one does not name any more
     #[arg(long, value_name = "DIR|IMAGE")]
@@ -93,9 +95,6 @@ pub enum Output {
 const BLOCKED: u8 = 3;
 
 pub async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
-    if args.to == CLUSTER {
-        bail!("--to must name a release, a folder or an image; a cluster can only be what an update starts from");
-    }
     let to = release::read(&args.to, args.to_image.as_deref(), &args).await?;
     let forecast = if args.from == CLUSTER {
         cluster::forecast(&args, &to).await?
@@ -111,10 +110,6 @@ pub async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     Ok(if forecast.is_blocked() { ExitCode::from(BLOCKED) } else { ExitCode::SUCCESS })
 }
 
-fn say(text: &str) -> anyhow::Result<()> {
-    output::to_stdout(|out| out.write_all(text.as_bytes()))
-}
-
 /// From one release to another.
 fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyhow::Result<Forecast> {
     let mut by = args.filters.apply_filter(None);
@@ -126,6 +121,10 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     let prepared = |manifest: &Manifest| prepare(manifest, None, &nowhere);
     let (found, dropped) = plan::of_release(&selected_before.manifests, &after, &prepared);
     let selection = after.select(&by);
+    takes_part(&selection, &after, &by)?;
+    for warning in args.filters.unknown_capabilities([&before, &after].into_iter().flat_map(everything)) {
+        output::remark(&format!("warning: {}", status::clean(&warning)));
+    }
     let mut forecast = plan::forecast(&Question {
         from: Side { source: from.given.clone(), release: before.release.clone() },
         to: Side { source: to.given.clone(), release: after.release.clone() },
@@ -154,6 +153,18 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     Ok(forecast)
 }
 
+fn everything(payload: &Payload) -> impl Iterator<Item = &Manifest> {
+    payload.everything().into_iter().map(|manifest| &**manifest)
+}
+
+/// A plan of nothing would say that nothing stands in the way.
+fn takes_part(selection: &Selection, to: &Payload, by: &ApplyFilter) -> anyhow::Result<()> {
+    let profile = by.load.profile.as_deref().unwrap_or_default();
+    let nothing = || filters::nothing_takes_part(profile, everything(to));
+    ensure!(!selection.manifests.is_empty(), "{}", status::clean(&nothing()));
+    Ok(())
+}
+
 /// Enables the capabilities that keep managed what is (payload-and-apply §2.9).
 fn imply(by: &mut ApplyFilter, new: &[Arc<Manifest>], old: &[Arc<Manifest>]) -> BTreeSet<String> {
     let gates = by.load.feature_gates.clone().unwrap_or_default();
@@ -179,3 +190,6 @@ fn prepare(manifest: &Manifest, owner: Option<&Owner>, surroundings: &Surroundin
 fn own_deployment(args: &PlanArgs) -> ObjectId {
     ObjectId::new("apps", "Deployment", &args.source.namespace, OWN_DEPLOYMENT)
 }
+
+#[cfg(test)]
+mod tests;

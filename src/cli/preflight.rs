@@ -1,6 +1,7 @@
 //! `cvo preflight`: run by a Job from the target image before anything of it is applied. Loads its own payload and reads
 //! the API; writes nothing (architecture §3, "Hand-over").
 
+use super::{output, reach};
 use crate::cluster::{Clients, Kind, Kinds, Objects};
 use crate::payload::{ApplyFilter, Filter, LoadOptions, load};
 use crate::work::{features, payload_dir};
@@ -33,18 +34,18 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<()> {
     let payload = load(payload_dir::read(&args.payload)?, &options)?;
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     let kinds = Kinds::default();
-    kinds.refresh(&clients.call).await.context("cannot read the API")?;
+    let fail = |error| reach::explain(&clients.server(), error);
+    kinds.refresh(&clients.call).await.map_err(fail).context("cannot read the API")?;
     let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
     let gated = filter(&objects, &payload.release.version, base).await?;
     let taking_part = payload.select(&ApplyFilter { load: gated, ..ApplyFilter::default() }).manifests;
     let unserved = taking_part.iter().filter(|m| kinds.get(&m.api_version, &m.id.kind).is_none()).count();
-    println!(
+    output::line(&format!(
         "release {} loads: {} manifests, {} of kinds that are not served yet",
         payload.release.version,
         taking_part.len(),
         unserved
-    );
-    Ok(())
+    ))
 }
 
 /// With the feature set and the gates that the cluster has for this release, or had for those before it (§9.3 C16).

@@ -1,9 +1,9 @@
 //! `cvo render`: writes the manifests that install the daemon into an empty cluster (payload-and-apply §1.12).
 
-use super::folder;
-use crate::api::{ClusterVersion, ClusterVersionSpec, ComponentOverride, NAME};
+use super::{folder, output};
+use crate::api::{ClusterVersion, ClusterVersionSpec, ComponentOverride, NAME, OWN_DEPLOYMENT};
 use crate::payload::filter::{self, DEFAULT_PROFILE, Filter};
-use crate::payload::load::{self, LoadOptions, PayloadFiles, SourceFile};
+use crate::payload::load::{self, LoadOptions, Payload, PayloadFiles, SourceFile};
 use crate::payload::manifest::{Manifest, Origin};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::references::{self, ImageReferences};
@@ -22,6 +22,8 @@ use std::sync::Arc;
 const CLUSTER_VERSION_FILE: &str = "0000_00_cluster-version-operator_50_clusterversion.yaml";
 /// Folder of what only the first machine of a cluster runs.
 const BOOTSTRAP: &str = "bootstrap";
+/// Folder of everybody else's manifests, and of what describes the release.
+const RELEASE: &str = "release-manifests";
 const API_VERSION: &str = "config.openshift.io/v1";
 /// Of the other components only these take part: nodes need them before anything can be pulled.
 const EARLY_KINDS: [&str; 2] = ["ClusterImagePolicy", "ImagePolicy"];
@@ -86,26 +88,28 @@ pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
         !args.cluster_profile.is_empty(),
         "the cluster profile is empty, which excludes every manifest: unset CLUSTER_PROFILE or set it to {DEFAULT_PROFILE}"
     );
-    let Rendered { manifests: mut output, bootstrap } = render(&args)?;
+    let Rendered { mut manifests, bootstrap, warning } = render(&args)?;
     let folder = args.output_dir.join("manifests");
-    let said = match source(&args, &folder, &output)? {
+    let said = match source(&args, &folder, &manifests)? {
         Source::Given(path) => format!("yours, {}; apply it after the files above", path.display()),
         Source::Kept(path) => format!("kept as it stands in {}", path.display()),
         Source::Fresh => {
             let (text, id) = cluster_version(&args)?;
-            output.insert(CLUSTER_VERSION_FILE.to_owned(), text);
+            manifests.insert(CLUSTER_VERSION_FILE.to_owned(), text);
             format!("cluster id {id}, in {CLUSTER_VERSION_FILE}")
         }
     };
-    write(&folder, &output)?;
-    println!("Wrote {} files to {}", output.len(), folder.display());
+    write(&folder, &manifests)?;
+    let mut told = format!("Wrote {} files to {}\n", manifests.len(), folder.display());
     if !bootstrap.is_empty() {
         let folder = args.output_dir.join(BOOTSTRAP);
         write(&folder, &bootstrap)?;
-        println!("Wrote {} files to {}", bootstrap.len(), folder.display());
+        told += &format!("Wrote {} files to {}\n", bootstrap.len(), folder.display());
     }
-    println!("ClusterVersion: {said}\n{}", how_to_apply(&folder));
-    Ok(())
+    if let Some(warning) = warning {
+        output::remark(&format!("warning: {warning}"));
+    }
+    output::line(&format!("{told}ClusterVersion: {said}\n{}", how_to_apply(&folder)))
 }
 
 fn write(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<()> {
@@ -133,17 +137,21 @@ fn how_to_apply(folder: &Path) -> String {
 struct Rendered {
     manifests: BTreeMap<String, String>,
     bootstrap: BTreeMap<String, String>,
+    /// Worth telling, but no reason to stop.
+    warning: Option<String>,
 }
 
 /// Both folders, or one error with all that is wrong in either.
 fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
-    let own = files(&args.manifests_dir)?;
+    let own = own_files(&args.manifests_dir)?;
     ensure!(
         own.iter().any(|file| is_manifest(&file.name)),
         "{} holds no manifest: give the folder of the daemon's manifests with --manifests-dir (/manifests in a release image)",
         args.manifests_dir.display()
     );
-    let release = release_files(&args.manifests_dir)?;
+    let (release_folder, first_folder) =
+        (beside(&args.manifests_dir, RELEASE)?, beside(&args.manifests_dir, BOOTSTRAP)?);
+    let release = release_files(&release_folder)?;
     let (feature_set, feature_gates) = match &args.feature_gate_manifest_path {
         Some(path) => features(path)?,
         None => (String::new(), BTreeSet::new()),
@@ -158,7 +166,7 @@ fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
         strict_templates: true,
         filter: Filter { feature_set: Some(feature_set), feature_gates: Some(feature_gates), ..Filter::default() },
     };
-    let first = bootstrap(args, &release, &options);
+    let first = bootstrap(&first_folder, &release, &options);
     let place = args.manifests_dir.display().to_string();
     let payload = load::load(PayloadFiles { place, own: own.clone(), release }, &options);
     let (payload, (place, first, beside)) = match (payload, first) {
@@ -167,6 +175,7 @@ fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
         (Err(one), Ok(_)) => return Err(one.into()),
         (Ok(_), Err(other)) => return Err(other),
     };
+    let warning = without_daemon(&payload, args)?;
     let page = Page { args, images: &payload.images, overrides: &overrides };
     let excluded = payload.excluded.iter().map(|(manifest, _)| (&**manifest, false));
     let judged = payload.manifests.iter().map(|manifest| (&**manifest, early(manifest))).chain(excluded);
@@ -174,7 +183,38 @@ fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
     let major = version::parse(&payload.release.version).with_context(|| place.clone())?.major;
     let filter = Filter { major: Some(major), profile: Some(args.cluster_profile.clone()), ..options.filter };
     let judged = beside.iter().map(|manifest| (&**manifest, filter.check(manifest).is_ok()));
-    Ok(Rendered { manifests, bootstrap: page.texts(&first, judged)? })
+    Ok(Rendered { manifests, bootstrap: page.texts(&first, judged)?, warning })
+}
+
+/// What has no daemon in it installs nothing, which is told before anything is written. On purpose it is left out by an
+/// override, and by profiles of clusters whose daemon runs elsewhere: those take others of the own manifests, and a
+/// warning will do.
+fn without_daemon(payload: &Payload, args: &RenderArgs) -> anyhow::Result<Option<String>> {
+    let is_daemon = |manifest: &Manifest| {
+        let id = &manifest.id;
+        early(manifest)
+            && (id.group.as_str(), id.kind.as_str(), id.name.as_str()) == ("apps", "Deployment", OWN_DEPLOYMENT)
+    };
+    if payload.manifests.iter().any(|manifest| is_daemon(manifest)) {
+        return Ok(None);
+    }
+    let (place, profile) = (args.manifests_dir.display(), &args.cluster_profile);
+    let Some((_, reason)) = payload.excluded.iter().find(|(manifest, _)| is_daemon(manifest)) else {
+        bail!(
+            "{place} has no Deployment {OWN_DEPLOYMENT}, with the cluster profile {profile} or any other, so nothing would \
+             run the daemon: give the folder of the daemon's own manifests with --manifests-dir (/manifests in a release \
+             image)"
+        );
+    };
+    ensure!(
+        payload.manifests.iter().any(|manifest| manifest.origin == Origin::Own),
+        "no manifest in {place} is for the cluster profile {profile}: give the cluster's profile with --cluster-profile, or \
+         another folder with --manifests-dir"
+    );
+    Ok(Some(format!(
+        "nothing here runs the daemon, since its Deployment {OWN_DEPLOYMENT} takes no part with the cluster profile \
+         {profile} ({reason})"
+    )))
 }
 
 /// Whether a manifest is for the start of a cluster: most of the own ones, few of the others.
@@ -189,14 +229,25 @@ fn early(manifest: &Manifest) -> bool {
 
 type Bootstrap = (String, Vec<SourceFile>, Vec<Arc<Manifest>>);
 
-/// Place, files and manifests of `bootstrap/` beside the own manifests; none if it is not there.
-fn bootstrap(args: &RenderArgs, release: &[SourceFile], options: &LoadOptions) -> anyhow::Result<Bootstrap> {
-    let folder = args.manifests_dir.parent().unwrap_or(Path::new("")).join(BOOTSTRAP);
+/// A folder beside the one with the own manifests. Where the name of that tells no folder around it (`.`, `..`), the
+/// folder's own place does; of a link the place of the link counts.
+fn beside(manifests: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    if let (Some(_), Some(around)) = (manifests.file_name(), manifests.parent()) {
+        return Ok(around.join(name));
+    }
+    let place = fs::canonicalize(manifests).with_context(|| {
+        format!("cannot find out where {} is; give the manifests' folder with --manifests-dir", manifests.display())
+    })?;
+    Ok(place.parent().unwrap_or(&place).join(name))
+}
+
+/// Place, files and manifests of the folder `bootstrap/`; none if it is not there.
+fn bootstrap(folder: &Path, release: &[SourceFile], options: &LoadOptions) -> anyhow::Result<Bootstrap> {
     let place = folder.display().to_string();
     if !folder.is_dir() {
         return Ok((place, Vec::new(), Vec::new()));
     }
-    let own = files(&folder)?;
+    let own = files(folder)?;
     let references = release.iter().find(|file| file.name == references::FILE);
     // What is wrong with the references is told by loading the release.
     let images = references.and_then(|file| ImageReferences::parse(&file.bytes).ok()).unwrap_or_default().images();
@@ -254,11 +305,10 @@ impl Page<'_> {
     }
 }
 
-/// The files of `release-manifests/` beside the daemon's own; without it (a source tree) a stand-in that names no image.
-fn release_files(manifests: &Path) -> anyhow::Result<Vec<SourceFile>> {
-    let beside = manifests.parent().unwrap_or(Path::new("")).join("release-manifests");
-    if beside.is_dir() {
-        return files(&beside);
+/// The files of the folder `release-manifests/`; without it (a source tree) a stand-in that names no image.
+fn release_files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
+    if folder.is_dir() {
+        return files(folder);
     }
     let nothing = "0.0.0";
     let references = ImageReferences { name: nothing.into(), ..ImageReferences::default() };
@@ -274,8 +324,11 @@ fn is_manifest(name: &str) -> bool {
 
 /// The manifests of a folder, and the two files that describe a release; subfolders are left alone.
 fn files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
-    let read = payload_dir::read_plain(folder);
-    Ok(read.context("the manifests' folder is what --manifests-dir gives")?.release)
+    Ok(payload_dir::read_plain(folder)?.release)
+}
+
+fn own_files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
+    files(folder).context("the manifests' folder is what --manifests-dir gives")
 }
 
 /// The one document of a file that must hold exactly one of that kind.
@@ -339,7 +392,9 @@ fn existing(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<
     if !folder.is_dir() {
         return Ok(None);
     }
-    for file in files(folder)?.iter().filter(|file| is_manifest(&file.name) && !output.contains_key(&file.name)) {
+    let present =
+        files(folder).context("the folder for the manifests, below --output-dir, holds what cannot be read")?;
+    for file in present.iter().filter(|file| is_manifest(&file.name) && !output.contains_key(&file.name)) {
         let path = folder.join(&file.name);
         let documents =
             yaml::documents(&file.bytes).with_context(|| format!("cannot read {} as YAML", path.display()))?;

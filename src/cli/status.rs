@@ -10,17 +10,18 @@ pub(super) use text::clean;
 
 pub use view::{Concern, OperatorConcern, Phase, View};
 
-use super::output;
+use super::output::say;
+use super::reach;
 use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
 use crate::api::{ClusterOperator, ClusterVersion, NAME, NAMESPACE};
-use crate::cluster::Clients;
-use anyhow::{Context, bail};
+use crate::cluster::{ApiError, Clients};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, ListParams};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Show how far an update is: what is done, what waits for what and since when, what is wrong, and the history.
@@ -82,7 +83,7 @@ pub struct State {
 impl State {
     /// Reads everything once. A progress record that cannot be read is a remark; without the rest there is nothing to
     /// show, which is an error.
-    pub async fn gather(client: &Client, source: &Source) -> anyhow::Result<State> {
+    pub async fn gather(client: &Client, source: &Source) -> Result<State, ApiError> {
         let versions: Api<ClusterVersion> = Api::all(client.clone());
         let operators: Api<ClusterOperator> = Api::all(client.clone());
         let records: Api<ConfigMap> = Api::namespaced(client.clone(), &source.namespace);
@@ -90,14 +91,15 @@ impl State {
         let (version, operators, record) =
             tokio::join!(versions.get_opt(&source.name), operators.list(&everything), records.get_opt(CONFIG_MAP));
         let mut state = State {
-            cluster_version: version.with_context(|| format!("cannot read ClusterVersion {}", source.name))?,
+            cluster_version: version
+                .map_err(|error| ApiError::of(&format!("read ClusterVersion {}", source.name), error))?,
             ..State::default()
         };
         state.operators = match operators {
             Ok(list) => list.items,
             // The kind is not defined yet.
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
-            Err(error) => return Err(error).context("cannot list the ClusterOperators"),
+            Err(error) => return Err(ApiError::of("list the ClusterOperators", error)),
         };
         match record {
             Ok(Some(map)) => state.take_record(&map),
@@ -139,7 +141,8 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     if args.watch {
         return follow::run(&clients, &args).await;
     }
-    let state = State::gather(&clients.call, &args.source).await?;
+    let state =
+        State::gather(&clients.call, &args.source).await.map_err(|error| reach::explain(&clients.server(), error))?;
     if state.cluster_version.is_none() {
         bail!(
             "this cluster has no ClusterVersion {:?}: the daemon is not installed, or --name names another one; \
@@ -175,10 +178,6 @@ fn colours() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     terminal().is_some() && !set("NO_COLOR") && !dumb
-}
-
-fn say(text: &str) -> anyhow::Result<()> {
-    output::to_stdout(|out| out.write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

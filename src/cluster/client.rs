@@ -24,10 +24,11 @@ const WATCHES_PER_CONNECTION: usize = 90;
 pub enum ClientError {
     #[error("cannot read the kubeconfig {path}: {cause}; give the path of a readable file with --kubeconfig")]
     Kubeconfig { path: String, cause: kube::config::KubeconfigError },
+    /// The cause is no source: it tells all of its own causes, and a chain of them would tell each three times.
     #[error(
-        "cannot find out how to reach the API server: {0}; run in a pod with a service account, or give --kubeconfig"
+        "cannot find out how to reach the API server: {cause}; run in a pod with a service account, or give --kubeconfig"
     )]
-    Infer(#[from] kube::config::InferConfigError),
+    Infer { cause: kube::config::InferConfigError },
     #[error("cannot build the API client: {0}")]
     Build(String),
 }
@@ -60,7 +61,7 @@ impl Clients {
                 let file = Kubeconfig::read_from(path).map_err(fail)?;
                 kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(fail)?
             }
-            None => kube::Config::infer().await?,
+            None => kube::Config::infer().await.map_err(|cause| ClientError::Infer { cause })?,
         };
         if let Some(user) = user {
             config.auth_info.impersonate = Some(user.to_owned());
@@ -72,6 +73,11 @@ impl Clients {
         let call = stack(&config)?;
         let watch = stack(&config)?;
         Ok(Clients { config, call, watches: Mutex::new((watch, 0)) })
+    }
+
+    /// URL of the API server.
+    pub fn server(&self) -> String {
+        self.config.cluster_url.to_string()
     }
 
     /// A client for one long watch. A new connection is opened when the last one carries as many as it may.
@@ -115,4 +121,21 @@ fn stack(config: &kube::Config) -> Result<Client, ClientError> {
         .map_err(BoxError::from)
         .service(http);
     Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where neither is at hand, both are told, and each once.
+    #[tokio::test]
+    async fn causes_are_told_once() {
+        let Err(cause) = kube::Config::infer().await else {
+            println!("skipped: there is a kubeconfig here");
+            return;
+        };
+        let said = format!("{:#}", anyhow::Error::from(ClientError::Infer { cause }));
+        assert_eq!(said.matches("failed to read kubeconfig").count(), 1, "{said}");
+        assert!(said.ends_with("or give --kubeconfig"), "{said}");
+    }
 }

@@ -24,8 +24,8 @@ pub enum PayloadDirError {
         "{place} is not a release payload: {missing} is missing (a payload has manifests/, release-manifests/, release-manifests/release-metadata and release-manifests/image-references)"
     )]
     Missing { place: PathBuf, missing: String },
-    #[error("cannot {attempt} {path}: {source}")]
-    Io { attempt: &'static str, path: PathBuf, source: io::Error },
+    #[error("cannot {attempt} {path}: {cause}")]
+    Io { attempt: &'static str, path: PathBuf, cause: io::Error },
     #[error("{path} is a link that leads out of the payload to {target}; a payload must be complete in itself")]
     LinkOut { path: PathBuf, target: PathBuf },
     #[error("{path} is neither a file nor a folder; remove it from the payload")]
@@ -42,7 +42,7 @@ pub enum PayloadDirError {
 
 fn io_error(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PayloadDirError {
     let path = path.to_owned();
-    move |source| PayloadDirError::Io { attempt, path, source }
+    move |cause| PayloadDirError::Io { attempt, path, cause }
 }
 
 /// Whether the four paths of a payload are there (§1.2); looks at no content.
@@ -350,7 +350,9 @@ mod tests {
             assert!(!seen.contains(&changed));
             seen.push(changed);
         }
-        let error = tree_hash(Path::new("/nonexistent")).unwrap_err().to_string();
-        assert!(error.starts_with("cannot look at /nonexistent/manifests: "), "{error}");
+        let error = tree_hash(Path::new("/nonexistent")).unwrap_err();
+        let said = format!("{:#}", anyhow::Error::from(error));
+        assert!(said.starts_with("cannot look at /nonexistent/manifests: "), "{said}");
+        assert_eq!(said.matches("os error 2").count(), 1, "{said}");
     }
 }

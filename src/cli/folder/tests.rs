@@ -161,7 +161,12 @@ fn bad_folders_are_refused_with_the_place() {
     let said = |dir: &Path| format!("{:#}", open(dir, NO_IMAGE, &filters(&[])).unwrap_err());
     let empty = tempfile::tempdir().unwrap();
     assert!(said(empty.path()).contains("holds no manifest: give the root of a release"), "{}", said(empty.path()));
-    assert!(said(&empty.path().join("nothing")).contains("nothing"), "{}", said(&empty.path().join("nothing")));
+    let missing = empty.path().join("nothing");
+    let expected = format!("cannot read {}: No such file or directory (os error 2). DIR must be", missing.display());
+    assert!(said(&missing).starts_with(&expected), "{}", said(&missing));
+    fs::write(&missing, "").unwrap();
+    assert!(said(&missing).contains("it is no folder. DIR must be the root of a release"), "{}", said(&missing));
+    fs::remove_file(&missing).unwrap();
     let half = tempfile::tempdir().unwrap();
     fs::create_dir(half.path().join("manifests")).unwrap();
     assert!(said(half.path()).contains("release-manifests is missing"), "{}", said(half.path()));

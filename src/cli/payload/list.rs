@@ -1,10 +1,10 @@
 //! `cvo payload list`: every manifest of a release, and why it takes part or not.
 
-use crate::cli::filters::FilterArgs;
+use crate::cli::filters::{self, FilterArgs};
 use crate::cli::folder::{self, Document, Entry, Folder};
 use crate::cli::output;
 use crate::cli::status::clean;
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -50,11 +50,18 @@ struct Line<'a> {
     reason: &'a str,
 }
 
+/// What is wrong with flags that are right one by one.
+pub fn misuse(given: &ArgMatches) -> Option<String> {
+    if given.get_flag("objects") && given.get_one("output") != Some(&Output::Json) {
+        return Some("--objects goes with -o json only: a table has no room for objects".to_owned());
+    }
+    filters::misuse(given)
+}
+
 pub fn run(args: &ListArgs) -> anyhow::Result<()> {
-    anyhow::ensure!(!args.objects || args.output == Output::Json, "--objects goes with -o json only");
     let folder = folder::open(&args.dir, &args.release_image, &args.filters)?;
     for warning in &folder.warnings {
-        eprintln!("warning: {}", clean(warning));
+        output::remark(&format!("warning: {}", clean(warning)));
     }
     output::to_stdout(|out| match args.output {
         Output::Text => text(&folder, out),

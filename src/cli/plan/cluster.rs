@@ -1,8 +1,9 @@
 //! The cluster as what an update starts from: read once, by the same lists as the daemon's, and asked what is allowed.
 
 use super::release::{self, Given};
-use super::{PlanArgs, always, imply, own_deployment, prepare, warnings};
+use super::{PlanArgs, always, imply, own_deployment, prepare, takes_part, warnings};
 use crate::api::{ClusterVersion, HistoryState};
+use crate::cli::reach;
 use crate::cli::status::State;
 use crate::cluster::kinds::Kind;
 use crate::cluster::survey::{Survey, survey};
@@ -51,6 +52,7 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
         None => imply(&mut by, &payload.manifests, &plan::managed(&found, &payload.manifests)),
     };
     let selection = payload.select(&by);
+    takes_part(&selection, &payload, &by)?;
     let surroundings = cluster.surroundings(&payload, &mut unknowns).await;
     let uid = cluster.version.metadata.uid.clone().unwrap_or_default();
     let owner = Owner { name: args.source.name.clone(), uid };
@@ -96,8 +98,9 @@ impl Cluster {
         // Nothing here may write.
         let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
         let kinds = Kinds::default();
-        kinds.refresh(&clients.call).await?;
-        let state = State::gather(&clients.call, &args.source).await?;
+        let fail = |error| reach::explain(&clients.server(), error);
+        kinds.refresh(&clients.call).await.map_err(fail)?;
+        let state = State::gather(&clients.call, &args.source).await.map_err(fail)?;
         let Some(version) = state.cluster_version.clone() else {
             bail!(
                 "this cluster has no ClusterVersion {:?}: nothing was installed yet, or --name names another one. A plan \

@@ -1,6 +1,7 @@
 //! `cvo release extract`: the manifests of a release image as a folder, whole or not at all.
 
 use super::{OWN_MANIFESTS, RELEASE_MANIFESTS, RegistryArgs, host_architecture};
+use crate::cli::output;
 use crate::net::registry::{layer, parse_reference, pull_spec};
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -33,7 +34,7 @@ pub async fn run(args: ExtractArgs) -> anyhow::Result<()> {
     let image = repository.pull(&args.architecture).await?;
     let found = repository.gather(&image, &[OWN_MANIFESTS, RELEASE_MANIFESTS], |_| false).await?;
     for link in &found.skipped {
-        eprintln!("{link}: left out, since it is no regular file");
+        output::remark(&format!("{link}: left out, since it is no regular file"));
     }
     for name in ["image-references", "release-metadata"] {
         let path = format!("{RELEASE_MANIFESTS}{name}");
@@ -41,7 +42,8 @@ pub async fn run(args: ExtractArgs) -> anyhow::Result<()> {
     }
     let count = found.files.len();
     write_folder(&args.to, found.files)?;
-    eprintln!("{count} files of {} in {}", pull_spec(&reference, &image.digest), args.to.display());
+    let from = pull_spec(&reference, &image.digest);
+    output::remark(&format!("{count} files of {from} in {}", args.to.display()));
     Ok(())
 }
 

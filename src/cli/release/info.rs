@@ -1,6 +1,7 @@
 //! `cvo release info`: what a release image or a folder with a release holds.
 
 use super::{BASE_DIGEST_LABEL, RELEASE_LABEL, RELEASE_MANIFESTS, RegistryArgs, assemble, host_architecture};
+use crate::cli::output;
 use crate::net::registry::{parse_reference, pull_spec};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
@@ -52,10 +53,9 @@ pub async fn run(args: InfoArgs) -> anyhow::Result<()> {
     let info =
         if Path::new(&args.release).is_dir() { of_folder(Path::new(&args.release))? } else { of_image(&args).await? };
     match args.output {
-        Output::Text => print!("{}", text(&info)?),
-        Output::Json => println!("{}", serde_json::to_string_pretty(&value(&info))?),
+        Output::Text => output::say(&text(&info)?),
+        Output::Json => output::line(&serde_json::to_string_pretty(&value(&info))?),
     }
-    Ok(())
 }
 
 async fn of_image(args: &InfoArgs) -> anyhow::Result<Info> {

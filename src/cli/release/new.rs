@@ -2,6 +2,7 @@
 
 use super::assemble::{self, Component, Input, ReleaseFiles, Tag, repository};
 use super::{BASE_DIGEST_LABEL, RELEASE_LABEL, RELEASE_MANIFESTS, RegistryArgs, host_architecture};
+use crate::cli::output;
 use crate::net::registry::image::{self, Image};
 use crate::net::registry::layer::{self, LayerFile, Packing};
 use crate::net::registry::{Repository, parse_reference, pull_spec};
@@ -104,7 +105,7 @@ pub async fn run(args: NewArgs) -> anyhow::Result<()> {
             bail!("component {component} is given twice: leave one of the two images out");
         }
         if let Some(tag) = replaced {
-            eprintln!("{component}: {given} takes the place of {}", tag.image);
+            output::remark(&format!("{component}: {given} takes the place of {}", tag.image));
         }
     }
     let base = open_base(&args, &mut tags).await?;
@@ -119,28 +120,28 @@ pub async fn run(args: NewArgs) -> anyhow::Result<()> {
         components: sources.components,
     };
     let files = assemble::assemble(&input)?;
-    eprintln!(
+    output::remark(&format!(
         "release {}: {} objects in {} files of {} components, {} images",
         input.version,
         files.objects,
         files.files.len().saturating_sub(2),
         input.components.len(),
         input.tags.len()
-    );
+    ));
     for object in &files.unmarked {
-        eprintln!("{object}: takes part nowhere, since no annotation include.release.openshift.io/<profile> is there");
+        let why = "takes part nowhere, since no annotation include.release.openshift.io/<profile> is there";
+        output::remark(&format!("{object}: {why}"));
     }
     if let Some(dir) = &args.to_dir {
         let folder = files.files.into_iter().map(|(name, bytes)| (format!("{RELEASE_MANIFESTS}{name}"), bytes));
         super::extract::write_folder(dir, folder)?;
-        eprintln!("wrote {}", dir.join(RELEASE_MANIFESTS).display());
+        output::remark(&format!("wrote {}", dir.join(RELEASE_MANIFESTS).display()));
         return Ok(());
     }
     let base = base
         .ok_or_else(|| anyhow!("a release image needs a base: give --to-image-base IMAGE, an image with cvo in it"))?;
     let digest = build(&args, &input, files, base).await?;
-    println!("{digest} {} {}", input.version, image::seconds(created));
-    Ok(())
+    output::line(&format!("{digest} {} {}", input.version, image::seconds(created)))
 }
 
 /// Builds the image and pushes it if it is to be pushed; returns the digest.
@@ -165,7 +166,7 @@ async fn build(args: &NewArgs, input: &Input, files: ReleaseFiles, base: Base) -
     );
     let repository = args.registry.access()?.repository(&target)?;
     let digest = repository.push(&image, vec![layer], Some(&base.repository)).await?;
-    eprintln!("pushed {}", pull_spec(&target, &digest));
+    output::remark(&format!("pushed {}", pull_spec(&target, &digest)));
     Ok(digest)
 }
 
@@ -322,7 +323,7 @@ impl Listing {
             } else if name == "image-references" {
                 listing.references = Some(read()?);
             } else {
-                eprintln!("{}: left out, since it ends in none of .yaml, .yml, .json", path.display());
+                output::remark(&format!("{}: left out, since it ends in none of .yaml, .yml, .json", path.display()));
             }
         }
         Ok(listing)

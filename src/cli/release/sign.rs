@@ -2,6 +2,7 @@
 //!
 //! The message is built here and signed by gpg; no secret key is ever read by this program.
 
+use crate::cli::output;
 use crate::verify::{Digest, MAX_SIGNATURE_BYTES, SIGNATURES_LABEL, digest_of_pull_spec, message};
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
@@ -45,7 +46,7 @@ pub fn run(args: SignArgs) -> Result<()> {
     let (folder, prefix) = (digest.store_folder(), digest.config_map_prefix());
     let (shown, root, namespace) = (path.display(), args.to.display(), crate::api::MANAGED_NAMESPACE);
     // kubectl takes no path with a = in it, so it has to stand in the folder.
-    println!(
+    output::line(&format!(
         "Wrote {shown}
 
 Publish it in one of two ways:
@@ -53,8 +54,7 @@ Publish it in one of two ways:
     ConfigMap (or set up that URL to serve {root}).
   - One cluster: (cd {root}/{folder} && kubectl -n {namespace} create configmap {prefix} --from-file={prefix}-1=signature-1)
                  kubectl -n {namespace} label configmap {prefix} {SIGNATURES_LABEL}="
-    );
-    Ok(())
+    ))
 }
 
 fn digest(text: &str) -> Result<Digest> {

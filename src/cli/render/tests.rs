@@ -17,6 +17,14 @@ fn parse(output: &Path, manifests: &Path, more: &[&str]) -> Result<RenderArgs, c
     Line::try_parse_from(line.iter().chain(more)).map(|line| line.args)
 }
 
+/// The Deployment that a release cannot do without.
+fn daemon(profile: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: cluster-version-operator\n  namespace: x\n  annotations:\n    \
+         include.release.openshift.io/{profile}: \"true\"\n"
+    )
+}
+
 fn documents(folder: &Path) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     let mut files = files(folder).unwrap();
@@ -79,6 +87,7 @@ async fn filters_and_overrides_leave_out_documents() {
     ]
     .join("---\n");
     fs::write(manifests.join("0000_00_a_01.yaml"), text).unwrap();
+    fs::write(manifests.join("0000_00_a_02.yaml"), daemon(DEFAULT_PROFILE)).unwrap();
     let version = source.path().join("version.yaml");
     let entry = "{kind: ConfigMap, group: \"\", namespace: x, name: unmanaged, unmanaged: true}";
     fs::write(
@@ -131,6 +140,7 @@ async fn each_folder_of_a_release_gives_its_part() {
     let crd = manifest("apiextensions.k8s.io/v1\nkind: CustomResourceDefinition", "old", old);
     let files = [
         ("manifests/0000_00_cluster-version-operator_01.yaml", map("own")),
+        ("manifests/0000_00_cluster-version-operator_30.yaml", daemon(DEFAULT_PROFILE)),
         (LATE_FILES[0], map("late")),
         (LATE_FILES[1], map("late")),
         (LATE_FILES[2], map("late")),
@@ -163,6 +173,7 @@ async fn each_folder_of_a_release_gives_its_part() {
         |list: &[(&str, &str)]| list.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
     let expected = [
         ("0000_00_cluster-version-operator_01.yaml", "own"),
+        ("0000_00_cluster-version-operator_30.yaml", "cluster-version-operator"),
         (CLUSTER_VERSION_FILE, "version"),
         ("0000_10_a_01.yaml", "p"),
         ("0000_90_cluster-version-operator_03_rules.yaml", "rules"),
@@ -175,6 +186,13 @@ async fn each_folder_of_a_release_gives_its_part() {
     assert_eq!((&pod["spec"]["image"], &pod["spec"]["other"]), (&Value::from(IMAGE), &Value::from("r/a")));
     let policies = documents(&out.path().join("manifests"));
     assert_eq!(of_kind(&policies, "ImagePolicy")[0]["spec"]["text"], "{{.ReleaseImage}}", "not a template");
+
+    // What lies beside the folder is found where its name does not say beside what.
+    fs::create_dir(manifests.join("folder")).unwrap();
+    let (out, roundabout) = (tempfile::tempdir().unwrap(), manifests.join("folder/.."));
+    run(parse(out.path(), &roundabout, &[]).unwrap()).await.unwrap();
+    assert_eq!(documents(&out.path().join("bootstrap")).len(), 1);
+    assert_eq!(of_kind(&documents(&out.path().join("manifests")), "ImagePolicy").len(), 1);
 
     // §10.3 and §10.6: a template nobody knows is an error here, and all errors are told at once.
     for file in ["bootstrap/a.yaml", "bootstrap/b.yaml", "manifests/c.yaml"] {
@@ -203,7 +221,16 @@ async fn bad_input_names_the_place_and_the_way_out() {
     fs::write(&two, "a: 1\n---\nb: 2\n").unwrap();
     let two = two.display().to_string();
     let missing = source.path().join("missing");
-    let table: [(&Path, &[&str], &str); 5] = [
+    let gone = source.path().join("missing/..");
+    let others = source.path().join("others");
+    fs::create_dir(&others).unwrap();
+    fs::write(others.join("0000_00_a_01.yaml"), daemon(DEFAULT_PROFILE).replace("cluster-version-operator", "x"))
+        .unwrap();
+    let table: [(&Path, &[&str], &str); 9] = [
+        (&gone, &[], "--manifests-dir"),
+        (Path::new(OURS), &["--cluster-profile", "nope"], "the cluster profile nope: give"),
+        (Path::new(OURS), &["--cluster-profile", "nope"], "--manifests-dir"),
+        (&others, &[], "no Deployment cluster-version-operator, with the cluster profile self-managed"),
         (&missing, &[], "--manifests-dir"),
         (&empty, &[], "holds no manifest"),
         (&strange, &[], "0000_00_a_01.yaml"),
@@ -217,4 +244,28 @@ async fn bad_input_names_the_place_and_the_way_out() {
     }
     let both = ["--cluster-version-manifest-path", two.as_str(), "--channel", "x"];
     assert!(parse(out.path(), Path::new(OURS), &both).is_err(), "flags that contradict");
+}
+
+/// Profiles of clusters whose daemon runs elsewhere, and overrides, leave its Deployment out on purpose.
+#[tokio::test]
+async fn a_daemon_that_runs_elsewhere_is_left_out() {
+    let source = tempfile::tempdir().unwrap();
+    let hosted = |name: &str| daemon("hosted").replace("name: cluster-version-operator", &format!("name: {name}"));
+    fs::write(source.path().join("a.yaml"), daemon(DEFAULT_PROFILE)).unwrap();
+    fs::write(source.path().join("b.yaml"), hosted("b")).unwrap();
+    let warned = |more: &[&str]| {
+        let args = parse(Path::new("out"), source.path(), more).unwrap();
+        render(&args).unwrap().warning.unwrap_or_default()
+    };
+    let warning = warned(&["--cluster-profile", "hosted"]);
+    assert!(warning.contains("takes no part with the cluster profile hosted"), "{warning}");
+    assert_eq!(warned(&[]), "");
+    let version = source.path().join("version.txt");
+    let entry = "{kind: Deployment, group: apps, namespace: x, name: cluster-version-operator, unmanaged: true}";
+    let text = format!("apiVersion: {API_VERSION}\nkind: ClusterVersion\nspec: {{overrides: [{entry}]}}\n");
+    fs::write(&version, text).unwrap();
+    let args =
+        parse(Path::new("out"), source.path(), &["--cluster-version-manifest-path", &version.display().to_string()]);
+    let rendered = render(&args.unwrap()).unwrap();
+    assert!(rendered.warning.is_none() && rendered.manifests.is_empty(), "{:?}", rendered.manifests);
 }

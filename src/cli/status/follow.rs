@@ -1,9 +1,11 @@
 //! `cvo status --watch`: keeps a [`State`] up to date by watches and shows it whenever it changes.
 
 use super::view::View;
-use super::{Output, Source, State, StatusArgs, colours, lines, render, say, terminal};
+use super::{Output, Source, State, StatusArgs, colours, lines, render, terminal};
 use crate::api::progress::CONFIG_MAP;
 use crate::api::{ClusterOperator, ClusterVersion};
+use crate::cli::output::say;
+use crate::cli::reach;
 use crate::cluster::Clients;
 use futures::{Stream, StreamExt, stream};
 use jiff::Timestamp;
@@ -28,6 +30,7 @@ enum News {
 }
 
 pub async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<()> {
+    let server = clients.server();
     let mut news = Box::pin(watches(clients, &args.source)?);
     let mut known = Known::default();
     let mut screen = Screen::new(args.output);
@@ -37,7 +40,7 @@ pub async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<()> {
         tokio::select! {
             interrupted = tokio::signal::ctrl_c() => return interrupted.map_err(Into::into),
             Some(happened) = news.next() => {
-                known.take(happened);
+                known.take(happened, &server);
                 due = due.or_else(|| Some(Instant::now() + SETTLE));
             }
             () = at(due), if due.is_some() && known.whole() => {
@@ -89,12 +92,13 @@ impl<T> Default for Watched<T> {
 }
 
 impl<T: kube::Resource> Watched<T> {
-    fn take(&mut self, event: watcher::Result<Event<T>>) {
+    /// `server`: where it should be, for what is said when it is not.
+    fn take(&mut self, event: watcher::Result<Event<T>>, server: &str) {
         let name = |object: &T| object.meta().name.clone().unwrap_or_default();
         match event {
             Err(error) => {
                 // Before the install the kinds are not there yet, which is nothing to complain about.
-                self.trouble = (!missing(&error)).then(|| error.to_string());
+                self.trouble = (!missing(&error)).then(|| reach::explain_watch(server, &error));
                 self.heard = true;
                 return;
             }
@@ -128,11 +132,11 @@ struct Known {
 }
 
 impl Known {
-    fn take(&mut self, news: News) {
+    fn take(&mut self, news: News, server: &str) {
         match news {
-            News::Version(event) => self.versions.take(*event),
-            News::Operator(event) => self.operators.take(event),
-            News::Record(event) => self.records.take(event),
+            News::Version(event) => self.versions.take(*event, server),
+            News::Operator(event) => self.operators.take(event, server),
+            News::Record(event) => self.records.take(event, server),
         }
     }
 

@@ -1,0 +1,27 @@
+use super::*;
+use crate::cli::folder::tests::release as folder;
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    args: PlanArgs,
+}
+
+/// Exit code 0 must not come of a release that is for other clusters.
+#[tokio::test]
+async fn a_plan_of_nothing_is_refused() {
+    let dir = folder();
+    let place = dir.path().display().to_string();
+    let plan = async |profile: &str| {
+        let line = ["plan", "--from", &place, "--to", &place, "--profile", profile];
+        let args = Line::try_parse_from(line).unwrap().args;
+        let release = release::read(&args.to, None, &args).await.unwrap();
+        between(&args, &release, &release)
+    };
+    let forecast = plan("self-managed-high-availability").await.unwrap();
+    assert!(forecast.counts.leave > 0 && !forecast.is_blocked(), "{:?}", forecast.blockers);
+    let said = plan("nope").await.unwrap_err().to_string();
+    assert!(said.starts_with("nothing of the release takes part for the cluster profile \"nope\": "), "{said}");
+    assert!(said.contains("give one of these with --profile"), "{said}");
+}
