@@ -51,21 +51,25 @@ fn copy(from: &Path, to: &Path, keep: &[String], message: &Path) -> anyhow::Resu
     let name = to.file_name().and_then(|n| n.to_str()).context("--to must end in a folder name")?;
     std::fs::create_dir_all(store).with_context(|| format!("cannot create {}", store.display()))?;
     let temporary = store.join(format!(".{name}.{}", std::process::id()));
-    for folder in ["manifests", "release-manifests"] {
-        let (source, target) = (from.join(folder), temporary.join(folder));
+    // What an interrupted copy left would count as part of this one.
+    if temporary.exists() {
+        std::fs::remove_dir_all(&temporary).with_context(|| format!("cannot remove {}", temporary.display()))?;
+    }
+    // What loading will read, and no less: whatever of it cannot be had makes the image unusable.
+    let files = crate::work::payload_dir::read(from).context("the image is no usable release image")?;
+    anyhow::ensure!(
+        files.unreadable.is_empty(),
+        "the image is no usable release image: {}",
+        files.unreadable.join("; ")
+    );
+    for (folder, files) in [("manifests", files.own), ("release-manifests", files.release)] {
+        let target = temporary.join(folder);
         std::fs::create_dir_all(&target).with_context(|| format!("cannot create {}", target.display()))?;
-        let entries = std::fs::read_dir(&source)
-            .with_context(|| format!("the image is no release image: it has no readable {}", source.display()))?;
-        for entry in entries {
-            let entry = entry.with_context(|| format!("cannot read {}", source.display()))?;
-            // Links could lead anywhere; a release has none.
-            if entry.file_type().is_ok_and(|t| t.is_file()) {
-                let to = target.join(entry.file_name());
-                std::fs::copy(entry.path(), &to).with_context(|| format!("cannot write {}", to.display()))?;
-            }
+        for file in files {
+            let to = target.join(&file.name);
+            std::fs::write(&to, &file.bytes).with_context(|| format!("cannot write {}", to.display()))?;
         }
     }
-    crate::work::payload_dir::read(&temporary).context("the image is no usable release image")?;
     let tree = crate::work::payload_dir::tree_hash(&temporary)?;
     if to.exists() {
         std::fs::remove_dir_all(to).with_context(|| format!("cannot remove the old {}", to.display()))?;
@@ -80,7 +84,9 @@ fn copy(from: &Path, to: &Path, keep: &[String], message: &Path) -> anyhow::Resu
 fn prune(store: &Path, name: &str, keep: &[String]) {
     for entry in std::fs::read_dir(store).into_iter().flatten().flatten() {
         let other = entry.file_name().to_string_lossy().into_owned();
-        let ours = other.starts_with("sha256-") || other.starts_with("tag-") || other.starts_with(".sha256-");
+        // A leading dot: not finished.
+        let folder = other.strip_prefix('.').unwrap_or(&other);
+        let ours = folder.starts_with("sha256-") || folder.starts_with("tag-");
         if ours
             && other != name
             && !keep.contains(&other)
@@ -107,21 +113,28 @@ mod tests {
             std::fs::create_dir_all(image.join(file).parent().unwrap()).unwrap();
             std::fs::write(image.join(file), text).unwrap();
         }
-        std::os::unix::fs::symlink("/etc/passwd", image.join("manifests/link.yaml")).unwrap();
+        std::os::unix::fs::symlink("a.yaml", image.join("manifests/link.yaml")).unwrap();
         let store = root.path().join("store");
-        for old in ["sha256-old", "sha256-kept", "foreign"] {
+        let interrupted = format!(".sha256-new.{}/manifests", std::process::id());
+        for old in ["sha256-old", "sha256-kept", "foreign", ".tag-old.1", &interrupted] {
             std::fs::create_dir_all(store.join(old)).unwrap();
         }
+        std::fs::write(store.join(&interrupted).join("left.yaml"), "a: 1").unwrap();
         let message = root.path().join("message");
         copy(&image, &store.join("sha256-new"), &["sha256-kept".into()], &message).unwrap();
         assert!(store.join("sha256-new/manifests/a.yaml").exists());
-        assert!(!store.join("sha256-new/manifests/link.yaml").exists());
-        assert!(!store.join("sha256-old").exists());
+        let linked = std::fs::read_to_string(store.join("sha256-new/manifests/link.yaml")).unwrap();
+        assert_eq!(linked, "a: 1", "a link inside the image is the file it stands for");
+        assert!(!store.join("sha256-new/manifests/left.yaml").exists());
+        assert!(!store.join("sha256-old").exists() && !store.join(".tag-old.1").exists());
         assert!(store.join("sha256-kept").exists() && store.join("foreign").exists());
         let hash = crate::work::payload_dir::tree_hash(&store.join("sha256-new")).unwrap();
         assert_eq!(std::fs::read_to_string(&message).unwrap(), hash);
         let error = copy(&root.path().join("nothing"), &store.join("sha256-x"), &[], &message).unwrap_err();
-        assert!(format!("{error:#}").contains("no release image"), "{error:#}");
+        assert!(format!("{error:#}").contains("no usable release image"), "{error:#}");
+        std::os::unix::fs::symlink("/etc/passwd", image.join("manifests/out.yaml")).unwrap();
+        let error = copy(&image, &store.join("sha256-x"), &[], &message).unwrap_err();
+        assert!(format!("{error:#}").contains("out.yaml is a link that leads out"), "{error:#}");
         assert!(!store.join("sha256-x").exists());
     }
 }

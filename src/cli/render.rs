@@ -168,7 +168,7 @@ fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
     };
     let first = bootstrap(&first_folder, &release, &options);
     let place = args.manifests_dir.display().to_string();
-    let payload = load::load(PayloadFiles { place, own: own.clone(), release }, &options);
+    let payload = load::load(PayloadFiles { place, own: own.clone(), release, ..PayloadFiles::default() }, &options);
     let (payload, (place, first, beside)) = match (payload, first) {
         (Ok(payload), Ok(first)) => (payload, first),
         (Err(one), Err(other)) => bail!("{one}; {other:#}"),
@@ -251,7 +251,7 @@ fn bootstrap(folder: &Path, release: &[SourceFile], options: &LoadOptions) -> an
     let references = release.iter().find(|file| file.name == references::FILE);
     // What is wrong with the references is told by loading the release.
     let images = references.and_then(|file| ImageReferences::parse(&file.bytes).ok()).unwrap_or_default().images();
-    let files = PayloadFiles { place: place.clone(), own: own.clone(), release: Vec::new() };
+    let files = PayloadFiles { place: place.clone(), own: own.clone(), release: Vec::new(), ..PayloadFiles::default() };
     let (manifests, _) = load::manifests(files, options, &images).map_err(folder::flat)?;
     Ok((place, own, manifests))
 }
@@ -324,7 +324,9 @@ fn is_manifest(name: &str) -> bool {
 
 /// The manifests of a folder, and the two files that describe a release; subfolders are left alone.
 fn files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
-    Ok(payload_dir::read_plain(folder)?.release)
+    let files = payload_dir::read_plain(folder)?;
+    anyhow::ensure!(files.unreadable.is_empty(), "{}", files.unreadable.join("; "));
+    Ok(files.release)
 }
 
 fn own_files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {

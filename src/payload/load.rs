@@ -30,6 +30,8 @@ pub struct PayloadFiles {
     pub own: Vec<SourceFile>,
     /// `release-manifests/`, including `image-references` and `release-metadata`.
     pub release: Vec<SourceFile>,
+    /// Manifests that could not be read, and why: loading names them with all others that are bad.
+    pub unreadable: Vec<String>,
 }
 
 /// What loading needs to know beside the files.
@@ -159,8 +161,13 @@ pub fn manifests(
     options: &LoadOptions,
     images: &BTreeMap<String, String>,
 ) -> Result<(Vec<Arc<Manifest>>, Vec<String>), LoadError> {
-    let Documents { place, manifests, warnings, problems } = documents(files, options, images, Vec::new());
-    let manifests = manifests.into_iter().map(|read| read.manifest).collect();
+    let Documents { place, manifests: all, warnings, mut problems } = documents(files, options, images, Vec::new());
+    let mut manifests = Vec::new();
+    for Read { line, manifest, misfit } in all {
+        let place = || format!("{}/{}: line {line}", folder(manifest.origin), manifest.file);
+        problems.extend(misfit.map(|cause| format!("{}: {cause}", place())));
+        manifests.push(manifest);
+    }
     if problems.is_empty() { Ok((manifests, warnings)) } else { Err(LoadError::Integrity { place, problems }) }
 }
 
@@ -176,9 +183,10 @@ fn documents(
     files: PayloadFiles,
     options: &LoadOptions,
     images: &BTreeMap<String, String>,
-    problems: Vec<String>,
+    mut problems: Vec<String>,
 ) -> Documents {
-    let PayloadFiles { place, own, release } = files;
+    let PayloadFiles { place, own, release, unreadable } = files;
+    problems.extend(unreadable);
     let variables = Variables { release_image: &options.image, cluster_profile: &options.profile, images };
     let mut reader = Reader { variables, strict: options.strict_templates, warnings: Vec::new(), problems };
     let mut manifests = reader.folder(Origin::Own, own);

@@ -69,7 +69,8 @@ fn release(version: &str, folders: &[&str]) -> Vec<Arc<Manifest>> {
         filter: Filter { feature_set: Some(String::new()), feature_gates: Some(BTreeSet::new()), ..Filter::default() },
     };
     let place = format!("{version} of {folders:?}");
-    let payload = load::load(PayloadFiles { place, own: own(), release: files }, &options).unwrap();
+    let payload =
+        load::load(PayloadFiles { place, own: own(), release: files, ..PayloadFiles::default() }, &options).unwrap();
     assert!(payload.excluded.is_empty(), "{:?}", payload.excluded);
     assert!(payload.warnings.is_empty(), "{:?}", payload.warnings);
     payload.manifests

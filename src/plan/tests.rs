@@ -26,7 +26,7 @@ fn release(version: &str, own: Vec<SourceFile>, mut release: Vec<SourceFile>) ->
         release.push(SourceFile { name: name.to_owned(), bytes: content.to_string().into_bytes() });
     }
     let options = LoadOptions { image: format!("r/release:{version}"), ..LoadOptions::default() };
-    load(PayloadFiles { place: "/p".into(), own, release }, &options).unwrap()
+    load(PayloadFiles { place: "/p".into(), own, release, ..PayloadFiles::default() }, &options).unwrap()
 }
 
 fn map(name: &str, value: &str) -> Value {

@@ -62,14 +62,15 @@ pub fn validate(dir: &Path) -> Result<(), PayloadDirError> {
 /// One file of a payload, bounded like all others and inside the folder.
 pub fn read_file(dir: &Path, file: &Path) -> Result<Vec<u8>, PayloadDirError> {
     let path = dir.join(file);
-    FolderReader::new(dir)?.file(&path)?.ok_or(PayloadDirError::Special { path })
+    FolderReader::new(dir, &[OWN, RELEASE])?.file(&path)?.ok_or(PayloadDirError::Special { path })
 }
 
 /// Reads a folder of manifests that is laid out as no payload: the manifests in it, not those in its folders, and
 /// `release-metadata` and `image-references` where they are there. None counts as the orchestrator's own.
 pub fn read_plain(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
-    let release = FolderReader::new(dir)?.files("", &[metadata::FILE, references::FILE])?;
-    Ok(PayloadFiles { place: dir.display().to_string(), own: Vec::new(), release })
+    let mut reader = FolderReader::new(dir, &[""])?;
+    let release = reader.files("", &[metadata::FILE, references::FILE])?;
+    Ok(PayloadFiles { place: dir.display().to_string(), own: Vec::new(), release, unreadable: reader.unreadable })
 }
 
 /// Whether a folder is laid out as a payload, complete or not.
@@ -80,23 +81,28 @@ pub fn is_payload_root(dir: &Path) -> bool {
 /// Reads the manifests, `release-metadata` and `image-references`. Files that loading would leave alone are not read.
 pub fn read(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
     validate(dir)?;
-    let mut reader = FolderReader::new(dir)?;
+    let mut reader = FolderReader::new(dir, &[OWN, RELEASE])?;
     let own = reader.files(OWN, &[])?;
     let release = reader.files(RELEASE, &[metadata::FILE, references::FILE])?;
-    Ok(PayloadFiles { place: dir.display().to_string(), own, release })
+    Ok(PayloadFiles { place: dir.display().to_string(), own, release, unreadable: reader.unreadable })
 }
 
 struct FolderReader<'a> {
     dir: &'a Path,
-    /// `dir` without links.
-    root: PathBuf,
+    /// What may be read: folders of `dir`, which itself is without links.
+    within: Vec<PathBuf>,
     /// Bytes read so far.
     total: u64,
+    /// Manifests that could not be read.
+    unreadable: Vec<String>,
 }
 
 impl<'a> FolderReader<'a> {
-    fn new(dir: &'a Path) -> Result<Self, PayloadDirError> {
-        Ok(FolderReader { dir, root: fs::canonicalize(dir).map_err(io_error("resolve", dir))?, total: 0 })
+    /// A release folder may be the root of a file system, where much lies beside its two folders.
+    fn new(dir: &'a Path, folders: &[&str]) -> Result<Self, PayloadDirError> {
+        let root = fs::canonicalize(dir).map_err(io_error("resolve", dir))?;
+        let within = folders.iter().map(|folder| root.join(folder)).collect();
+        Ok(FolderReader { dir, within, total: 0, unreadable: Vec::new() })
     }
 
     /// Manifests of one folder, and the files named besides.
@@ -106,16 +112,25 @@ impl<'a> FolderReader<'a> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&folder).map_err(io_error("list", &folder))? {
             let entry = entry.map_err(io_error("list", &folder))?;
-            let path = entry.path();
-            let name = entry.file_name().into_string().map_err(|_| PayloadDirError::Name { path: path.clone() })?;
-            let manifest = [".yaml", ".yml", ".json"].iter().any(|suffix| name.ends_with(suffix));
-            if !manifest && !besides.contains(&name.as_str()) {
+            let (path, name) = (entry.path(), entry.file_name());
+            let manifest = [".yaml", ".yml", ".json"].iter().any(|suffix| name.as_bytes().ends_with(suffix.as_bytes()));
+            if !manifest && !besides.iter().any(|file| name == *file) {
                 continue;
             }
-            if let Some(bytes) = self.file(&path)? {
-                files.push(SourceFile { name, bytes });
+            let read = match name.into_string() {
+                Ok(name) => self.file(&path).map(|bytes| bytes.map(|bytes| SourceFile { name, bytes })),
+                Err(_) => Err(PayloadDirError::Name { path }),
+            };
+            match read {
+                Ok(file) => files.extend(file),
+                Err(error @ PayloadDirError::TotalTooLarge { .. }) => return Err(error),
+                // Without the others nothing can be said; with this one missing, what is wrong with the rest can.
+                Err(error) if manifest => self.unreadable.push(error.to_string()),
+                Err(error) => return Err(error),
             }
         }
+        // As folders list them.
+        self.unreadable.sort();
         Ok(files)
     }
 
@@ -146,7 +161,7 @@ impl<'a> FolderReader<'a> {
     /// Where the path really is, if that is inside the payload.
     fn inside(&self, path: &Path) -> Result<PathBuf, PayloadDirError> {
         let target = fs::canonicalize(path).map_err(io_error("resolve", path))?;
-        if target.starts_with(&self.root) {
+        if self.within.iter().any(|folder| target.starts_with(folder)) {
             Ok(target)
         } else {
             Err(PayloadDirError::LinkOut { path: path.to_owned(), target })
@@ -292,9 +307,15 @@ mod tests {
         let dir = folder();
         symlink("../manifests/a.yaml", dir.path().join("release-manifests/in.yaml")).unwrap();
         assert_eq!(read(dir.path()).unwrap().release.len(), 4);
-        let outside = tempfile::NamedTempFile::new().unwrap();
-        symlink(outside.path(), dir.path().join("manifests/out.yaml")).unwrap();
-        assert!(matches!(read(dir.path()), Err(PayloadDirError::LinkOut { .. })));
+        // Neither elsewhere nor beside the two folders.
+        fs::write(dir.path().join("beside"), "a: 1").unwrap();
+        symlink("../beside", dir.path().join("manifests/out.yaml")).unwrap();
+        symlink("nowhere.yaml", dir.path().join("manifests/dangling.yaml")).unwrap();
+        let unreadable = read(dir.path()).unwrap().unreadable;
+        assert_eq!(unreadable.len(), 2, "{unreadable:?}");
+        for words in ["dangling.yaml: ", "out.yaml is a link that leads out"] {
+            assert!(unreadable.iter().any(|told| told.contains(words)), "{unreadable:?}");
+        }
 
         let (dir, elsewhere) = (folder(), folder());
         fs::remove_dir_all(dir.path().join("manifests")).unwrap();
@@ -303,11 +324,25 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_no_text_count_for_manifests_only() {
+        use std::ffi::OsStr;
+        let dir = folder();
+        let odd = |name: &[u8]| fs::write(dir.path().join("manifests").join(OsStr::from_bytes(name)), "a: 1").unwrap();
+        odd(b"\xff.txt");
+        assert_eq!(read(dir.path()).unwrap().unreadable, Vec::<String>::new());
+        odd(b"\xff.yaml");
+        let unreadable = read(dir.path()).unwrap().unreadable;
+        assert!(unreadable[0].contains("has a name that is not text"), "{unreadable:?}");
+    }
+
+    #[test]
     fn sizes_and_special_files_are_refused() {
         let dir = folder();
         let large = dir.path().join("manifests/large.yaml");
         File::create(&large).unwrap().set_len(MAX_FILE + 1).unwrap();
-        assert!(matches!(read(dir.path()), Err(PayloadDirError::FileTooLarge { path }) if path == large));
+        let place = large.display().to_string();
+        let told = |dir: &tempfile::TempDir| read(dir.path()).unwrap().unreadable.join("\n");
+        assert!(told(&dir).starts_with(&format!("{place} has more than the")), "{}", told(&dir));
         fs::remove_file(&large).unwrap();
         for number in 0..5 {
             let path = dir.path().join(format!("manifests/{number}.yaml"));
@@ -322,7 +357,7 @@ mod tests {
         let dir = folder();
         let socket = dir.path().join("manifests/s.yaml");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert!(matches!(read(dir.path()), Err(PayloadDirError::Special { path }) if path == socket));
+        assert!(told(&dir).contains("s.yaml is neither a file nor a folder"), "{}", told(&dir));
         assert!(matches!(tree_hash(dir.path()), Err(PayloadDirError::Special { path }) if path == socket));
     }
 

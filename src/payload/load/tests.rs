@@ -19,6 +19,7 @@ fn payload(own: &[(&str, &str)], release: &[(&str, &str)]) -> PayloadFiles {
         place: "/p".into(),
         own: own.iter().map(|(n, t)| file(n, t)).collect(),
         release: described.iter().chain(release).map(|(n, t)| file(n, t)).collect(),
+        ..PayloadFiles::default()
     }
 }
 
@@ -166,6 +167,7 @@ fn all_bad_files_are_named_in_one_error() {
         ("k.yaml", "kind: A\napiVersion: v1\nmetadata: x\n"),
     ];
     let expected = [
+        "cannot open manifests/locked.yaml: it is not yours",
         "manifests/own.yaml: line 1: not UTF-8 text",
         "release-manifests/a.yaml: line 2: ",
         "release-manifests/b.yaml: line 1: a manifest must be an object",
@@ -181,6 +183,7 @@ fn all_bad_files_are_named_in_one_error() {
     ];
     let mut files = payload(&[], &release);
     files.own.push(SourceFile { name: "own.yaml".into(), bytes: vec![0xff] });
+    files.unreadable.push("cannot open manifests/locked.yaml: it is not yours".into());
     let found = problems(files);
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, expected) in found.iter().zip(expected) {

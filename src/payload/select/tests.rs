@@ -29,6 +29,7 @@ fn payload(gates: &[&str]) -> Payload {
             file("0000_10_b_x.yaml", &(manifest("b0", NO_GATE) + &manifest("b1", GATE) + &manifest("b2", ""))),
             file("0000_10_a_x.yaml", &(manifest("a0", GATE) + &manifest("a1", console))),
         ],
+        ..PayloadFiles::default()
     };
     load(files, &LoadOptions { filter: with(gates).load, ..LoadOptions::default() }).unwrap()
 }

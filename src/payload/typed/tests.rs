@@ -155,7 +155,7 @@ fn files(entries: &[(&str, &str)]) -> PayloadFiles {
         ),
     ];
     let release = described.iter().chain(entries).map(file).collect();
-    PayloadFiles { place: "/payload".into(), own: vec![], release }
+    PayloadFiles { place: "/payload".into(), own: vec![], release, ..PayloadFiles::default() }
 }
 
 /// §10.6, §10.23: the file and the line, together with whatever else is wrong; what takes no part may be anything.

@@ -27,7 +27,7 @@ fn payload(version: &str, manifests: &[(&str, &str, &str)]) -> Payload {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
         release.push(file(&format!("0000_50_{name}_x.json"), object.to_string()));
     }
-    let files = PayloadFiles { place: "here".into(), own: Vec::new(), release };
+    let files = PayloadFiles { place: "here".into(), own: Vec::new(), release, ..PayloadFiles::default() };
     let image = format!("r@sha256:{version}");
     load(files, &LoadOptions { image, ..LoadOptions::default() }).unwrap()
 }
