@@ -330,7 +330,8 @@ impl Entry {
         Entry { state: State::Unread, view: None, changed: watch::channel(0).0, writing: false, held: Vec::new() }
     }
 
-    /// Takes in an answer to a request, unless the watch is already further.
+    /// Takes in an answer to a request, unless the watch is already further; or what was found out about the object that
+    /// is kept for the merge, of which only the status may have moved since.
     fn know(&mut self, mark: Mark, as_wanted: Option<u64>, live: Option<Arc<Value>>, view: Option<Value>) {
         let further = match &self.state {
             State::Present { mark: known, .. } => is_news(&known.resource_version, &mark.resource_version),
@@ -338,6 +339,13 @@ impl Entry {
             State::Unread => false,
         };
         if further {
+            if let State::Present { as_wanted: found, live: kept, dirty: false, .. } = &mut self.state
+                && as_wanted.is_some()
+                && kept.as_ref().is_some_and(|kept| Mark::of(kept).resource_version == mark.resource_version)
+            {
+                (*found, *kept) = (as_wanted, None);
+                self.changed.send_modify(|n| *n += 1);
+            }
             return;
         }
         self.state = State::Present { mark, as_wanted, live, dirty: false };
@@ -469,6 +477,27 @@ mod tests {
         assert_eq!(index.sight(&id(), 1), Sight::Absent, "an answer from before the deletion");
         index.saw(&id(), Some(object(22, 1, "x")), Some(1), None);
         assert_eq!(index.sight(&id(), 1), Sight::AsWanted, "made anew");
+    }
+
+    #[tokio::test]
+    async fn what_was_found_out_holds_although_the_status_has_moved_since() {
+        let index = index();
+        let raw = |object: &Value| Some(serde_json::value::to_raw_value(object).unwrap());
+        index.saw(&id(), Some(object(10, 1, "x")), Some(1), None);
+        let (changed, moved) = (object(11, 2, "x"), object(12, 2, "x"));
+        index.seen(&id(), Mark::of(&changed), None, raw(&changed));
+        index.seen(&id(), Mark::of(&moved), Some(json!({"moved": true})), raw(&moved));
+        assert_eq!(index.sight(&id(), 1), Sight::Differs(Arc::new(changed.clone())));
+        index.saw(&id(), Some(changed), Some(1), Some(json!({"moved": false})));
+        assert_eq!(index.sight(&id(), 1), Sight::AsWanted);
+        assert_eq!(
+            index.view(&id()),
+            View::Fresh(Arc::new(json!({"moved": true}))),
+            "of the status the watch knows more"
+        );
+        assert_eq!(news(&index).await, Some(Touched::Content));
+        index.seen(&id(), Mark::of(&object(12, 2, "x")), None, None);
+        assert_eq!(news(&index).await, None, "the mark is the one of the watch");
     }
 
     #[tokio::test]

@@ -18,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 /// API errors of one manifest in a row before they are reported as a failure: about four seconds of retries.
 pub(super) const PATIENCE: u32 = 3;
+/// Looks at an object behind its gate that were overtaken by a change, one after the other, before it is said.
+const UNSETTLED: u32 = 10;
 /// Objects of the foundation on their way at once.
 const FOUNDATION: usize = 16;
 /// How long the own Deployment may be out without this process being told to stop (architecture §3, "Hand-over").
@@ -318,6 +320,11 @@ impl Walk<'_> {
             if !self.context.applier.is_as_wanted(&id, self.manifest) {
                 // Another hand was faster than the look, or something else is wanted now: that was not what to judge.
                 unsettled += 1;
+                if unsettled == UNSETTLED {
+                    let message = format!("{id} is applied, and changes again before it can be looked at");
+                    self.context.tell(self.node, What::Waiting(self.waiting("Unsettled", &message), None)).await;
+                    told = None;
+                }
                 let pause = crate::cluster::jittered(Duration::from_millis(10), unsettled, Duration::from_secs(1));
                 self.until(tokio::time::sleep(pause)).await?;
                 continue;
