@@ -172,6 +172,11 @@ impl Index {
         inner.entries.entry(id.clone()).or_insert_with(Entry::new).changed.subscribe()
     }
 
+    /// How often the object has changed so far.
+    pub fn times_changed(&self, id: &ObjectId) -> u64 {
+        self.lock().entries.get(id).map_or(0, |entry| *entry.changed.borrow())
+    }
+
     /// Records what a read or a write of ours returned. `as_wanted`: the content is the one with this fingerprint;
     /// otherwise the object is kept for the merge. `view`: what gates may read of it.
     pub fn saw(&self, id: &ObjectId, live: Option<Value>, as_wanted: Option<u64>, view: Option<Value>) {

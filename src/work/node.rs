@@ -47,6 +47,8 @@ pub enum What {
     Passed {
         position: usize,
         applied: Applied,
+        /// How often the object had changed when its gate was judged, if it was.
+        judged: Option<u64>,
     },
     Done,
 }
@@ -165,8 +167,8 @@ async fn serve(context: Arc<Context>, manifest: Arc<Manifest>) {
 /// Waits until the gates of all these are open; `None` when cancelled.
 async fn pass_gates(held: &mut Vec<(Walk<'_>, Applied)>) -> Option<()> {
     for (walk, applied) in held.drain(..) {
-        walk.gate().await?;
-        walk.context.tell(walk.node, What::Passed { position: walk.position, applied }).await;
+        let judged = walk.gate().await?;
+        walk.context.tell(walk.node, What::Passed { position: walk.position, applied, judged }).await;
     }
     Some(())
 }
@@ -286,26 +288,26 @@ impl Walk<'_> {
         }
     }
 
-    /// Waits until the gate is open; `None` when cancelled.
-    async fn gate(&self) -> Option<()> {
+    /// Waits until the gate is open, and returns how often the object had changed then; `None` when cancelled.
+    async fn gate(&self) -> Option<Option<u64>> {
         if self.manifest.delete() != Ok(false) {
-            return Some(());
+            return Some(None);
         }
         let (kind, id) = self.context.applier.kinds.resolve(self.manifest)?;
         if id == self.context.own_deployment {
             // Without a hand-over this very process is what it rolled out.
-            return if self.context.hand_over { self.hand_over().await } else { Some(()) };
+            return if self.context.hand_over { self.hand_over().await.map(|()| None) } else { Some(None) };
         }
         if !gate::gated(&id.group, &id.kind) || self.manifest.create_only() {
-            return Some(());
+            return Some(None);
         }
         let want = self.manifest.outline().ok()?;
         let mut changed = self.context.applier.index.changed(&id);
         let mut repairs = Repairs::default();
         let (mut failures, mut unsettled) = (0, 0);
         let mut told = None;
-        loop {
-            changed.mark_unchanged();
+        let judged = loop {
+            let times = *changed.borrow_and_update();
             self.restore(&mut repairs).await?;
             let verdict = match self.context.applier.view(&kind, &id).await {
                 Ok(view) => gate::judge(&want, view.as_deref(), self.context.mode),
@@ -331,10 +333,10 @@ impl Walk<'_> {
             }
             unsettled = 0;
             let (waiting, error) = match verdict {
-                Verdict::Ready => break,
+                Verdict::Ready => break times,
                 Verdict::Failing(error) if error.effect == Some(Effect::Report) => {
                     self.context.tell(self.node, What::Remember(id.clone(), error)).await;
-                    break;
+                    break times;
                 }
                 Verdict::Waiting { reason, message, report } => (self.waiting(&reason, &message), report),
                 Verdict::Failing(error) => (self.waiting(&error.reason, &error.message), Some(error)),
@@ -347,11 +349,11 @@ impl Walk<'_> {
                 }
             }
             self.until(async { drop(changed.changed().await) }).await?;
-        }
+        };
         if id.kind == "CustomResourceDefinition" {
             self.context.applier.kind_established(&id, &want, &self.context.manifests);
         }
-        Some(())
+        Some(Some(judged))
     }
 
     /// Sees to it that the object is as wanted before its gate is judged: nobody else looks after it as long as it is

@@ -199,7 +199,7 @@ impl Pass {
                     self.wrote(&id, &applied);
                 }
             }
-            What::Passed { position, applied } => {
+            What::Passed { position, applied, judged } => {
                 self.done += 1;
                 node.done += 1;
                 node.state = NodeState::Running;
@@ -208,8 +208,11 @@ impl Pass {
                 self.troubles.of_node(index, None);
                 tracing::debug!(position, ?applied, "manifest in place");
                 self.passed.insert(position);
-                if self.touched_early.remove(&position)
+                let early = self.touched_early.remove(&position);
+                if (early || judged.is_some())
                     && let Some(id) = self.id_at(position)
+                    // While the gate's verdict was on its way here, too.
+                    && (early || judged.is_some_and(|times| self.context.applier.index.times_changed(&id) != times))
                 {
                     self.look_after(id, position);
                 }
@@ -250,8 +253,7 @@ impl Pass {
         }
         if self.passed.contains(&position) {
             self.look_after(id.clone(), position);
-        } else {
-            // Its gate may have been judged already by what was before.
+        } else if touched == Touched::Content {
             self.touched_early.insert(position);
         }
     }
