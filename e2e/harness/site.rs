@@ -81,16 +81,7 @@ impl Site {
     pub fn claim(options: &Options, tools: Toolbox) -> Result<Self> {
         let root = root()?;
         let _lock = lock(&root)?;
-        let mut taken = Vec::new();
-        for id in Self::list()? {
-            // One that is being ended right now loses its record at some moment.
-            let Ok(record) = read_record(&root, &id) else { continue };
-            let site = Self { record, root: root.clone(), tools: tools.clone() };
-            match &site.record.owner {
-                Owner::Process(owner) if !owner.alive() => teardown::remove(&site)?,
-                _ => taken.push(site.record),
-            }
-        }
+        let (_, taken) = sweep(&root, &tools)?;
         if let Some(name) = &options.name {
             check_name(name)?;
             if taken.iter().any(|record| record.id == *name) {
@@ -108,6 +99,13 @@ impl Site {
         files::make_dir(&site.dir().join("logs"))?;
         site.write_record()?;
         Ok(site)
+    }
+
+    /// Removes what killed predecessors left, and returns their ids. Blocks.
+    pub fn sweep(tools: &Toolbox) -> Result<Vec<String>> {
+        let root = root()?;
+        let _lock = lock(&root)?;
+        sweep(&root, tools).map(|(removed, _)| removed)
     }
 
     /// An existing cluster.
@@ -279,6 +277,24 @@ fn read_record(root: &Path, id: &str) -> Result<Record> {
 }
 
 /// One claim at a time on this machine; released when the file is closed.
+/// Removes clusters whose owner was killed; their ids, and the records of all others. The caller holds the lock.
+fn sweep(root: &Path, tools: &Toolbox) -> Result<(Vec<String>, Vec<Record>)> {
+    let (mut removed, mut taken) = (Vec::new(), Vec::new());
+    for id in Site::list()? {
+        // One that is being ended right now loses its record at some moment.
+        let Ok(record) = read_record(root, &id) else { continue };
+        let site = Site { record, root: root.to_owned(), tools: tools.clone() };
+        match &site.record.owner {
+            Owner::Process(owner) if !owner.alive() => {
+                teardown::remove(&site)?;
+                removed.push(id);
+            }
+            _ => taken.push(site.record),
+        }
+    }
+    Ok((removed, taken))
+}
+
 fn lock(root: &Path) -> Result<File> {
     let path = root.join(".lock");
     let failed = |error| HarnessError::Io(path.clone(), error);

@@ -1,18 +1,15 @@
 //! `lab cluster`: test clusters for people (`hack/cluster` calls it).
 
 use std::{
-    fs::{self, File},
     io::{self, Write as _},
     time::Instant,
 };
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use rustix::fs::{FlockOperation, flock};
-use serde::Deserialize;
 
 use super::interrupt::interrupted;
-use crate::harness::{Cluster, Options, Owner, Site, site, teardown};
+use crate::harness::{Cluster, Options, Site, Toolbox};
 
 /// What to do with a cluster.
 #[derive(Debug, Subcommand)]
@@ -110,29 +107,11 @@ async fn start(up: Up) -> anyhow::Result<()> {
     Ok(cluster.down().await?)
 }
 
-/// What is read of a cluster's `cluster.json`.
-#[derive(Deserialize)]
-struct Owned {
-    owner: Owner,
-}
-
 /// Blocks.
 fn sweep() -> anyhow::Result<()> {
-    let root = site::root()?;
-    // The lock of `Site::claim`: a name that is free in one moment may be another's cluster in the next.
-    let lock = File::create(root.join(".lock"))?;
-    flock(&lock, FlockOperation::LockExclusive)?;
-    for id in Cluster::list()? {
-        // One that is being ended right now loses its record at some moment.
-        let Ok(record) = fs::read(root.join(&id).join("cluster.json")) else { continue };
-        let owned: Owned = serde_json::from_slice(&record).with_context(|| format!("the record of cluster {id}"))?;
-        if let Owner::Process(owner) = owned.owner
-            && !owner.alive()
-        {
-            teardown::remove(&Site::open(&id)?)?;
-            // Whoever read it may have been interrupted as well.
-            let _unheard = writeln!(io::stdout(), "# cluster {id}, left by a killed process, is ended");
-        }
+    for id in Site::sweep(&Toolbox::find()?)? {
+        // Whoever read it may have been interrupted as well.
+        let _unheard = writeln!(io::stdout(), "# cluster {id}, left by a killed process, is ended");
     }
     Ok(())
 }
