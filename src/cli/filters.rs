@@ -87,7 +87,7 @@ pub fn misuse(matches: &ArgMatches) -> Option<String> {
             "--capabilities takes one set, and {} are given: a cluster has one baseline. Give the largest of them; those \
              that are known are {}",
             sets.into_iter().collect::<Vec<_>>().join(", "),
-            known_sets().join(", ")
+            capability::baselines().collect::<Vec<_>>().join(", ")
         )
     })
 }
@@ -113,23 +113,16 @@ fn capability_or_set(word: &str) -> Result<String, String> {
     let like_a_set = word.strip_prefix(['v', 'V']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         || [NO_CAPABILITY, DEFAULT_BASELINE].iter().any(|set| set.eq_ignore_ascii_case(word));
     if like_a_set && !is_set(word) {
-        return Err(format!("no such set is known; those that are known are {}", known_sets().join(", ")));
+        return Err(format!(
+            "no such set is known; those that are known are {}",
+            capability::baselines().collect::<Vec<_>>().join(", ")
+        ));
     }
     Ok(word.to_owned())
 }
 
-/// Sets are known by having members: that table is another's.
 fn is_set(word: &str) -> bool {
-    let spec = CapabilitiesSpec { baseline_capability_set: word.to_owned(), ..CapabilitiesSpec::default() };
-    let nothing = BTreeSet::new();
-    let wish = Wish { spec: &spec, before: &nothing, always: &nothing, gates: &nothing };
-    word == NO_CAPABILITY || (!word.is_empty() && !Capabilities::of(&wish).enabled.is_empty())
-}
-
-fn known_sets() -> Vec<String> {
-    let numbered = (4..10).flat_map(|major| (0..100).map(move |minor| format!("v{major}.{minor}")));
-    let all = std::iter::once(NO_CAPABILITY.to_owned()).chain(numbered).chain([DEFAULT_BASELINE.to_owned()]);
-    all.filter(|set| is_set(set)).collect()
+    capability::baselines().any(|set| set == word)
 }
 
 /// Names that are given count as known even where this program does not know them: a release made later may.

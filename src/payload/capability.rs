@@ -59,6 +59,11 @@ pub fn names() -> BTreeSet<&'static str> {
     BASELINES.iter().flat_map(|(_, added)| *added).copied().collect()
 }
 
+/// Names of the baseline sets, oldest first.
+pub fn baselines() -> impl Iterator<Item = &'static str> {
+    BASELINES.iter().map(|(set, _)| *set)
+}
+
 /// Members of a baseline set. One that nobody knows has none: what is enabled once cannot be disabled any more.
 fn baseline(name: &str) -> impl Iterator<Item = &'static str> {
     let name = if name.is_empty() { DEFAULT_BASELINE } else { name };
