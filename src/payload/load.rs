@@ -112,7 +112,7 @@ pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadE
             Ok(()) => {
                 // What takes no part may be anything.
                 if let Err(cause) = misfit.map_or_else(|| typed::check(&manifest), Err) {
-                    problems.push(format!("{}/{}: line {line}: {cause}", folder(manifest.origin), manifest.file));
+                    problems.push(problem(&manifest, line, &cause));
                 }
                 manifests.push(manifest);
             }
@@ -164,8 +164,7 @@ pub fn manifests(
     let Documents { place, manifests: all, warnings, mut problems } = documents(files, options, images, Vec::new());
     let mut manifests = Vec::new();
     for Read { line, manifest, misfit } in all {
-        let place = || format!("{}/{}: line {line}", folder(manifest.origin), manifest.file);
-        problems.extend(misfit.map(|cause| format!("{}: {cause}", place())));
+        problems.extend(misfit.map(|cause| problem(&manifest, line, &cause)));
         manifests.push(manifest);
     }
     if problems.is_empty() { Ok((manifests, warnings)) } else { Err(LoadError::Integrity { place, problems }) }
@@ -288,6 +287,11 @@ impl Reader<'_> {
         }
         Some(rendered.text.into_bytes())
     }
+}
+
+/// What is wrong with a manifest that begins on this line of its file.
+fn problem(manifest: &Manifest, line: usize, cause: &str) -> String {
+    format!("{}/{}: line {line}: {cause}", folder(manifest.origin), manifest.file)
 }
 
 fn folder(origin: Origin) -> &'static str {

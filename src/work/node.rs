@@ -230,10 +230,7 @@ impl Walk<'_> {
             Obstacle::NamespaceMissing(name) if applier.index.is_owned(&namespace_id(name)) => {
                 // Later: it may be there without being known, or not be known to be gone.
                 let mut changed = applier.index.changed(&namespace_id(name));
-                let moved_or_later = async {
-                    tokio::select! { _moved = changed.changed() => {} () = tokio::time::sleep(pause) => {} }
-                };
-                self.until(moved_or_later).await
+                self.until_changed(&mut changed, pause).await
             }
             Obstacle::Going(_) => {
                 let Some((_, id)) = applier.kinds.resolve(self.manifest) else { return Some(()) };
@@ -241,17 +238,9 @@ impl Walk<'_> {
                 if applier.index.view(&id) == View::Absent {
                     return Some(());
                 }
-                let gone_or_later = async {
-                    tokio::select! { _moved = changed.changed() => {} () = tokio::time::sleep(pause) => {} }
-                };
-                self.until(gone_or_later).await
+                self.until_changed(&mut changed, pause).await
             }
-            Obstacle::KindNotServed if self.comes_with_the_release() => {
-                let grown_or_later = async {
-                    tokio::select! { _grown = kinds.changed() => {} () = tokio::time::sleep(pause) => {} }
-                };
-                self.until(grown_or_later).await
-            }
+            Obstacle::KindNotServed if self.comes_with_the_release() => self.until_changed(&mut kinds, pause).await,
             Obstacle::KindNotServed => {
                 self.until(tokio::time::sleep(pause)).await?;
                 if let Err(error) = applier.kinds.refresh(applier.objects.client()).await {
@@ -274,6 +263,11 @@ impl Walk<'_> {
     /// Waits for an event unless cancelled.
     async fn until(&self, event: impl Future<Output = ()>) -> Option<()> {
         self.context.cancel.run_until_cancelled(event).await
+    }
+
+    /// Waits for a change, not longer than `pause`, unless cancelled.
+    async fn until_changed(&self, changed: &mut watch::Receiver<u64>, pause: Duration) -> Option<()> {
+        self.until(async { drop(tokio::time::timeout(pause, changed.changed()).await) }).await
     }
 
     fn waiting(&self, reason: &str, message: &str) -> WaitingFor {

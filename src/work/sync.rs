@@ -438,8 +438,9 @@ impl Sync {
         facts.waiting_since = since.collect();
         // An operator that is no longer waited for starts afresh the next time. One whose turn has not come yet in this
         // process was waited for by the one before, and the clock goes on (payload-and-apply §9.3 C8).
+        let of_operators = key("");
         self.clocks.retain(|k, _| {
-            let operator = k.strip_prefix(&clock("ClusterOperator", "", "")).unwrap_or_default();
+            let operator = k.strip_prefix(&of_operators).unwrap_or_default();
             awaited.contains(operator) || pass.is_ahead(operator)
         });
         // A pass that finds everything in place says nothing about how long an update takes.
