@@ -51,8 +51,8 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<()> {
 /// With the feature set and the gates that the cluster has for this release, or had for those before it (§9.3 C16).
 async fn filter(objects: &Objects, version: &str, base: Filter) -> anyhow::Result<Filter> {
     let features = features::read(objects).await.context("cannot read the FeatureGate")?;
-    let kind = Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false);
-    let cluster = objects.get(&kind, "", crate::api::NAME).await.context("cannot read the ClusterVersion")?;
+    let cluster =
+        objects.get(&Kind::cluster_version(), "", crate::api::NAME).await.context("cannot read the ClusterVersion")?;
     let history = cluster.as_ref().and_then(|c| c.pointer("/status/history")).and_then(Value::as_array);
     let earlier = history.into_iter().flatten().filter_map(|entry| entry.get("version").and_then(Value::as_str));
     let gates = features.enabled([version].into_iter().chain(earlier)).cloned().unwrap_or_default();

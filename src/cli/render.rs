@@ -79,6 +79,22 @@ enum Source {
 
 /// Renders, writes, and prints what was written and how to apply it. Nothing is written if anything is wrong.
 pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
+    let Told { text, warning } = lay_down(&args)?;
+    if let Some(warning) = warning {
+        output::remark(&format!("warning: {warning}"));
+    }
+    output::line(&text)
+}
+
+/// What the administrator is told of what was written.
+#[derive(Debug)]
+struct Told {
+    text: String,
+    warning: Option<String>,
+}
+
+/// Renders and writes.
+fn lay_down(args: &RenderArgs) -> anyhow::Result<Told> {
     ensure!(
         !args.release_image.is_empty() && !args.release_image.contains(char::is_whitespace),
         "--release-image {:?} is no pull spec: give one like registry.example.com/platform/release@sha256:...",
@@ -88,13 +104,13 @@ pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
         !args.cluster_profile.is_empty(),
         "the cluster profile is empty, which excludes every manifest: unset CLUSTER_PROFILE or set it to {DEFAULT_PROFILE}"
     );
-    let Rendered { mut manifests, bootstrap, warning } = render(&args)?;
+    let Rendered { mut manifests, bootstrap, warning } = render(args)?;
     let folder = args.output_dir.join("manifests");
-    let said = match source(&args, &folder, &manifests)? {
+    let said = match source(args, &folder, &manifests)? {
         Source::Given(path) => format!("yours, {}; apply it after the files above", path.display()),
         Source::Kept(path) => format!("kept as it stands in {}", path.display()),
         Source::Fresh => {
-            let (text, id) = cluster_version(&args)?;
+            let (text, id) = cluster_version(args)?;
             manifests.insert(CLUSTER_VERSION_FILE.to_owned(), text);
             format!("cluster id {id}, in {CLUSTER_VERSION_FILE}")
         }
@@ -106,10 +122,7 @@ pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
         write(&folder, &bootstrap)?;
         told += &format!("Wrote {} files to {}\n", bootstrap.len(), folder.display());
     }
-    if let Some(warning) = warning {
-        output::remark(&format!("warning: {warning}"));
-    }
-    output::line(&format!("{told}ClusterVersion: {said}\n{}", how_to_apply(&folder)))
+    Ok(Told { text: format!("{told}ClusterVersion: {said}\n{}", how_to_apply(&folder)), warning })
 }
 
 fn write(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<()> {

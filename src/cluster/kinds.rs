@@ -28,6 +28,11 @@ impl Kind {
         Kind { group: group.into(), version: version.into(), kind: kind.into(), plural: plural.into(), namespaced }
     }
 
+    /// The kind that the administrator drives the daemon by.
+    pub fn cluster_version() -> Kind {
+        Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false)
+    }
+
     /// Path of the collection: `/apis/apps/v1/namespaces/ns/deployments`; without a namespace that of all namespaces.
     pub fn path(&self, namespace: &str) -> String {
         let mut path = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };

@@ -209,12 +209,12 @@ impl Pass {
                 tracing::debug!(position, ?applied, "manifest in place");
                 self.passed.insert(position);
                 let early = self.touched_early.remove(&position);
-                if (early || judged.is_some())
-                    && let Some(id) = self.id_at(position)
+                if let Some(id) = self.id_at(position) {
                     // While the gate's verdict was on its way here, too.
-                    && (early || judged.is_some_and(|times| self.context.applier.index.times_changed(&id) != times))
-                {
-                    self.look_after(id, position);
+                    let since = judged.is_some_and(|times| self.context.applier.index.times_changed(&id) != times);
+                    if early || since {
+                        self.look_after(id, position);
+                    }
                 }
             }
             What::Done => {

@@ -41,10 +41,10 @@ fn of_kind<'a>(documents: &'a [(String, Value)], kind: &str) -> Vec<&'a Value> {
     documents.iter().map(|(_, value)| value).filter(|value| value["kind"] == kind).collect()
 }
 
-#[tokio::test]
-async fn our_manifests_are_filled_in_and_a_cluster_version_joins_them_once() {
+#[test]
+fn our_manifests_are_filled_in_and_a_cluster_version_joins_them_once() {
     let out = tempfile::tempdir().unwrap();
-    run(parse(out.path(), Path::new(OURS), &["--channel", "stable"]).unwrap()).await.unwrap();
+    let told = lay_down(&parse(out.path(), Path::new(OURS), &["--channel", "stable"]).unwrap()).unwrap();
     let folder = out.path().join("manifests");
     let first = documents(&folder);
     let deployments = of_kind(&first, "Deployment");
@@ -61,14 +61,16 @@ async fn our_manifests_are_filled_in_and_a_cluster_version_joins_them_once() {
     let position = |kind: &str| first.iter().position(|(_, value)| value["kind"] == kind).unwrap();
     assert!(position("CustomResourceDefinition") < position("ClusterVersion"));
 
-    run(parse(out.path(), Path::new(OURS), &[]).unwrap()).await.unwrap();
+    assert!(told.text.contains(&format!("cluster id {}", version.spec.cluster_id)), "{}", told.text);
+    let told = lay_down(&parse(out.path(), Path::new(OURS), &[]).unwrap()).unwrap();
+    assert!(told.text.contains("kept as it stands"), "{}", told.text);
     assert_eq!(documents(&folder), first, "a second run keeps the cluster id");
-    let error = run(parse(out.path(), Path::new(OURS), &["--channel", "fast"]).unwrap()).await.unwrap_err();
+    let error = lay_down(&parse(out.path(), Path::new(OURS), &["--channel", "fast"]).unwrap()).unwrap_err();
     assert!(error.to_string().contains(CLUSTER_VERSION_FILE), "{error}");
 }
 
-#[tokio::test]
-async fn filters_and_overrides_leave_out_documents() {
+#[test]
+fn filters_and_overrides_leave_out_documents() {
     let source = tempfile::tempdir().unwrap();
     let manifests = source.path().join("manifests");
     fs::create_dir(&manifests).unwrap();
@@ -112,7 +114,7 @@ async fn filters_and_overrides_leave_out_documents() {
     ];
     for (more, expected) in table {
         let out = tempfile::tempdir().unwrap();
-        run(parse(out.path(), &manifests, more).unwrap()).await.unwrap();
+        lay_down(&parse(out.path(), &manifests, more).unwrap()).unwrap();
         let written = documents(&out.path().join("manifests"));
         let names: Vec<&str> =
             of_kind(&written, "ConfigMap").iter().map(|value| value["metadata"]["name"].as_str().unwrap()).collect();
@@ -121,8 +123,8 @@ async fn filters_and_overrides_leave_out_documents() {
 }
 
 /// What is rendered of a release, folder by folder (payload-and-apply §1.12).
-#[tokio::test]
-async fn each_folder_of_a_release_gives_its_part() {
+#[test]
+fn each_folder_of_a_release_gives_its_part() {
     let source = tempfile::tempdir().unwrap();
     let manifest = |kind: &str, name: &str, more: &str| {
         format!(
@@ -164,7 +166,7 @@ async fn each_folder_of_a_release_gives_its_part() {
     }
     let out = tempfile::tempdir().unwrap();
     let manifests = source.path().join("manifests");
-    run(parse(out.path(), &manifests, &[]).unwrap()).await.unwrap();
+    lay_down(&parse(out.path(), &manifests, &[]).unwrap()).unwrap();
     let written = |folder: &str| -> Vec<(String, String)> {
         let all = documents(&out.path().join(folder)).into_iter();
         all.map(|(file, value)| (file, value["metadata"]["name"].as_str().unwrap().to_owned())).collect()
@@ -190,7 +192,7 @@ async fn each_folder_of_a_release_gives_its_part() {
     // What lies beside the folder is found where its name does not say beside what.
     fs::create_dir(manifests.join("folder")).unwrap();
     let (out, roundabout) = (tempfile::tempdir().unwrap(), manifests.join("folder/.."));
-    run(parse(out.path(), &roundabout, &[]).unwrap()).await.unwrap();
+    lay_down(&parse(out.path(), &roundabout, &[]).unwrap()).unwrap();
     assert_eq!(documents(&out.path().join("bootstrap")).len(), 1);
     assert_eq!(of_kind(&documents(&out.path().join("manifests")), "ImagePolicy").len(), 1);
 
@@ -198,7 +200,7 @@ async fn each_folder_of_a_release_gives_its_part() {
     for file in ["bootstrap/a.yaml", "bootstrap/b.yaml", "manifests/c.yaml"] {
         fs::write(source.path().join(file), "kind: {{.Unheard}}\n").unwrap();
     }
-    let error = format!("{:#}", run(parse(out.path(), &manifests, &[]).unwrap()).await.unwrap_err());
+    let error = format!("{:#}", lay_down(&parse(out.path(), &manifests, &[]).unwrap()).unwrap_err());
     for part in [
         "manifests/c.yaml: line 1: {{.Unheard}} is not known",
         "/bootstrap cannot be used: a.yaml: line 1",
@@ -208,8 +210,8 @@ async fn each_folder_of_a_release_gives_its_part() {
     }
 }
 
-#[tokio::test]
-async fn bad_input_names_the_place_and_the_way_out() {
+#[test]
+fn bad_input_names_the_place_and_the_way_out() {
     let source = tempfile::tempdir().unwrap();
     let out = tempfile::tempdir().unwrap();
     let empty = source.path().join("empty");
@@ -238,7 +240,7 @@ async fn bad_input_names_the_place_and_the_way_out() {
         (Path::new(OURS), &["--cluster-profile", ""], "CLUSTER_PROFILE"),
     ];
     for (manifests, more, expected) in table {
-        let error = format!("{:#}", run(parse(out.path(), manifests, more).unwrap()).await.unwrap_err());
+        let error = format!("{:#}", lay_down(&parse(out.path(), manifests, more).unwrap()).unwrap_err());
         assert!(error.contains(expected), "{error}");
         assert!(!out.path().join("manifests").exists(), "nothing is written: {error}");
     }
@@ -247,8 +249,8 @@ async fn bad_input_names_the_place_and_the_way_out() {
 }
 
 /// Profiles of clusters whose daemon runs elsewhere, and overrides, leave its Deployment out on purpose.
-#[tokio::test]
-async fn a_daemon_that_runs_elsewhere_is_left_out() {
+#[test]
+fn a_daemon_that_runs_elsewhere_is_left_out() {
     let source = tempfile::tempdir().unwrap();
     let hosted = |name: &str| daemon("hosted").replace("name: cluster-version-operator", &format!("name: {name}"));
     fs::write(source.path().join("a.yaml"), daemon(DEFAULT_PROFILE)).unwrap();

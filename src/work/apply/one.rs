@@ -236,8 +236,7 @@ impl One<'_> {
     /// references away. Giving them back would have it take the objects: so whoever is about to add one looks first.
     async fn owner_is_there(&self) -> Result<(), Obstacle> {
         let Some(owner) = &self.want.owner else { return Ok(()) };
-        let kind = Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false);
-        let live = self.applier.objects.get(&kind, "", &owner.name).await?;
+        let live = self.applier.objects.get(&Kind::cluster_version(), "", &owner.name).await?;
         let stays = |live: &Value| uid(live) == owner.uid && live.pointer("/metadata/deletionTimestamp").is_none();
         if live.as_ref().is_some_and(stays) { Ok(()) } else { Err(Obstacle::OwnerGone) }
     }

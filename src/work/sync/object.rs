@@ -1,7 +1,7 @@
 //! The ClusterVersion as the loop sees it: the latest of what the watch and our own writes returned.
 
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus};
-use crate::cluster::{Clients, WatchBackoff};
+use crate::cluster::{Clients, Kind, WatchBackoff};
 use futures::StreamExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -129,8 +129,8 @@ fn version(raw: &Value) -> u128 {
 /// Watches all ClusterVersions: there should be one.
 pub fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receiver<Seen> {
     let (sender, receiver) = mpsc::channel(16);
-    let gvk = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterVersion");
-    let resource = ApiResource::from_gvk_with_plural(&gvk, "clusterversions");
+    let Kind { group, version, kind, plural, .. } = Kind::cluster_version();
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind { group, version, kind }, &plural);
     match clients.for_watch() {
         Ok(client) => {
             let api: Api<DynamicObject> = Api::all_with(client, &resource);

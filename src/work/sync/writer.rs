@@ -132,12 +132,8 @@ impl StatusWriter {
 
     /// The object as it is now.
     pub async fn read(&self) -> Result<Option<Value>, ApiError> {
-        self.objects.get(&kind(), "", &self.name).await
+        self.objects.get(&Kind::cluster_version(), "", &self.name).await
     }
-}
-
-fn kind() -> Kind {
-    Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false)
 }
 
 async fn write(
@@ -173,7 +169,7 @@ async fn put(
     if let Some(map) = live.as_object_mut() {
         map.insert("status".into(), status);
     }
-    objects.replace_status(&kind(), "", name, live).await
+    objects.replace_status(&Kind::cluster_version(), "", name, live).await
 }
 
 /// The capability names of the status that the server says it does not take: the schema enumerates them (apis §1.6).
