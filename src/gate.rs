@@ -60,6 +60,14 @@ pub fn judge(want: &Value, live: Option<&Value>, mode: Mode) -> Verdict {
     }
 }
 
+/// Why the gate of the object that the manifest `want` describes can never open, whatever becomes of the object. `None`
+/// where it can.
+pub fn hopeless(want: &Value) -> Option<UpdateError> {
+    let want = Observed(want);
+    let operator = (want.group(), want.kind()) == ("config.openshift.io", "ClusterOperator");
+    operator.then(|| operator::no_versions(&want)).flatten()
+}
+
 /// What the gate of the object that the manifest `want` describes will wait for, in words that follow its name: "to be
 /// established". `None` for what has no gate, or none in this mode.
 pub fn awaits(want: &Value, mode: Mode) -> Option<String> {

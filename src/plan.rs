@@ -8,11 +8,12 @@ mod dot;
 mod field;
 mod found;
 mod left_out;
+mod namespaces;
 
 pub use concerns::{Blocker, Cause, Severity, Webhook, conditions, webhooks};
 pub use dot::dot;
 pub use field::Field;
-pub use found::{Findings, Found, Sight, of_release};
+pub use found::{Findings, Found, Sight, dropped, of_release};
 pub use left_out::{By, LeftOut, left_out, managed};
 
 use crate::api::Release;
@@ -41,7 +42,8 @@ pub struct Forecast {
     pub stages: Vec<Stage>,
     /// Manifests of the release that take no part, and what leaves them out.
     pub excluded: Vec<LeftOut>,
-    /// Objects of the release before that the new one does not name: they stay, and nobody looks after them any more.
+    /// Objects of the release before that the new one does not name, or filters out: they stay, and nobody looks after
+    /// them any more.
     /// Empty as well when the release before is not known.
     pub dropped: Vec<ObjectId>,
     /// Capabilities that get enabled because something already managed needs them now.
@@ -200,6 +202,8 @@ pub struct Question<'a> {
     /// The others.
     pub left_out: Vec<LeftOut>,
     pub found: &'a Findings,
+    /// The namespaces that are there, of those that manifests are in; `None` if no cluster was asked.
+    pub namespaces: Option<HashSet<String>>,
     pub prepared: Prepare<'a>,
     /// This program's own Deployment.
     pub own_deployment: &'a ObjectId,
@@ -231,6 +235,7 @@ pub fn forecast(question: &Question<'_>) -> Forecast {
             None => stages.push(Stage { number: node.stage, nodes: vec![told] }),
         }
     }
+    telling.blockers.extend(namespaces::missing(question, &graph, &telling.created));
     let by = |wanted: By| question.left_out.iter().filter(move |left_out| left_out.by == wanted);
     let overridden: Vec<ObjectId> = by(By::Override).map(|left_out| left_out.object.clone()).collect();
     let hidden = by(By::Capability).count() + overridden.len();
@@ -273,6 +278,8 @@ struct Telling<'a> {
     left_as: HashMap<&'a ObjectId, Option<Value>>,
     counts: Counts,
     blockers: Vec<Blocker>,
+    /// Position and identity of what is to be created.
+    created: Vec<(usize, ObjectId)>,
     served: HashSet<(String, String)>,
 }
 
@@ -283,6 +290,7 @@ impl<'a> Telling<'a> {
             left_as: HashMap::new(),
             counts: Counts::default(),
             blockers: Vec::new(),
+            created: Vec::new(),
             served: found::kinds_brought(question.manifests),
         }
     }
@@ -304,6 +312,9 @@ impl<'a> Telling<'a> {
         let action = self.action(manifest, found);
         let gate = self.gate(manifest, found, &action);
         self.count(&action);
+        if action == Action::Create {
+            self.created.push((position, found.id.clone()));
+        }
         Some(Step {
             object: found.id.clone(),
             api_version: manifest.api_version.clone(),
@@ -383,6 +394,10 @@ impl<'a> Telling<'a> {
         }
         let want = manifest.object().ok()?;
         let awaits = gate::awaits(&want, self.question.mode)?;
+        if let Some(error) = gate::hopeless(&want) {
+            self.blockers.push(Blocker::of(Cause::Refused, &found.id, &error.reason, error.message.clone()));
+            return Some(GateAhead { awaits, now: Now::Failing, message: error.message });
+        }
         let Sight::There(live) = &found.sight else {
             return Some(GateAhead { awaits, now: Now::Unknown, message: String::new() });
         };

@@ -7,6 +7,7 @@ use cvo::api::{self, ClusterOperator, ClusterVersion, ConditionStatus, HistoryEn
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    batch::v1::Job,
     coordination::v1::Lease,
     core::v1::{ConfigMap, Pod},
 };
@@ -103,6 +104,12 @@ async fn refuses_what_is_not_as_signed(platform: &Platform, first: &Release, sec
     };
     let version = platform.until("the corrupted layer to be told of", LIMIT, told).await.unwrap();
     assert_eq!(states(&version), [("Available", true), ("Failing", false), ("Progressing", false)]);
+
+    // Its Job waits for another try of the runtime. Whoever deletes it takes with it what would have ended it.
+    let unpacking: Api<Job> = Api::namespaced(platform.cluster.client().await.unwrap(), api::NAMESPACE);
+    let ours = ListParams::default().labels("k8s-app=retrieve-openshift-release");
+    unpacking.delete_collection(&DeleteParams::background(), &ours).await.unwrap();
+    refused(platform, first, &corrupted.image, "RetrievePayload", "is gone before its end was seen").await;
 
     // A good signature, but not of the version that is asked for.
     platform.ask_image(&second.image, "1.0.7").await.unwrap();

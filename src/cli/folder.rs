@@ -2,14 +2,11 @@
 
 use super::filters::{self, FilterArgs};
 use crate::payload::manifest::run_level;
-use crate::payload::metadata::{self, ReleaseMetadata};
-use crate::payload::references::{self, ImageReferences};
 use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, load, takes_part};
 use crate::version;
 use crate::work::payload_dir;
 use anyhow::bail;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -132,21 +129,12 @@ fn place(manifest: &Manifest) -> (crate::payload::Origin, &[u8], usize) {
 }
 
 fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -> anyhow::Result<Folder> {
-    let content = |name: &str| files.release.iter().find(|file| file.name == name).map(|file| file.bytes.as_slice());
-    let metadata = content(metadata::FILE).map(ReleaseMetadata::parse).transpose()?;
-    let references = content(references::FILE).map(ImageReferences::parse).transpose()?;
-    let images = references.map_or_else(BTreeMap::new, |references| references.images());
     let is_own = |file: &SourceFile| run_level(&file.name).is_some_and(|(_, component)| component == OWN_COMPONENT);
     (files.own, files.release) = std::mem::take(&mut files.release).into_iter().partition(is_own);
     let place = files.place.clone();
-    let (manifests, mut warnings) = load::manifests(files, options, &images).map_err(flat)?;
+    let load::Loose { version, manifests, mut warnings } = load::loose(files, options).map_err(flat)?;
     anyhow::ensure!(!manifests.is_empty() || !warnings.is_empty(), "{place} holds no manifest: give {WHAT}");
-    let version = metadata.map(|metadata| metadata.version).unwrap_or_default();
     warnings.iter_mut().for_each(without_folder);
-    if images.is_empty() {
-        // Each asks for the images of a release, which a plain folder has not got.
-        warnings.retain(|warning| !warning.contains("has no image"));
-    }
     let documents = judge(manifests, &version, filters)?;
     Ok(Folder { version, warnings: self::warnings(warnings, &documents, filters), documents })
 }

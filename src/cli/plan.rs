@@ -119,19 +119,22 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     // Both sides are without what a cluster has injected.
     let nowhere = Surroundings::default();
     let prepared = |manifest: &Manifest| prepare(manifest, None, &nowhere);
-    let (found, dropped) = plan::of_release(&selected_before.manifests, &after, &prepared);
+    let found = plan::of_release(&selected_before.manifests, &after, &prepared);
     let selection = after.select(&by);
     takes_part(&selection, &after, &by)?;
     for warning in args.filters.unknown_capabilities([&before, &after].into_iter().flat_map(everything)) {
         output::remark(&format!("warning: {}", status::clean(&warning)));
     }
+    let left_out = plan::left_out(&selection, &by);
+    let dropped = plan::dropped(&selected_before.manifests, &selection, &left_out);
     let mut forecast = plan::forecast(&Question {
         from: Side { source: from.given.clone(), release: before.release.clone() },
         to: Side { source: to.given.clone(), release: after.release.clone() },
         mode: Mode::Update,
         manifests: &selection.manifests,
-        left_out: plan::left_out(&selection, &by),
+        left_out,
         found: &found,
+        namespaces: None,
         prepared: &prepared,
         own_deployment: &own_deployment(args),
         values: args.values,
@@ -139,7 +142,7 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     forecast.dropped = dropped;
     forecast.implicit_capabilities = implied.into_iter().collect();
     forecast.unknowns.extend(from.unknowns().into_iter().chain(to.unknowns()));
-    forecast.unknowns.extend(warnings(&after));
+    forecast.unknowns.extend([&before, &after].into_iter().flat_map(warnings));
     forecast.unknowns.extend(
         [
             "No cluster was asked: what somebody changed there, what is there beside the release, whether operators are \
@@ -177,9 +180,11 @@ fn always() -> [String; 1] {
         .to_owned()]
 }
 
+/// What loading the release has to say. The objects of a file that is left out are missing in the plan, on either side.
 fn warnings(payload: &Payload) -> Vec<String> {
-    let skipped = |warning: &String| format!("A file of {} is left out: {warning}", payload.release.version);
-    payload.warnings.iter().map(skipped).collect()
+    let version = &payload.release.version;
+    let told = |warning: &String| format!("In {version}, {warning}.");
+    payload.warnings.iter().map(told).collect()
 }
 
 /// As the daemon prepares what it applies.

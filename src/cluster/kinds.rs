@@ -95,6 +95,14 @@ impl Kinds {
         Some((kind, id))
     }
 
+    /// As [`Kinds::resolve`], by another version of the kind that is served: an object is the same in all of them.
+    pub fn resolve_otherwise(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let same = |kind: &&Kind| (&kind.group, &kind.kind) == (&manifest.id.group, &manifest.id.kind);
+        let kind = map.values().filter(same).min_by(|a, b| a.version.cmp(&b.version))?;
+        Some((kind.clone(), kind.identity(manifest)))
+    }
+
     /// Waits until the server is known to serve the kind. Cancel safe.
     pub async fn served(&self, api_version: &str, kind: &str) -> Kind {
         let mut grown = self.grown();

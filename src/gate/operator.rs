@@ -8,12 +8,8 @@ use crate::status::failure::{Effect, UpdateError};
 /// The rows of §6.1 in their order. `Progressing` and `Upgradeable` take no part.
 pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
     let name = want.name();
-    let wanted = want.versions();
-    if wanted.is_empty() {
-        let message = format!(
-            "Cluster operator {name} does not declare versions: its manifest in the release must list status.versions"
-        );
-        return Verdict::Failing(error("ClusterOperatorNoVersions", name, message, Some(Effect::Fail)));
+    if let Some(error) = no_versions(want) {
+        return Verdict::Failing(error);
     }
     let Some(live) = live else {
         let message = format!("Cluster operator {name} does not exist yet; its operator or the next pass creates it");
@@ -37,7 +33,7 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
     if mode == Mode::Install {
         return Verdict::Ready;
     }
-    match behind(&wanted, &live.versions()) {
+    match behind(&want.versions(), &live.versions()) {
         None => Verdict::Ready,
         Some(behind) => {
             let plural =
@@ -50,12 +46,26 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
     }
 }
 
+/// A manifest that does not say which versions to wait for cannot be waited for (§6.1).
+pub fn no_versions(want: &Observed<'_>) -> Option<UpdateError> {
+    let name = want.name();
+    want.versions().is_empty().then(|| {
+        let message = format!(
+            "Cluster operator {name} does not declare versions: its manifest in the release must list status.versions"
+        );
+        error("ClusterOperatorNoVersions", name, message, Some(Effect::Fail))
+    })
+}
+
 /// See the rows above: what they pass over, nobody waits for.
 pub fn awaits(want: &Observed<'_>, mode: Mode) -> Option<String> {
     if mode == Mode::Install {
         return Some("to be available".to_owned());
     }
     let versions: Vec<String> = want.versions().iter().map(|(name, version)| format!("{name} {version}")).collect();
+    if versions.is_empty() {
+        return Some("to be available and not degraded".to_owned());
+    }
     Some(format!("to be available, not degraded and at {}", versions.join(", ")))
 }
 

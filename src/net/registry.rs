@@ -262,6 +262,8 @@ impl Repository {
                 break;
             }
         }
+        let place = || self.reference.to_string();
+        gathered.follow_links().map_err(|source| RegistryError::Layer { image: place(), source })?;
         Ok(gathered)
     }
 

@@ -71,9 +71,14 @@ fn baseline(name: &str) -> impl Iterator<Item = &'static str> {
     BASELINES.iter().take(upto).flat_map(|(_, added)| *added).copied()
 }
 
+/// The gates of which the capability needs one to exist; `None` if it needs none.
+fn needed_gates(name: &str) -> Option<&'static [&'static str]> {
+    GATED.iter().find(|(capability, _)| *capability == name).map(|(_, any)| *any)
+}
+
 /// Whether the capability exists only with a gate that is off.
 fn gated(name: &str, gates: &BTreeSet<String>) -> bool {
-    GATED.iter().any(|(capability, any)| *capability == name && !any.iter().any(|gate| gates.contains(*gate)))
+    needed_gates(name).is_some_and(|any| !any.iter().any(|gate| gates.contains(*gate)))
 }
 
 impl Capabilities {
@@ -102,16 +107,20 @@ impl Capabilities {
     pub fn check(&self, manifest: &Manifest) -> Result<(), String> {
         let outside = |set: &BTreeSet<String>| {
             let needed = required_capabilities(manifest);
-            let names: Vec<_> = needed.into_iter().filter(|name| !set.contains(*name)).collect();
-            (!names.is_empty()).then(|| names.join(", "))
+            needed.into_iter().filter(|name| !set.contains(*name)).collect::<Vec<_>>()
         };
-        if let Some(unknown) = outside(&self.known) {
-            return Err(format!("unrecognized capability names: {unknown}"));
+        let unknown = outside(&self.known);
+        if !unknown.is_empty() {
+            // A name that has a gate is only unknown while that is off.
+            let told = |name: &str| match needed_gates(name) {
+                Some(any) => format!("{name} (needs the feature gate {})", any.join(" or ")),
+                None => name.to_owned(),
+            };
+            let told: Vec<String> = unknown.into_iter().map(told).collect();
+            return Err(format!("unrecognized capability names: {}", told.join(", ")));
         }
-        match outside(&self.enabled) {
-            Some(disabled) => Err(format!("disabled capabilities: {disabled}")),
-            None => Ok(()),
-        }
+        let disabled = outside(&self.enabled);
+        if disabled.is_empty() { Ok(()) } else { Err(format!("disabled capabilities: {}", disabled.join(", "))) }
     }
 
     /// Enables what must be so that nothing managed becomes unmanaged when `new` takes the place of `old`, and returns

@@ -81,6 +81,11 @@ impl Filter {
         }
         Ok(())
     }
+
+    /// Whether the major version decides about the manifest, and is not known.
+    pub fn depends_on_major(&self, manifest: &Manifest) -> bool {
+        self.major.is_none() && manifest.annotation(MAJOR_VERSION).is_some()
+    }
 }
 
 /// No trimming: ` OKD` is a set nobody knows, and one such excludes (§2.1).

@@ -1,17 +1,21 @@
-//! From files to a payload: order, templates, decoding, identity, filters, one error for all bad files (§1.7-§1.10).
+//! From files to a payload: what it says of itself, filters, one error for all bad files (§1.7-§1.10).
+
+mod identity;
+mod read;
 
 use super::filter::{DEFAULT_PROFILE, Filter};
-use super::manifest::{Manifest, ObjectId, Origin};
+use super::manifest::{Manifest, ObjectId};
 use super::metadata::{self, ReleaseMetadata};
 use super::references::{self, ImageReferences};
-use super::template::{self, Variables};
-use super::{hash, typed, yaml};
+use super::{hash, typed};
 use crate::api::Release;
 use crate::version;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use read::{Documents, IS_SKIPPED, MAX_KEPT, Read};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+pub use read::manifests_of;
 
 /// One file of a release folder, read by the shell.
 #[derive(Clone, Debug)]
@@ -92,35 +96,34 @@ pub enum LoadError {
     Integrity { place: String, problems: Vec<String> },
 }
 
-/// In the warning about a file whose templates are not known here.
-const IS_SKIPPED: &str = " is skipped: ";
-
 /// Loads a release (§1.7-§1.10). Every file is looked at before the verdict: one error names all that are bad.
 pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadError> {
+    load_within(files, options, MAX_KEPT)
+}
+
+/// `kept` is the most that may be kept of all manifests together, in bytes.
+fn load_within(files: PayloadFiles, options: &LoadOptions, kept: usize) -> Result<Payload, LoadError> {
+    let described = [metadata::FILE, references::FILE];
+    let missing = described.into_iter().find(|name| files.release.iter().all(|file| file.name != **name));
+    if let Some(name) = missing {
+        return Err(LoadError::NotAPayload { place: files.place, missing: format!("release-manifests/{name}") });
+    }
     let mut problems = Vec::new();
-    let described = describe(&files.place, &files.release, &mut problems)?;
-    let images = described.as_ref().map(|d| d.references.images()).unwrap_or_default();
-    let Documents { place, manifests: all, mut warnings, mut problems } = documents(files, options, &images, problems);
-    let Some(Described { metadata, references, major }) = described else {
+    let Described { metadata, references, major } = describe(&files.release, &mut problems);
+    let images = references.as_ref().map(ImageReferences::images);
+    let about = About { images: images.as_ref(), major, kept };
+    let Judged { place, manifests: all, mut warnings, problems } = read_and_judge(files, options, &about, problems);
+    let (Some(metadata), Some(references), Some(major), true) = (metadata, references, major, problems.is_empty())
+    else {
         return Err(LoadError::Integrity { place, problems });
     };
 
-    let filter = Filter { major: Some(major), profile: Some(options.profile.clone()), ..options.filter.clone() };
     let (mut manifests, mut excluded) = (Vec::new(), Vec::new());
-    for Read { line, manifest, misfit } in all {
-        match filter.check(&manifest) {
-            Ok(()) => {
-                // What takes no part may be anything.
-                if let Err(cause) = misfit.map_or_else(|| typed::check(&manifest), Err) {
-                    problems.push(problem(&manifest, line, &cause));
-                }
-                manifests.push(manifest);
-            }
+    for (manifest, verdict) in all {
+        match verdict {
+            Ok(()) => manifests.push(manifest),
             Err(reason) => excluded.push((manifest, reason)),
         }
-    }
-    if !problems.is_empty() {
-        return Err(LoadError::Integrity { place, problems });
     }
     let (release, more) = metadata.release(&options.image);
     warnings.extend(more);
@@ -128,7 +131,7 @@ pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadE
         release,
         major,
         previous: metadata.previous,
-        images,
+        images: images.unwrap_or_default(),
         created: references.created,
         hash: hash::of(manifests.iter().map(|m| m.raw.bytes())),
         manifests,
@@ -154,259 +157,117 @@ impl Payload {
     }
 }
 
-/// Every manifest of both folders in load order, before any filter, and warnings. For files that are no whole release:
-/// `release-metadata` and `image-references` need not be among them.
+/// Manifests that are no whole release, judged as those of a release are.
+#[derive(Clone, Debug)]
+pub struct Loose {
+    /// Empty if no `release-metadata` lies among the files.
+    pub version: String,
+    /// All in load order, those as well that take no part.
+    pub manifests: Vec<Arc<Manifest>>,
+    pub warnings: Vec<String>,
+}
+
+/// Loads files of which a release would be made: `release-metadata` and `image-references` count where they are there.
+pub fn loose(files: PayloadFiles, options: &LoadOptions) -> Result<Loose, LoadError> {
+    let mut problems = Vec::new();
+    let Described { metadata, references, major } = describe(&files.release, &mut problems);
+    let images = references.as_ref().map(ImageReferences::images);
+    let about = About { images: images.as_ref(), major, kept: MAX_KEPT };
+    let (manifests, warnings) = read_and_judge(files, options, &about, problems).all()?;
+    Ok(Loose { version: metadata.map(|metadata| metadata.version).unwrap_or_default(), manifests, warnings })
+}
+
+/// Every manifest of both folders in load order, those as well that take no part, and warnings. For files beside a
+/// release, whose images are these.
 pub fn manifests(
     files: PayloadFiles,
     options: &LoadOptions,
     images: &BTreeMap<String, String>,
 ) -> Result<(Vec<Arc<Manifest>>, Vec<String>), LoadError> {
-    let Documents { place, manifests: all, warnings, mut problems } = documents(files, options, images, Vec::new());
-    let mut manifests = Vec::new();
-    for Read { line, manifest, misfit } in all {
-        problems.extend(misfit.map(|cause| problem(&manifest, line, &cause)));
-        manifests.push(manifest);
-    }
-    if problems.is_empty() { Ok((manifests, warnings)) } else { Err(LoadError::Integrity { place, problems }) }
+    let about = About { images: Some(images), major: None, kept: MAX_KEPT };
+    read_and_judge(files, options, &about, Vec::new()).all()
 }
 
-/// What reading both folders gave.
-struct Documents {
+/// What files are read and judged by, beside the options.
+struct About<'a> {
+    /// `None` if they are not known: then none is missing.
+    images: Option<&'a BTreeMap<String, String>>,
+    /// `None` if it is not known.
+    major: Option<u64>,
+    /// Most that may be kept of all manifests together, in bytes.
+    kept: usize,
+}
+
+/// Manifests of both folders in load order, each with the reason if it takes no part.
+struct Judged {
     place: String,
-    manifests: Vec<Read>,
+    manifests: Vec<(Arc<Manifest>, Result<(), String>)>,
     warnings: Vec<String>,
     problems: Vec<String>,
 }
 
-fn documents(
-    files: PayloadFiles,
-    options: &LoadOptions,
-    images: &BTreeMap<String, String>,
-    mut problems: Vec<String>,
-) -> Documents {
-    let PayloadFiles { place, own, release, unreadable } = files;
-    problems.extend(unreadable);
-    let variables = Variables { release_image: &options.image, cluster_profile: &options.profile, images };
-    let mut reader = Reader { variables, strict: options.strict_templates, warnings: Vec::new(), problems };
-    let mut manifests = reader.folder(Origin::Own, own);
-    manifests.extend(reader.folder(Origin::Release, release));
-    let Reader { warnings, problems, .. } = reader;
-    Documents { place, manifests, warnings, problems }
+impl Judged {
+    /// All manifests, and warnings; the error if anything is wrong.
+    fn all(self) -> Result<(Vec<Arc<Manifest>>, Vec<String>), LoadError> {
+        let Judged { place, manifests, warnings, problems } = self;
+        if !problems.is_empty() {
+            return Err(LoadError::Integrity { place, problems });
+        }
+        Ok((manifests.into_iter().map(|(manifest, _)| manifest).collect(), warnings))
+    }
 }
 
-/// The two files that say which release this is.
+/// The one place where it is said what is wrong with a manifest, be it of a release or not.
+fn read_and_judge(files: PayloadFiles, options: &LoadOptions, about: &About<'_>, problems: Vec<String>) -> Judged {
+    let Documents { place, manifests: all, warnings, mut problems } =
+        read::documents(files, options, about.images, about.kept, problems);
+    let filter = Filter { major: about.major, profile: Some(options.profile.clone()), ..options.filter.clone() };
+    let mut manifests = Vec::new();
+    for Read { line, manifest, misfit } in all {
+        let verdict = filter.check(&manifest);
+        // What takes no part may be anything. In doubt it takes none.
+        if verdict.is_ok()
+            && !filter.depends_on_major(&manifest)
+            && let Err(cause) = misfit.map_or_else(|| typed::check(&manifest), Err)
+        {
+            problems.push(format!("{}/{}: line {line}: {cause}", read::folder(manifest.origin), manifest.file));
+        }
+        manifests.push((manifest, verdict));
+    }
+    Judged { place, manifests, warnings, problems }
+}
+
+/// What the two files say that tell which release this is, as far as they are there and good.
 struct Described {
-    metadata: ReleaseMetadata,
-    references: ImageReferences,
-    major: u64,
+    metadata: Option<ReleaseMetadata>,
+    references: Option<ImageReferences>,
+    /// `None` if the files contradict each other.
+    major: Option<u64>,
 }
 
-/// Reads both; `None` after adding what is wrong with them to `problems`.
-fn describe(place: &str, release: &[SourceFile], problems: &mut Vec<String>) -> Result<Option<Described>, LoadError> {
-    let file = |name: &str| {
-        release.iter().find(|f| f.name == name).ok_or_else(|| LoadError::NotAPayload {
-            place: place.to_owned(),
-            missing: format!("release-manifests/{name}"),
-        })
-    };
-    let (metadata, references) = (file(metadata::FILE)?, file(references::FILE)?);
-    let metadata = ReleaseMetadata::parse(&metadata.bytes).map_err(|e| problems.push(e.to_string())).ok();
-    let references = ImageReferences::parse(&references.bytes).map_err(|e| problems.push(e.to_string())).ok();
-    let Some((metadata, references)) = metadata.zip(references) else { return Ok(None) };
-    if metadata.version != references.name {
-        problems.push(format!(
+/// Reads both, adding what is wrong with them to `problems`.
+fn describe(release: &[SourceFile], problems: &mut Vec<String>) -> Described {
+    let content = |name: &str| release.iter().find(|f| f.name == name).map(|f| f.bytes.as_slice());
+    let metadata = content(metadata::FILE)
+        .and_then(|bytes| ReleaseMetadata::parse(bytes).map_err(|e| problems.push(e.to_string())).ok());
+    let references = content(references::FILE)
+        .and_then(|bytes| ImageReferences::parse(bytes).map_err(|e| problems.push(e.to_string())).ok());
+    let mut major = None;
+    match (&metadata, &references) {
+        (Some(metadata), Some(references)) if metadata.version != references.name => problems.push(format!(
             "{} is of version {:?} but {} is named {:?}; they must be of one release",
             metadata::FILE,
             metadata.version,
             references::FILE,
             references.name
-        ));
-        return Ok(None);
+        )),
+        (Some(metadata), _) => match version::parse(&metadata.version) {
+            Ok(version) => major = Some(version.major),
+            Err(error) => problems.push(error.to_string()),
+        },
+        (None, _) => {}
     }
-    match version::parse(&metadata.version) {
-        Ok(version) => Ok(Some(Described { metadata, references, major: version.major })),
-        Err(error) => {
-            problems.push(error.to_string());
-            Ok(None)
-        }
-    }
-}
-
-/// Goes through files and remembers what was wrong.
-struct Reader<'a> {
-    variables: Variables<'a>,
-    strict: bool,
-    warnings: Vec<String>,
-    problems: Vec<String>,
-}
-
-impl Reader<'_> {
-    /// All manifests of one folder, in byte order of file names; other suffixes are left alone (§1.7).
-    fn folder(&mut self, origin: Origin, mut files: Vec<SourceFile>) -> Vec<Read> {
-        files.retain(|f| [".yaml", ".yml", ".json"].iter().any(|suffix| f.name.ends_with(suffix)));
-        files.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
-        let mut manifests = Vec::new();
-        for file in files {
-            let bytes = match origin {
-                Origin::Own => match self.templated(&file) {
-                    Some(text) => text,
-                    None => continue,
-                },
-                Origin::Release => file.bytes,
-            };
-            match documents_of(origin, &file.name, &bytes) {
-                Ok(found) => manifests.extend(found),
-                Err(problem) => self.problems.push(format!("{}/{}: {problem}", folder(origin), file.name)),
-            }
-        }
-        manifests
-    }
-
-    /// The file after its templates; `None` if it is to be skipped. A release made later may use what this program
-    /// does not know; its own orchestrator will load the file (§1.6 rule 1).
-    fn templated(&mut self, file: &SourceFile) -> Option<Vec<u8>> {
-        let Ok(text) = std::str::from_utf8(&file.bytes) else {
-            // The decoder names the line.
-            return Some(file.bytes.clone());
-        };
-        let place = format!("{}/{}", folder(Origin::Own), file.name);
-        let rendered = match template::render(text, &self.variables) {
-            Ok(rendered) => rendered,
-            Err(error) if self.strict => {
-                self.problems.push(format!("{place}: {error}"));
-                return None;
-            }
-            Err(error) => {
-                self.warnings.push(format!("{place}{IS_SKIPPED}{error}"));
-                return None;
-            }
-        };
-        let said = if self.strict { &mut self.problems } else { &mut self.warnings };
-        for image in &rendered.missing_images {
-            said.push(format!("{place}: the release has no image {image:?}, the empty string stands for it"));
-        }
-        Some(rendered.text.into_bytes())
-    }
-}
-
-/// What is wrong with a manifest that begins on this line of its file.
-fn problem(manifest: &Manifest, line: usize, cause: &str) -> String {
-    format!("{}/{}: line {line}: {cause}", folder(manifest.origin), manifest.file)
-}
-
-fn folder(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Own => "manifests",
-        Origin::Release => "release-manifests",
-    }
-}
-
-/// The manifests of one file, before any filter; one identity must not come twice (§1.9).
-pub fn manifests_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Arc<Manifest>>, String> {
-    let fit = |read: Read| match read.misfit {
-        Some(cause) => Err(format!("line {}: {cause}", read.line)),
-        None => Ok(read.manifest),
-    };
-    documents_of(origin, name, bytes)?.into_iter().map(fit).collect()
-}
-
-/// A manifest and the line of its file on which it begins.
-struct Read {
-    line: usize,
-    manifest: Arc<Manifest>,
-    /// Why no API server would take it, if that is known without its type.
-    misfit: Option<String>,
-}
-
-fn documents_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Read>, String> {
-    let file: Arc<str> = name.into();
-    let mut seen = BTreeSet::new();
-    let mut manifests = Vec::new();
-    for (index, document) in yaml::documents(bytes).map_err(|e| e.to_string())?.into_iter().enumerate() {
-        let problem = |cause: String| format!("line {}: {cause}", document.line);
-        let (id, api_version, annotations) = identify(&document.value).map_err(problem)?;
-        if !seen.insert(id.clone()) {
-            return Err(problem(format!("{id} stands in this file twice")));
-        }
-        let raw = serde_json::to_vec(&document.value).map_err(|e| problem(e.to_string()))?;
-        let manifest = Manifest {
-            origin,
-            file: Arc::clone(&file),
-            index_in_file: index,
-            id,
-            api_version,
-            annotations,
-            raw: raw.into(),
-        };
-        let misfit = misfit(&document.value, &manifest.id).err();
-        manifests.push(Read { line: document.line, manifest: Arc::new(manifest), misfit });
-    }
-    Ok(manifests)
-}
-
-type Identity = (ObjectId, String, BTreeMap<String, String>);
-
-/// Identity and annotations of an object, by which it is known whether it takes part (§1.8, §9.3 C1).
-fn identify(value: &Value) -> Result<Identity, String> {
-    let object = value.as_object().ok_or("a manifest must be an object with kind and metadata.name")?;
-    let empty = Map::new();
-    let metadata = match object.get("metadata") {
-        None | Some(Value::Null) => &empty,
-        Some(metadata) => metadata.as_object().ok_or("metadata must be an object")?,
-    };
-    let kind = required(object, "kind", "kind")?;
-    let api_version = required(object, "apiVersion", "apiVersion")?;
-    let name = required(metadata, "name", "metadata.name")?;
-    let namespace = text(metadata, "namespace", "metadata.namespace")?.unwrap_or_default();
-    let annotations = texts(metadata, "annotations", "metadata.annotations")?;
-    let group = match api_version.split_once('/') {
-        None => "",
-        Some((group, version)) if !group.is_empty() && !version.is_empty() && !version.contains('/') => group,
-        Some(_) => return Err(format!("apiVersion {api_version:?} is neither VERSION nor GROUP/VERSION")),
-    };
-    Ok((ObjectId::new(group, kind, namespace, name), api_version.to_owned(), annotations))
-}
-
-/// What of any kind must be text.
-fn misfit(value: &Value, id: &ObjectId) -> Result<(), String> {
-    if let Some(metadata) = value.get("metadata").and_then(Value::as_object) {
-        texts(metadata, "labels", "metadata.labels")?;
-    }
-    if let Some(object) = value.as_object()
-        && id.group.is_empty()
-        && id.kind == "ConfigMap"
-    {
-        texts(object, "data", "data")?;
-    }
-    Ok(())
-}
-
-fn text<'a>(object: &'a Map<String, Value>, key: &str, path: &str) -> Result<Option<&'a str>, String> {
-    match object.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(format!("{path} must be text, not {other}; quote it")),
-    }
-}
-
-fn required<'a>(object: &'a Map<String, Value>, key: &str, path: &str) -> Result<&'a str, String> {
-    text(object, key, path)?.filter(|t| !t.is_empty()).ok_or_else(|| format!("{path} is missing"))
-}
-
-/// A map whose values are all text; empty if it is not there. Nothing in the place of a text is the empty one, as Go's
-/// decoders take it.
-fn texts(object: &Map<String, Value>, key: &str, path: &str) -> Result<BTreeMap<String, String>, String> {
-    let map = match object.get(key) {
-        None | Some(Value::Null) => return Ok(BTreeMap::new()),
-        Some(value) => value.as_object().ok_or_else(|| format!("{path} must be a map of text"))?,
-    };
-    map.iter()
-        .map(|(key, value)| match value {
-            Value::String(text) => Ok((key.clone(), text.clone())),
-            Value::Null => Ok((key.clone(), String::new())),
-            other => Err(format!("{path}[{key:?}] must be text, not {other}; quote it")),
-        })
-        .collect()
+    Described { metadata, references, major }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The part of Go's text/template that releases use in their own manifests (payload-and-apply §1.6): three fields, a
 //! lookup by name, text literals, comments and whitespace trim. Anything else is an error that names it.
 
+use super::yaml::MAX_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What templates may refer to.
@@ -20,6 +21,63 @@ pub struct Rendered {
     pub text: String,
     /// Images asked for that the release does not have; each gave the empty string, as in Go.
     pub missing_images: BTreeSet<String>,
+    /// Where the lines of `text` stand in the template.
+    pub lines: Lines,
+}
+
+/// Leads from lines of an evaluated template to those of its source. The default is for text that is no template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// In the order of the text; each holds until the next.
+    steps: Vec<Step>,
+    /// Newlines of the text so far.
+    newlines: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    /// The first line of the text that it holds for.
+    line: usize,
+    source: usize,
+    /// Text has its lines from as many of the source, an action all from one.
+    text: bool,
+}
+
+impl Lines {
+    /// The line of the source on which this line of the text begins. Both count from 1.
+    pub fn source(&self, line: usize) -> usize {
+        let behind = self.steps.partition_point(|step| step.line <= line);
+        match behind.checked_sub(1).and_then(|last| self.steps.get(last)) {
+            None => line,
+            Some(step) if step.text => step.source + (line - step.line),
+            Some(step) => step.source,
+        }
+    }
+}
+
+impl Rendered {
+    /// Adds a piece that stands on this line of the source: text of it, or what an action there gave.
+    fn push(&mut self, piece: &str, source: usize, text: bool) -> Result<(), TemplateError> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        // Before it is added: a lookup may stand for a text of any length, as often as the source has room for it.
+        if self.text.len() + piece.len() > MAX_BYTES {
+            return Err(TemplateError::TooLarge { line: source });
+        }
+        let next = self.lines.newlines + 1;
+        let step = if self.text.is_empty() || self.text.ends_with('\n') {
+            Step { line: next, source, text }
+        } else {
+            // The line began with another piece. This one tells of the line behind it.
+            Step { line: next + 1, source: source + usize::from(text), text }
+        };
+        self.lines.steps.pop_if(|last| last.line == step.line);
+        self.lines.steps.push(step);
+        self.lines.newlines += newlines(piece);
+        self.text.push_str(piece);
+        Ok(())
+    }
 }
 
 /// A template that cannot be evaluated. Lines count from 1.
@@ -33,6 +91,8 @@ pub enum TemplateError {
     Unknown { line: usize, expression: String },
     #[error("line {line}: {literal} is not a text literal of Go")]
     Literal { line: usize, literal: String },
+    #[error("line {line}: with this the file has more than the {MAX_BYTES} bytes that are read; split it")]
+    TooLarge { line: usize },
 }
 
 /// Evaluates `source`.
@@ -46,15 +106,17 @@ pub fn render(source: &str, variables: &Variables<'_>) -> Result<Rendered, Templ
             Some((text, after)) => (text, Some(after)),
             None => (rest, None),
         };
-        line += text.matches('\n').count();
         let kept = if trim_next { text.trim_start_matches(BLANKS) } else { text };
+        let kept_from = line + newlines(text.get(..text.len() - kept.len()).unwrap_or_default());
+        line += newlines(text);
         let Some(after) = after else {
-            rendered.text.push_str(kept);
+            rendered.push(kept, kept_from, true)?;
             return Ok(rendered);
         };
         // A trim mark is a minus sign with a blank on its inner side; {{-3}} is a number.
         let trim_before = after.strip_prefix('-').filter(|inner| inner.starts_with(BLANKS));
-        rendered.text.push_str(if trim_before.is_some() { kept.trim_end_matches(BLANKS) } else { kept });
+        let kept = if trim_before.is_some() { kept.trim_end_matches(BLANKS) } else { kept };
+        rendered.push(kept, kept_from, true)?;
         let action = trim_before.unwrap_or(after);
         let Some(end) = end_of_action(action) else {
             return Err(TemplateError::Open { line, start: action.lines().next().unwrap_or_default().trim().into() });
@@ -63,9 +125,13 @@ pub fn render(source: &str, variables: &Variables<'_>) -> Result<Rendered, Templ
         let trimmed = inside.strip_suffix('-').filter(|inner| inner.ends_with(BLANKS));
         trim_next = trimmed.is_some();
         evaluate(trimmed.unwrap_or(inside), line, variables, &mut rendered)?;
-        line += inside.matches('\n').count();
+        line += newlines(inside);
         rest = behind;
     }
+}
+
+fn newlines(text: &str) -> usize {
+    text.matches('\n').count()
 }
 
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -107,10 +173,12 @@ fn evaluate(
     let expression = action.trim_matches(BLANKS);
     let unknown = || TemplateError::Unknown { line, expression: action.chars().take(200).collect() };
     match expression {
-        ".ReleaseImage" => rendered.text.push_str(variables.release_image),
-        ".ClusterProfile" => rendered.text.push_str(variables.cluster_profile),
+        ".ReleaseImage" => rendered.push(variables.release_image, line, false)?,
+        ".ClusterProfile" => rendered.push(variables.cluster_profile, line, false)?,
         comment if comment.starts_with("/*") && comment.ends_with("*/") => {}
-        literal if literal.starts_with(['"', '`']) => rendered.text.push_str(&text_literal(literal, line, unknown)?),
+        literal if literal.starts_with(['"', '`']) => {
+            rendered.push(&text_literal(literal, line, unknown)?, line, false)?;
+        }
         lookup => {
             let name = lookup
                 .strip_prefix("index")
@@ -122,7 +190,7 @@ fn evaluate(
                 .ok_or_else(unknown)?;
             let name = text_literal(name, line, unknown)?;
             match variables.images.get(&name) {
-                Some(image) => rendered.text.push_str(image),
+                Some(image) => rendered.push(image, line, false)?,
                 None => {
                     rendered.missing_images.insert(name);
                 }
@@ -247,10 +315,52 @@ mod tests {
         assert_eq!((read.text.as_str(), read.missing_images), ("[]", BTreeSet::from(["none".to_owned()])));
     }
 
+    /// Template, and the line of it that each line of the text comes from.
+    #[test]
+    fn lines_of_the_text_are_found_in_the_template() {
+        let table: [(&str, &[usize]); 9] = [
+            ("", &[1]),
+            ("a\nb\n", &[1, 2, 3]),
+            ("a{{- /* 1\n2\n3 */}}\nb\nc", &[1, 4, 5]),
+            ("{{- /* 1\n2 */ -}}\n\nb\n{{.ClusterProfile}}: x\nc", &[4, 5, 6]),
+            ("{{/* 1\n2 */ -}}\n{{.ClusterProfile}}\nb", &[3, 4]),
+            ("a {{ \"x\\ny\\n\" }}b\nc", &[1, 1, 1, 2]),
+            ("a\n{{ `x\ny` }} b\nc", &[1, 2, 2, 4]),
+            ("{{ index\n.Images \"a-b\" }}\nb", &[1, 3]),
+            ("a\n  {{- \"\" -}}  \n\n b", &[1]),
+        ];
+        for (source, expected) in table {
+            let read = rendered(source).unwrap();
+            let lines = 1..=read.text.split('\n').count();
+            assert_eq!(lines.map(|line| read.lines.source(line)).collect::<Vec<_>>(), expected, "{source:?}");
+        }
+        assert_eq!(Lines::default().source(7), 7);
+    }
+
+    /// A name of one MiB is asked for more often than there is room; the source is small.
+    #[test]
+    fn a_text_that_grows_without_end_is_refused_before_it_has_grown() {
+        let images = BTreeMap::from([("a".to_owned(), "x".repeat(1 << 20))]);
+        let variables = Variables { release_image: "", cluster_profile: "", images: &images };
+        let times = |count: usize| render(&"{{index .Images \"a\"}}\n".repeat(count), &variables);
+        let most = MAX_BYTES / ((1 << 20) + 1);
+        assert_eq!(times(most).unwrap().text.len(), most * ((1 << 20) + 1));
+        let error = times(100_000).unwrap_err();
+        assert_eq!(error, TemplateError::TooLarge { line: most + 1 });
+        assert!(
+            error.to_string().starts_with("line 16: with this the file has more than the 16777216 bytes"),
+            "{error}"
+        );
+    }
+
     proptest::proptest! {
         #[test]
         fn nothing_panics(source in "[-a{}\"`'\\\\ \n./*ux7\u{e4}]{0,40}") {
-            let _ = rendered(&source).map_err(|e| assert!(e.to_string().starts_with("line ")));
+            if let Ok(read) = rendered(&source).map_err(|e| assert!(e.to_string().starts_with("line "))) {
+                let lines: Vec<usize> = (1..=read.text.split('\n').count()).map(|l| read.lines.source(l)).collect();
+                let all = 1..=source.split('\n').count();
+                assert!(lines.is_sorted() && lines.iter().all(|line| all.contains(line)), "{source:?}: {lines:?}");
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 mod build;
 mod scalar;
 
+pub(super) use build::Budget;
 use serde_json::Value;
 
 /// Largest stream that is looked at, in bytes.
@@ -36,8 +37,8 @@ pub enum YamlError {
     Separator { line: usize, found: String },
     #[error("line {line}: {cause}")]
     Syntax { line: usize, cause: String },
-    #[error("line {line}: neither JSON ({json}) nor YAML ({yaml})")]
-    Neither { line: usize, json: String, yaml: String },
+    #[error("line {line}: neither JSON (line {json_line}: {json}) nor YAML ({yaml})")]
+    Neither { line: usize, json_line: usize, json: String, yaml: Box<YamlError> },
     #[error("line {line}: the tag {tag} does not fit {text:?}; correct the value or drop the tag")]
     Tag { line: usize, tag: String, text: String },
     #[error("line {line}: {found} cannot be the key of a mapping, a key is text, a number or a boolean")]
@@ -54,25 +55,49 @@ pub enum YamlError {
     Alias { line: usize },
 }
 
+impl YamlError {
+    /// Gives every line the number it has in the source that the text was made of.
+    pub fn relocate(&mut self, source: &dyn Fn(usize) -> usize) {
+        match self {
+            YamlError::TooLarge { .. } => {}
+            YamlError::Neither { line, json_line, yaml, .. } => {
+                *line = source(*line);
+                *json_line = source(*json_line);
+                yaml.relocate(source);
+            }
+            YamlError::NotText { line }
+            | YamlError::Separator { line, .. }
+            | YamlError::Syntax { line, .. }
+            | YamlError::Tag { line, .. }
+            | YamlError::Key { line, .. }
+            | YamlError::Merge { line }
+            | YamlError::NotANumber { line, .. }
+            | YamlError::TooDeep { line }
+            | YamlError::TooMuch { line }
+            | YamlError::Alias { line } => *line = source(*line),
+        }
+    }
+}
+
 /// All documents of a stream in order, or the first error. Never panics, and its memory is bounded by the limits above.
 pub fn documents(bytes: &[u8]) -> Result<Vec<Document>, YamlError> {
+    documents_within(bytes, &mut Budget::default())
+}
+
+/// The same for those who ask the budget afterwards what was spent.
+pub(super) fn documents_within(bytes: &[u8], budget: &mut Budget) -> Result<Vec<Document>, YamlError> {
     if bytes.len() > MAX_BYTES {
         return Err(YamlError::TooLarge { bytes: bytes.len() });
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|e| YamlError::NotText { line: 1 + newlines(bytes.get(..e.valid_up_to()).unwrap_or_default()) })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut budget = build::Budget::default();
     let head = text.as_bytes().get(..JSON_LOOKAHEAD).unwrap_or(text.as_bytes());
-    if head.trim_ascii_start().starts_with(b"{") {
-        json_stream(text, &mut budget)
-    } else {
-        yaml_stream(text, 1, &mut budget)
-    }
+    if head.trim_ascii_start().starts_with(b"{") { json_stream(text, budget) } else { yaml_stream(text, 1, budget) }
 }
 
 /// Splits at lines that start with `---` and takes the first document of each part, as the Kubernetes readers do.
-fn yaml_stream(text: &str, first_line: usize, budget: &mut build::Budget) -> Result<Vec<Document>, YamlError> {
+fn yaml_stream(text: &str, first_line: usize, budget: &mut Budget) -> Result<Vec<Document>, YamlError> {
     let mut found = Vec::new();
     let mut part_start = 0;
     let mut part_line = first_line;
@@ -95,7 +120,7 @@ fn yaml_stream(text: &str, first_line: usize, budget: &mut build::Budget) -> Res
 }
 
 /// Concatenated JSON objects. While at most one was decoded, the rest may turn out to be YAML after all (§1.8).
-fn json_stream(text: &str, budget: &mut build::Budget) -> Result<Vec<Document>, YamlError> {
+fn json_stream(text: &str, budget: &mut Budget) -> Result<Vec<Document>, YamlError> {
     // Every value but the first of a list or object is announced by one of these, so this bounds memory before any
     // is spent. Text that is full of commas counts too; no manifest comes near the limit.
     let marks = text.bytes().filter(|b| matches!(b, b',' | b'[' | b'{' | b':')).count();
@@ -132,7 +157,12 @@ fn json_stream(text: &str, budget: &mut build::Budget) -> Result<Vec<Document>, 
                         found.extend(more);
                         Ok(found)
                     }
-                    Err(yaml) => Err(YamlError::Neither { line, json: json.to_string(), yaml: yaml.to_string() }),
+                    Err(yaml) => Err(YamlError::Neither {
+                        line,
+                        json_line: json.line().max(line),
+                        json: format!("{} in column {}", without_place(&json), json.column()),
+                        yaml: Box::new(yaml),
+                    }),
                 };
             }
         }

@@ -150,20 +150,21 @@ pub fn webhooks(
     for configuration in configurations {
         let rules = rules(configuration);
         let takes = |step: &&Step| {
-            let operation = match step.action {
-                Action::Create | Action::Replace { .. } => "CREATE",
-                Action::Change { .. } => "UPDATE",
-                _ => return false,
+            let operations: &[&str] = match step.action {
+                Action::Create => &["CREATE"],
+                Action::Change { .. } => &["UPDATE"],
+                Action::Replace { .. } => &["DELETE", "CREATE"],
+                Action::Delete => &["DELETE"],
+                Action::Leave { .. } | Action::Refused { .. } | Action::Unknown { .. } => return false,
             };
             let Some(plural) = resource(&step.api_version, &step.object.kind) else { return false };
             let version = step.api_version.rsplit('/').next().unwrap_or_default();
-            let wanted = [
-                ("operations", operation),
-                ("apiGroups", step.object.group.as_str()),
-                ("apiVersions", version),
-                ("resources", plural.as_str()),
-            ];
-            rules.iter().any(|rule| wanted.iter().all(|(key, value)| names(rule, key, value)))
+            let wanted =
+                [("apiGroups", step.object.group.as_str()), ("apiVersions", version), ("resources", plural.as_str())];
+            rules.iter().any(|rule| {
+                operations.iter().any(|operation| names(rule, "operations", operation))
+                    && wanted.iter().all(|(key, value)| names(rule, key, value))
+            })
         };
         let writes = forecast.steps().filter(takes).count();
         if writes > 0 {

@@ -1,11 +1,11 @@
 //! What is there before the update, by manifest of the new release: read from a cluster by the caller, or taken from the
 //! release before.
 
-use super::Prepare;
+use super::{By, LeftOut, Prepare};
 use crate::merge::initial;
-use crate::payload::{Manifest, ObjectId, Payload, defined};
+use crate::payload::{Manifest, ObjectId, Payload, Selection, defined};
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// What is known of the object of each manifest, by the manifest's identity.
@@ -31,9 +31,8 @@ pub enum Sight {
     Unread(String),
 }
 
-/// Takes what the manifests `before` leave in a cluster nobody else writes to for what is there; and what of it `after`
-/// does not name, neither among what takes part nor among what is left out.
-pub fn of_release(before: &[Arc<Manifest>], after: &Payload, prepared: Prepare<'_>) -> (Findings, Vec<ObjectId>) {
+/// Takes what the manifests `before` leave in a cluster nobody else writes to for what is there.
+pub fn of_release(before: &[Arc<Manifest>], after: &Payload, prepared: Prepare<'_>) -> Findings {
     let mut there: HashMap<&ObjectId, Arc<Value>> = HashMap::new();
     for manifest in before {
         if manifest.delete() == Ok(true) {
@@ -42,16 +41,28 @@ pub fn of_release(before: &[Arc<Manifest>], after: &Payload, prepared: Prepare<'
             there.insert(&manifest.id, Arc::new(initial(object)));
         }
     }
-    let everything = after.everything();
-    let named: HashSet<&ObjectId> = everything.iter().map(|manifest| &manifest.id).collect();
-    let mut dropped: Vec<ObjectId> = there.keys().filter(|id| !named.contains(*id)).map(|id| (*id).clone()).collect();
-    dropped.sort();
     let found = |id: &ObjectId| Found {
         id: id.clone(),
         sight: there.get(id).map_or(Sight::Absent, |object| Sight::There(object.clone())),
         reports_status: false,
     };
-    (named.into_iter().map(|id| (id.clone(), found(id))).collect(), dropped)
+    after.everything().into_iter().map(|manifest| (manifest.id.clone(), found(&manifest.id))).collect()
+}
+
+/// What the manifests `before` leave in a cluster and nobody looks after once the release is another: it names it no
+/// more, or filters it out. What capabilities and overrides leave out is told as such.
+pub fn dropped(before: &[Arc<Manifest>], after: &Selection, left_out: &[LeftOut]) -> Vec<ObjectId> {
+    let hidden = left_out.iter().filter(|left_out| left_out.by != By::Filter).map(|left_out| &left_out.object);
+    let kept: HashSet<&ObjectId> = after.manifests.iter().map(|manifest| &manifest.id).chain(hidden).collect();
+    let mut dropped = BTreeSet::new();
+    for manifest in before.iter().filter(|manifest| !kept.contains(&manifest.id)) {
+        if manifest.delete() == Ok(true) {
+            dropped.remove(&manifest.id);
+        } else {
+            dropped.insert(&manifest.id);
+        }
+    }
+    dropped.into_iter().cloned().collect()
 }
 
 /// `apiVersion` and kind of everything that the CustomResourceDefinitions of a release serve.

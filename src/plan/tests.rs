@@ -66,6 +66,7 @@ fn ask(payload: &Payload, found: &[Found], by: &ApplyFilter, values: bool) -> Fo
         manifests: &selection.manifests,
         left_out: left_out(&selection, by),
         found: &found.iter().map(|found| (found.id.clone(), found.clone())).collect(),
+        namespaces: Some(["ns", "own"].map(str::to_owned).into()),
         prepared: &prepared,
         own_deployment: &own_deployment(),
         values,
@@ -79,7 +80,9 @@ fn all() -> ApplyFilter {
 
 /// From one release to another, nothing hidden.
 fn between(before: &Payload, after: &Payload) -> (Forecast, Vec<ObjectId>) {
-    let (found, dropped) = of_release(&before.manifests, after, &prepared);
+    let found = of_release(&before.manifests, after, &prepared);
+    let selection = after.select(&all());
+    let dropped = dropped(&before.manifests, &selection, &left_out(&selection, &all()));
     (ask(after, &found.into_values().collect::<Vec<_>>(), &all(), false), dropped)
 }
 
@@ -303,7 +306,7 @@ fn values_are_shown_on_demand_and_never_of_secrets() {
     let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "ns"}, "data": {"k": value}});
     let before = release("1.0.0", vec![], vec![file("a.yaml", map("a", "1")), file("b.yaml", secret("b2xk"))]);
     let after = release("1.0.1", vec![], vec![file("a.yaml", map("a", "2")), file("b.yaml", secret("bmV3"))]);
-    let found: Vec<_> = of_release(&before.manifests, &after, &prepared).0.into_values().collect();
+    let found: Vec<_> = of_release(&before.manifests, &after, &prepared).into_values().collect();
     let fields = |values| {
         let forecast = ask(&after, &found, &all(), values);
         let fields = forecast.steps().flat_map(|step| match &step.action {
@@ -354,6 +357,7 @@ fn webhooks_are_named_whose_rules_take_in_what_is_written() {
     };
     let forecast = one(map("a", "2"), there(map("a", "1")));
     let all = [
+        configuration("delete", "DELETE", "", "configmaps"),
         configuration("exact", "UPDATE", "", "configmaps"),
         configuration("stars", "*", "*", "*"),
         configuration("create", "CREATE", "", "configmaps"),
@@ -364,6 +368,74 @@ fn webhooks_are_named_whose_rules_take_in_what_is_written() {
     let found = webhooks(&all, &forecast, plural);
     let names: Vec<_> = found.iter().map(|w| (w.name.as_str(), w.writes)).collect();
     assert_eq!(names, [("exact", 1), ("stars", 1)]);
+    let mut gone = map("a", "1");
+    gone["metadata"]["annotations"] = json!({"release.openshift.io/delete": "true"});
+    let found = webhooks(&all, &one(gone, there(map("a", "1"))), plural);
+    assert_eq!(found.iter().map(|w| w.name.as_str()).collect::<Vec<_>>(), ["delete", "stars"]);
+}
+
+#[test]
+fn an_operator_whose_gate_can_never_open_blocks() {
+    let nothing = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": "a"}});
+    for sight in [Sight::Absent, there(operator("a", "1.0.0"))] {
+        let forecast = one(nothing.clone(), sight);
+        let [blocker] = &forecast.blockers[..] else { panic!("{:?}", forecast.blockers) };
+        assert_eq!((blocker.reason.as_str(), blocker.cause), ("ClusterOperatorNoVersions", Cause::Refused));
+        let gate = forecast.stages[0].nodes[0].steps[0].gate.clone().unwrap();
+        assert_eq!((gate.awaits.as_str(), gate.now), ("to be available and not degraded", Now::Failing));
+    }
+}
+
+#[test]
+fn what_a_filter_leaves_out_from_now_on_is_dropped() {
+    // Of no profile.
+    let foreign =
+        |name: &str, object: Value| SourceFile { name: name.to_owned(), bytes: object.to_string().into_bytes() };
+    let before = release("1.0.0", vec![], vec![file("a.yaml", map("once", "1")), file("b.yaml", map("twice", "1"))]);
+    let after = release(
+        "1.0.1",
+        vec![],
+        vec![
+            foreign("a.yaml", map("once", "1")),
+            foreign("b.yaml", map("twice", "1")),
+            file("c.yaml", map("twice", "1")),
+        ],
+    );
+    assert_eq!(between(&before, &after).1, [ObjectId::new("", "ConfigMap", "ns", "once")]);
+}
+
+#[test]
+fn a_namespace_that_is_not_there_in_time_blocks() {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}});
+    let inside = |name: &str, namespace: &str| {
+        let mut object = map(name, "1");
+        object["metadata"]["namespace"] = json!(namespace);
+        object
+    };
+    let blocked = |files: Vec<SourceFile>| {
+        let payload = release("1.0.1", vec![], files);
+        let found = |m: &Arc<Manifest>| Found { id: m.id.clone(), sight: Sight::Absent, reports_status: true };
+        let found: Vec<_> = payload.manifests.iter().map(found).collect();
+        let forecast = ask(&payload, &found, &all(), false);
+        forecast.blockers.into_iter().map(|blocker| (blocker.object, blocker.message)).collect::<Vec<_>>()
+    };
+    let object = |file_name: &str, namespace: &str| file(file_name, inside(file_name, namespace));
+    let (nowhere, many) = (object("0000_20_x_a.yaml", "nowhere"), object("0000_20_x_b.yaml", "nowhere"));
+    let told = blocked(vec![nowhere, many]);
+    let [(what, why)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(what, "namespace \"nowhere\"");
+    assert!(why.contains("and 1 more") && why.contains("does not bring it"), "{why}");
+    let table = [
+        ("0000_20_x_b.yaml", true, "the same node, later"),
+        ("0000_30_y_a.yaml", true, "a later stage"),
+        ("0000_20_w_a.yaml", false, "beside it: it is waited for"),
+        ("0000_10_x_a.yaml", false, "before it"),
+    ];
+    for (place, blocks, what) in table {
+        let told = blocked(vec![object("0000_20_x_a.yaml", "new"), file(place, namespace.clone())]);
+        assert_eq!(told.iter().any(|(_, why)| why.contains("comes later")), blocks, "{what}: {told:?}");
+    }
+    assert_eq!(blocked(vec![object("0000_20_x_a.yaml", "ns")]), [], "it is there");
 }
 
 /// Programs read this form: what is written down here may get more members, but none may go or change its meaning while

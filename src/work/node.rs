@@ -240,9 +240,15 @@ impl Walk<'_> {
                 }
                 self.until_changed(&mut changed, pause).await
             }
-            Obstacle::KindNotServed if self.comes_with_the_release() => self.until_changed(&mut kinds, pause).await,
+            // Another hand may serve a kind of this group as well: after a while the server is asked.
+            Obstacle::KindNotServed if failures < PATIENCE && self.comes_with_the_release() => {
+                self.until_changed(&mut kinds, pause).await
+            }
             Obstacle::KindNotServed => {
-                self.until(tokio::time::sleep(pause)).await?;
+                self.until_changed(&mut kinds, pause).await?;
+                if applier.kinds.resolve(self.manifest).is_some() {
+                    return Some(());
+                }
                 if let Err(error) = applier.kinds.refresh(applier.objects.client()).await {
                     tracing::warn!(%error, "kinds not refreshed");
                 }

@@ -203,6 +203,8 @@ impl Sync {
     /// Without a ClusterVersion there is nobody to act for: what is under way ends, and drift is nobody's concern. Objects
     /// that were kept going would be given back an owner that is no more, and be taken for garbage.
     async fn rest(&mut self) {
+        self.writer.rest();
+        self.refused = None;
         if let Some(load) = self.load.take() {
             load.stop.cancel();
             load.task.abort();
@@ -460,8 +462,9 @@ impl Sync {
             self.parts.records.send_replace(self.record(&pass));
             self.pass = Some(pass);
         }
-        if let Some((live, status)) = self.status_to_write() {
-            self.writer.offer(live, status);
+        match self.status_to_write() {
+            Some((live, status)) => self.writer.offer(live, status),
+            None => self.writer.rest(),
         }
     }
 

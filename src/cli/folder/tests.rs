@@ -34,8 +34,9 @@ pub(in crate::cli) fn release() -> tempfile::TempDir {
     let deployment = config_map("cluster-version-operator", "")
         .replace("v1\nkind: ConfigMap", "apps/v1\nkind: Deployment")
         .replace("namespace: x", "namespace: openshift-cluster-version");
-    let operator =
-        config_map("net", "").replace("v1\nkind: ConfigMap", "config.openshift.io/v1\nkind: ClusterOperator");
+    let operator = config_map("net", "")
+        .replace("v1\nkind: ConfigMap", "config.openshift.io/v1\nkind: ClusterOperator")
+        + "status: {versions: [{name: operator, version: 1.0.0}]}\n";
     let job = config_map("j", "").replace("v1\nkind: ConfigMap", "batch/v1\nkind: Job");
     let files = [
         (
@@ -121,14 +122,21 @@ fn flags_decide_who_takes_part() {
     assert!(Line::try_parse_from(["cvo", "--feature-set", "Preview"]).is_err(), "a set that nobody knows");
 }
 
-#[test]
-fn a_plain_folder_is_read_as_the_release_that_it_would_make() {
-    let (plain, root) = (tempfile::tempdir().unwrap(), release());
+/// All files of a release in one folder.
+fn flattened(root: &Path) -> tempfile::TempDir {
+    let plain = tempfile::tempdir().unwrap();
     for folder in ["manifests", "release-manifests"] {
-        for entry in fs::read_dir(root.path().join(folder)).unwrap().map(Result::unwrap) {
+        for entry in fs::read_dir(root.join(folder)).unwrap().map(Result::unwrap) {
             fs::copy(entry.path(), plain.path().join(entry.file_name())).unwrap();
         }
     }
+    plain
+}
+
+#[test]
+fn a_plain_folder_is_read_as_the_release_that_it_would_make() {
+    let root = release();
+    let plain = flattened(root.path());
     let open = |dir: &Path| open(dir, NO_IMAGE, &filters(&[]));
     let (one, other) = (open(plain.path()).unwrap(), open(root.path()).unwrap());
     let told = |folder: &Folder| -> Vec<_> {
@@ -148,6 +156,35 @@ fn a_plain_folder_is_read_as_the_release_that_it_would_make() {
     judged("release.openshift.io/major-version=7 leaves out major version 1");
     fs::remove_file(plain.path().join("release-metadata")).unwrap();
     judged("");
+}
+
+/// §10.6: what takes part must fit its type in either form, what does not may be anything in both.
+#[test]
+fn a_plain_folder_gets_the_verdict_of_its_release() {
+    let root = release();
+    let write = |file: &str, text: &str| fs::write(root.path().join("release-manifests").join(file), text).unwrap();
+    let verdict = |dir: &Path| match open(dir, NO_IMAGE, &filters(&[])) {
+        Ok(folder) => format!("{:?}", names(&folder)),
+        Err(error) => format!("{error:#}").split_once(" cannot be used: ").unwrap().1.replace("release-manifests/", ""),
+    };
+    let both = || {
+        let (of_root, of_plain) = (verdict(root.path()), verdict(flattened(root.path()).path()));
+        assert_eq!(of_root, of_plain);
+        of_plain
+    };
+    let odd = config_map("odd", "").replace("self-managed-high-availability", "other") + "data: {a: 1}\n";
+    write("0000_40_a_01.yaml", &odd);
+    assert!(both().contains("\"odd\""), "it is excluded, and listed");
+    let account = config_map("misfit", "").replace("kind: ConfigMap", "kind: ServiceAccount");
+    write("0000_50_a_01.yaml", &(account + "automountServiceAccountToken: 'no'\n"));
+    let said = both();
+    assert!(said.starts_with("0000_50_a_01.yaml: line 1: serviceaccount \"x/misfit\": automount"), "{said}");
+    write("release-metadata", r#"{"kind":"cincinnati-metadata-v0","version":"1.0.1"}"#);
+    let said = both();
+    assert!(said.starts_with("release-metadata is of version \"1.0.1\" but") && said.contains("; 0000_50"), "{said}");
+    write("release-metadata", "[]");
+    let said = both();
+    assert!(said.starts_with("release-metadata is not the JSON") && said.contains("; 0000_50_a_01"), "{said}");
 }
 
 fn major(text: String, major: u64) -> String {

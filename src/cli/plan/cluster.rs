@@ -2,7 +2,7 @@
 
 use super::release::{self, Given};
 use super::{PlanArgs, always, imply, own_deployment, prepare, takes_part, warnings};
-use crate::api::{ClusterVersion, HistoryState};
+use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState};
 use crate::cli::reach;
 use crate::cli::status::State;
 use crate::cluster::kinds::Kind;
@@ -16,7 +16,7 @@ use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payl
 use crate::plan::{self, Action, Blocker, Cause, Findings, Forecast, Found, Question, Side, Sight};
 use crate::updates::{self, Gates};
 use crate::work::features;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use futures::StreamExt;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -47,6 +47,9 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
         Some(running) => Some(release::read(running, None, args).await?.load(by.load.clone())?),
         None => None,
     };
+    if let Some(before) = &before {
+        runs(&before.release.version, &status)?;
+    }
     let implied = match &before {
         Some(before) => imply(&mut by, &payload.manifests, &before.manifests),
         None => imply(&mut by, &payload.manifests, &plan::managed(&found, &payload.manifests)),
@@ -65,6 +68,7 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
         manifests: &selection.manifests,
         left_out: plan::left_out(&selection, &by),
         found: &found,
+        namespaces: Some(cluster.namespaces(&selection.manifests).await),
         prepared: &prepared,
         own_deployment: &own_deployment(args),
         values: args.values,
@@ -72,8 +76,8 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     let (from, version) = (&status.desired.version, &payload.release.version);
     forecast.blockers.extend(plan::conditions(&cluster.version, &cluster.state.operators, from, version));
     forecast.implicit_capabilities = implied.into_iter().collect();
-    match before {
-        Some(before) => forecast.dropped = plan::of_release(&before.select(&by).manifests, &payload, &prepared).1,
+    match &before {
+        Some(before) => forecast.dropped = plan::dropped(&before.select(&by).manifests, &selection, &forecast.excluded),
         None => unknowns.push(
             "Which objects of the release that runs the new one does not name any more; they stay. --running tells."
                 .to_owned(),
@@ -86,7 +90,7 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
             .to_owned(),
     );
     unknowns.extend(to.unknowns());
-    unknowns.extend(warnings(&payload));
+    unknowns.extend([before.as_ref(), Some(&payload)].into_iter().flatten().flat_map(warnings));
     unknowns.extend(always());
     forecast.unknowns = unknowns;
     Ok(forecast)
@@ -180,8 +184,10 @@ impl Cluster {
 
     /// What there is of each manifest's object.
     async fn look(&self, manifests: &[Arc<Manifest>]) -> Findings {
+        let resolve =
+            |manifest: &Manifest| self.kinds.resolve(manifest).or_else(|| self.kinds.resolve_otherwise(manifest));
         let mut by_kind: HashMap<Kind, HashSet<ObjectId>> = HashMap::new();
-        for (kind, id) in manifests.iter().filter_map(|manifest| self.kinds.resolve(manifest)) {
+        for (kind, id) in manifests.iter().filter_map(|manifest| resolve(manifest)) {
             by_kind.entry(kind).or_default().insert(id);
         }
         let surveys = futures::stream::iter(by_kind.into_iter().map(|(kind, ids)| async move {
@@ -194,14 +200,24 @@ impl Cluster {
             let version = kind.api_version();
             sights.extend(survey.into_iter().map(|(id, read)| ((version.clone(), id), sight(read))));
         }
-        let found = |manifest: &Manifest| match self.kinds.resolve(manifest) {
+        let found = |manifest: &Manifest| match resolve(manifest) {
             None => Found { id: manifest.id.clone(), sight: Sight::NotServed, reports_status: true },
-            Some((_, id)) => {
-                let sight = sights.get(&(manifest.api_version.clone(), id.clone())).cloned();
-                Found { id, sight: sight.unwrap_or(Sight::Absent), reports_status: true }
+            Some((kind, id)) => {
+                let sight = sights.get(&(kind.api_version(), id.clone())).cloned().unwrap_or(Sight::Absent);
+                let sight = if kind.api_version() == manifest.api_version { sight } else { of_another(sight, &kind) };
+                Found { id, sight, reports_status: true }
             }
         };
         manifests.iter().map(|manifest| (manifest.id.clone(), found(manifest))).collect()
+    }
+
+    /// The namespaces of these manifests that are there, or of which that is not known.
+    async fn namespaces(&self, manifests: &[Arc<Manifest>]) -> HashSet<String> {
+        let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
+        let names = manifests.iter().map(|manifest| manifest.id.namespace.as_str()).filter(|name| !name.is_empty());
+        let ids = names.map(|name| ObjectId::new("", "Namespace", "", name)).collect();
+        let found = survey(&self.objects, &kind, ids).await.into_iter();
+        found.filter(|(_, read)| !matches!(read, Ok(None))).map(|(id, _)| id.name).collect()
     }
 
     /// Adds what is not allowed of what the update needs to the blockers.
@@ -275,6 +291,21 @@ impl Cluster {
     }
 }
 
+/// Refuses a release that the cluster does not come from. An update that is not complete comes from two.
+fn runs(running: &str, status: &ClusterVersionStatus) -> anyhow::Result<()> {
+    let parts = status.history.iter().position(|entry| entry.state == HistoryState::Completed).map_or(0, |at| at + 1);
+    let mut run = vec![status.desired.version.as_str()];
+    run.extend(status.history.iter().take(parts).map(|entry| entry.version.as_str()));
+    run.retain(|version| !version.is_empty());
+    run.dedup();
+    ensure!(
+        run.is_empty() || run.contains(&running),
+        "--running is release {running}, but the cluster runs {}: give that one",
+        run.join(" or ")
+    );
+    Ok(())
+}
+
 fn who(args: &PlanArgs) -> String {
     args.user.clone().unwrap_or_else(|| "the user of the kubeconfig".to_owned())
 }
@@ -284,6 +315,19 @@ fn sight(read: Result<Option<Value>, ApiError>) -> Sight {
         Ok(Some(object)) => Sight::There(Arc::new(object)),
         Ok(None) => Sight::Absent,
         Err(error) => Sight::Unread(error.to_string()),
+    }
+}
+
+/// What was seen of an object by a version of its kind that its manifest does not use, since that one is not served yet.
+fn of_another(sight: Sight, kind: &Kind) -> Sight {
+    match sight {
+        Sight::There(_) => Sight::Unread(format!(
+            "it is there, as {} {}; the version that the release uses is not served yet",
+            kind.api_version(),
+            kind.kind
+        )),
+        Sight::Absent => Sight::NotServed,
+        other => other,
     }
 }
 

@@ -56,5 +56,8 @@ pub fn misuse(given: &ArgMatches) -> Option<String> {
     if given.get_flag("all") && given.get_one("output") != Some(&Output::Text) {
         return Some("--all goes with -o text only: the other forms leave nothing out".to_owned());
     }
+    if given.get_flag("values") && given.get_one("output") == Some(&Output::Dot) {
+        return Some("--values does not go with -o dot: a drawing has no fields".to_owned());
+    }
     filters::misuse(given)
 }

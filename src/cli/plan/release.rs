@@ -23,20 +23,22 @@ pub struct Given {
     image: String,
     /// Nobody said what that is, so something stands in its place.
     stand_in: bool,
+    /// Links in the image that stand for no file of it.
+    dangling: Vec<String>,
 }
 
 /// Reads the folder or the image. `image`: its pull spec, if it is a folder.
 pub async fn read(given: &str, image: Option<&str>, args: &PlanArgs) -> anyhow::Result<Given> {
     let dir = Path::new(given);
     if !dir.is_dir() {
-        return pull(given, args).await;
+        return pull(given, args).await.with_context(|| format!("{given} is no folder, and no image that can be had"));
     }
     let files = payload_dir::read(dir)?;
     let (image, stand_in) = match image {
         Some(image) => (image.to_owned(), false),
         None => (format!("{NO_IMAGE}:{}", version(&files)?), true),
     };
-    Ok(Given { given: given.to_owned(), files, image, stand_in })
+    Ok(Given { given: given.to_owned(), files, image, stand_in, dangling: Vec::new() })
 }
 
 fn version(files: &PayloadFiles) -> anyhow::Result<String> {
@@ -46,7 +48,7 @@ fn version(files: &PayloadFiles) -> anyhow::Result<String> {
 }
 
 async fn pull(given: &str, args: &PlanArgs) -> anyhow::Result<Given> {
-    let reference = parse_reference(given).with_context(|| format!("{given} is no folder either"))?;
+    let reference = parse_reference(given)?;
     let repository = args.registry.access()?.repository(&reference)?;
     let image = repository.pull(&args.architecture).await?;
     let found = repository.gather(&image, &[OWN, RELEASE], |_| false).await?;
@@ -60,7 +62,7 @@ async fn pull(given: &str, args: &PlanArgs) -> anyhow::Result<Given> {
             folder.push(SourceFile { name: name.to_owned(), bytes });
         }
     }
-    Ok(Given { given: given.to_owned(), files, image: digest, stand_in: false })
+    Ok(Given { given: given.to_owned(), files, image: digest, stand_in: false, dangling: found.skipped })
 }
 
 impl Given {
@@ -81,13 +83,16 @@ impl Given {
     }
 
     /// What is not known of it.
-    pub fn unknowns(&self) -> Option<String> {
-        self.stand_in.then(|| {
+    pub fn unknowns(&self) -> Vec<String> {
+        let stand_in = self.stand_in.then(|| {
             format!(
                 "The pull spec of the release in {}, which its own manifests name: {} stands for it. --from-image and \
                  --to-image give it.",
                 self.given, self.image
             )
-        })
+        });
+        let links = self.dangling.iter();
+        let links = links.map(|link| format!("What is in {link} of {}: a link that leads to no file.", self.given));
+        stand_in.into_iter().chain(links).collect()
     }
 }

@@ -24,7 +24,7 @@ pub fn text(forecast: &Forecast, page: &Page, all: bool) -> String {
         ("Capabilities that get enabled implicitly", forecast.implicit_capabilities.clone()),
         ("Left out by capabilities: not touched", incapable),
         ("Left out by overrides: not touched", named(&forecast.overrides_hide)),
-        ("No longer named by the release: they stay, and nobody looks after them", named(&forecast.dropped)),
+        ("No longer part of the release: they stay, and nobody looks after them", named(&forecast.dropped)),
         ("Not known beforehand", forecast.unknowns.clone()),
     ];
     for (title, items) in lists.into_iter().filter(|(_, items)| !items.is_empty()) {

@@ -13,6 +13,8 @@ pub const MAX_KEPT_BYTES: u64 = 256 << 20;
 pub const MAX_KEPT_FILES: usize = 100_000;
 /// Most that is looked through in one unpacked layer, in bytes: what stands between us and a compression bomb.
 pub const MAX_SCANNED_BYTES: u64 = 32 << 30;
+/// Most symbolic links that are followed from one to the next.
+const MAX_LINKS: usize = 16;
 /// Longest extended file name or header record of an archive, in bytes.
 const MAX_EXTENDED_HEADER: u64 = 1 << 20;
 
@@ -162,8 +164,10 @@ pub struct Gathered {
     prefixes: Vec<String>,
     /// Path in the image to content.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Links that were met and left out.
+    /// Links that were met and stand for no file that is known (see [`Gathered::follow_links`]).
     pub skipped: Vec<String>,
+    /// Where the symbolic links that were met lead, by path.
+    links: BTreeMap<String, String>,
     /// Paths that upper layers define or delete: lower layers say nothing about them or about what is below them.
     covered: BTreeSet<String>,
     kept_bytes: u64,
@@ -252,8 +256,39 @@ impl Gathered {
         if (kind.is_symlink() && leaves(bare, target)) || (kind.is_hard_link() && check_path(target).is_err()) {
             return Err(LayerError::LinkLeaves { path: name.into(), target: target.into() });
         }
-        self.skipped.push(name.into());
+        // A hard link is the file itself, which stands before it in the same layer.
+        if kind.is_hard_link()
+            && let Some(Met::File(bytes)) = met.get(target)
+        {
+            let bytes = bytes.clone();
+            self.count(bytes.len() as u64)?;
+            met.insert(name.into(), Met::File(bytes));
+            return Ok(());
+        }
+        if kind.is_symlink() {
+            self.links.insert(name.into(), beside(bare, target));
+        } else {
+            self.skipped.push(name.into());
+        }
         met.insert(name.into(), Met::Covers);
+        Ok(())
+    }
+
+    /// Puts in the place of each symbolic link the file it stands for, as whoever reads the folder in a container finds
+    /// it. To be called when every layer was read. What leads nowhere, or to a folder, is left out.
+    pub fn follow_links(&mut self) -> Result<(), LayerError> {
+        let links = std::mem::take(&mut self.links);
+        for path in links.keys().filter(|path| !self.files.contains_key(*path)).cloned().collect::<Vec<_>>() {
+            let steps = std::iter::successors(links.get(&path), |at| links.get(*at));
+            let end = steps.take(MAX_LINKS).find_map(|at| self.files.get(at)).cloned();
+            match end {
+                Some(bytes) => {
+                    self.count(bytes.len() as u64)?;
+                    self.files.insert(path, bytes);
+                }
+                None => self.skipped.push(path),
+            }
+        }
         Ok(())
     }
 
@@ -269,12 +304,21 @@ impl Gathered {
         if read < size {
             return Err(reading(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends in the middle of a file")));
         }
-        self.kept_bytes += read;
+        self.count(read)?;
+        Ok(bytes)
+    }
+
+    /// One more file is kept.
+    fn count(&mut self, bytes: u64) -> Result<(), LayerError> {
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
         self.kept_files += 1;
+        if self.kept_bytes > MAX_KEPT_BYTES {
+            return Err(self.too_much(MAX_KEPT_BYTES, "bytes"));
+        }
         if self.kept_files > MAX_KEPT_FILES {
             return Err(self.too_much(MAX_KEPT_FILES as u64, "files"));
         }
-        Ok(bytes)
+        Ok(())
     }
 
     fn too_much(&self, limit: u64, unit: &'static str) -> LayerError {
@@ -306,6 +350,20 @@ fn deleted_path(name: &str) -> Option<String> {
     }
     let deleted = base.strip_prefix(".wh.")?;
     Some(if folder.is_empty() { deleted.to_string() } else { format!("{folder}/{deleted}") })
+}
+
+/// The path that a symbolic link at `path` leads to, which does not lead out of its topmost folder.
+fn beside(path: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// Whether a symbolic link at `path` leads out of the topmost folder of `path`.

@@ -130,14 +130,31 @@ fn hostile_entries_are_refused() {
 }
 
 #[test]
-fn a_link_inside_is_left_out_and_still_hides_what_is_below() {
-    let top = raw(&[(Symlink, "manifests/a", "b", "")]);
+fn a_link_inside_is_the_file_it_stands_for_and_hides_what_is_below() {
+    let top = raw(&[
+        (Symlink, "manifests/a", "./x/../b", ""),
+        (Symlink, "manifests/chain", "a", ""),
+        (Symlink, "manifests/nowhere", "c", ""),
+        (Symlink, "manifests/round", "round", ""),
+        (Regular, "manifests/first", "", "f"),
+        (Link, "manifests/same", "manifests/first", ""),
+        (Link, "manifests/of-another-layer", "manifests/b", ""),
+    ]);
     let bottom = raw(&[(Regular, "manifests/a", "", "old"), (Regular, "manifests/b", "", "b")]);
     let mut gathered = wanted();
     gathered.read_layer(top.as_slice()).unwrap();
     gathered.read_layer(bottom.as_slice()).unwrap();
-    assert_eq!(gathered.skipped, ["manifests/a"]);
-    assert_eq!(gathered.files.keys().collect::<Vec<_>>(), ["manifests/b"]);
+    gathered.follow_links().unwrap();
+    let files: Vec<_> = gathered.files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect();
+    let expected: [(&str, &[u8]); 5] = [
+        ("manifests/a", b"b"),
+        ("manifests/b", b"b"),
+        ("manifests/chain", b"b"),
+        ("manifests/first", b"f"),
+        ("manifests/same", b"f"),
+    ];
+    assert_eq!(files, expected);
+    assert_eq!(gathered.skipped, ["manifests/of-another-layer", "manifests/nowhere", "manifests/round"]);
 }
 
 #[test]

@@ -94,6 +94,22 @@ fn manifest(name: &str, capabilities: &str) -> Arc<Manifest> {
     })
 }
 
+#[test]
+fn what_a_gate_keeps_away_is_told_with_the_gate() {
+    let said = |gates: &[&str], needed: &str| {
+        let (spec, none) = (spec("None", &["ClusterAPI"]), set(&[]));
+        let wish = Wish { spec: &spec, before: &none, always: &none, gates: &set(gates) };
+        Capabilities::of(&wish).check(&manifest("a", needed)).err().unwrap_or_default()
+    };
+    assert_eq!(
+        said(&[], "ClusterAPI+Future"),
+        "unrecognized capability names: ClusterAPI (needs the feature gate ClusterAPIMachineManagement), Future"
+    );
+    let either = said(&[], "CompatibilityRequirements");
+    assert!(either.ends_with("CRDCompatibilityRequirementOperator or ClusterAPIMachineManagement)"), "{either}");
+    assert_eq!(said(&["ClusterAPIMachineManagement"], "ClusterAPI"), "");
+}
+
 /// §10.9: whoever moves into a disabled capability takes it along; whoever was not managed does not.
 #[test]
 fn a_manifest_that_moves_enables_its_capability() {

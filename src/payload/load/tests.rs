@@ -1,6 +1,7 @@
 use super::*;
-use crate::payload::verification_config;
+use crate::payload::{Origin, verification_config, yaml};
 use serde::Deserialize;
+use serde_json::Value;
 use std::path::Path;
 
 const METADATA: &str =
@@ -189,6 +190,112 @@ fn all_bad_files_are_named_in_one_error() {
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.starts_with(expected), "{found} / {expected}");
     }
+}
+
+/// §10.6: the two files that describe the release are bad files like any other. What a major version might leave out is
+/// not held against a release whose version is not known.
+#[test]
+fn a_release_that_is_not_described_is_judged_all_the_same() {
+    let (misfit, odd) = (format!("{}data: {{a: 1}}\n", map("a")), "kind: A\napiVersion: v1\nmetadata: {name: x}\n");
+    let untyped = map("b").replace("kind: ConfigMap", "kind: Service") + "spec: {ports: [{port: x}]}\n";
+    let crd = "CustomResourceDefinition\napiVersion: apiextensions.k8s.io/";
+    let other_major = map("c").replace("ConfigMap\napiVersion: ", crd)
+        + "    release.openshift.io/major-version: \"7\"\nspec: {versions: x}\n";
+    let image = format!("{}data:\n  i: '{{{{index .Images \"cli\"}}}}'\n", map("d"));
+    let release = [("a.yaml", misfit.as_str()), ("b.yaml", &untyped), ("c.yaml", &other_major), ("o.yaml", odd)];
+    let described = [
+        (METADATA.replace("-v0", "-v1"), REFERENCES.to_owned(), "release-metadata has kind"),
+        (METADATA.to_owned(), "[".to_owned(), "image-references is neither"),
+        (METADATA.to_owned(), REFERENCES.replace("1.0.0", "1.0.1"), "release-metadata is of version"),
+    ];
+    for (metadata, references, expected) in described {
+        let mut files = payload(&[("i.yaml", &image)], &release);
+        files.release.splice(..2, [file(metadata::FILE, &metadata), file(references::FILE, &references)]);
+        let Err(LoadError::Integrity { problems, .. }) =
+            load(files, &LoadOptions { strict_templates: true, ..options() })
+        else {
+            panic!("{expected}: loaded")
+        };
+        let [description, misfit, untyped] = problems.as_slice() else { panic!("{problems:#?}") };
+        assert!(description.starts_with(expected), "{description}");
+        assert!(misfit.starts_with("release-manifests/a.yaml: line 1: data[\"a\"] must be text, not 1"), "{misfit}");
+        assert!(untyped.starts_with("release-manifests/b.yaml: line 1: service \"ns/b\": spec.ports[0]"), "{untyped}");
+    }
+}
+
+/// Each file is small and within what one file may take; what they take together is bounded as well, be they excluded,
+/// good or bad.
+#[test]
+fn all_files_together_take_no_more_than_they_may() {
+    let most = 1 << 20;
+    // 4 KB that stand for 400.
+    let large = |head: &str| format!("{head}x: &a {}\nl: [{}]\n", "t".repeat(4000), ["*a"; 100].join(","));
+    let spent = |folder: &str, file: &str| {
+        let text = large("kind: A\napiVersion: v1\nmetadata: {name: x}\n");
+        let bad = large("kind: A\n");
+        let good = [("a.yaml", text.as_str()), ("b.yaml", &text), ("c.yaml", &text), ("d.yaml", &bad), ("e.yaml", "[")];
+        let files = match folder {
+            "manifests" => payload(&good, &good),
+            _ => payload(&good[..1], &good),
+        };
+        let Err(LoadError::Integrity { problems, .. }) = load_within(files, &options(), most) else { panic!("loaded") };
+        let [told] = problems.as_slice() else { panic!("{problems:#?}") };
+        assert!(told.starts_with(&format!("{folder}/{file}: line 1: with this")), "{told}");
+        assert!(told.contains("more than the 1048576 bytes") && told.ends_with("make them smaller"), "{told}");
+    };
+    spent("manifests", "c.yaml");
+    spent("release-manifests", "b.yaml");
+
+    let bad = large("kind: A\napiVersion: v1\nmetadata: {name: []}\n");
+    let files = payload(&[], &[("a.yaml", &bad), ("b.yaml", &bad), ("c.yaml", &bad)]);
+    let Err(LoadError::Integrity { problems, .. }) = load_within(files, &options(), most) else { panic!("loaded") };
+    assert!(problems[0].ends_with("metadata.name must be text, not a list; quote it"), "{problems:#?}");
+    assert!(problems.len() == 2 && problems[1].contains("no file behind it was read"), "{problems:#?}");
+    let small = payload(&[], &[("a.yaml", &map("a")), ("b.yaml", &map("b"))]);
+    assert_eq!(names(&load_within(small, &options(), most).unwrap()), ["a.yaml#0 a", "b.yaml#0 b"]);
+}
+
+/// A file that is skipped may be one that its own orchestrator reads. No one reads this.
+#[test]
+fn a_template_that_grows_without_end_is_a_problem_and_not_skipped() {
+    let mut files = payload(&[("a.yaml", &"{{.ReleaseImage}}".repeat(20))], &[]);
+    files.own.push(file("b.yaml", "{{.Unheard}}"));
+    let image = "x".repeat(1 << 20);
+    let Err(LoadError::Integrity { problems, .. }) = load(files, &LoadOptions { image, ..options() }) else {
+        panic!("loaded")
+    };
+    let [told] = problems.as_slice() else { panic!("{problems:#?}") };
+    assert!(told.starts_with("manifests/a.yaml: line 1: with this the file has more than"), "{told}");
+}
+
+/// People look for the error in the file, not in what its templates made of it.
+#[test]
+fn lines_in_errors_are_those_of_the_file() {
+    let comment = "# 1\n{{- /* 2\n3\n4\n5\n6\n7 */}}\n";
+    let labels = map("b").replace("metadata:", "metadata:\n  labels: [a]");
+    let own = [
+        ("a.yaml", format!("{comment}kind: ConfigMap\nx: [\n")),
+        ("b.yaml", format!("{comment}---\n{labels}")),
+        ("c.yaml", format!("{comment}kind: A\napiVersion: v1\n")),
+        ("d.yaml", format!("{comment}--- x\n")),
+        ("e.json", "{{- /* 1\n2\n3\n4\n5\n6 */ -}}\n{\"kind\": \"A\",\n \"x\": ]\n".to_owned()),
+        ("f.yaml", format!("{comment}---\n{}data: {{a: 1}}\n", map("f"))),
+    ];
+    let own: Vec<(&str, &str)> = own.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let found = problems(payload(&own, &[]));
+    let expected = [
+        "manifests/a.yaml: line 10: ",
+        "manifests/c.yaml: line 8: metadata.name is missing",
+        "manifests/d.yaml: line 8: only blanks",
+        "manifests/e.json: line 7: neither JSON (line 8: ",
+        "manifests/b.yaml: line 9: metadata.labels must be a map",
+        "manifests/f.yaml: line 9: data[\"a\"] must be text",
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(expected), "{found} / {expected}");
+    }
+    assert!((7..=9).any(|line| found[3].contains(&format!("nor YAML (line {line}: "))), "{}", found[3]);
 }
 
 #[test]

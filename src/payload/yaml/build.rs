@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// What one stream may still cost.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     nodes: usize,
     text: usize,
 }
@@ -21,6 +21,11 @@ impl Default for Budget {
 }
 
 impl Budget {
+    /// Values and bytes of text so far, aliases counted as often as they were used.
+    pub fn spent(&self) -> usize {
+        (MAX_NODES - self.nodes) + (MAX_TEXT - self.text)
+    }
+
     fn spend(&mut self, nodes: usize, text: usize, line: usize) -> Result<(), YamlError> {
         match (self.nodes.checked_sub(nodes), self.text.checked_sub(text)) {
             (Some(nodes), Some(text)) => {

@@ -291,7 +291,7 @@ fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
             "has no name"
         } else if risk.message.is_empty() {
             "has no message"
-        } else if url::Url::parse(&risk.url).is_err() {
+        } else if url::Url::parse(&risk.url).is_err() || !is_uri(&risk.url) {
             "has no valid url"
         } else if risk.matching_rules.is_empty() {
             "has no rule that can be evaluated"
@@ -302,6 +302,11 @@ fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
         };
         Some(format!("its risk {:?} {problem}", risk.name))
     })
+}
+
+/// The reader of URLs forgives more than the API server, which would take none of the status (cluster-version §14).
+fn is_uri(text: &str) -> bool {
+    super::uri_problem(text).is_none() && !text.contains(char::is_whitespace)
 }
 
 /// A target with several lists of risks: nobody knows which of them counts.

@@ -57,6 +57,11 @@ impl One<'_> {
                     Some(applied) => return Ok(applied),
                     None => continue,
                 },
+                // Read while another manifest had it in another version of its kind.
+                Sight::Differs(live) if !self.reads(&live) => {
+                    index.forget(id);
+                    continue;
+                }
                 Sight::Differs(live) => live,
                 Sight::Unknown => match self.applier.objects.get(self.kind, &id.namespace, &id.name).await? {
                     Some(live) => Arc::new(live),
@@ -76,6 +81,11 @@ impl One<'_> {
             }
         }
         Err(last.map_or_else(|| Obstacle::Manifest("appears and disappears".to_owned()), Obstacle::Api))
+    }
+
+    /// Whether the object is in the version that the manifest is in.
+    fn reads(&self, live: &Value) -> bool {
+        live.get("apiVersion").and_then(Value::as_str).is_none_or(|version| version == self.kind.api_version())
     }
 
     /// POST. `None`: somebody else was faster; look again.

@@ -409,7 +409,13 @@ async fn until_told(server: &Server, pass: &mut Pass, address: Option<&str>) {
 
 /// A pass over one manifest that has completed.
 async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode) -> Pass {
-    let manifests = vec![manifest.clone()];
+    let mut pass = begun(applier, vec![manifest.clone()], mode);
+    let end = async { while pass.next().await != Event::Completed {} };
+    assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the pass does not end");
+    pass
+}
+
+fn begun(applier: &Arc<Applier>, manifests: Vec<Arc<Manifest>>, mode: Mode) -> Pass {
     let plan = Plan {
         release: crate::api::Release::default(),
         mode,
@@ -418,10 +424,7 @@ async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode)
         hand_over: false,
         manifests,
     };
-    let mut pass = Pass::start(plan, applier.clone());
-    let end = async { while pass.next().await != Event::Completed {} };
-    assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the pass does not end");
-    pass
+    Pass::start(plan, applier.clone())
 }
 
 #[tokio::test]
@@ -498,5 +501,40 @@ async fn pending_deletions_are_told() {
         }
     };
     assert!(tokio::time::timeout(LIMIT, deleted).await.is_ok(), "it may stay");
+    pass.cancel().await;
+}
+
+/// Several manifests may have one kind in several versions, and each feed tells of all objects in its own.
+#[tokio::test]
+async fn an_object_read_in_another_version_of_its_kind_is_read_again() {
+    let server = Server::default();
+    let applier = process(&server).await;
+    let widget = manifest(&object("example.com/v1", "Widget", json!({"spec": {"a": 1}})));
+    assert_eq!(apply_one(&applier, &widget).await, Applied::Created);
+    let (_, id) = applier.kinds.resolve(&widget).unwrap();
+    let mut other = server.get("/apis/example.com/v1/namespaces/b/widgets/a").unwrap();
+    other["apiVersion"] = json!("example.com/v1beta1");
+    applier.index.saw(&id, Some(other), None, None);
+    assert_eq!(applier.apply(&widget).await.unwrap(), Applied::Left);
+    assert_eq!(server.writes(), ["POST /apis/example.com/v1/namespaces/b/widgets"]);
+}
+
+/// A definition of the release in the same group says nothing of the kinds that others bring to it.
+#[tokio::test]
+async fn a_kind_that_another_hand_brings_is_found() {
+    let definitions =
+        Kind::known("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false);
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "others.example.org", "annotations": {"release.openshift.io/create-only": "true"}},
+        "spec": {"group": "example.org", "scope": "Namespaced", "versions": [],
+            "names": {"kind": "Other", "plural": "others"}}});
+    let gadget = object("example.org/v1", "Gadget", json!({"spec": {"a": 1}}));
+    let server = Server::default();
+    let applier = process_with(&server, vec![definitions]).await;
+    let mut pass = begun(&applier, vec![manifest(&definition), manifest(&gadget)], Mode::Reconcile);
+    server.serve("example.org/v1", "Gadget", "gadgets");
+    let end = async { while pass.next().await != Event::Completed {} };
+    assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the kind is served, and nobody asks");
+    assert!(server.get("/apis/example.org/v1/namespaces/b/gadgets/a").is_some());
     pass.cancel().await;
 }

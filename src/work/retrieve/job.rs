@@ -21,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 const DEADLINE_SECONDS: u32 = 600;
 /// One that nobody waits for any more, because something else was asked for meanwhile, is removed this long after its end.
 const KEPT_SECONDS: u32 = 3600;
+/// How long after its deadline a Job's end may stay out of sight: pods are given time to end.
+const GRACE: Duration = Duration::from_secs(120);
 /// How long a complete Job's pod may stay out of sight.
 const POD_LOST: Duration = Duration::from_secs(20);
 /// Label of everything that retrieves payloads.
@@ -129,7 +131,11 @@ pub async fn run(
 ) -> Result<String, JobError> {
     let name = spec.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     begin(retriever, &name, &spec).await?;
-    let outcome = follow(retriever, &name, tell, stop).await;
+    let limit = Duration::from_secs(DEADLINE_SECONDS.into()) + GRACE;
+    let outcome = tokio::time::timeout(limit, follow(retriever, &name, tell, stop)).await.unwrap_or_else(|_| {
+        let cause = format!("nothing was heard of its end for {} s; it will be run again", limit.as_secs());
+        Err(JobError::Failed { name: name.clone(), cause })
+    });
     if !matches!(outcome, Err(JobError::Stopped(_))) {
         clean_up(retriever, &name).await;
     }
@@ -152,12 +158,15 @@ async fn follow(
     loop {
         tokio::select! {
             () = stop.cancelled() => return Err(JobError::Stopped(name.to_owned())),
-            Some(job) = jobs.next() => match finished(&job) {
-                None => {}
-                Some(Ok(())) => complete = true,
-                Some(Err(cause)) => return Err(failed(format!("{cause}{}", troubles(seen.values())))),
+            Some(job) = jobs.next() => match job.as_ref().map(finished) {
+                // Its deadline and its pods have gone with it: nothing more would ever come.
+                None => return Err(failed("is gone before its end was seen; it will be run again".into())),
+                Some(None) => {}
+                Some(Some(Ok(()))) => complete = true,
+                Some(Some(Err(cause))) => return Err(failed(format!("{cause}{}", troubles(seen.values())))),
             },
-            Some(pod) = pods.next() => {
+            // Of a pod that goes the Job tells.
+            Some(Some(pod)) = pods.next() => {
                 if let Some(cause) = hopeless(&pod) {
                     return Err(failed(cause));
                 }
@@ -217,7 +226,8 @@ async fn begin(retriever: &Retriever, name: &str, spec: &Value) -> Result<(), Jo
     Err(JobError::Failed { name: name.to_owned(), cause })
 }
 
-fn watched<K>(retriever: &Retriever, config: watcher::Config) -> BoxStream<'static, K>
+/// The objects that the watch finds, as they change; `None` when one has gone, or none is there.
+fn watched<K>(retriever: &Retriever, config: watcher::Config) -> BoxStream<'static, Option<K>>
 where
     K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -227,17 +237,35 @@ where
         + 'static,
 {
     let api: Api<K> = Api::namespaced(retriever.clients.call.clone(), &retriever.namespace);
-    let events = watcher(api, config).backoff(WatchBackoff::default()).filter_map(|event| async move {
-        match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => Some(object),
-            Ok(_) => None,
+    let mut listed = 0;
+    let events = watcher(api, config).backoff(WatchBackoff::default()).filter_map(move |event| {
+        let seen = match event {
+            Ok(event) => found(event, &mut listed),
             Err(error) => {
                 tracing::debug!(%error, "watch of a retrieval failed; trying again");
                 None
             }
-        }
+        };
+        std::future::ready(seen)
     });
     events.boxed()
+}
+
+/// What an event tells: an object, that it has gone, or nothing yet. `listed`: how many the list under way has.
+fn found<K>(event: watcher::Event<K>, listed: &mut usize) -> Option<Option<K>> {
+    match event {
+        watcher::Event::Apply(object) => Some(Some(object)),
+        watcher::Event::Delete(_) => Some(None),
+        watcher::Event::Init => {
+            *listed = 0;
+            None
+        }
+        watcher::Event::InitApply(object) => {
+            *listed += 1;
+            Some(Some(object))
+        }
+        watcher::Event::InitDone => (*listed == 0).then_some(None),
+    }
 }
 
 fn finished(job: &Job) -> Option<Result<(), String>> {
@@ -313,6 +341,18 @@ mod tests {
         let job = job("version-1", "ns", "node", json!({}));
         assert!(job["spec"]["activeDeadlineSeconds"].as_u64() > Some(0));
         assert!(job["spec"]["ttlSecondsAfterFinished"].as_u64() > Some(0), "{job}");
+    }
+
+    /// §10.27: whoever waits for what is gone would wait for ever.
+    #[test]
+    fn a_job_that_is_gone_is_told_of_whether_or_not_its_end_was_watched() {
+        use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
+        let told = |events: Vec<watcher::Event<u8>>| {
+            let mut listed = 0;
+            events.into_iter().filter_map(|event| found(event, &mut listed)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(vec![Init, InitApply(1), InitDone, Apply(2), Delete(2)]), [Some(1), Some(2), None]);
+        assert_eq!(told(vec![Init, InitApply(1), InitDone, Init, InitDone]), [Some(1), None], "gone between two lists");
     }
 
     #[test]

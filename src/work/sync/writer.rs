@@ -10,12 +10,21 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// Capability names that the cluster's schema refused are left out for this long, then tried again: the release may bring
-/// a schema that takes them.
+/// What the cluster's schema refused is left out for this long, then tried again: the release may bring a schema that takes
+/// it.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// The object as written, and the capability names that had to be left out.
-type Written = (Value, BTreeSet<String>);
+/// The object as written, and what had to be left out.
+type Written = (Value, Refused);
+
+/// What the cluster's schema does not take. All else must not be held up by it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Refused {
+    /// Names of capabilities: the schema enumerates them (apis §1.6).
+    capabilities: BTreeSet<String>,
+    /// The updates that an update service offers: it has the say in what stands in them.
+    updates: bool,
+}
 
 #[derive(Debug)]
 pub struct StatusWriter {
@@ -26,7 +35,7 @@ pub struct StatusWriter {
     due: Option<Instant>,
     last: Option<Instant>,
     failures: u32,
-    refused: Option<(Instant, BTreeSet<String>)>,
+    refused: Option<(Instant, Refused)>,
 }
 
 /// What an administrator or another program waits for: generations, releases, history, updates, and which conditions hold.
@@ -56,11 +65,10 @@ impl StatusWriter {
         }
     }
 
-    /// The status without what the cluster's schema has refused of it lately. Everything else must not be held up by a
-    /// capability of a release that the schema is older than.
+    /// The status without what the cluster's schema has refused of it lately.
     pub fn acceptable(&self, mut status: ClusterVersionStatus) -> ClusterVersionStatus {
-        if let Some((_, names)) = self.refused.as_ref().filter(|(at, _)| at.elapsed() < REFUSED_FOR) {
-            leave_out(&mut status, names);
+        if let Some((_, refused)) = self.refused.as_ref().filter(|(at, _)| at.elapsed() < REFUSED_FOR) {
+            refused.leave_out(&mut status);
         }
         status
     }
@@ -92,6 +100,11 @@ impl StatusWriter {
         self.writing = Some(tokio::spawn(async move { write(&objects, &name, live, &status).await }));
     }
 
+    /// What is written is what is to be written.
+    pub fn rest(&mut self) {
+        self.due = None;
+    }
+
     /// How long until a status is to be offered again.
     pub fn due(&self) -> Option<Duration> {
         self.due.map(|at| at.saturating_duration_since(Instant::now()))
@@ -105,7 +118,7 @@ impl StatusWriter {
         match ended {
             Ok(Ok((object, refused))) => {
                 self.failures = 0;
-                if !refused.is_empty() {
+                if refused != Refused::default() {
                     self.refused = Some((Instant::now(), refused));
                 }
                 return Some(object);
@@ -143,18 +156,15 @@ async fn write(
     status: &ClusterVersionStatus,
 ) -> Result<Written, ApiError> {
     let refused = match put(objects, name, &mut live, status).await {
-        Ok(object) => return Ok((object, BTreeSet::new())),
-        Err(error) => {
-            let refused = refused_names(&error, status);
-            if refused.is_empty() {
-                return Err(error);
-            }
-            refused
-        }
+        Ok(object) => return Ok((object, Refused::default())),
+        Err(error) => match Refused::of(&error, status) {
+            Some(refused) => refused,
+            None => return Err(error),
+        },
     };
-    tracing::warn!(?refused, "the cluster's schema of ClusterVersion refuses these capabilities; status goes without");
+    tracing::warn!(?refused, "the cluster's schema of ClusterVersion refuses a part of the status, which goes without");
     let mut rest = status.clone();
-    leave_out(&mut rest, &refused);
+    refused.leave_out(&mut rest);
     Ok((put(objects, name, &mut live, &rest).await?, refused))
 }
 
@@ -172,17 +182,31 @@ async fn put(
     objects.replace_status(&Kind::cluster_version(), "", name, live).await
 }
 
-/// The capability names of the status that the server says it does not take: the schema enumerates them (apis §1.6).
-fn refused_names(error: &ApiError, status: &ClusterVersionStatus) -> BTreeSet<String> {
-    let Cause::Server { code: 422, message, .. } = &error.cause else { return BTreeSet::new() };
-    let capabilities = &status.capabilities;
-    let names = capabilities.enabled_capabilities.iter().chain(&capabilities.known_capabilities);
-    names.filter(|name| message.contains(&format!("Unsupported value: {name:?}"))).cloned().collect()
-}
+impl Refused {
+    /// What of the status the server says it does not take; `None` where it is something else.
+    fn of(error: &ApiError, status: &ClusterVersionStatus) -> Option<Refused> {
+        let Cause::Server { code: 422, message, .. } = &error.cause else { return None };
+        let capabilities = &status.capabilities;
+        let names = capabilities.enabled_capabilities.iter().chain(&capabilities.known_capabilities);
+        let names = names.filter(|name| message.contains(&format!("Unsupported value: {name:?}")));
+        let updates = ["status.availableUpdates", "status.conditionalUpdates"];
+        let refused = Refused {
+            capabilities: names.cloned().collect(),
+            updates: updates.iter().any(|field| message.contains(field)),
+        };
+        (refused != Refused::default()).then_some(refused)
+    }
 
-fn leave_out(status: &mut ClusterVersionStatus, names: &BTreeSet<String>) {
-    status.capabilities.enabled_capabilities.retain(|name| !names.contains(name));
-    status.capabilities.known_capabilities.retain(|name| !names.contains(name));
+    fn leave_out(&self, status: &mut ClusterVersionStatus) {
+        let capabilities = &mut status.capabilities;
+        capabilities.enabled_capabilities.retain(|name| !self.capabilities.contains(name));
+        capabilities.known_capabilities.retain(|name| !self.capabilities.contains(name));
+        if self.updates {
+            // Less is safe: what is not offered is not recommended.
+            status.available_updates = None;
+            status.conditional_updates.clear();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -197,7 +221,8 @@ mod tests {
             enabled_capabilities: list(&["Build", "Future"]),
             known_capabilities: list(&["Build", "ClusterAPI"]),
         };
-        let mut status = ClusterVersionStatus { capabilities, ..ClusterVersionStatus::default() };
+        let available_updates = Some(vec![]);
+        let mut status = ClusterVersionStatus { capabilities, available_updates, ..ClusterVersionStatus::default() };
         let error = |code, message: &str| {
             let cause = Cause::Server { code, reason: "Invalid".into(), message: message.into() };
             ApiError { attempt: "write".into(), cause }
@@ -205,12 +230,35 @@ mod tests {
         let message = "ClusterVersion.config.openshift.io \"version\" is invalid: [status.capabilities.\
             enabledCapabilities[1]: Unsupported value: \"Future\": supported values: \"Build\", status.capabilities.\
             knownCapabilities[1]: Unsupported value: \"ClusterAPI\": supported values: \"Build\"]";
-        let refused = refused_names(&error(422, message), &status);
-        assert_eq!(refused.iter().map(String::as_str).collect::<Vec<_>>(), ["ClusterAPI", "Future"]);
-        assert!(refused_names(&error(409, message), &status).is_empty());
-        assert!(refused_names(&error(422, "status.desired: Required value"), &status).is_empty());
-        leave_out(&mut status, &refused);
+        let refused = Refused::of(&error(422, message), &status).unwrap();
+        assert_eq!(refused.capabilities.iter().map(String::as_str).collect::<Vec<_>>(), ["ClusterAPI", "Future"]);
+        assert_eq!(Refused::of(&error(409, message), &status), None);
+        assert_eq!(Refused::of(&error(422, "status.desired: Required value"), &status), None);
+        refused.leave_out(&mut status);
         assert_eq!(status.capabilities.enabled_capabilities, ["Build"]);
         assert_eq!(status.capabilities.known_capabilities, ["Build"]);
+        assert_eq!(status.available_updates, Some(vec![]), "no reason to hide them");
+
+        let message = "ClusterVersion.config.openshift.io \"version\" is invalid: status.conditionalUpdates[0].risks[0].url: \
+            Invalid value: \"x\": status.conditionalUpdates[0].risks[0].url in body must be of type uri: \"x\"";
+        Refused::of(&error(422, message), &status).unwrap().leave_out(&mut status);
+        assert_eq!(
+            (&status.available_updates, &status.capabilities.known_capabilities),
+            (&None, &vec!["Build".into()])
+        );
+    }
+
+    /// A past time to offer again would wake the loop on and on.
+    #[tokio::test]
+    async fn what_needs_no_write_any_more_is_due_no_more() {
+        let client = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let mut writer = StatusWriter::new(Objects::new(client, std::sync::Arc::new(|| false)), "version");
+        let offer = |writer: &mut StatusWriter| writer.offer(Value::Null, ClusterVersionStatus::default());
+        offer(&mut writer);
+        assert_eq!(writer.settled().await, None);
+        offer(&mut writer);
+        assert!(writer.due().is_some(), "it failed, so that the next comes later");
+        writer.rest();
+        assert_eq!(writer.due(), None);
     }
 }

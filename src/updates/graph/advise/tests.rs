@@ -112,7 +112,14 @@ fn rules_are_kept_in_order_and_only_if_they_can_be_evaluated() {
 #[test]
 fn risks_that_the_api_server_would_refuse_drop_their_target_with_a_note() {
     let good = always("R");
-    for (key, value) in [("name", ""), ("message", ""), ("url", ""), ("url", "no uri")] {
+    for (key, value) in [
+        ("name", ""),
+        ("message", ""),
+        ("url", ""),
+        ("url", "no uri"),
+        ("url", "https://r/1\n"),
+        ("url", "https://r/%zz"),
+    ] {
         let mut risk = good.clone();
         risk[key] = json!(value);
         let advice = ask(&graph(json!([]), &[group("1.0.1", &[risk])])).unwrap();

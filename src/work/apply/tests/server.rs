@@ -24,6 +24,8 @@ struct Store {
     /// Verb and path.
     requests: Vec<(String, String)>,
     hand: Option<Hand>,
+    /// What discovery tells of: `example.com/v1`, kind and plural, all of them namespaced.
+    served: Vec<(String, String, String)>,
 }
 
 #[derive(Clone, Default)]
@@ -97,6 +99,11 @@ impl Server {
 
     pub fn remove(&self, path: &str) {
         self.lock().remove(&Place::of(path));
+    }
+
+    /// From now on discovery tells of this kind too.
+    pub fn serve(&self, version: &str, kind: &str, plural: &str) {
+        self.lock().served.push((version.into(), kind.into(), plural.into()));
     }
 
     /// From now on changes all that is written.
@@ -213,12 +220,28 @@ impl Store {
     }
 }
 
+/// Aggregated discovery of the groups.
+fn discovery(store: &Store) -> Value {
+    let group = |(version, kind, plural): &(String, String, String)| {
+        let (group, version) = version.split_once('/').unwrap();
+        json!({"metadata": {"name": group}, "versions": [{"version": version, "resources": [{"resource": plural,
+            "responseKind": {"group": group, "version": version, "kind": kind}, "scope": "Namespaced",
+            "singularResource": kind, "verbs": ["get", "list", "watch", "create"]}]}]})
+    };
+    json!({"apiVersion": "apidiscovery.k8s.io/v2", "kind": "APIGroupDiscoveryList", "metadata": {},
+        "items": store.served.iter().map(group).collect::<Vec<_>>()})
+}
+
 /// An event as servers write it: the type comes first.
 fn line(event: &str, object: &Value) -> String {
     format!("{{\"type\":\"{event}\",\"object\":{object}}}\n")
 }
 
 async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: Bytes) -> Response {
+    if ["/api", "/apis"].contains(&uri.path()) {
+        let list = if uri.path() == "/apis" { discovery(&server.lock()) } else { discovery(&Store::default()) };
+        return Response::builder().header("content-type", "application/json").body(list.to_string().into()).unwrap();
+    }
     let place = Place::of(uri.path());
     let query = uri.query().unwrap_or_default();
     let watch = query.contains("watch=true");
