@@ -28,8 +28,8 @@ use tokio_util::task::TaskTracker;
 
 /// Connections served at once; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 64;
-/// For a TLS handshake, and for the headers of a request.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a client may be silent where it has to speak.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// For requests under way when the server is told to stop.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Pause after a failed accept, which is mostly a lack of file descriptors.
@@ -83,6 +83,8 @@ async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    /// For a TLS handshake, and for the headers of each request.
+    patience: Duration,
 }
 
 impl Server {
@@ -91,7 +93,7 @@ impl Server {
         let refuse = |e: std::io::Error| ServeError::Bind { listen, cause: e.to_string() };
         let listener = TcpListener::bind(listen).await.map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
-        Ok(Server { listener, address })
+        Ok(Server { listener, address, patience: PATIENCE })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
@@ -105,7 +107,7 @@ impl Server {
         let connections = TaskTracker::new();
         while let Some(stream) = self.next(&places, &stop).await {
             let (stream, place) = stream;
-            let connection = serve(acceptor.clone(), stream, router.clone(), stop.clone());
+            let connection = serve(acceptor.clone(), stream, router.clone(), self.patience, stop.clone());
             connections.spawn(async move {
                 connection.await;
                 drop(place);
@@ -135,9 +137,10 @@ impl Server {
     }
 }
 
-/// One connection from handshake to end.
-async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, stop: CancellationToken) {
-    let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
+/// One connection from handshake to end. HTTP/1 only: whoever says nothing after the handshake would keep its place for as
+/// long as it likes, were it asked first which of the two it speaks.
+async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, patience: Duration, stop: CancellationToken) {
+    let handshake = tokio::time::timeout(patience, acceptor.accept(stream));
     let stream = match stop.run_until_cancelled(handshake).await {
         Some(Ok(Ok(stream))) => stream,
         Some(Ok(Err(error))) => return tracing::debug!(%error, "TLS handshake failed"),
@@ -147,9 +150,8 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, stop: C
     let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = Peer(shown.iter().map(|c| c.clone().into_owned()).collect());
     let service = TowerToHyperService::new(router.layer(axum::Extension(peer)));
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(16).keep_alive_interval(HANDSHAKE);
+    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
@@ -224,6 +226,26 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), running.task).await.unwrap().unwrap();
         assert!(TcpStream::connect(running.address).await.is_err());
         drop(silent);
+    }
+
+    /// Places are few: each has to come free again.
+    #[tokio::test]
+    async fn who_says_nothing_after_the_handshake_loses_its_place() {
+        let patience = Duration::from_millis(100);
+        let server = Server { patience, ..Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap() };
+        let address = server.local_addr();
+        let (config, pem) = tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
+        tokio::spawn(server.run(config, router(registry()), CancellationToken::new()));
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+        let trusting =
+            rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+        let trusting = trusting.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting.with_no_client_auth()));
+        let name = rustls::pki_types::ServerName::from(address.ip());
+        let mut silent = connector.connect(name, TcpStream::connect(address).await.unwrap()).await.unwrap();
+        let closed = tokio::time::timeout(Duration::from_secs(20), silent.read_to_end(&mut Vec::new())).await;
+        assert!(closed.is_ok(), "its place is taken still");
     }
 
     #[tokio::test]

@@ -42,7 +42,7 @@ pub fn compute(previous: &ClusterVersionStatus, facts: &Facts, now: Timestamp) -
 /// `null` says that nothing is known, `[]` that there are none (apis §1.3). Before the first answer of this process
 /// the advice of its predecessor stays (cluster-version §14 no. 5).
 fn publish_advice(status: &mut ClusterVersionStatus, facts: &Facts) {
-    let Some(retrieval) = &facts.retrieval else { return };
+    let Some(retrieval) = facts.retrieval.as_ref().filter(|retrieval| retrieval.heard) else { return };
     let known = retrieval.outcome.is_ok() || !retrieval.available.is_empty();
     status.available_updates = known.then(|| retrieval.available.clone());
     status.conditional_updates = retrieval.conditional.clone();

@@ -90,6 +90,8 @@ impl ReleaseMetadata {
                 Some(list) => {
                     release.channels = list.split(',').filter(|c| !c.is_empty()).map(str::to_owned).collect();
                     release.channels.sort();
+                    // The API server would refuse the status for a set that has one twice.
+                    release.channels.dedup();
                 }
                 None => unusable(CHANNELS, value, "a comma-separated list"),
             }
@@ -126,7 +128,7 @@ mod tests {
     fn properties_and_their_warnings() {
         let text = br#"{"kind":"cincinnati-metadata-v0","version":"1.0.1","previous":["1.0.0"],"next":null,"metadata":
             {"url":"https://example.com/notes/1.0.1","release.openshift.io/architecture":"multi",
-             "io.openshift.upgrades.graph.release.channels":"stable-1,,fast-1"}}"#;
+             "io.openshift.upgrades.graph.release.channels":"stable-1,,fast-1,stable-1"}}"#;
         let read = ReleaseMetadata::parse(text).unwrap();
         let (release, warnings) = read.release("example.com/r@sha256:1");
         assert_eq!(warnings, Vec::<String>::new());

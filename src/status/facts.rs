@@ -108,8 +108,22 @@ pub struct Retrieval {
     pub outcome: Result<(), (String, String)>,
     /// The node of the graph that stands for the own release: fills missing metadata.
     pub current: Option<Release>,
+    /// The lists count. Otherwise this process has heard nothing, and what stands in status stays.
+    pub heard: bool,
     pub available: Vec<Release>,
     pub conditional: Vec<ConditionalUpdate>,
+}
+
+impl Retrieval {
+    /// An answer without updates.
+    pub fn nothing() -> Retrieval {
+        Retrieval { outcome: Ok(()), current: None, heard: true, available: Vec::new(), conditional: Vec::new() }
+    }
+
+    /// Before the first answer.
+    pub fn unheard() -> Retrieval {
+        Retrieval { heard: false, ..Retrieval::nothing() }
+    }
 }
 
 /// Somebody else wants an object otherwise.

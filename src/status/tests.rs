@@ -87,7 +87,7 @@ fn desired_gets_missing_metadata_by_digest_and_never_by_version() {
         ..release(version, image)
     };
     let with = |actual: Release, current: Option<Release>, available: Vec<Release>| {
-        let retrieval = Some(Retrieval { outcome: Ok(()), current, available, conditional: Vec::new() });
+        let retrieval = Some(Retrieval { current, available, ..Retrieval::nothing() });
         compute(&ClusterVersionStatus::default(), &Facts { actual, retrieval, ..facts() }, at(NOW).0).desired
     };
     let known = full("1.0.1", "b@sha256:1");

@@ -224,12 +224,28 @@ impl Pass {
                 self.frontier.done(index, Outcome::Done);
                 self.advance();
                 if !self.completed && matches!(self.frontier.end(), Some(End::Completed)) {
+                    if self.context.hand_over {
+                        self.without_successor();
+                        return Some(Event::Moved);
+                    }
                     self.complete();
                     return Some(Event::Completed);
                 }
             }
         }
         Some(Event::Moved)
+    }
+
+    /// Everything of another release is in place, and nothing has taken over: called complete, its orchestrator would never
+    /// run, and the next process would go back to its own release.
+    fn without_successor(&mut self) {
+        let id = self.context.own_deployment.clone();
+        let message = format!(
+            "the release is applied, but its orchestrator cannot take over: {id} takes no part, see spec.overrides and the \
+             capabilities that are enabled"
+        );
+        let error = UpdateError { effect: Some(Effect::Fail), ..UpdateError::new("NoSuccessor", message) };
+        self.troubles.of_object(id, Some(error));
     }
 
     /// From here on only failures count: what was merely waited for is judged anew.

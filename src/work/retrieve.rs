@@ -5,11 +5,11 @@ mod job;
 
 use super::payload_dir;
 use crate::api::cluster_version::SignatureStore;
-use crate::api::{MANAGED_NAMESPACE, OWN_DEPLOYMENT, Release};
+use crate::api::{ComponentOverride, MANAGED_NAMESPACE, OWN_DEPLOYMENT, Release};
 use crate::cluster::{Clients, Kind, Objects};
 use crate::net::http::{self, ClientOptions};
 use crate::net::signatures::{self, Answer};
-use crate::payload::filter::Filter;
+use crate::payload::filter::{Filter, overridden};
 use crate::payload::{LoadOptions, ObjectId, Payload, load};
 use crate::status::facts::{LoadStatus, LoadStep};
 use crate::updates::Target;
@@ -76,6 +76,7 @@ struct Task<'a> {
     retriever: &'a Retriever,
     target: &'a Target,
     filter: &'a Filter,
+    overrides: &'a [ComponentOverride],
     steps: &'a watch::Sender<LoadStatus>,
     stop: &'a CancellationToken,
 }
@@ -83,18 +84,25 @@ struct Task<'a> {
 type Failure = (LoadStep, String);
 
 impl Retriever {
-    /// Loads a target, filtered by what counts for it. `known`: tree hashes of folders extracted earlier. The error is the
+    /// Loads a target, filtered by what counts for it, with the signature stores and the overrides of the spec. `known`: tree hashes of folders extracted earlier. The error is the
     /// step that failed and why.
     pub async fn load(
         self: Arc<Self>,
         target: Target,
         filter: Filter,
-        stores: Option<Vec<SignatureStore>>,
+        (stores, overrides): (Option<Vec<SignatureStore>>, Vec<ComponentOverride>),
         known: BTreeMap<String, String>,
         steps: watch::Sender<LoadStatus>,
         stop: CancellationToken,
     ) -> Result<Loaded, Box<LoadStatus>> {
-        let task = Task { retriever: &self, target: &target, filter: &filter, steps: &steps, stop: &stop };
+        let task = Task {
+            retriever: &self,
+            target: &target,
+            filter: &filter,
+            overrides: &overrides,
+            steps: &steps,
+            stop: &stop,
+        };
         task.run(stores.as_deref(), &known).await.map_err(|(step, cause)| {
             Box::new(LoadStatus {
                 step,
@@ -132,6 +140,13 @@ impl Task<'_> {
         let successor = ObjectId::new("apps", "Deployment", &self.retriever.namespace, OWN_DEPLOYMENT);
         if let Some(cause) = payload.missing(&successor) {
             return Err((LoadStep::LoadPayload, format!("its orchestrator could not take over: {cause}")));
+        }
+        if payload.manifests.iter().any(|m| m.id == successor && overridden(m, self.overrides)) {
+            let cause = format!(
+                "its orchestrator could not take over: an override in spec.overrides takes {successor} out of the daemon's \
+                 hands; remove it to update"
+            );
+            return Err((LoadStep::LoadPayload, cause));
         }
         self.preflight(&payload.release).await?;
         Ok(Loaded { payload: Arc::new(payload), verified, accepted_risks, tree })

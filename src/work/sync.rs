@@ -5,6 +5,7 @@ mod choice;
 pub mod decide;
 mod loading;
 mod object;
+mod refused;
 mod writer;
 
 pub use decide::Action;
@@ -27,6 +28,7 @@ use choice::Choice;
 use decide::{Running, Situation};
 use jiff::{SignedDuration, Timestamp};
 use loading::{Load, LoadNews, news_of};
+use refused::Refused;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,9 +37,6 @@ use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use writer::StatusWriter;
 
-/// A release that could not be loaded is tried again after this, doubling up to the cap; at once when the spec changes.
-const LOAD_PAUSE: SignedDuration = SignedDuration::from_secs(20);
-const LOAD_PAUSE_CAP: SignedDuration = SignedDuration::from_mins(10);
 /// When the report of a waiting operator changes by time alone (payload-and-apply §4.7).
 const REPORT_AFTER: [SignedDuration; 3] =
     [SignedDuration::from_mins(30), SignedDuration::from_mins(40), SignedDuration::from_mins(90)];
@@ -66,12 +65,6 @@ pub struct Parts {
     /// `--always-enable-capabilities`.
     pub always_enabled: BTreeSet<String>,
     pub events: Events,
-}
-
-struct Refused {
-    target: Target,
-    again: Timestamp,
-    attempts: u32,
 }
 
 /// The loop's state. Whatever must outlive the process is in the cluster.
@@ -219,16 +212,22 @@ impl Sync {
         let live = self.object.live()?;
         let (spec, status) = (live.spec.clone(), live.status.clone());
         self.facts.generation = live.generation;
+        if let Some(refused) = &mut self.refused {
+            refused.consider(live.generation, Timestamp::now());
+        }
         self.parts.applier.wanted.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
         let errors = updates::validate(&self.parts.name, Gates::default(), &spec, &status);
         self.facts.invalid = errors.iter().map(ToString::to_string).collect();
         self.facts.invalid.extend(self.object.troubles());
+        // As it stands: without the address that was given, another service would be asked (cluster-version §1.4).
+        let (upstream, channel, cluster_id) = (spec.upstream.clone(), spec.channel.clone(), spec.cluster_id.clone());
         let spec = updates::clear(&spec, &errors);
         self.choice.update(&self.payload, &spec, &status, &self.features());
         let question = Question {
-            upstream: spec.upstream.clone(),
-            channel: spec.channel.clone(),
-            cluster_id: spec.cluster_id.clone(),
+            upstream,
+            channel,
+            cluster_id,
+            architecture: spec.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
         };
         self.parts.questions.send_if_modified(|current| {
             let changed = current.as_ref() != Some(&question);
@@ -371,12 +370,15 @@ impl Sync {
         let loading = self.parts.retriever.clone().load(
             target.clone(),
             self.choice.for_load(&target.release.version, &self.features()),
-            spec.signature_stores.clone(),
+            (spec.signature_stores.clone(), spec.overrides.clone()),
             self.payloads.clone(),
             sender,
             stop.clone(),
         );
-        self.load = Some(Load { target, task: tokio::spawn(loading), steps, stop });
+        // What was refused before is not asked for any more.
+        self.refused.take_if(|refused| !refused.target.is(&target));
+        let generation = self.facts.generation;
+        self.load = Some(Load { target, generation, task: tokio::spawn(loading), steps, stop });
     }
 
     async fn loaded(&mut self, ended: Result<Result<Loaded, Box<LoadStatus>>, JoinError>) {
@@ -404,18 +406,13 @@ impl Sync {
                     self.start(Mode::Update, &spec).await;
                 }
             }
-            Err(status) => self.refuse(load.target, *status),
+            Err(status) => self.refuse(load.target, load.generation, *status),
         }
     }
 
-    fn refuse(&mut self, target: Target, status: LoadStatus) {
-        let attempts = match &self.refused {
-            Some(refused) if refused.target.is(&target) => refused.attempts + 1,
-            _ => 1,
-        };
-        let pause = (LOAD_PAUSE * (1 << (attempts - 1).min(10))).min(LOAD_PAUSE_CAP);
+    fn refuse(&mut self, target: Target, generation: i64, status: LoadStatus) {
         tracing::warn!(image = %target.release.image, step = ?status.step, outcome = ?status.outcome, "release not accepted");
-        self.refused = Some(Refused { target, again: Timestamp::now() + pause, attempts });
+        self.refused = Some(Refused::new(target, self.refused.as_ref(), generation, Timestamp::now()));
         self.loading(status);
     }
 

@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use axum::{Router, routing::get};
-use cvo::api::{ClusterVersion, ClusterVersionSpec, HistoryState};
+use cvo::api::{self, ClusterVersion, ClusterVersionSpec, HistoryState};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
@@ -89,8 +89,15 @@ async fn releases_that_cannot_be_trusted_or_read_are_refused() {
         theatre.ask_for(release).await;
         refused(&theatre, what, reason, &words).await;
     }
+    let unmanaged = json!([{"group": "apps", "kind": "Deployment", "namespace": api::NAMESPACE,
+        "name": "cluster-version-operator", "unmanaged": true}]);
+    theatre.patch(json!({"spec": {"overrides": unmanaged}})).await;
+    theatre.ask_for(&misnamed).await;
+    let words = ["override", "could not take over"];
+    refused(&theatre, "a release whose successor is overridden", "LoadPayload", &words).await;
+    // Together: it would be taken at once.
+    theatre.patch(json!({"spec": {"overrides": null, "desiredUpdate": null}})).await;
     assert_reconciled(&theatre).await;
-    theatre.patch(json!({"spec": {"desiredUpdate": null}})).await;
     let accepted =
         |object: &ClusterVersion| says(object, "ReleaseAccepted", "True").is_some_and(|c| c.message.contains("1.0.0"));
     theatre.until("the running release to be the accepted one", accepted).await;

@@ -114,7 +114,7 @@ fn advice_is_null_when_unknown_and_empty_when_known_to_be_none() {
         (failed, some.clone(), Some(some.clone()), (False, "RemoteFailed", "no route")),
     ];
     for (outcome, available, published, (status, reason, message)) in table {
-        let retrieval = Some(Retrieval { outcome, current: None, available, conditional: Vec::new() });
+        let retrieval = Some(Retrieval { outcome, available, ..Retrieval::nothing() });
         let facts = Facts { retrieval, ..facts() };
         let computed = compute(&ClusterVersionStatus::default(), &facts, at(NOW).0);
         assert_eq!(computed.available_updates, published);
@@ -122,7 +122,11 @@ fn advice_is_null_when_unknown_and_empty_when_known_to_be_none() {
     }
     // Before the first answer: what the predecessor knew stays, or a placeholder.
     let previous = ClusterVersionStatus { available_updates: Some(some.clone()), ..Default::default() };
-    assert_eq!(compute(&previous, &facts(), at(NOW).0).available_updates, Some(some));
+    assert_eq!(compute(&previous, &facts(), at(NOW).0).available_updates, Some(some.clone()));
+    let unheard = Retrieval { outcome: Err(("RemoteFailed".into(), "no route".into())), ..Retrieval::unheard() };
+    let unheard = Facts { retrieval: Some(unheard), ..facts() };
+    assert_eq!(compute(&previous, &unheard, at(NOW).0).available_updates, Some(some));
+    assert_eq!(said(&unheard, "RetrievedUpdates"), (False, "RemoteFailed".into(), "no route".into()));
     assert_eq!(said(&facts(), "RetrievedUpdates"), (False, String::new(), String::new()));
 }
 

@@ -4,7 +4,7 @@ use super::{Reason, RetrievalError};
 use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl, Release};
 use crate::version;
 use semver::Version;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,11 @@ pub const MAX_BODY: usize = 16 << 20;
 /// What the API server accepts at most (apis §1.3, §1.7).
 const MAX_CONDITIONAL: usize = 500;
 const MAX_RISKS: usize = 200;
+/// Most recommended updates that are kept.
+const MAX_AVAILABLE: usize = 500;
+/// Most bytes that either list may have as JSON: an API server takes no object of more than about 1.5 MB, and would take
+/// none of the status. Whole channels have less than 150 kB.
+const MAX_LIST: usize = 512 << 10;
 
 const MULTI: &str = "Multi";
 
@@ -128,15 +133,18 @@ pub fn advise(body: &[u8], own: &Release, channel: &str, desired_architecture: &
     }
     let mut conditional = conditional_of(graph.conditional.unwrap_or_default(), &nodes, own, &mut advice.notes)?;
     let is_conditional: BTreeSet<String> = conditional.iter().map(|u| u.release.image.clone()).collect();
+    let mut held = BTreeSet::new();
     for index in destinations {
         let Some(node) = nodes.get(index) else { continue };
         match target_of(node) {
             Ok(release) if is_conditional.contains(&release.image) => {}
-            Ok(release) if advice.available.iter().any(|held| held.image == release.image) => {}
+            Ok(release) if !held.insert(release.image.clone()) => {}
             Ok(release) => advice.available.push(release),
             Err(problem) => advice.notes.push(format!("update to {}: {problem}: left out", node.version)),
         }
     }
+    // Before any is left out: none of the risks of a target may go unjudged (update-service §1.7).
+    drop_contradictions(&mut conditional, &mut advice.notes);
     let mut unusable = Vec::new();
     conditional.retain(|update| match unusable_risk(&update.risks) {
         None => true,
@@ -146,7 +154,6 @@ pub fn advise(body: &[u8], own: &Release, channel: &str, desired_architecture: &
         }
     });
     advice.notes.append(&mut unusable);
-    drop_contradictions(&mut conditional, &mut advice.notes);
     advice.conditional = conditional;
     sort(&mut advice, &nodes, &versions);
     Ok(advice)
@@ -306,7 +313,9 @@ fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
 
 /// The reader of URLs forgives more than the API server, which would take none of the status (cluster-version §14).
 fn is_uri(text: &str) -> bool {
-    super::uri_problem(text).is_none() && !text.contains(char::is_whitespace)
+    let host = text.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:[]@!$&'()*+,;=".contains(c);
+    super::uri_problem(text).is_none() && !text.contains(char::is_whitespace) && host.chars().all(plain)
 }
 
 /// A target with several lists of risks: nobody knows which of them counts.
@@ -332,13 +341,24 @@ fn sort(advice: &mut Advice, nodes: &[Node], versions: &[Version]) {
     };
     advice.available.sort_by(order);
     advice.conditional.sort_by(|a, b| order(&a.release, &b.release));
-    let beyond = advice.conditional.len().saturating_sub(MAX_CONDITIONAL);
-    if beyond > 0 {
-        advice.conditional.truncate(MAX_CONDITIONAL);
-        advice
-            .notes
-            .push(format!("{beyond} conditional updates of the lowest versions: left out, {MAX_CONDITIONAL} fit"));
-    }
+    let notes = [
+        fit(&mut advice.available, MAX_AVAILABLE, "updates"),
+        fit(&mut advice.conditional, MAX_CONDITIONAL, "conditional updates"),
+    ];
+    advice.notes.extend(notes.into_iter().flatten());
+}
+
+/// Keeps what status can hold, from the front, and says what it does not.
+fn fit<T: Serialize>(list: &mut Vec<T>, most: usize, what: &str) -> Option<String> {
+    let mut room = MAX_LIST;
+    let fits = |item: &T| {
+        let bytes = serde_json::to_vec(item).map_or(usize::MAX, |json| json.len());
+        room.checked_sub(bytes).map(|left| room = left).is_some()
+    };
+    let kept = list.iter().take(most).map(fits).take_while(|fits| *fits).count();
+    let beyond = list.len() - kept;
+    list.truncate(kept);
+    (beyond > 0).then(|| format!("{beyond} {what} of the lowest versions: left out, {kept} fit"))
 }
 
 #[cfg(test)]

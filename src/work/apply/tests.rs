@@ -409,22 +409,21 @@ async fn until_told(server: &Server, pass: &mut Pass, address: Option<&str>) {
 
 /// A pass over one manifest that has completed.
 async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode) -> Pass {
-    let mut pass = begun(applier, vec![manifest.clone()], mode);
+    let mut pass = Pass::start(plan(vec![manifest.clone()], mode), applier.clone());
     let end = async { while pass.next().await != Event::Completed {} };
     assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the pass does not end");
     pass
 }
 
-fn begun(applier: &Arc<Applier>, manifests: Vec<Arc<Manifest>>, mode: Mode) -> Pass {
-    let plan = Plan {
+fn plan(manifests: Vec<Arc<Manifest>>, mode: Mode) -> Plan {
+    Plan {
         release: crate::api::Release::default(),
         mode,
         graph: graph::build::build(&manifests, mode, None),
         own_deployment: ObjectId::default(),
         hand_over: false,
         manifests,
-    };
-    Pass::start(plan, applier.clone())
+    }
 }
 
 #[tokio::test]
@@ -531,10 +530,31 @@ async fn a_kind_that_another_hand_brings_is_found() {
     let gadget = object("example.org/v1", "Gadget", json!({"spec": {"a": 1}}));
     let server = Server::default();
     let applier = process_with(&server, vec![definitions]).await;
-    let mut pass = begun(&applier, vec![manifest(&definition), manifest(&gadget)], Mode::Reconcile);
+    let manifests = vec![manifest(&definition), manifest(&gadget)];
+    let mut pass = Pass::start(plan(manifests, Mode::Reconcile), applier.clone());
     server.serve("example.org/v1", "Gadget", "gadgets");
     let end = async { while pass.next().await != Event::Completed {} };
     assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the kind is served, and nobody asks");
     assert!(server.get("/apis/example.org/v1/namespaces/b/gadgets/a").is_some());
+    pass.cancel().await;
+}
+
+/// Whoever takes the own Deployment out of an update that is under way must not have the old process call it complete.
+#[tokio::test]
+async fn another_release_is_not_complete_without_its_successor() {
+    let server = Server::default();
+    let applier = process(&server).await;
+    let own_deployment = ObjectId::new("apps", "Deployment", "own", "daemon");
+    let plan = Plan { hand_over: true, own_deployment, ..plan(vec![manifest(&config("1"))], Mode::Update) };
+    let mut pass = Pass::start(plan, applier.clone());
+    let failing = async {
+        while pass.failure().is_none() {
+            assert_ne!(pass.next().await, Event::Completed);
+        }
+    };
+    assert!(tokio::time::timeout(LIMIT, failing).await.is_ok(), "nobody is told");
+    let failure = pass.failure().unwrap();
+    assert!(failure.reason == "NoSuccessor" && failure.message.contains("own/daemon"), "{failure:?}");
+    assert!(server.get(CONFIG).is_some());
     pass.cancel().await;
 }

@@ -10,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 /// A release on its way.
 pub struct Load {
     pub target: Target,
+    /// Of the spec that asked for it.
+    pub generation: i64,
     pub task: JoinHandle<Result<Loaded, Box<LoadStatus>>>,
     pub steps: watch::Receiver<LoadStatus>,
     pub stop: CancellationToken,

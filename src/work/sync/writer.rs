@@ -185,7 +185,14 @@ async fn put(
 impl Refused {
     /// What of the status the server says it does not take; `None` where it is something else.
     fn of(error: &ApiError, status: &ClusterVersionStatus) -> Option<Refused> {
-        let Cause::Server { code: 422, message, .. } = &error.cause else { return None };
+        let Cause::Server { code, message, .. } = &error.cause else { return None };
+        let offers = status.available_updates.is_some() || !status.conditional_updates.is_empty();
+        if (*code == 413 || message.contains("request is too large")) && offers {
+            return Some(Refused { updates: true, ..Refused::default() });
+        }
+        if *code != 422 {
+            return None;
+        }
         let capabilities = &status.capabilities;
         let names = capabilities.enabled_capabilities.iter().chain(&capabilities.known_capabilities);
         let names = names.filter(|name| message.contains(&format!("Unsupported value: {name:?}")));
@@ -233,6 +240,9 @@ mod tests {
         let refused = Refused::of(&error(422, message), &status).unwrap();
         assert_eq!(refused.capabilities.iter().map(String::as_str).collect::<Vec<_>>(), ["ClusterAPI", "Future"]);
         assert_eq!(Refused::of(&error(409, message), &status), None);
+        let large = Refused { updates: true, ..Refused::default() };
+        assert_eq!(Refused::of(&error(413, "limit is 3145728"), &status), Some(large.clone()));
+        assert_eq!(Refused::of(&error(500, "etcdserver: request is too large"), &status), Some(large));
         assert_eq!(Refused::of(&error(422, "status.desired: Required value"), &status), None);
         refused.leave_out(&mut status);
         assert_eq!(status.capabilities.enabled_capabilities, ["Build"]);

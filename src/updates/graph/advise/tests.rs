@@ -71,11 +71,11 @@ fn edges_and_conditional_edges_become_the_two_lists() {
             vec![],
         ),
         (
-            "of two groups one is unusable: the other counts",
+            "of two groups one is unusable: no risk goes unjudged",
             json!([]),
             vec![group("1.0.2", &[always("A")]), group("1.0.2", &[unknown()])],
             vec![],
-            vec!["1.0.2"],
+            vec![],
         ),
         ("no risks at all", json!([[0, 1]]), vec![group("1.0.1", &[])], vec![], vec![]),
         ("the same risk twice", json!([]), vec![group("1.0.1", &[always("A"), always("A")])], vec![], vec![]),
@@ -119,6 +119,10 @@ fn risks_that_the_api_server_would_refuse_drop_their_target_with_a_note() {
         ("url", "no uri"),
         ("url", "https://r/1\n"),
         ("url", "https://r/%zz"),
+        ("url", "https://r#known"),
+        ("url", "https://r\\x"),
+        ("url", "https://{r}/x"),
+        ("url", "https://ex%61mple/"),
     ] {
         let mut risk = good.clone();
         risk[key] = json!(value);
@@ -138,6 +142,17 @@ fn more_targets_than_status_can_hold_are_cut_at_the_low_end() {
     assert_eq!(advice.conditional.len(), 500);
     assert_eq!(advice.conditional.first().unwrap().release.version, "1.0.599");
     assert!(advice.notes[0].starts_with("99 "), "{:?}", advice.notes);
+    let edges: Vec<_> = (1..600).map(|n| [0, n]).collect();
+    let advice = ask(&json!({"nodes": nodes, "edges": edges})).unwrap();
+    assert_eq!((advice.available.len(), advice.available[0].version.as_str()), (500, "1.0.599"));
+    // Few, and too large together.
+    let mut large = always("A");
+    large["message"] = json!("x".repeat(200 << 10));
+    let groups: Vec<_> = (1..6).map(|n| group(&format!("1.0.{n}"), std::slice::from_ref(&large))).collect();
+    let advice = ask(&json!({"nodes": nodes, "edges": [], "conditionalEdges": groups})).unwrap();
+    let kept: Vec<_> = advice.conditional.iter().map(|update| update.release.version.as_str()).collect();
+    assert_eq!(kept, ["1.0.5", "1.0.4"]);
+    assert!(advice.notes[0].starts_with("3 conditional updates"), "{:?}", advice.notes);
 }
 
 #[test]
