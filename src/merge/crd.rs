@@ -28,8 +28,11 @@ const SPEC: &Shape = &closed(&[
     ),
 ]);
 
-const VERSION: Rule =
-    Rule::Map(&closed(&[both_ways("schema", Rule::Map(&closed(&[both_ways("openAPIV3Schema", SCHEMA)])))]));
+const VERSION: Rule = Rule::Map(&closed(&[
+    both_ways("schema", Rule::Map(&closed(&[both_ways("openAPIV3Schema", SCHEMA)]))),
+    // The status subresource is an empty map.
+    both_ways("subresources", Rule::Map(&closed(&[both_ways("status", Rule::Json)]))),
+]));
 
 /// A schema in a schema, by the name of a property.
 const BY_NAME: Rule =
@@ -47,27 +50,27 @@ const KEYWORDS: &[Field] = &[
     both_ways("additionalProperties", SCHEMA),
     both_ways("allOf", SCHEMAS),
     both_ways("anyOf", SCHEMAS),
-    both_ways("default", Rule::Exact),
+    both_ways("default", Rule::Json),
     both_ways("definitions", BY_NAME),
     both_ways("dependencies", Rule::Exact),
     both_ways("description", Rule::Exact),
     both_ways("enum", Rule::Exact),
-    both_ways("example", Rule::Exact),
+    both_ways("example", Rule::Json),
     both_ways("exclusiveMaximum", Rule::Exact),
     both_ways("exclusiveMinimum", Rule::Exact),
     both_ways("externalDocs", Rule::Exact),
     both_ways("format", Rule::Exact),
     both_ways("id", Rule::Exact),
     both_ways("items", SCHEMA),
-    both_ways("maxItems", Rule::Exact),
-    both_ways("maxLength", Rule::Exact),
-    both_ways("maxProperties", Rule::Exact),
-    both_ways("maximum", Rule::Exact),
-    both_ways("minItems", Rule::Exact),
-    both_ways("minLength", Rule::Exact),
-    both_ways("minProperties", Rule::Exact),
-    both_ways("minimum", Rule::Exact),
-    both_ways("multipleOf", Rule::Exact),
+    both_ways("maxItems", Rule::Json),
+    both_ways("maxLength", Rule::Json),
+    both_ways("maxProperties", Rule::Json),
+    both_ways("maximum", Rule::Json),
+    both_ways("minItems", Rule::Json),
+    both_ways("minLength", Rule::Json),
+    both_ways("minProperties", Rule::Json),
+    both_ways("minimum", Rule::Json),
+    both_ways("multipleOf", Rule::Json),
     both_ways("not", SCHEMA),
     both_ways("nullable", Rule::Exact),
     both_ways("oneOf", SCHEMAS),

@@ -8,10 +8,12 @@ use serde_json::Value;
 /// written, so that comparing them strictly cannot end in a loop.
 const SIGNIFICANT: &[&str] = &[
     "activeDeadlineSeconds",
+    "additionalProperties",
     "allocateLoadBalancerNodePorts",
     "allowPrivilegeEscalation",
     "automountServiceAccountToken",
     "backoffLimit",
+    "borrowingLimitPercent",
     "completions",
     "defaultMode",
     "downwardAPI",
@@ -26,6 +28,7 @@ const SIGNIFICANT: &[&str] = &[
     "maxUnavailable",
     "minAvailable",
     "namespaceSelector",
+    "not",
     "nominalConcurrencyShares",
     "objectSelector",
     "parallelism",
@@ -80,6 +83,24 @@ const FILLED: &[&str] = &[
 pub(super) fn filled(key: &str, value: &Value, defaulted: bool) -> bool {
     let scalar = !value.is_array() && !value.is_object();
     (scalar && defaulted || FILLED.contains(&key)) && blank(key, value, true)
+}
+
+/// The same JSON, numbers by value.
+pub(super) fn json(live: &Value, want: &Value) -> bool {
+    match (live, want) {
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| json(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| json(a, b)))
+        }
+        _ => same(Rule::Json, live, want),
+    }
+}
+
+/// Are these two label selectors, at least one of which selects by something?
+pub(super) fn is_selector(live: &Value, want: &Value) -> bool {
+    let (Value::Object(live), Value::Object(want)) = (live, want) else { return false };
+    let mut keys = live.keys().chain(want.keys()).peekable();
+    keys.peek().is_some() && keys.all(|key| ["matchLabels", "matchExpressions"].contains(&key.as_str()))
 }
 
 /// Are two scalars the same under this rule?

@@ -14,6 +14,8 @@ pub(super) enum Rule {
     Exact,
     /// The same for a label selector: the empty one selects everything, none selects nothing.
     Selector,
+    /// Any JSON, of which the manifest's is the whole truth: `0`, an empty text or map say something else than nothing.
+    Json,
     /// One resource quantity, compared by value.
     Quantity,
     /// A number, or a string that may hold one.

@@ -4,6 +4,7 @@ use super::metadata::ROOT;
 use super::rule::{
     Absent, ENTRIES_WHOLE, Elements, Extra, Order, Rule, Shape, both_ways, closed, default, field, open,
 };
+use serde_json::{Map, Value, json};
 
 pub(super) const SERVICE: &Shape = &Shape {
     base: ROOT,
@@ -16,6 +17,8 @@ pub(super) const SERVICE: &Shape = &Shape {
             ),
             default("type", Absent::Text("ClusterIP"), Rule::Deep),
             both_ways("selector", ENTRIES_WHOLE),
+            // Without affinity the server takes none of its settings.
+            default("sessionAffinityConfig", Absent::Derive(settings_of_affinity), Rule::Deep),
             // Allocated once, or fixed when the Service is created.
             field("clusterIP", Rule::Never),
             field("clusterIPs", Rule::Never),
@@ -25,6 +28,12 @@ pub(super) const SERVICE: &Shape = &Shape {
         ])),
     )])
 };
+
+/// They go where the manifest says that there is no affinity; else they stay.
+fn settings_of_affinity(service: &Map<String, Value>) -> Option<Value> {
+    let none = service.get("sessionAffinity").and_then(Value::as_str) == Some("None");
+    (!none).then(|| json!({}))
+}
 
 const PORT: Rule = Rule::Map(&closed(&[
     default("protocol", Absent::Text("TCP"), Rule::Exact),

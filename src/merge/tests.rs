@@ -2,6 +2,7 @@
 //! merging is idempotent and touches nothing foreign.
 
 mod drift;
+mod empty;
 mod foreign;
 mod laws;
 mod payload;

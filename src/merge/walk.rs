@@ -116,6 +116,8 @@ impl Walk {
     pub(super) fn value(&mut self, rule: Rule, live: &Value, want: &Value, at: &At<'_>) -> Settled {
         let (shape, elements) = match (rule, at.name()) {
             (Rule::Never, _) => return Settled::Keep,
+            (Rule::Json, _) if equal::json(live, want) => return Settled::Keep,
+            (Rule::Json, _) => return self.replace(want, at),
             (Rule::Within(rule), _) => return self.value(rule(), live, want, at),
             (Rule::Map(shape), _) => (shape, WHOLE_DEEP),
             (Rule::List(elements), _) => (OPEN, elements),
@@ -123,6 +125,8 @@ impl Walk {
             (Rule::Deep, "matchLabels" | "nodeSelector" | "parameters") => return self.named(ENTRIES, live, want, at),
             (Rule::Exact, "matchLabels") => return self.named(ENTRIES_WHOLE, live, want, at),
             (Rule::Exact | Rule::Selector, _) => (CLOSED, WHOLE_EXACT),
+            // With a part of it that is not the manifest's it selects what nobody wanted.
+            (Rule::Deep, _) if equal::is_selector(live, want) => return self.value(Rule::Selector, live, want, at),
             _ => (OPEN, WHOLE_DEEP),
         };
         match (live, want) {
@@ -207,7 +211,7 @@ impl Walk {
     fn entry(&mut self, shape: &Shape, rule: Rule, live: Option<&Value>, want: &Value, at: &At<'_>) -> Settled {
         match live {
             _ if matches!(rule, Rule::Never) => Settled::Keep,
-            _ if matches!((rule, live), (Rule::Selector, None)) => self.replace(want, at),
+            _ if matches!((rule, live), (Rule::Selector | Rule::Json, None)) => self.replace(want, at),
             None | Some(Value::Null) if !shape.verbatim && self.blank(at.name(), want) => Settled::Keep,
             None => self.replace(want, at),
             Some(live) => self.value(rule, live, want, at),
@@ -235,7 +239,7 @@ impl Walk {
         };
         match default {
             Some(default) => self.value(field.rule.resolved(want), live, &default, at),
-            None if matches!(field.rule, Rule::Selector) => {
+            None if matches!(field.rule, Rule::Selector | Rule::Json) => {
                 self.differs(at);
                 Settled::Remove
             }

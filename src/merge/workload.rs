@@ -148,9 +148,9 @@ pub(super) const CRON_JOB: &Shape = &Shape {
 const TEMPLATE: Rule = Rule::Map(&open(&[field("metadata", TEMPLATE_METADATA), field("spec", Rule::Map(&open(POD)))]));
 
 const POD: &[Field] = &[
-    both_ways("containers", CONTAINERS),
+    both_ways("containers", Rule::Choose(|pod| containers(pod, Order::Live))),
     // They run one after the other: their order is the manifest's.
-    both_ways("initContainers", INIT_CONTAINERS),
+    both_ways("initContainers", Rule::Choose(|pod| containers(pod, Order::Manifest))),
     both_ways("volumes", Rule::List(VOLUMES)),
     both_ways("automountServiceAccountToken", Rule::Deep),
     both_ways("hostUsers", Rule::Deep),
@@ -199,20 +199,44 @@ fn account(pod: &Map<String, Value>, field: &str) -> Option<Value> {
     pod.get(field).filter(|name| name.as_str().is_some_and(|name| !name.is_empty())).cloned()
 }
 
-const CONTAINERS: Rule = Rule::List(&Elements::Keyed {
-    key: "name",
-    rule: Rule::Map(&open(CONTAINER)),
-    extra: Extra::Remove,
-    order: Order::Live,
+/// By name, as the network of the pod wants it.
+fn containers(pod: &Map<String, Value>, order: Order) -> Rule {
+    const fn by_name(rule: Rule, order: Order) -> Elements {
+        Elements::Keyed { key: "name", rule, extra: Extra::Remove, order }
+    }
+    let on_host = pod.get("hostNetwork").and_then(Value::as_bool) == Some(true);
+    Rule::List(match (on_host, order) {
+        (true, Order::Live) => &const { by_name(ON_HOST, Order::Live) },
+        (true, Order::Manifest) => &const { by_name(ON_HOST, Order::Manifest) },
+        (false, Order::Live) => &const { by_name(IN_POD, Order::Live) },
+        (false, Order::Manifest) => &const { by_name(IN_POD, Order::Manifest) },
+    })
+}
+
+const IN_POD: Rule = Rule::Map(&Shape {
+    base: CONTAINER,
+    ..open(&[both_ways(
+        "ports",
+        Rule::List(&Elements::Unordered(Rule::Map(&closed(&[
+            default("protocol", Absent::Text("TCP"), Rule::Exact),
+            both_ways("hostPort", Rule::Exact),
+        ])))),
+    )])
 });
 
-const INIT_CONTAINERS: Rule = Rule::List(&Elements::Keyed {
-    key: "name",
-    rule: Rule::Map(&open(CONTAINER)),
-    extra: Extra::Remove,
-    order: Order::Manifest,
+/// On the host network the server fills in the port of the host, or whoever looked after the cluster before.
+const ON_HOST: Rule = Rule::Map(&Shape {
+    base: CONTAINER,
+    ..open(&[both_ways(
+        "ports",
+        Rule::List(&Elements::Unordered(Rule::Map(&closed(&[
+            default("protocol", Absent::Text("TCP"), Rule::Exact),
+            default("hostPort", Absent::Tolerate(|port| port.get("containerPort").cloned()), Rule::Exact),
+        ])))),
+    )])
 });
 
+/// What is the same on either network.
 const CONTAINER: &[Field] = &[
     both_ways("command", Rule::Exact),
     both_ways("args", Rule::Exact),
@@ -222,14 +246,6 @@ const CONTAINER: &[Field] = &[
         "resources",
         Absent::Empty,
         Rule::Map(&open(&[both_ways("limits", AMOUNTS_WHOLE), both_ways("requests", AMOUNTS_WHOLE)])),
-    ),
-    both_ways(
-        "ports",
-        Rule::List(&Elements::Unordered(Rule::Map(&closed(&[
-            default("protocol", Absent::Text("TCP"), Rule::Exact),
-            // On the host network the server fills it in.
-            default("hostPort", Absent::Tolerate(|port| port.get("containerPort").cloned()), Rule::Exact),
-        ])))),
     ),
     both_ways(
         "volumeMounts",
