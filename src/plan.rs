@@ -330,13 +330,11 @@ impl<'a> Telling<'a> {
             (Some(left), _) => left.clone(),
             (None, Sight::There(live)) => Some((**live).clone()),
             (None, Sight::Absent) => None,
-            (None, Sight::NotServed) => {
-                let delete = manifest.delete() == Ok(true);
-                if !delete && !self.served.contains(&(manifest.api_version.clone(), manifest.id.kind.clone())) {
-                    return self.not_served(manifest);
-                }
-                None
+            (None, Sight::NotServed | Sight::Otherwise(_)) if !self.will_be_served(manifest) => {
+                return self.not_served(manifest);
             }
+            (None, Sight::NotServed) => None,
+            (None, Sight::Otherwise(why)) => return Action::Unknown { why: why.clone() },
             (None, Sight::Unread(why)) => return Action::Unknown { why: why.clone() },
         };
         let decided = merge::step(live.as_ref(), manifest, || (self.question.prepared)(manifest));
@@ -365,6 +363,11 @@ impl<'a> Telling<'a> {
         };
         self.left_as.insert(&found.id, after);
         action
+    }
+
+    /// What is to be deleted need not be.
+    fn will_be_served(&self, manifest: &Manifest) -> bool {
+        manifest.delete() == Ok(true) || self.served.contains(&(manifest.api_version.clone(), manifest.id.kind.clone()))
     }
 
     fn not_served(&mut self, manifest: &Manifest) -> Action {

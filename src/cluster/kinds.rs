@@ -165,13 +165,14 @@ impl Kinds {
         definition.served.iter().map(kind).collect()
     }
 
-    /// From now on these are served.
+    /// From now on these are served. Of several resources of one kind the last counts.
     pub fn add(&self, kinds: impl IntoIterator<Item = Kind>) {
+        let kinds: HashMap<Key, Kind> =
+            kinds.into_iter().map(|kind| ((kind.api_version(), kind.kind.clone()), kind)).collect();
         let mut changed = false;
         {
             let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-            for kind in kinds {
-                let key = (kind.api_version(), kind.kind.clone());
+            for (key, kind) in kinds {
                 changed |= map.get(&key) != Some(&kind);
                 map.insert(key, kind);
             }
@@ -199,6 +200,13 @@ mod tests {
         assert_eq!(kind.path(""), "/apis/example.org/v1/widgets");
         assert!(kinds.get("example.org/v0", "Widget").is_none());
         assert!(grown.has_changed().unwrap());
+        // Two resources of one kind, as some groups have them: told again they are nothing new.
+        let twice =
+            ["templates", "processedtemplates"].map(|plural| Kind::known("t.io", "v1", "Template", plural, true));
+        kinds.add(twice.clone());
+        let grown = kinds.grown();
+        kinds.add(twice);
+        assert!(!grown.has_changed().unwrap());
         let core = Kind::known("", "v1", "Node", "nodes", false);
         assert_eq!(core.path("ignored"), "/api/v1/nodes");
     }

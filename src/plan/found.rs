@@ -27,6 +27,8 @@ pub enum Sight {
     Absent,
     /// The API server does not serve the kind.
     NotServed,
+    /// It is there in a version that the API server serves, the manifest's it does not, and why that says nothing.
+    Otherwise(String),
     /// It could not be read, and why.
     Unread(String),
 }

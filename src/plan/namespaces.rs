@@ -2,26 +2,49 @@
 
 use super::{Blocker, Cause, Question, Sight};
 use crate::graph::{Graph, Mode};
-use crate::payload::{Manifest, ObjectId};
-use std::collections::{BTreeMap, HashMap};
+use crate::payload::{Manifest, ObjectId, defined};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// Kinds of Kubernetes' own that are not in a namespace.
+const BUILT_IN: [(&str, &[&str]); 8] = [
+    ("", &["Namespace", "Node", "PersistentVolume"]),
+    (
+        "admissionregistration.k8s.io",
+        &[
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicyBinding",
+            "MutatingWebhookConfiguration",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+            "ValidatingWebhookConfiguration",
+        ],
+    ),
+    ("apiextensions.k8s.io", &["CustomResourceDefinition"]),
+    ("apiregistration.k8s.io", &["APIService"]),
+    ("flowcontrol.apiserver.k8s.io", &["FlowSchema", "PriorityLevelConfiguration"]),
+    ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding"]),
+    ("scheduling.k8s.io", &["PriorityClass"]),
+    ("storage.k8s.io", &["CSIDriver", "StorageClass", "VolumeAttachment"]),
+];
 
 /// What stands in the way of these, which are to be created: position of the manifest and identity.
 pub(super) fn missing(question: &Question<'_>, graph: &Graph, created: &[(usize, ObjectId)]) -> Vec<Blocker> {
     let makes = |m: &Manifest| m.id.group.is_empty() && m.id.kind == "Namespace" && m.delete() == Ok(false);
-    let made: HashMap<&str, usize> = question
-        .manifests
-        .iter()
-        .enumerate()
-        .filter(|(_, m)| makes(m))
-        .map(|(at, m)| (m.id.name.as_str(), at))
-        .collect();
+    let mut made: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, maker) in question.manifests.iter().enumerate().filter(|(_, m)| makes(m)) {
+        made.entry(maker.id.name.as_str()).or_default().push(at);
+    }
+    let no_namespace = of_the_cluster(question.manifests);
     let mut lacking: BTreeMap<&str, Vec<(&ObjectId, bool)>> = BTreeMap::new();
-    for (position, id) in created.iter().filter(|(_, id)| !id.namespace.is_empty()) {
+    let inside =
+        |id: &ObjectId| !id.namespace.is_empty() && !no_namespace.contains(&(id.group.clone(), id.kind.clone()));
+    for (position, id) in created.iter().filter(|(_, id)| inside(id)) {
         let namespace = id.namespace.as_str();
         let late = match made.get(namespace) {
             // An install lays them first.
             Some(_) if question.mode == Mode::Install => false,
-            Some(maker) => is_before(graph, *position, *maker),
+            Some(makers) => makers.iter().all(|maker| is_before(graph, *position, *maker)),
             None => false,
         };
         let nobody = !made.contains_key(namespace) && question.namespaces.is_some();
@@ -32,8 +55,24 @@ pub(super) fn missing(question: &Question<'_>, graph: &Graph, created: &[(usize,
     lacking.into_iter().filter_map(|(namespace, objects)| told(namespace, &objects)).collect()
 }
 
-/// Known to be there, or not known not to be.
+/// Group and kind of what has no namespace even if its manifest names one, as far as that is known without a cluster.
+fn of_the_cluster(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
+    let known =
+        BUILT_IN.iter().flat_map(|(group, kinds)| kinds.iter().map(|kind| ((*group).to_owned(), (*kind).to_owned())));
+    let definitions =
+        manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition").filter_map(|m| m.outline().ok());
+    let brought = definitions.filter_map(|crd| {
+        let definition = defined(&crd);
+        (!definition.namespaced).then(|| (definition.group.to_owned(), definition.kind.to_owned()))
+    });
+    known.chain(brought).collect()
+}
+
+/// Known to be there, or not known not to be. The one called `default` always is.
 fn is_there(question: &Question<'_>, name: &str) -> bool {
+    if name == "default" {
+        return true;
+    }
     let found = question.found.get(&ObjectId::new("", "Namespace", "", name));
     let seen = found.is_some_and(|found| matches!(found.sight, Sight::There(_) | Sight::Unread(_)));
     seen || question.namespaces.as_ref().is_some_and(|namespaces| namespaces.contains(name))

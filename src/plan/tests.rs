@@ -214,6 +214,13 @@ fn a_kind_that_nobody_serves_blocks_unless_the_release_brings_it() {
     let forecast = ask(&payload, &[found(0, Sight::Absent), found(1, Sight::NotServed)], &all(), false);
     assert_eq!(lines(&forecast), ["1/20/x create widgets.example.org", "1/20/x create w"]);
     assert!(!forecast.is_blocked(), "{:?}", forecast.blockers);
+    // It is there already, in a version that comes to an end.
+    let otherwise = || Sight::Otherwise("it is there as v1beta1".into());
+    let forecast = ask(&payload, &[found(0, Sight::Absent), found(1, otherwise())], &all(), false);
+    assert_eq!(lines(&forecast), ["1/20/x create widgets.example.org", "1/20/x unknown w"]);
+    assert!(!forecast.is_blocked(), "{:?}", forecast.blockers);
+    let widget = json!({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "w"}});
+    assert_eq!(one(widget, otherwise()).blockers[0].cause, Cause::NotServed);
 }
 
 #[test]
@@ -435,7 +442,15 @@ fn a_namespace_that_is_not_there_in_time_blocks() {
         let told = blocked(vec![object("0000_20_x_a.yaml", "new"), file(place, namespace.clone())]);
         assert_eq!(told.iter().any(|(_, why)| why.contains("comes later")), blocks, "{what}: {told:?}");
     }
-    assert_eq!(blocked(vec![object("0000_20_x_a.yaml", "ns")]), [], "it is there");
+    for name in ["ns", "default"] {
+        assert_eq!(blocked(vec![object("0000_20_x_a.yaml", name)]), [], "{name} is there");
+    }
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "r", "namespace": "ignored"}});
+    assert_eq!(blocked(vec![file("0000_20_x_a.yaml", role)]), [], "it is in no namespace");
+    let made = |place: &str| file(place, namespace.clone());
+    let between = vec![made("0000_10_x_a.yaml"), object("0000_20_x_a.yaml", "new"), made("0000_30_x_a.yaml")];
+    assert_eq!(blocked(between), [], "the first makes it");
 }
 
 /// Programs read this form: what is written down here may get more members, but none may go or change its meaning while

@@ -202,7 +202,6 @@ impl Walk<'_> {
             if self.context.cancel.is_cancelled() {
                 return None;
             }
-            let kinds = self.context.applier.kinds.grown();
             match self.context.applier.apply(self.manifest).await {
                 Ok(applied) => {
                     if applied != Applied::Left {
@@ -212,14 +211,14 @@ impl Walk<'_> {
                 }
                 Err(obstacle) => {
                     failures += 1;
-                    self.overcome(&obstacle, failures, kinds).await?;
+                    self.overcome(&obstacle, failures).await?;
                 }
             }
         }
     }
 
     /// Says what stands in the way and waits until it may be gone; `None` when cancelled.
-    async fn overcome(&self, obstacle: &Obstacle, failures: u32, mut kinds: watch::Receiver<u64>) -> Option<()> {
+    async fn overcome(&self, obstacle: &Obstacle, failures: u32) -> Option<()> {
         let error = obstacle.update_error(self.manifest);
         tracing::debug!(object = %self.manifest.id, %error, failures, "cannot apply yet");
         let reported = (failures >= PATIENCE).then(|| error.clone());
@@ -240,16 +239,15 @@ impl Walk<'_> {
                 }
                 self.until_changed(&mut changed, pause).await
             }
-            // Another hand may serve a kind of this group as well: after a while the server is asked.
-            Obstacle::KindNotServed if failures < PATIENCE && self.comes_with_the_release() => {
-                self.until_changed(&mut kinds, pause).await
-            }
             Obstacle::KindNotServed => {
-                self.until_changed(&mut kinds, pause).await?;
-                if applier.kinds.resolve(self.manifest).is_some() {
-                    return Some(());
-                }
-                if let Err(error) = applier.kinds.refresh(applier.objects.client()).await {
+                let served = applier.kinds.served(&self.manifest.api_version, &self.manifest.id.kind);
+                let served = tokio::time::timeout(pause, served);
+                let served = self.context.cancel.run_until_cancelled(served).await?.is_ok();
+                // Another hand may serve a kind of a group of the release as well: after a while the server is asked.
+                if !served
+                    && (failures >= PATIENCE || !self.comes_with_the_release())
+                    && let Err(error) = applier.kinds.refresh(applier.objects.client()).await
+                {
                     tracing::warn!(%error, "kinds not refreshed");
                 }
                 applier.take_in([self.manifest]);
@@ -313,8 +311,7 @@ impl Walk<'_> {
                 Ok(view) => gate::judge(&want, view.as_deref(), self.context.mode),
                 Err(error) => {
                     failures += 1;
-                    let kinds = self.context.applier.kinds.grown();
-                    self.overcome(&Obstacle::Api(error), failures, kinds).await?;
+                    self.overcome(&Obstacle::Api(error), failures).await?;
                     continue;
                 }
             };

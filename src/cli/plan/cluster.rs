@@ -321,7 +321,7 @@ fn sight(read: Result<Option<Value>, ApiError>) -> Sight {
 /// What was seen of an object by a version of its kind that its manifest does not use, since that one is not served yet.
 fn of_another(sight: Sight, kind: &Kind) -> Sight {
     match sight {
-        Sight::There(_) => Sight::Unread(format!(
+        Sight::There(_) => Sight::Otherwise(format!(
             "it is there, as {} {}; the version that the release uses is not served yet",
             kind.api_version(),
             kind.kind

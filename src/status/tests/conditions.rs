@@ -124,8 +124,18 @@ fn advice_is_null_when_unknown_and_empty_when_known_to_be_none() {
     let previous = ClusterVersionStatus { available_updates: Some(some.clone()), ..Default::default() };
     assert_eq!(compute(&previous, &facts(), at(NOW).0).available_updates, Some(some.clone()));
     let unheard = Retrieval { outcome: Err(("RemoteFailed".into(), "no route".into())), ..Retrieval::unheard() };
-    let unheard = Facts { retrieval: Some(unheard), ..facts() };
-    assert_eq!(compute(&previous, &unheard, at(NOW).0).available_updates, Some(some));
+    let unheard = Facts { actual: facts().own, completed: true, retrieval: Some(unheard), ..facts() };
+    let entry = |image: &str| {
+        let status = compute(&ClusterVersionStatus::default(), &facts(), at(NOW).0);
+        let mut entry = status.history[0].clone();
+        (entry.image, entry.state) = (image.to_owned(), HistoryState::Completed);
+        ClusterVersionStatus { history: vec![entry], ..previous.clone() }
+    };
+    let own = unheard.own.image.clone();
+    assert_eq!(compute(&entry(&own), &unheard, at(NOW).0).available_updates, Some(some));
+    // To the release before it was given, whatever this one is told.
+    let updating = Facts { completed: false, ..unheard.clone() };
+    assert_eq!(compute(&entry("before"), &updating, at(NOW).0).available_updates, None);
     assert_eq!(said(&unheard, "RetrievedUpdates"), (False, "RemoteFailed".into(), "no route".into()));
     assert_eq!(said(&facts(), "RetrievedUpdates"), (False, String::new(), String::new()));
 }

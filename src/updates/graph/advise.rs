@@ -314,8 +314,8 @@ fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
 /// The reader of URLs forgives more than the API server, which would take none of the status (cluster-version §14).
 fn is_uri(text: &str) -> bool {
     let host = text.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:[]@!$&'()*+,;=".contains(c);
-    super::uri_problem(text).is_none() && !text.contains(char::is_whitespace) && host.chars().all(plain)
+    let plain = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~:[]@!$&'()*+,;=".contains(c);
+    super::uri_problem(text).is_none() && text.trim() == text && host.chars().all(plain)
 }
 
 /// A target with several lists of risks: nobody knows which of them counts.

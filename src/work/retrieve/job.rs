@@ -165,8 +165,9 @@ async fn follow(
                 Some(Some(Ok(()))) => complete = true,
                 Some(Some(Err(cause))) => return Err(failed(format!("{cause}{}", troubles(seen.values())))),
             },
-            // Of a pod that goes the Job tells.
-            Some(Some(pod)) = pods.next() => {
+            Some(pod) = pods.next() => {
+                // Of one that goes the Job tells.
+                let Some(pod) = pod else { continue };
                 if let Some(cause) = hopeless(&pod) {
                     return Err(failed(cause));
                 }
