@@ -9,7 +9,7 @@ pub use build::build;
 pub use frontier::{End, Frontier, Outcome};
 
 use petgraph::Direction;
-use petgraph::algo::{tarjan_scc, toposort};
+use petgraph::algo::{has_path_connecting, tarjan_scc, toposort};
 use petgraph::dot::{Config, Dot};
 use petgraph::graph::{DiGraph, NodeIndex};
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,13 @@ impl Graph {
     /// Nodes that wait for this one, in graph order.
     pub fn successors(&self, node: usize) -> Vec<usize> {
         self.neighbours(node, Direction::Outgoing)
+    }
+
+    /// Whether the second node waits for the first one, directly or not.
+    pub fn is_before(&self, first: usize, second: usize) -> bool {
+        first != second
+            && first.max(second) < self.len()
+            && has_path_connecting(&self.shape, NodeIndex::new(first), NodeIndex::new(second), None)
     }
 
     /// The node that applies the manifest at this position; `None` for a position that was not in the list.

@@ -182,7 +182,11 @@ mod tests {
     }
 
     async fn start(router: Router) -> Running {
-        let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        start_with(PATIENCE, router).await
+    }
+
+    async fn start_with(patience: Duration, router: Router) -> Running {
+        let server = Server { patience, ..Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap() };
         let address = server.local_addr();
         let (config, pem) = tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
         let stop = CancellationToken::new();
@@ -231,19 +235,15 @@ mod tests {
     /// Places are few: each has to come free again.
     #[tokio::test]
     async fn who_says_nothing_after_the_handshake_loses_its_place() {
-        let patience = Duration::from_millis(100);
-        let server = Server { patience, ..Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap() };
-        let address = server.local_addr();
-        let (config, pem) = tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
-        tokio::spawn(server.run(config, router(registry()), CancellationToken::new()));
+        let running = start_with(Duration::from_millis(100), router(registry())).await;
         let mut roots = rustls::RootCertStore::empty();
-        roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+        roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(running.pem.as_bytes()).unwrap()).unwrap();
         let trusting =
             rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
         let trusting = trusting.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
         let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting.with_no_client_auth()));
-        let name = rustls::pki_types::ServerName::from(address.ip());
-        let mut silent = connector.connect(name, TcpStream::connect(address).await.unwrap()).await.unwrap();
+        let name = rustls::pki_types::ServerName::from(running.address.ip());
+        let mut silent = connector.connect(name, TcpStream::connect(running.address).await.unwrap()).await.unwrap();
         let closed = tokio::time::timeout(Duration::from_secs(20), silent.read_to_end(&mut Vec::new())).await;
         assert!(closed.is_ok(), "its place is taken still");
     }

@@ -13,8 +13,8 @@ pub(crate) mod tests;
 
 pub use facts::Facts;
 
-use crate::api::HistoryState;
 use crate::api::cluster_version::{Capabilities, ClusterVersionStatus};
+use crate::api::{HistoryEntry, HistoryState};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -43,13 +43,10 @@ pub fn compute(previous: &ClusterVersionStatus, facts: &Facts, now: Timestamp) -
 /// `null` says that nothing is known, `[]` that there are none (apis §1.3). Before the first answer of this process
 /// the advice of its predecessor stays (cluster-version §14 no. 5).
 fn publish_advice(status: &mut ClusterVersionStatus, facts: &Facts) {
-    let Some(retrieval) = facts.retrieval.as_ref() else { return };
+    let Some(retrieval) = &facts.retrieval else { return };
     // What was advised to the release before is no advice for this one.
-    let ours = status
-        .history
-        .first()
-        .is_some_and(|newest| newest.image == facts.own.image && newest.state == HistoryState::Completed);
-    if !retrieval.heard && ours {
+    let ours = |newest: &HistoryEntry| newest.image == facts.own.image && newest.state == HistoryState::Completed;
+    if !retrieval.heard && status.history.first().is_some_and(ours) {
         return;
     }
     let known = retrieval.outcome.is_ok() || !retrieval.available.is_empty();

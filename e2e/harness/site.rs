@@ -276,7 +276,6 @@ fn read_record(root: &Path, id: &str) -> Result<Record> {
     files::read_json(&root.join(id).join("cluster.json"))
 }
 
-/// One claim at a time on this machine; released when the file is closed.
 /// Removes clusters whose owner was killed; their ids, and the records of all others. The caller holds the lock.
 fn sweep(root: &Path, tools: &Toolbox) -> Result<(Vec<String>, Vec<Record>)> {
     let (mut removed, mut taken) = (Vec::new(), Vec::new());
@@ -295,6 +294,7 @@ fn sweep(root: &Path, tools: &Toolbox) -> Result<(Vec<String>, Vec<Record>)> {
     Ok((removed, taken))
 }
 
+/// One claim at a time on this machine; released when the file is closed.
 fn lock(root: &Path) -> Result<File> {
     let path = root.join(".lock");
     let failed = |error| HarnessError::Io(path.clone(), error);

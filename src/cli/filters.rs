@@ -87,7 +87,7 @@ pub fn misuse(matches: &ArgMatches) -> Option<String> {
             "--capabilities takes one set, and {} are given: a cluster has one baseline. Give the largest of them; those \
              that are known are {}",
             sets.into_iter().collect::<Vec<_>>().join(", "),
-            capability::baselines().collect::<Vec<_>>().join(", ")
+            known_sets()
         )
     })
 }
@@ -113,12 +113,13 @@ fn capability_or_set(word: &str) -> Result<String, String> {
     let like_a_set = word.strip_prefix(['v', 'V']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         || [NO_CAPABILITY, DEFAULT_BASELINE].iter().any(|set| set.eq_ignore_ascii_case(word));
     if like_a_set && !is_set(word) {
-        return Err(format!(
-            "no such set is known; those that are known are {}",
-            capability::baselines().collect::<Vec<_>>().join(", ")
-        ));
+        return Err(format!("no such set is known; those that are known are {}", known_sets()));
     }
     Ok(word.to_owned())
+}
+
+fn known_sets() -> String {
+    capability::baselines().collect::<Vec<_>>().join(", ")
 }
 
 fn is_set(word: &str) -> bool {

@@ -262,8 +262,8 @@ impl Repository {
                 break;
             }
         }
-        let place = || self.reference.to_string();
-        gathered.follow_links().map_err(|source| RegistryError::Layer { image: place(), source })?;
+        let failed = |source| RegistryError::Layer { image: self.reference.to_string(), source };
+        gathered.follow_links().map_err(failed)?;
         Ok(gathered)
     }
 

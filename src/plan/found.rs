@@ -5,7 +5,7 @@ use super::{By, LeftOut, Prepare};
 use crate::merge::initial;
 use crate::payload::{Manifest, ObjectId, Payload, Selection, defined};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// What is known of the object of each manifest, by the manifest's identity.
@@ -35,14 +35,8 @@ pub enum Sight {
 
 /// Takes what the manifests `before` leave in a cluster nobody else writes to for what is there.
 pub fn of_release(before: &[Arc<Manifest>], after: &Payload, prepared: Prepare<'_>) -> Findings {
-    let mut there: HashMap<&ObjectId, Arc<Value>> = HashMap::new();
-    for manifest in before {
-        if manifest.delete() == Ok(true) {
-            there.remove(&manifest.id);
-        } else if let Ok(object) = prepared(manifest) {
-            there.insert(&manifest.id, Arc::new(initial(object)));
-        }
-    }
+    let prepared = |(id, manifest): (_, &Manifest)| Some((id, Arc::new(initial(prepared(manifest).ok()?))));
+    let there: HashMap<&ObjectId, Arc<Value>> = left_by(before).into_iter().filter_map(prepared).collect();
     let found = |id: &ObjectId| Found {
         id: id.clone(),
         sight: there.get(id).map_or(Sight::Absent, |object| Sight::There(object.clone())),
@@ -56,22 +50,32 @@ pub fn of_release(before: &[Arc<Manifest>], after: &Payload, prepared: Prepare<'
 pub fn dropped(before: &[Arc<Manifest>], after: &Selection, left_out: &[LeftOut]) -> Vec<ObjectId> {
     let hidden = left_out.iter().filter(|left_out| left_out.by != By::Filter).map(|left_out| &left_out.object);
     let kept: HashSet<&ObjectId> = after.manifests.iter().map(|manifest| &manifest.id).chain(hidden).collect();
-    let mut dropped = BTreeSet::new();
-    for manifest in before.iter().filter(|manifest| !kept.contains(&manifest.id)) {
+    left_by(before).into_keys().filter(|id| !kept.contains(id)).cloned().collect()
+}
+
+/// What the manifests leave in a cluster, and which of them each object comes from.
+fn left_by(manifests: &[Arc<Manifest>]) -> BTreeMap<&ObjectId, &Manifest> {
+    let mut left: BTreeMap<&ObjectId, &Manifest> = BTreeMap::new();
+    for manifest in manifests {
         if manifest.delete() == Ok(true) {
-            dropped.remove(&manifest.id);
+            left.remove(&manifest.id);
         } else {
-            dropped.insert(&manifest.id);
+            left.insert(&manifest.id, manifest);
         }
     }
-    dropped.into_iter().cloned().collect()
+    left
+}
+
+/// The CustomResourceDefinitions that a release brings.
+pub(super) fn definitions(manifests: &[Arc<Manifest>]) -> impl Iterator<Item = Value> {
+    let brought = manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition" && m.delete() == Ok(false));
+    brought.filter_map(|m| m.outline().ok())
 }
 
 /// `apiVersion` and kind of everything that the CustomResourceDefinitions of a release serve.
 pub(super) fn kinds_brought(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
     let mut kinds = HashSet::new();
-    let definitions = manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition" && m.delete() == Ok(false));
-    for crd in definitions.filter_map(|m| m.outline().ok()) {
+    for crd in definitions(manifests) {
         let definition = defined(&crd);
         let kind = |version: &str| (format!("{}/{version}", definition.group), definition.kind.to_owned());
         kinds.extend(definition.served.iter().map(|version| kind(version)));

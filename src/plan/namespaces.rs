@@ -1,5 +1,6 @@
 //! Namespaces that are not there when something is to be created in them: the pass would wait for somebody to make them.
 
+use super::found::definitions;
 use super::{Blocker, Cause, Question, Sight};
 use crate::graph::{Graph, Mode};
 use crate::payload::{Manifest, ObjectId, defined};
@@ -57,11 +58,9 @@ pub(super) fn missing(question: &Question<'_>, graph: &Graph, created: &[(usize,
 
 /// Group and kind of what has no namespace even if its manifest names one, as far as that is known without a cluster.
 fn of_the_cluster(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
-    let known =
-        BUILT_IN.iter().flat_map(|(group, kinds)| kinds.iter().map(|kind| ((*group).to_owned(), (*kind).to_owned())));
-    let definitions =
-        manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition").filter_map(|m| m.outline().ok());
-    let brought = definitions.filter_map(|crd| {
+    let known = BUILT_IN.iter().flat_map(|(group, kinds)| kinds.iter().map(|kind| (*group, *kind)));
+    let known = known.map(|(group, kind)| (group.to_owned(), kind.to_owned()));
+    let brought = definitions(manifests).filter_map(|crd| {
         let definition = defined(&crd);
         (!definition.namespaced).then(|| (definition.group.to_owned(), definition.kind.to_owned()))
     });
@@ -99,19 +98,5 @@ fn is_before(graph: &Graph, first: usize, second: usize) -> bool {
         let place = |manifest: usize| order.iter().position(|m| *m == manifest);
         return place(first) < place(second);
     }
-    let mut reached = vec![from];
-    let mut seen = vec![false; graph.len()];
-    while let Some(node) = reached.pop() {
-        for next in graph.successors(node) {
-            if next == to {
-                return true;
-            }
-            if let Some(seen) = seen.get_mut(next)
-                && !std::mem::replace(seen, true)
-            {
-                reached.push(next);
-            }
-        }
-    }
-    false
+    graph.is_before(from, to)
 }

@@ -43,45 +43,55 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let period = crate::cluster::jittered(PERIOD, 1, PERIOD);
-    let mut asked: Option<Question> = None;
-    // The predecessor's advice, which stands in status, is taken for as fresh as this process.
-    let mut confirmed = Instant::now();
+    let mut heard = Heard::nothing_yet(Instant::now());
     loop {
         let question = questions.borrow_and_update().clone();
         if let Some(question) = question {
-            let Some(retrieval) = stop.run_until_cancelled(asker.ask(&question)).await else { return };
-            let first = asked.is_none();
-            let same = asked.as_ref() == Some(&question);
-            if retrieval.outcome.is_ok() || !(first || same) {
-                confirmed = Instant::now();
-            }
-            let counts = confirmed.elapsed() < KEPT;
-            let unheard = Retrieval::unheard();
+            let Some(answer) = stop.run_until_cancelled(asker.ask(&question)).await else { return };
+            let next = heard.take(question, answer, Instant::now());
             answers.send_if_modified(|last| {
-                let before = if first { Some(&unheard) } else { last.as_ref().filter(|_| same) };
-                let next = merge(before.filter(|_| counts), retrieval);
                 let changed = last.as_ref() != Some(&next);
                 *last = Some(next);
                 changed
             });
-            asked = Some(question);
         }
         tokio::select! {
             () = stop.cancelled() => return,
             changed = questions.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(period), if asked.is_some() => {}
+            () = tokio::time::sleep(period), if heard.question.is_some() => {}
         }
     }
 }
 
-/// Passing trouble of the service does not withdraw its last advice (cluster-version §4.2).
-fn merge(last: Option<&Retrieval>, next: Retrieval) -> Retrieval {
-    let passing = ["RemoteFailed", "ResponseFailed", "ResponseInvalid"];
-    match (&next.outcome, last) {
-        (Err((reason, _)), Some(last)) if passing.contains(&reason.as_str()) => {
-            Retrieval { outcome: next.outcome, ..last.clone() }
+/// What was heard last, and what it answers.
+struct Heard {
+    question: Option<Question>,
+    advice: Retrieval,
+    /// When the service last said so.
+    confirmed: Instant,
+}
+
+impl Heard {
+    /// The predecessor's advice, which stands in status, is taken for as fresh as this process.
+    fn nothing_yet(now: Instant) -> Heard {
+        Heard { question: None, advice: Retrieval::unheard(), confirmed: now }
+    }
+
+    /// Passing trouble of the service does not withdraw its last advice, for a while (cluster-version §4.2).
+    fn take(&mut self, question: Question, answer: Retrieval, now: Instant) -> Retrieval {
+        let passing = ["RemoteFailed", "ResponseFailed", "ResponseInvalid"];
+        let passes = answer.outcome.as_ref().is_err_and(|(reason, _)| passing.contains(&reason.as_str()));
+        let other = self.question.replace(question).is_some_and(|asked| self.question.as_ref() != Some(&asked));
+        let counts = now.duration_since(self.confirmed) < KEPT;
+        if answer.outcome.is_ok() || other {
+            self.confirmed = now;
         }
-        _ => next,
+        if passes && !other && counts {
+            self.advice.outcome = answer.outcome;
+        } else {
+            self.advice = answer;
+        }
+        self.advice.clone()
     }
 }
 
@@ -157,15 +167,27 @@ mod tests {
             let outcome = Err((reason.to_owned(), String::new()));
             Retrieval { outcome, ..Retrieval::nothing() }
         };
-        let kept = merge(Some(&good), bad("RemoteFailed"));
+        let (begun, question) = (Instant::now(), Question::default);
+        let heard = |advice: &Retrieval| Heard { question: Some(question()), advice: advice.clone(), confirmed: begun };
+        let merge = |last: &Retrieval, next| heard(last).take(question(), next, begun);
+        let kept = merge(&good, bad("RemoteFailed"));
         assert_eq!(kept.available, good.available);
         assert!(kept.outcome.is_err());
-        assert!(merge(Some(&good), bad("VersionNotFound")).available.is_empty());
-        assert!(merge(None, bad("RemoteFailed")).available.is_empty());
+        assert!(merge(&good, bad("VersionNotFound")).available.is_empty());
+        let other = Question { channel: "other".into(), ..question() };
+        assert!(heard(&good).take(other, bad("RemoteFailed"), begun).available.is_empty());
+        // For a day: meanwhile a risk may have been found.
+        let (just, over) = (begun + KEPT - Duration::from_secs(1), begun + KEPT);
+        assert_eq!(heard(&good).take(question(), bad("RemoteFailed"), just).available, good.available);
+        assert!(heard(&good).take(question(), bad("RemoteFailed"), over).available.is_empty());
+        let mut confirmed = heard(&good);
+        confirmed.take(question(), good.clone(), just);
+        assert_eq!(confirmed.take(question(), bad("RemoteFailed"), over).available, good.available);
         // A process that has heard nothing yet withdraws nothing that its predecessor heard.
-        let unheard = merge(Some(&Retrieval::unheard()), bad("RemoteFailed"));
+        let mut new = Heard::nothing_yet(begun);
+        let unheard = new.take(question(), bad("RemoteFailed"), begun);
         assert!(!unheard.heard && unheard.outcome.is_err());
-        assert!(!merge(Some(&unheard), bad("ResponseFailed")).heard);
-        assert!(merge(Some(&unheard), bad("VersionNotFound")).heard);
+        assert!(!new.take(question(), bad("ResponseFailed"), begun).heard);
+        assert!(new.take(question(), bad("VersionNotFound"), begun).heard);
     }
 }

@@ -209,7 +209,10 @@ impl Pass {
                 tracing::debug!(position, ?applied, "manifest in place");
                 self.passed.insert(position);
                 let early = self.touched_early.remove(&position);
-                if let Some(id) = self.id_at(position) {
+                // Most have no gate: nothing is looked up for them.
+                if (early || judged.is_some())
+                    && let Some(id) = self.id_at(position)
+                {
                     // While the gate's verdict was on its way here, too.
                     let since = judged.is_some_and(|times| self.context.applier.index.times_changed(&id) != times);
                     if early || since {

@@ -71,12 +71,20 @@ pub fn folder(image: &str) -> String {
     }
 }
 
+/// What the cluster says of any release that is loaded for it.
+#[derive(Debug)]
+pub struct Terms {
+    pub filter: Filter,
+    /// In the place of the payload's own.
+    pub stores: Option<Vec<SignatureStore>>,
+    pub overrides: Vec<ComponentOverride>,
+}
+
 /// One load under way: what is asked for, and where its steps are told.
 struct Task<'a> {
     retriever: &'a Retriever,
     target: &'a Target,
-    filter: &'a Filter,
-    overrides: &'a [ComponentOverride],
+    terms: &'a Terms,
     steps: &'a watch::Sender<LoadStatus>,
     stop: &'a CancellationToken,
 }
@@ -84,26 +92,17 @@ struct Task<'a> {
 type Failure = (LoadStep, String);
 
 impl Retriever {
-    /// Loads a target, filtered by what counts for it, with the signature stores and the overrides of the spec. `known`: tree hashes of folders extracted earlier. The error is the
-    /// step that failed and why.
+    /// Loads a target. `known`: tree hashes of folders extracted earlier. The error is the step that failed and why.
     pub async fn load(
         self: Arc<Self>,
         target: Target,
-        filter: Filter,
-        (stores, overrides): (Option<Vec<SignatureStore>>, Vec<ComponentOverride>),
+        terms: Terms,
         known: BTreeMap<String, String>,
         steps: watch::Sender<LoadStatus>,
         stop: CancellationToken,
     ) -> Result<Loaded, Box<LoadStatus>> {
-        let task = Task {
-            retriever: &self,
-            target: &target,
-            filter: &filter,
-            overrides: &overrides,
-            steps: &steps,
-            stop: &stop,
-        };
-        task.run(stores.as_deref(), &known).await.map_err(|(step, cause)| {
+        let task = Task { retriever: &self, target: &target, terms: &terms, steps: &steps, stop: &stop };
+        task.run(&known).await.map_err(|(step, cause)| {
             Box::new(LoadStatus {
                 step,
                 outcome: Some(Err(cause)),
@@ -115,12 +114,8 @@ impl Retriever {
 }
 
 impl Task<'_> {
-    async fn run(
-        &self,
-        stores: Option<&[SignatureStore]>,
-        known: &BTreeMap<String, String>,
-    ) -> Result<Loaded, Failure> {
-        let (verified, accepted_risks) = self.verify(stores).await?;
+    async fn run(&self, known: &BTreeMap<String, String>) -> Result<Loaded, Failure> {
+        let (verified, accepted_risks) = self.verify().await?;
         let (place, tree) = self.extract(known).await?;
         self.tell(LoadStep::LoadPayload, "reading the manifests");
         let payload = self.parse(place).await?;
@@ -141,7 +136,7 @@ impl Task<'_> {
         if let Some(cause) = payload.missing(&successor) {
             return Err((LoadStep::LoadPayload, format!("its orchestrator could not take over: {cause}")));
         }
-        if payload.manifests.iter().any(|m| m.id == successor && overridden(m, self.overrides)) {
+        if payload.manifests.iter().any(|m| m.id == successor && overridden(m, &self.terms.overrides)) {
             let cause = format!(
                 "its orchestrator could not take over: an override in spec.overrides takes {successor} out of the daemon's \
                  hands; remove it to update"
@@ -158,9 +153,9 @@ impl Task<'_> {
     }
 
     /// Whether it was verified, and what is on record if it was not.
-    async fn verify(&self, stores: Option<&[SignatureStore]>) -> Result<(bool, String), Failure> {
+    async fn verify(&self) -> Result<(bool, String), Failure> {
         self.tell(LoadStep::RetrievePayload, "verifying the signature of the release digest");
-        let outcome = match tokio::time::timeout(VERIFY_TIMEOUT, self.try_verify(stores)).await {
+        let outcome = match tokio::time::timeout(VERIFY_TIMEOUT, self.try_verify()).await {
             Ok(outcome) => outcome.map_err(|e| e.to_string()),
             Err(_) => Err(format!("no answer from the signature stores within {} s", VERIFY_TIMEOUT.as_secs())),
         };
@@ -174,7 +169,7 @@ impl Task<'_> {
         }
     }
 
-    async fn try_verify(&self, stores: Option<&[SignatureStore]>) -> Result<(), VerifyError> {
+    async fn try_verify(&self) -> Result<(), VerifyError> {
         let digest = Digest::parse(verify::digest_of_pull_spec(&self.target.release.image)?)?;
         let manifests = self.retriever.own.manifests.iter().map(AsRef::as_ref);
         let config = Config::from_manifests(manifests)?.ok_or(VerifyError::NotConfigured)?;
@@ -183,7 +178,12 @@ impl Task<'_> {
         self.offer_from_cluster(&mut verification).await;
         if !verification.is_satisfied() {
             let asked = |stores: &[SignatureStore]| stores.iter().filter_map(|s| Store::parse(&s.url).ok()).collect();
-            self.offer_from_stores(&mut verification, &stores.map_or(payload_stores, asked), &digest).await;
+            self.offer_from_stores(
+                &mut verification,
+                &self.terms.stores.as_deref().map_or(payload_stores, asked),
+                &digest,
+            )
+            .await;
         }
         verification.finish(Timestamp::now()).map(|_| ())
     }
@@ -266,7 +266,7 @@ impl Task<'_> {
             image: self.target.release.image.clone(),
             profile: self.retriever.profile.clone(),
             strict_templates: false,
-            filter: self.filter.clone(),
+            filter: self.terms.filter.clone(),
         };
         let parsed = tokio::task::spawn_blocking(move || {
             let files = payload_dir::read(&place).map_err(|e| e.to_string())?;

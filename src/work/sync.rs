@@ -14,7 +14,7 @@ use super::apply::Applier;
 use super::available::Question;
 use super::events::{self, Events};
 use super::pass::{Event, Pass, Plan, clock};
-use super::retrieve::{Loaded, Retriever};
+use super::retrieve::{Loaded, Retriever, Terms};
 use crate::api::progress::{self, Progress, SCHEMA};
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, OWN_DEPLOYMENT};
 use crate::cluster::Clients;
@@ -219,22 +219,21 @@ impl Sync {
         let errors = updates::validate(&self.parts.name, Gates::default(), &spec, &status);
         self.facts.invalid = errors.iter().map(ToString::to_string).collect();
         self.facts.invalid.extend(self.object.troubles());
-        // As it stands: without the address that was given, another service would be asked (cluster-version §1.4).
-        let (upstream, channel, cluster_id) = (spec.upstream.clone(), spec.channel.clone(), spec.cluster_id.clone());
-        let spec = updates::clear(&spec, &errors);
-        self.choice.update(&self.payload, &spec, &status, &self.features());
+        let valid = updates::clear(&spec, &errors);
+        self.choice.update(&self.payload, &valid, &status, &self.features());
         let question = Question {
-            upstream,
-            channel,
-            cluster_id,
-            architecture: spec.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
+            // As it stands: without the address that was given, another service would be asked (cluster-version §1.4).
+            upstream: spec.upstream,
+            channel: spec.channel,
+            cluster_id: spec.cluster_id,
+            architecture: valid.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
         };
         self.parts.questions.send_if_modified(|current| {
             let changed = current.as_ref() != Some(&question);
             *current = Some(question);
             changed
         });
-        Some((spec, status))
+        Some((valid, status))
     }
 
     fn features(&self) -> Arc<Features> {
@@ -369,8 +368,11 @@ impl Sync {
         let stop = CancellationToken::new();
         let loading = self.parts.retriever.clone().load(
             target.clone(),
-            self.choice.for_load(&target.release.version, &self.features()),
-            (spec.signature_stores.clone(), spec.overrides.clone()),
+            Terms {
+                filter: self.choice.for_load(&target.release.version, &self.features()),
+                stores: spec.signature_stores.clone(),
+                overrides: spec.overrides.clone(),
+            },
             self.payloads.clone(),
             sender,
             stop.clone(),

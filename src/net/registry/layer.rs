@@ -253,9 +253,11 @@ impl Gathered {
             met.insert(name.into(), Met::File(bytes));
             return Ok(());
         }
-        if (kind.is_symlink() && leaves(bare, target)) || (kind.is_hard_link() && check_path(target).is_err()) {
+        let leads_to = if kind.is_symlink() { beside(bare, target) } else { Some(target.to_owned()) };
+        let inside = leads_to.filter(|path| !kind.is_hard_link() || check_path(path).is_ok());
+        let Some(leads_to) = inside else {
             return Err(LayerError::LinkLeaves { path: name.into(), target: target.into() });
-        }
+        };
         // A hard link is the file itself, which stands before it in the same layer.
         if kind.is_hard_link()
             && let Some(Met::File(bytes)) = met.get(target)
@@ -266,7 +268,7 @@ impl Gathered {
             return Ok(());
         }
         if kind.is_symlink() {
-            self.links.insert(name.into(), beside(bare, target));
+            self.links.insert(name.into(), leads_to);
         } else {
             self.skipped.push(name.into());
         }
@@ -278,15 +280,17 @@ impl Gathered {
     /// it. To be called when every layer was read. What leads nowhere, or to a folder, is left out.
     pub fn follow_links(&mut self) -> Result<(), LayerError> {
         let links = std::mem::take(&mut self.links);
-        for path in links.keys().filter(|path| !self.files.contains_key(*path)).cloned().collect::<Vec<_>>() {
-            let steps = std::iter::successors(links.get(&path), |at| links.get(*at));
-            let end = steps.take(MAX_LINKS).find_map(|at| self.files.get(at)).cloned();
-            match end {
+        for (path, first) in &links {
+            if self.files.contains_key(path) {
+                continue;
+            }
+            let steps = std::iter::successors(Some(first), |at| links.get(*at)).take(MAX_LINKS);
+            match steps.filter_map(|at| self.files.get(at)).next().cloned() {
                 Some(bytes) => {
                     self.count(bytes.len() as u64)?;
-                    self.files.insert(path, bytes);
+                    self.files.insert(path.clone(), bytes);
                 }
-                None => self.skipped.push(path),
+                None => self.skipped.push(path.clone()),
             }
         }
         Ok(())
@@ -352,35 +356,22 @@ fn deleted_path(name: &str) -> Option<String> {
     Some(if folder.is_empty() { deleted.to_string() } else { format!("{folder}/{deleted}") })
 }
 
-/// The path that a symbolic link at `path` leads to, which does not lead out of its topmost folder.
-fn beside(path: &str, target: &str) -> String {
+/// The path that a symbolic link at `path` leads to; `None` if that is outside the topmost folder of `path`.
+fn beside(path: &str, target: &str) -> Option<String> {
+    if target.starts_with('/') {
+        return None;
+    }
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
     for part in target.split('/') {
         match part {
             "" | "." => {}
+            ".." if parts.len() <= 1 => return None,
             ".." => drop(parts.pop()),
             _ => parts.push(part),
         }
     }
-    parts.join("/")
-}
-
-/// Whether a symbolic link at `path` leads out of the topmost folder of `path`.
-fn leaves(path: &str, target: &str) -> bool {
-    let mut depth = path.matches('/').count();
-    if target.starts_with('/') {
-        return true;
-    }
-    for part in target.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if depth <= 1 => return true,
-            ".." => depth -= 1,
-            _ => depth += 1,
-        }
-    }
-    false
+    Some(parts.join("/"))
 }
 
 /// Names that precede an entry because they do not fit its header.

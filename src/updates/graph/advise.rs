@@ -145,15 +145,13 @@ pub fn advise(body: &[u8], own: &Release, channel: &str, desired_architecture: &
     }
     // Before any is left out: none of the risks of a target may go unjudged (update-service §1.7).
     drop_contradictions(&mut conditional, &mut advice.notes);
-    let mut unusable = Vec::new();
     conditional.retain(|update| match unusable_risk(&update.risks) {
         None => true,
         Some(problem) => {
-            unusable.push(format!("conditional update to {}: {problem}: left out", update.release.version));
+            advice.notes.push(format!("conditional update to {}: {problem}: left out", update.release.version));
             false
         }
     });
-    advice.notes.append(&mut unusable);
     advice.conditional = conditional;
     sort(&mut advice, &nodes, &versions);
     Ok(advice)
@@ -298,7 +296,7 @@ fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
             "has no name"
         } else if risk.message.is_empty() {
             "has no message"
-        } else if url::Url::parse(&risk.url).is_err() || !is_uri(&risk.url) {
+        } else if !is_uri(&risk.url) {
             "has no valid url"
         } else if risk.matching_rules.is_empty() {
             "has no rule that can be evaluated"
@@ -311,11 +309,15 @@ fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
     })
 }
 
-/// The reader of URLs forgives more than the API server, which would take none of the status (cluster-version §14).
+/// A whole URL, written so that the API server takes it: the reader of URLs forgives more than that does, which would
+/// take none of the status (cluster-version §14).
 fn is_uri(text: &str) -> bool {
     let host = text.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
     let plain = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~:[]@!$&'()*+,;=".contains(c);
-    super::uri_problem(text).is_none() && text.trim() == text && host.chars().all(plain)
+    url::Url::parse(text).is_ok()
+        && super::uri_problem(text).is_none()
+        && text.trim() == text
+        && host.chars().all(plain)
 }
 
 /// A target with several lists of risks: nobody knows which of them counts.

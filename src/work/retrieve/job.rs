@@ -152,7 +152,8 @@ async fn follow(
     let by_name = watcher::Config::default().timeout(280).fields(&format!("metadata.name={name}"));
     let by_job = watcher::Config::default().timeout(280).labels(&format!("batch.kubernetes.io/job-name={name}"));
     let mut jobs = watched::<Job>(retriever, by_name);
-    let mut pods = watched::<Pod>(retriever, by_job);
+    // Of one that goes the Job tells.
+    let mut pods = watched::<Pod>(retriever, by_job).filter_map(std::future::ready);
     let mut seen: BTreeMap<String, Pod> = BTreeMap::new();
     let mut complete = false;
     loop {
@@ -166,8 +167,6 @@ async fn follow(
                 Some(Some(Err(cause))) => return Err(failed(format!("{cause}{}", troubles(seen.values())))),
             },
             Some(pod) = pods.next() => {
-                // Of one that goes the Job tells.
-                let Some(pod) = pod else { continue };
                 if let Some(cause) = hopeless(&pod) {
                     return Err(failed(cause));
                 }
