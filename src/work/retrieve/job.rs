@@ -131,6 +131,8 @@ pub async fn run(
 ) -> Result<String, JobError> {
     let name = spec.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     begin(retriever, &name, &spec).await?;
+    // An image on its way gives no sign of itself: whoever asks why nothing moves is to know where to look.
+    tell(&format!("Job {name} in namespace {} is under way", retriever.namespace));
     let limit = Duration::from_secs(DEADLINE_SECONDS.into()) + GRACE;
     let outcome = tokio::time::timeout(limit, follow(retriever, &name, tell, stop)).await.unwrap_or_else(|_| {
         let cause = format!("nothing was heard of its end for {} s; it will be run again", limit.as_secs());
@@ -164,7 +166,9 @@ async fn follow(
                 None => return Err(failed("is gone before its end was seen; it will be run again".into())),
                 Some(None) => {}
                 Some(Some(Ok(()))) => complete = true,
-                Some(Some(Err(cause))) => return Err(failed(format!("{cause}{}", troubles(seen.values())))),
+                Some(Some(Err(cause))) => {
+                    return Err(failed(format!("{cause}{}{}", troubles(seen.values()), not_started(seen.values()))));
+                }
             },
             Some(pod) = pods.next() => {
                 if let Some(cause) = hopeless(&pod) {
@@ -274,7 +278,9 @@ fn finished(job: &Job) -> Option<Result<(), String>> {
     if is("Complete").is_some() {
         return Some(Ok(()));
     }
-    let failed = is("Failed")?;
+    // The first is said when it is decided, the second when its pods have ended: a kubelet that waits for a registry may
+    // never end one.
+    let failed = is("FailureTarget").or_else(|| is("Failed"))?;
     let text = |t: &Option<String>| t.clone().unwrap_or_default();
     Some(Err(format!("{}: {}", text(&failed.reason), text(&failed.message))))
 }
@@ -292,14 +298,16 @@ fn success(pod: &Pod) -> Option<String> {
     (terminated.exit_code == 0).then(|| terminated.message.clone().unwrap_or_default())
 }
 
+/// What a container says of itself before its turn, and while its image is pulled.
+const NOT_YET: [&str; 2] = ["PodInitializing", "ContainerCreating"];
+
 /// What containers wait for or died of.
 fn troubles<'a>(pods: impl Iterator<Item = &'a Pod>) -> String {
-    let harmless = ["PodInitializing", "ContainerCreating"];
     let mut text = String::new();
     for status in pods.flat_map(statuses) {
         let Some(state) = &status.state else { continue };
         let (reason, message) = match (&state.waiting, &state.terminated) {
-            (Some(w), _) if !harmless.contains(&w.reason.as_deref().unwrap_or_default()) => (&w.reason, &w.message),
+            (Some(w), _) if !NOT_YET.contains(&w.reason.as_deref().unwrap_or_default()) => (&w.reason, &w.message),
             (_, Some(t)) if t.exit_code != 0 => (&t.reason, &t.message),
             _ => continue,
         };
@@ -307,6 +315,20 @@ fn troubles<'a>(pods: impl Iterator<Item = &'a Pod>) -> String {
         text.push_str(&format!("; container {}: {reason}: {}", status.name, message.trim()));
     }
     text
+}
+
+/// The container whose turn it was when its Job ended, if it had not started: nothing else tells of a registry that never
+/// answers.
+fn not_started<'a>(mut pods: impl Iterator<Item = &'a Pod>) -> String {
+    let stuck = pods.find_map(|pod| {
+        statuses(pod).find_map(|status| {
+            let reason = status.state.as_ref()?.waiting.as_ref()?.reason.as_deref()?;
+            NOT_YET.contains(&reason).then_some((&status.name, reason, &status.image))
+        })
+    });
+    stuck.map_or_else(String::new, |(name, reason, image)| {
+        format!("; container {name} had not started ({reason}): does the registry of {image} answer the node?")
+    })
 }
 
 /// Waiting cannot help: the image does not exist, or policy forbids it.
@@ -356,6 +378,18 @@ mod tests {
     }
 
     #[test]
+    fn a_job_has_failed_when_that_is_decided_not_when_its_pods_have_ended() {
+        let job = |type_: &str| -> Job {
+            let condition = json!({"type": type_, "status": "True", "reason": "DeadlineExceeded", "message": "late"});
+            serde_json::from_value(json!({"status": {"conditions": [condition]}})).unwrap()
+        };
+        assert_eq!(finished(&job("FailureTarget")), Some(Err("DeadlineExceeded: late".into())));
+        assert_eq!(finished(&job("Failed")), Some(Err("DeadlineExceeded: late".into())));
+        assert_eq!(finished(&job("SuccessCriteriaMet")), None, "its container may not have said anything yet");
+        assert_eq!(finished(&job("Complete")), Some(Ok(())));
+    }
+
+    #[test]
     fn an_image_that_does_not_exist_fails_at_once_and_a_slow_one_does_not() {
         let pod = |reason: &str, message: &str| -> Pod {
             serde_json::from_value(json!({"status": {"containerStatuses": [{"name": "payload", "image": "",
@@ -366,7 +400,10 @@ mod tests {
         assert!(hopeless(&pod("ErrImagePull", "r@sha256:0: not found")).unwrap().contains("payload"));
         let slow = pod("ErrImagePull", "dial tcp: connection refused");
         assert!(hopeless(&slow).is_none());
-        assert!(troubles([slow].iter()).contains("connection refused"));
-        assert_eq!(troubles([pod("ContainerCreating", "")].iter()), "");
+        assert!(troubles([&slow].into_iter()).contains("connection refused"));
+        let starting = pod("ContainerCreating", "");
+        assert_eq!(troubles([&starting].into_iter()), "");
+        assert!(not_started([&starting].into_iter()).contains("container payload had not started (ContainerCreating)"));
+        assert_eq!(not_started([&slow].into_iter()), "", "its trouble is told already");
     }
 }
