@@ -14,7 +14,7 @@ use cvo::payload::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::theatre::run;
+use crate::{harness::process, theatre::run};
 
 /// Components by run level: `beta` and `gamma` are applied side by side, after `alpha` and before `delta`.
 pub const COMPONENTS: [(&str, &str); 4] = [("10", "alpha"), ("20", "beta"), ("20", "gamma"), ("30", "delta")];
@@ -85,9 +85,11 @@ impl Store {
         store
     }
 
+    /// The agent that gpg starts carries the cluster's mark and ends with it: one that is ended between two signatures may
+    /// still answer the second one.
     fn gpg(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.env("GNUPGHOME", self.dir.join("gpg"));
+        command.env("GNUPGHOME", self.dir.join("gpg")).env(process::MARK, &self.dir);
         command
     }
 
@@ -129,8 +131,6 @@ impl Store {
         let mut command = self.gpg(env!("CARGO_BIN_EXE_cvo"));
         command.args(["release", "sign", &release.image, "--gpg-key", key, "--to"]).arg(self.dir.join("signatures"));
         run(&mut command).await;
-        // The agent that gpg started goes, so that nothing of the test is left running.
-        run(self.gpg("gpgconf").args(["--kill", "all"])).await;
     }
 
     fn verification(&self) -> Value {
