@@ -4,16 +4,16 @@ pub mod access;
 pub mod backoff;
 pub mod client;
 pub mod feed;
-pub mod glance;
 pub mod index;
 pub mod kinds;
 pub mod lease;
+pub mod list;
 pub mod objects;
-pub mod survey;
+pub mod partial_object;
 
 pub use backoff::WatchBackoff;
 pub use client::{ClientError, Clients};
-pub use index::{Index, Sight};
+pub use index::{CachedState, Index};
 pub use kinds::{Kind, Kinds};
 pub use objects::{ApiError, Objects};
 

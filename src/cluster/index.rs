@@ -1,6 +1,20 @@
-//! The object index: for each object the payload owns, what this process knows to be in the cluster, and who waits for
-//! it to change. Filled by the feeds and by our own reads and writes; decides which requests are needed at all
-//! (architecture §3, "The index").
+//! The object index: what this process knows of each object that the release contains. The feeds fill it from lists and
+//! watches, our own reads and writes fill it too; it decides whether an object needs a request at all.
+//!
+//! An entry is unread, absent or present. What holds for it:
+//!
+//! - Nothing is claimed of an unread entry. The first list of its kind, or a read of ours, ends that state.
+//! - An object counts as desired only for the content, named by its fingerprint, that a read or the answer to our write
+//!   was compared with, and only as long as nothing but its status has changed since. For other content it is unknown.
+//! - An object that differs is kept whole until the next change, so that it can be merged and written without a GET.
+//! - Entries only go forward: events, lists and answers that are older than what is known are ignored, in whatever
+//!   order they come. A deletion is remembered with its resourceVersion for that reason.
+//! - While a write of ours is under way, the events of that object are held. They are judged after its answer has been
+//!   recorded, so our own write is not mistaken for a change, and a change made after it is not missed.
+//! - After a gap in a watch the whole kind is listed. An object that is missing from the list is absent, and one that
+//!   differs from the desired content has changed, even if its revision is the one we know.
+//! - [`Index::changes`] tells of changes that other clients made; subscribers of an object are woken by our own reads and
+//!   writes as well.
 
 use crate::payload::ObjectId;
 use serde_json::Value;
@@ -11,42 +25,43 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 
-/// What the index knows of an object, for one wanted content.
+/// What is known of an object, compared with one desired content.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sight {
-    /// Not there: POST without asking.
+pub enum CachedState {
+    /// It does not exist: POST without a GET before.
     Absent,
-    /// Read and found as wanted, unchanged since: no request.
-    AsWanted,
-    /// Read, differs, unchanged since: merge into this object.
+    /// It has the desired content: no request.
+    AsDesired,
+    /// It has other content: merge into this object.
     Differs(Arc<Value>),
-    /// Not read yet, or changed since: GET.
+    /// It has not been read yet, or has changed since: GET.
     Unknown,
 }
 
-/// What a gate may look at.
+/// What a gate reads of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum View {
     Absent,
-    /// The object as pruned by `gate::view`, as fresh as the watch.
+    /// As of the last event.
     Fresh(Arc<Value>),
-    /// Changed since it was read: GET.
+    /// It has not been read yet, or has changed since: GET.
     Stale,
 }
 
-/// The part of an object's metadata that tells whether anything but its status moved.
+/// Tells two versions of an object apart, and whether anything but the status differs between them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mark {
+pub struct Revision {
     pub resource_version: String,
-    /// 0 where the kind has none, or the object no status to tell apart: some kinds begin to count and never go on.
+    /// 0 where it does not count changes of the spec: the kind has no generation, or the object has no status. Some kinds
+    /// without a status set a generation once and never raise it.
     pub generation: i64,
-    /// Over labels, annotations, owner references, deletion time.
-    pub meta: u64,
+    /// Hash of labels, annotations, owner references and deletion time, none of which raise the generation.
+    pub metadata_hash: u64,
 }
 
-impl Mark {
-    /// From an object; of its status counts only whether there is one.
-    pub fn of(object: &Value) -> Mark {
+impl Revision {
+    /// Of the status only its presence matters.
+    pub fn of(object: &Value) -> Revision {
         let has_status = object.get("status").is_some_and(|status| !status.is_null());
         let metadata = object.get("metadata");
         let field = |name: &str| metadata.and_then(|m| m.get(name));
@@ -54,16 +69,21 @@ impl Mark {
         for name in ["labels", "annotations", "ownerReferences", "deletionTimestamp"] {
             field(name).map(Value::to_string).hash(&mut hasher);
         }
-        Mark {
+        Revision {
             resource_version: field("resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned(),
             generation: if has_status { field("generation").and_then(Value::as_i64).unwrap_or(0) } else { 0 },
-            meta: hasher.finish(),
+            metadata_hash: hasher.finish(),
         }
+    }
+
+    /// Whether nothing but the status differs.
+    fn has_content_of(&self, other: &Revision) -> bool {
+        self.generation != 0 && (self.generation, self.metadata_hash) == (other.generation, other.metadata_hash)
     }
 }
 
-/// Resource versions are ordered numbers; where they are not, any difference counts as news.
-fn is_news(event: &str, known: &str) -> bool {
+/// Resource versions are increasing numbers; where they are not numbers, any other version counts as newer.
+fn is_newer(event: &str, known: &str) -> bool {
     match (event.parse::<u128>(), known.parse::<u128>()) {
         (Ok(event), Ok(known)) => event > known,
         _ => event != known,
@@ -73,8 +93,18 @@ fn is_news(event: &str, known: &str) -> bool {
 #[derive(Clone, Debug)]
 enum State {
     Unread,
-    Absent { as_of: String },
-    Present { mark: Mark, as_wanted: Option<u64>, live: Option<Arc<Value>>, dirty: bool },
+    Absent {
+        as_of: String,
+    },
+    Present {
+        revision: Revision,
+        /// Fingerprint of the desired content that the object was found to have.
+        as_desired: Option<u64>,
+        /// The object, where it differs from the desired content.
+        live: Option<Arc<Value>>,
+        /// It changed, and nothing is known of its content.
+        stale: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -82,38 +112,38 @@ struct Entry {
     state: State,
     view: Option<Arc<Value>>,
     changed: watch::Sender<u64>,
-    /// A write of ours is under way; events are held until it returns.
-    writing: bool,
-    held: Vec<Event>,
+    /// Events that came during a write of ours, which is under way while this is there.
+    held: Option<Vec<Event>>,
 }
 
 #[derive(Debug)]
 enum Event {
-    /// With what gates read and the whole object, where the watch brings them.
-    Seen(Mark, Option<Arc<Value>>, Option<Box<RawValue>>),
-    Gone(String),
+    /// With what gates read and the whole object, where the watch sends them.
+    Modified(Revision, Option<Arc<Value>>, Option<Box<RawValue>>),
+    /// With the resourceVersion of the deletion, empty where it is unknown.
+    Deleted(String),
 }
 
-/// Why the engine is told of an object.
+/// What another client changed of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Touched {
-    /// Its spec or metadata changed by another hand, or it is gone.
+pub enum ChangeKind {
+    /// Its spec or metadata, or it was created or deleted.
     Content,
-    /// Only its status moved.
+    /// Only its status.
     Status,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     entries: HashMap<ObjectId, Entry>,
-    touched: HashMap<ObjectId, Touched>,
+    changes: HashMap<ObjectId, ChangeKind>,
 }
 
-/// Shared by the feeds and the engine. Only names that the payload owns have entries.
+/// See the invariants at the top of this file.
 #[derive(Debug, Default)]
 pub struct Index {
     inner: Mutex<Inner>,
-    news: Notify,
+    changed: Notify,
 }
 
 impl Index {
@@ -121,8 +151,8 @@ impl Index {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds names to look after; what is known of a name stays known.
-    pub fn own<'a>(&self, ids: impl IntoIterator<Item = &'a ObjectId>) {
+    /// Adds objects; what is known of one already stays known.
+    pub fn track<'a>(&self, ids: impl IntoIterator<Item = &'a ObjectId>) {
         let mut inner = self.lock();
         for id in ids {
             if !inner.entries.contains_key(id) {
@@ -131,31 +161,34 @@ impl Index {
         }
     }
 
-    /// The names of one kind.
-    pub fn owned(&self, group: &str, kind: &str) -> HashSet<ObjectId> {
+    /// The tracked objects of one kind.
+    pub fn tracked(&self, group: &str, kind: &str) -> HashSet<ObjectId> {
         let inner = self.lock();
         inner.entries.keys().filter(|id| id.group == group && id.kind == kind).cloned().collect()
     }
 
-    pub fn is_owned(&self, id: &ObjectId) -> bool {
+    pub fn is_tracked(&self, id: &ObjectId) -> bool {
         self.lock().entries.contains_key(id)
     }
 
-    /// What is known of the object for the content whose fingerprint is `wanted`.
-    pub fn sight(&self, id: &ObjectId, wanted: u64) -> Sight {
+    /// What is known of the object, compared with the desired content of this fingerprint.
+    pub fn lookup(&self, id: &ObjectId, fingerprint: u64) -> CachedState {
         match self.lock().entries.get(id).map(|e| &e.state) {
-            Some(State::Absent { .. }) => Sight::Absent,
-            Some(State::Present { dirty: false, as_wanted: Some(hash), .. }) if *hash == wanted => Sight::AsWanted,
-            Some(State::Present { dirty: false, live: Some(live), .. }) => Sight::Differs(live.clone()),
-            _ => Sight::Unknown,
+            Some(State::Absent { .. }) => CachedState::Absent,
+            Some(State::Present { stale: false, as_desired: Some(hash), .. }) if *hash == fingerprint => {
+                CachedState::AsDesired
+            }
+            Some(State::Present { stale: false, live: Some(live), .. }) => CachedState::Differs(live.clone()),
+            _ => CachedState::Unknown,
         }
     }
 
-    /// Whether the object is known to be there, whatever its content.
+    /// Whether the object is known to exist, whatever its content.
     pub fn is_present(&self, id: &ObjectId) -> bool {
         matches!(self.lock().entries.get(id).map(|e| &e.state), Some(State::Present { .. }))
     }
 
+    /// What gates read of the object.
     pub fn view(&self, id: &ObjectId) -> View {
         let inner = self.lock();
         let Some(entry) = inner.entries.get(id) else { return View::Stale };
@@ -166,20 +199,20 @@ impl Index {
         }
     }
 
-    /// Wakes on every change of the object, also of its status alone.
-    pub fn changed(&self, id: &ObjectId) -> watch::Receiver<u64> {
+    /// Wakes on every change of the object, also of its status alone, and on our own reads and writes of it.
+    pub fn subscribe(&self, id: &ObjectId) -> watch::Receiver<u64> {
         let mut inner = self.lock();
         inner.entries.entry(id.clone()).or_insert_with(Entry::new).changed.subscribe()
     }
 
-    /// How often the object has changed so far.
-    pub fn times_changed(&self, id: &ObjectId) -> u64 {
+    /// How often subscribers of the object have been woken so far.
+    pub fn change_count(&self, id: &ObjectId) -> u64 {
         self.lock().entries.get(id).map_or(0, |entry| *entry.changed.borrow())
     }
 
-    /// Records what a read or a write of ours returned. `as_wanted`: the content is the one with this fingerprint;
-    /// otherwise the object is kept for the merge. `view`: what gates may read of it.
-    pub fn saw(&self, id: &ObjectId, live: Option<Value>, as_wanted: Option<u64>, view: Option<Value>) {
+    /// Records the object that a read or a write of ours returned. `as_desired`: it has the desired content of this
+    /// fingerprint; otherwise it is kept for the merge. `view`: what gates read of it.
+    pub fn record_read(&self, id: &ObjectId, live: Option<Value>, as_desired: Option<u64>, view: Option<Value>) {
         let mut inner = self.lock();
         let entry = inner.entries.entry(id.clone()).or_insert_with(Entry::new);
         match live {
@@ -188,142 +221,137 @@ impl Index {
                 entry.view = None;
             }
             Some(object) => {
-                let mark = Mark::of(&object);
-                return entry.know(mark, as_wanted, as_wanted.is_none().then(|| Arc::new(object)), view);
+                let revision = Revision::of(&object);
+                return entry.record(revision, as_desired, as_desired.is_none().then(|| Arc::new(object)), view);
             }
         }
-        // Those who wait may act on what was read, but nobody else changed anything: no news for the engine.
         entry.changed.send_modify(|n| *n += 1);
     }
 
-    /// Records a write of ours whose answer is not kept: the content is the one with this fingerprint.
-    pub fn wrote(&self, id: &ObjectId, mark: Mark, as_wanted: u64, view: Option<Value>) {
+    /// Records a write of ours whose answer has not been decoded: the object has the desired content of this fingerprint.
+    pub fn record_write(&self, id: &ObjectId, revision: Revision, as_desired: u64, view: Option<Value>) {
         let mut inner = self.lock();
         let entry = inner.entries.entry(id.clone()).or_insert_with(Entry::new);
-        entry.know(mark, Some(as_wanted), None, view);
+        entry.record(revision, Some(as_desired), None, view);
     }
 
-    /// What was known of the content turned out to be wrong: the next look is a GET.
-    pub fn forget(&self, id: &ObjectId) {
+    /// What was known of the object turned out to be wrong: it is unread again.
+    pub fn invalidate(&self, id: &ObjectId) {
         if let Some(entry) = self.lock().entries.get_mut(id) {
             entry.state = State::Unread;
             entry.view = None;
         }
     }
 
-    /// Holds the events of this key until [`Index::end_write`].
-    pub fn begin_write(&self, id: &ObjectId) {
+    /// Before a write of ours: holds the events of this object until [`Index::release_events`].
+    pub fn hold_events(&self, id: &ObjectId) {
         if let Some(entry) = self.lock().entries.get_mut(id) {
-            entry.writing = true;
+            entry.held.get_or_insert_default();
         }
     }
 
-    /// Ends the hold. Call after [`Index::saw`] has recorded the write: what was held is judged against it.
-    pub fn end_write(&self, id: &ObjectId) {
-        let held = match self.lock().entries.get_mut(id) {
-            Some(entry) => {
-                entry.writing = false;
-                std::mem::take(&mut entry.held)
-            }
-            None => return,
-        };
-        for event in held {
-            self.event(id, event);
+    /// After the write has been recorded: what was held is judged against it.
+    pub fn release_events(&self, id: &ObjectId) {
+        let held = self.lock().entries.get_mut(id).and_then(|entry| entry.held.take());
+        for event in held.into_iter().flatten() {
+            self.take_event(id, event);
         }
     }
 
-    /// A watch saw the object; `view` and `whole` only where the kind is watched in full. The object is decoded only if
-    /// its content is news.
-    pub fn seen(&self, id: &ObjectId, mark: Mark, view: Option<Value>, whole: Option<Box<RawValue>>) {
-        self.event(id, Event::Seen(mark, view.map(Arc::new), whole));
+    /// A watch says that the object was created or changed. `view` and `whole` only where the watch sends whole objects;
+    /// `whole` is decoded only if the content has changed.
+    pub fn on_event(&self, id: &ObjectId, revision: Revision, view: Option<Value>, whole: Option<Box<RawValue>>) {
+        self.take_event(id, Event::Modified(revision, view.map(Arc::new), whole));
     }
 
-    /// The first reading of a kind found the object, but not what is in it.
-    pub fn noticed(&self, id: &ObjectId, mark: Mark) {
+    /// The initial events of a metadata watch say that the object exists, but not what its content is.
+    pub fn on_metadata(&self, id: &ObjectId, revision: Revision) {
         if let Some(entry) = self.lock().entries.get_mut(id)
             && matches!(entry.state, State::Unread)
         {
-            entry.state = State::Present { mark, as_wanted: None, live: None, dirty: true };
+            entry.state = State::Present { revision, as_desired: None, live: None, stale: true };
             entry.changed.send_modify(|n| *n += 1);
             return;
         }
-        self.event(id, Event::Seen(mark, None, None));
+        self.on_event(id, revision, None, None);
     }
 
-    /// A watch saw the object go.
-    pub fn gone(&self, id: &ObjectId, resource_version: &str) {
-        self.event(id, Event::Gone(resource_version.to_owned()));
+    /// A watch says that the object was deleted.
+    pub fn on_delete(&self, id: &ObjectId, resource_version: &str) {
+        self.take_event(id, Event::Deleted(resource_version.to_owned()));
     }
 
-    /// A reading of the whole kind found the object. Like [`Index::saw`], but a difference to what was known is news for
-    /// the engine; and so is one to what is wanted, whatever its mark says.
-    pub fn listed(&self, id: &ObjectId, object: Value, as_wanted: Option<u64>, view: Option<Value>) {
+    /// A list of the whole kind contains the object. The first list only makes it known; a later one tells of a change if
+    /// the object differs from what was known, or, at whatever revision, from the desired content.
+    pub fn on_list(&self, id: &ObjectId, object: Value, as_desired: Option<u64>, view: Option<Value>) {
         if self.is_unread(id) {
-            return self.saw(id, Some(object), as_wanted, view);
+            return self.record_read(id, Some(object), as_desired, view);
         }
-        let mark = Mark::of(&object);
-        if as_wanted.is_none() {
-            self.doubt(id, &mark.resource_version);
+        let revision = Revision::of(&object);
+        if as_desired.is_none() {
+            self.contradict(id, &revision.resource_version);
         }
         let whole = serde_json::value::to_raw_value(&object).ok();
-        self.event(id, Event::Seen(mark, view.map(Arc::new), whole));
+        self.on_event(id, revision, view, whole);
     }
 
-    /// The object is not as wanted in this version, or was not when it was compared. If it counts as such, it is to be
-    /// looked at.
-    fn doubt(&self, id: &ObjectId, version: &str) {
+    /// In this version the object differs from the desired content. If it is known to be as desired in this version or an
+    /// older one, that is wrong and it has to be read again.
+    fn contradict(&self, id: &ObjectId, version: &str) {
         {
             let mut inner = self.lock();
-            let Some(entry) = inner.entries.get_mut(id).filter(|entry| !entry.writing) else { return };
+            let Some(entry) = inner.entries.get_mut(id).filter(|entry| entry.held.is_none()) else { return };
             match &mut entry.state {
-                State::Present { mark, as_wanted: Some(_), dirty, .. } if !is_news(&mark.resource_version, version) => {
-                    *dirty = true;
+                State::Present { revision, as_desired: Some(_), stale, .. }
+                    if !is_newer(&revision.resource_version, version) =>
+                {
+                    *stale = true;
                 }
                 _ => return,
             }
             entry.changed.send_modify(|n| *n += 1);
-            inner.touched.insert(id.clone(), Touched::Content);
+            inner.changes.insert(id.clone(), ChangeKind::Content);
         }
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 
-    /// A reading of the whole kind, as of `version`, did not find the object.
-    pub fn unlisted(&self, id: &ObjectId, version: &str) {
+    /// A list of the whole kind, as of `version`, does not contain the object.
+    pub fn on_missing_from_list(&self, id: &ObjectId, version: &str) {
         if self.is_unread(id) {
-            return self.saw(id, None, None, None);
+            return self.record_read(id, None, None, None);
         }
-        self.event(id, Event::Gone(version.to_owned()));
+        self.on_delete(id, version);
     }
 
     fn is_unread(&self, id: &ObjectId) -> bool {
         matches!(self.lock().entries.get(id).map(|e| &e.state), Some(State::Unread) | None)
     }
 
-    fn event(&self, id: &ObjectId, event: Event) {
+    fn take_event(&self, id: &ObjectId, event: Event) {
         {
             let mut inner = self.lock();
             let Some(entry) = inner.entries.get_mut(id) else { return };
-            if entry.writing {
-                entry.held.push(event);
+            if let Some(held) = &mut entry.held {
+                held.push(event);
                 return;
             }
-            let Some(touched) = entry.apply(event) else { return };
+            let Some(change) = entry.apply(event) else { return };
             entry.changed.send_modify(|n| *n += 1);
-            let slot = inner.touched.entry(id.clone()).or_insert(touched);
-            if touched == Touched::Content {
-                *slot = touched;
+            let kind = inner.changes.entry(id.clone()).or_insert(change);
+            if change == ChangeKind::Content {
+                *kind = change;
             }
         }
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 
-    /// Waits until something was touched by another hand and takes all of it, coalesced by object.
-    pub async fn news(&self) -> HashMap<ObjectId, Touched> {
+    /// Waits until other clients have changed something and takes all of it, one change an object. Cancel safe.
+    pub async fn changes(&self) -> HashMap<ObjectId, ChangeKind> {
         loop {
-            let notified = self.news.notified();
-            let touched = std::mem::take(&mut self.lock().touched);
-            if !touched.is_empty() {
-                return touched;
+            let notified = self.changed.notified();
+            let changes = std::mem::take(&mut self.lock().changes);
+            if !changes.is_empty() {
+                return changes;
             }
             notified.await;
         }
@@ -332,72 +360,68 @@ impl Index {
 
 impl Entry {
     fn new() -> Self {
-        Entry { state: State::Unread, view: None, changed: watch::channel(0).0, writing: false, held: Vec::new() }
+        Entry { state: State::Unread, view: None, changed: watch::channel(0).0, held: None }
     }
 
-    /// Takes in an answer to a request, unless the watch is already further; or what was found out about the object that
-    /// is kept for the merge, of which only the status may have moved since.
-    fn know(&mut self, mark: Mark, as_wanted: Option<u64>, live: Option<Arc<Value>>, view: Option<Value>) {
-        let further = match &self.state {
-            State::Present { mark: known, .. } => is_news(&known.resource_version, &mark.resource_version),
-            State::Absent { as_of } => !as_of.is_empty() && !is_news(&mark.resource_version, as_of),
+    /// Records the answer to a request, unless the watch knows a newer one. Even then the answer counts if it is about the
+    /// object that is kept for the merge, because only the status has changed since that one.
+    fn record(&mut self, revision: Revision, as_desired: Option<u64>, live: Option<Arc<Value>>, view: Option<Value>) {
+        let outdated = match &self.state {
+            State::Present { revision: known, .. } => is_newer(&known.resource_version, &revision.resource_version),
+            State::Absent { as_of } => !as_of.is_empty() && !is_newer(&revision.resource_version, as_of),
             State::Unread => false,
         };
-        if further {
-            if let State::Present { as_wanted: found, live: kept, dirty: false, .. } = &mut self.state
-                && as_wanted.is_some()
-                && kept.as_ref().is_some_and(|kept| Mark::of(kept).resource_version == mark.resource_version)
+        if outdated {
+            if let State::Present { as_desired: found, live: kept, stale: false, .. } = &mut self.state
+                && as_desired.is_some()
+                && kept.as_ref().is_some_and(|kept| Revision::of(kept).resource_version == revision.resource_version)
             {
-                (*found, *kept) = (as_wanted, None);
+                (*found, *kept) = (as_desired, None);
                 self.changed.send_modify(|n| *n += 1);
             }
             return;
         }
-        self.state = State::Present { mark, as_wanted, live, dirty: false };
+        self.state = State::Present { revision, as_desired, live, stale: false };
         self.view = view.map(Arc::new);
-        // Those who wait may act on what was read, but nobody else changed anything: no news for the engine.
         self.changed.send_modify(|n| *n += 1);
     }
 
-    /// Takes in an event; `None` if it says nothing new.
-    fn apply(&mut self, event: Event) -> Option<Touched> {
+    /// `None` if the event says nothing new.
+    fn apply(&mut self, event: Event) -> Option<ChangeKind> {
         match event {
-            Event::Gone(at) => {
+            Event::Deleted(at) => {
                 match &self.state {
                     State::Absent { .. } => return None,
-                    State::Present { mark, .. } if !at.is_empty() && !is_news(&at, &mark.resource_version) => {
+                    State::Present { revision, .. } if !at.is_empty() && !is_newer(&at, &revision.resource_version) => {
                         return None;
                     }
                     _ => {}
                 }
                 self.state = State::Absent { as_of: at };
                 self.view = None;
-                Some(Touched::Content)
+                Some(ChangeKind::Content)
             }
-            Event::Seen(mark, view, whole) => {
-                let touched = match &self.state {
-                    State::Absent { as_of } if !as_of.is_empty() && !is_news(&mark.resource_version, as_of) => {
+            Event::Modified(revision, view, whole) => {
+                let version = &revision.resource_version;
+                let change = match &self.state {
+                    State::Absent { as_of } if !as_of.is_empty() && !is_newer(version, as_of) => return None,
+                    State::Present { revision: known, .. } if !is_newer(version, &known.resource_version) => {
                         return None;
                     }
-                    State::Present { mark: known, .. } if !is_news(&mark.resource_version, &known.resource_version) => {
-                        return None;
+                    State::Present { revision: known, stale: false, .. } if revision.has_content_of(known) => {
+                        ChangeKind::Status
                     }
-                    State::Present { mark: known, dirty: false, .. }
-                        if mark.generation != 0 && mark.generation == known.generation && mark.meta == known.meta =>
-                    {
-                        Touched::Status
-                    }
-                    _ => Touched::Content,
+                    _ => ChangeKind::Content,
                 };
                 self.view = view;
-                match (&mut self.state, touched) {
-                    (State::Present { mark: known, .. }, Touched::Status) => *known = mark,
+                match (&mut self.state, change) {
+                    (State::Present { revision: known, .. }, ChangeKind::Status) => *known = revision,
                     (state, _) => {
                         let live = whole.and_then(|raw| serde_json::from_str(raw.get()).ok()).map(Arc::new);
-                        *state = State::Present { mark, as_wanted: None, dirty: live.is_none(), live };
+                        *state = State::Present { revision, as_desired: None, stale: live.is_none(), live };
                     }
                 }
-                Some(touched)
+                Some(change)
             }
         }
     }

@@ -81,8 +81,8 @@ impl ApiError {
         matches!(&self.cause, Cause::Server { code: 400 | 405 | 406 | 422 | 501, .. })
     }
 
-    /// The server itself was in trouble.
-    pub fn is_server_trouble(&self) -> bool {
+    /// Internal server error.
+    pub fn is_internal(&self) -> bool {
         self.has(500, "")
     }
 

@@ -13,7 +13,7 @@ use super::feeds::Feeds;
 use super::surroundings::Settings;
 use crate::cluster::feed::Comparison;
 use crate::cluster::index::View;
-use crate::cluster::{ApiError, Index, Kind, Kinds, Objects, Sight};
+use crate::cluster::{ApiError, CachedState, Index, Kind, Kinds, Objects};
 use crate::merge::MergeError;
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::UpdateError;
@@ -111,7 +111,7 @@ impl Applier {
     /// Makes these manifests the wanted ones and starts the feeds of all kinds that are served.
     pub fn want(&self, manifests: &[Arc<Manifest>]) {
         let resolved: Vec<_> = manifests.iter().filter_map(|m| Some((self.kinds.resolve(m)?, m.clone()))).collect();
-        self.index.own(resolved.iter().map(|((_, id), _)| id));
+        self.index.track(resolved.iter().map(|((_, id), _)| id));
         self.wanted.set(resolved.iter().map(|((_, id), m)| (id.clone(), m.clone())).collect());
         for ((kind, _), _) in &resolved {
             self.feeds.start(kind);
@@ -122,7 +122,7 @@ impl Applier {
     pub fn take_in<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
         let resolved: Vec<_> =
             manifests.into_iter().filter_map(|m| Some((self.kinds.resolve(m)?, m.clone()))).collect();
-        self.index.own(resolved.iter().map(|((_, id), _)| id));
+        self.index.track(resolved.iter().map(|((_, id), _)| id));
         for ((_, id), manifest) in &resolved {
             self.wanted.add(id.clone(), manifest.clone());
         }
@@ -140,7 +140,7 @@ impl Applier {
             let of_kind = |m: &&Arc<Manifest>| m.api_version == kind.api_version() && m.id.kind == kind.kind;
             let found: Vec<_> = manifests.iter().filter(of_kind).map(|m| (kind.identity(m), m.clone())).collect();
             if !found.is_empty() {
-                self.index.own(found.iter().map(|(id, _)| id));
+                self.index.track(found.iter().map(|(id, _)| id));
                 found.into_iter().for_each(|(id, manifest)| self.wanted.add(id, manifest));
                 if born {
                     self.feeds.born(kind);
@@ -165,8 +165,8 @@ impl Applier {
     }
 
     /// Whether the object is known to be what is wanted of it now.
-    pub fn is_as_wanted(&self, id: &ObjectId, manifest: &Manifest) -> bool {
-        self.index.sight(id, self.wanted.want(manifest).fingerprint) == Sight::AsWanted
+    pub fn is_as_desired(&self, id: &ObjectId, manifest: &Manifest) -> bool {
+        self.index.lookup(id, self.wanted.want(manifest).fingerprint) == CachedState::AsDesired
     }
 
     /// What gates may read of the object, read afresh only when the index says that it moved.
@@ -176,11 +176,11 @@ impl Applier {
             View::Fresh(view) => Ok(Some(view)),
             View::Stale => {
                 let Some(live) = self.objects.get(kind, &id.namespace, &id.name).await? else {
-                    self.index.saw(id, None, None, None);
+                    self.index.record_read(id, None, None, None);
                     return Ok(None);
                 };
-                let Comparison { as_wanted, view } = self.wanted.compare(id, &live);
-                self.index.saw(id, Some(live), as_wanted, view.clone());
+                let Comparison { as_desired, view } = self.wanted.compare(id, &live);
+                self.index.record_read(id, Some(live), as_desired, view.clone());
                 Ok(view.map(Arc::new))
             }
         }

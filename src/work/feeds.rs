@@ -79,8 +79,8 @@ impl Feeds {
         if running.contains_key(kind) {
             return;
         }
-        for id in self.index.owned(&kind.group, &kind.kind) {
-            self.index.unlisted(&id, "");
+        for id in self.index.tracked(&kind.group, &kind.kind) {
+            self.index.on_missing_from_list(&id, "");
         }
         running.insert(kind.clone(), Slot { ready: watch::channel(true).1, begun: false });
     }
@@ -99,7 +99,7 @@ impl Feeds {
             objects: self.objects.clone(),
             index: self.index.clone(),
             compare: self.compare.clone(),
-            safety_net: self.safety_net,
+            relist: self.safety_net,
         };
         let (clients, stop) = (self.clients.clone(), self.stop.clone());
         tokio::spawn(async move { feed.run(&clients, ready, stop).await });

@@ -150,7 +150,7 @@ pub async fn run(context: Arc<Context>, node: usize, positions: Vec<usize>) {
 /// waiting for something that needs the kind. Its gate tells what keeps it.
 async fn serve(context: Arc<Context>, manifest: Arc<Manifest>) {
     let (Some((kind, id)), Ok(want)) = (context.applier.kinds.resolve(&manifest), manifest.outline()) else { return };
-    let mut changed = context.applier.index.changed(&id);
+    let mut changed = context.applier.index.subscribe(&id);
     loop {
         changed.mark_unchanged();
         let view = context.applier.view(&kind, &id).await.unwrap_or_default();
@@ -226,14 +226,14 @@ impl Walk<'_> {
         let pause = crate::cluster::jittered(Duration::from_millis(500), failures, Duration::from_secs(30));
         let applier = &self.context.applier;
         match obstacle {
-            Obstacle::NamespaceMissing(name) if applier.index.is_owned(&namespace_id(name)) => {
+            Obstacle::NamespaceMissing(name) if applier.index.is_tracked(&namespace_id(name)) => {
                 // Later: it may be there without being known, or not be known to be gone.
-                let mut changed = applier.index.changed(&namespace_id(name));
+                let mut changed = applier.index.subscribe(&namespace_id(name));
                 self.until_changed(&mut changed, pause).await
             }
             Obstacle::Going(_) => {
                 let Some((_, id)) = applier.kinds.resolve(self.manifest) else { return Some(()) };
-                let mut changed = applier.index.changed(&id);
+                let mut changed = applier.index.subscribe(&id);
                 if applier.index.view(&id) == View::Absent {
                     return Some(());
                 }
@@ -300,7 +300,7 @@ impl Walk<'_> {
             return Some(None);
         }
         let want = self.manifest.outline().ok()?;
-        let mut changed = self.context.applier.index.changed(&id);
+        let mut changed = self.context.applier.index.subscribe(&id);
         let mut repairs = Repairs::default();
         let (mut failures, mut unsettled) = (0, 0);
         let mut told = None;
@@ -316,7 +316,7 @@ impl Walk<'_> {
                 }
             };
             failures = 0;
-            if !self.context.applier.is_as_wanted(&id, self.manifest) {
+            if !self.context.applier.is_as_desired(&id, self.manifest) {
                 // Another hand was faster than the look, or something else is wanted now: that was not what to judge.
                 unsettled += 1;
                 if unsettled == UNSETTLED {

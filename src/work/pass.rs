@@ -9,7 +9,7 @@ use super::node::{self, Context, Report, What};
 use super::surroundings::{self, Changed};
 use crate::api::Release;
 use crate::api::progress::{NodeProgress, NodeState};
-use crate::cluster::index::Touched;
+use crate::cluster::index::ChangeKind;
 use crate::gate::{self, Verdict};
 use crate::graph::frontier::{End, Frontier, Outcome};
 use crate::graph::{Graph, Mode};
@@ -153,7 +153,7 @@ impl Pass {
                         return event;
                     }
                 }
-                touched = self.context.applier.index.news() => {
+                touched = self.context.applier.index.changes() => {
                     for (id, touched) in touched {
                         self.touched(&id, touched);
                     }
@@ -214,7 +214,7 @@ impl Pass {
                     && let Some(id) = self.id_at(position)
                 {
                     // While the gate's verdict was on its way here, too.
-                    let since = judged.is_some_and(|times| self.context.applier.index.times_changed(&id) != times);
+                    let since = judged.is_some_and(|times| self.context.applier.index.change_count(&id) != times);
                     if early || since {
                         self.look_after(id, position);
                     }
@@ -265,14 +265,14 @@ impl Pass {
 
     /// Another hand touched an object. While its turn is not over, its node sees for itself, except for what happens
     /// between the write and the gate: that is looked at when the turn is over.
-    fn touched(&mut self, id: &ObjectId, touched: Touched) {
+    fn touched(&mut self, id: &ObjectId, touched: ChangeKind) {
         let Some(position) = self.position(id) else { return };
-        if touched == Touched::Status && !gate::gated(&id.group, &id.kind) {
+        if touched == ChangeKind::Status && !gate::gated(&id.group, &id.kind) {
             return;
         }
         if self.passed.contains(&position) {
             self.look_after(id.clone(), position);
-        } else if touched == Touched::Content {
+        } else if touched == ChangeKind::Content {
             self.touched_early.insert(position);
         }
     }

@@ -4,7 +4,7 @@
 
 use super::apply::{Applier, Obstacle};
 use crate::cluster::objects::Cause;
-use crate::cluster::{ApiError, Sight};
+use crate::cluster::{ApiError, CachedState};
 use crate::merge::inject::{Source, Surroundings};
 use crate::payload::{Manifest, ObjectId};
 use serde_json::Value;
@@ -156,8 +156,8 @@ fn identity(source: Source) -> ObjectId {
 async fn keep(applier: &Applier, source: Source) {
     let (id, settings) = (identity(source), &applier.settings);
     let kind = applier.kinds.served(Source::API_VERSION, source.kind()).await;
-    applier.index.own([&id]);
-    let mut changed = applier.index.changed(&id);
+    applier.index.track([&id]);
+    let mut changed = applier.index.subscribe(&id);
     let before = *changed.borrow_and_update();
     while let Err(error) = applier.feeds.ensure(&kind).await {
         tracing::warn!(kind = source.kind(), %error, "settings of the cluster not read yet");
@@ -167,8 +167,8 @@ async fn keep(applier: &Applier, source: Source) {
     let mut told = *changed.borrow_and_update() == before + 1 && settings.delivered(source);
     loop {
         if !std::mem::take(&mut told) {
-            let read = match applier.index.sight(&id, 0) {
-                Sight::Absent => Ok(None),
+            let read = match applier.index.lookup(&id, 0) {
+                CachedState::Absent => Ok(None),
                 _ => applier.objects.get(&kind, "", Source::NAME).await,
             };
             match read {

@@ -6,7 +6,7 @@ use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState};
 use crate::cli::reach;
 use crate::cli::status::State;
 use crate::cluster::kinds::Kind;
-use crate::cluster::survey::{Survey, survey};
+use crate::cluster::list::{self, ReadObjects};
 use crate::cluster::{ApiError, Clients, Kinds, Objects, access};
 use crate::graph::Mode;
 use crate::merge::Owner;
@@ -190,15 +190,15 @@ impl Cluster {
         for (kind, id) in manifests.iter().filter_map(|manifest| resolve(manifest)) {
             by_kind.entry(kind).or_default().insert(id);
         }
-        let surveys = futures::stream::iter(by_kind.into_iter().map(|(kind, ids)| async move {
-            let found = survey(&self.objects, &kind, ids).await;
+        let reads = futures::stream::iter(by_kind.into_iter().map(|(kind, ids)| async move {
+            let found = list::read(&self.objects, &kind, ids).await;
             (kind, found)
         }));
-        let surveys: HashMap<Kind, Survey> = surveys.buffer_unordered(LISTS).collect().await;
+        let reads: HashMap<Kind, ReadObjects> = reads.buffer_unordered(LISTS).collect().await;
         let mut sights: HashMap<(String, ObjectId), Sight> = HashMap::new();
-        for (kind, survey) in surveys {
+        for (kind, objects) in reads {
             let version = kind.api_version();
-            sights.extend(survey.into_iter().map(|(id, read)| ((version.clone(), id), sight(read))));
+            sights.extend(objects.into_iter().map(|(id, read)| ((version.clone(), id), sight(read))));
         }
         let found = |manifest: &Manifest| match resolve(manifest) {
             None => Found { id: manifest.id.clone(), sight: Sight::NotServed, reports_status: true },
@@ -216,7 +216,7 @@ impl Cluster {
         let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
         let names = manifests.iter().map(|manifest| manifest.id.namespace.as_str()).filter(|name| !name.is_empty());
         let ids = names.map(|name| ObjectId::new("", "Namespace", "", name)).collect();
-        let found = survey(&self.objects, &kind, ids).await.into_iter();
+        let found = list::read(&self.objects, &kind, ids).await.into_iter();
         found.filter(|(_, read)| !matches!(read, Ok(None))).map(|(id, _)| id.name).collect()
     }
 

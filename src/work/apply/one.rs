@@ -2,10 +2,10 @@
 
 use super::wanted::Want;
 use super::{Applied, Applier, Obstacle, namespace_id};
-use crate::cluster::glance::Glance;
 use crate::cluster::index::View;
 use crate::cluster::objects::{Cause, FIELD_MANAGER, Removed};
-use crate::cluster::{ApiError, Kind, Sight};
+use crate::cluster::partial_object::PartialObject;
+use crate::cluster::{ApiError, CachedState, Kind};
 use crate::gate;
 use crate::merge::{Left, Step};
 use crate::payload::ObjectId;
@@ -50,23 +50,23 @@ impl One<'_> {
         let delete = self.want.manifest.delete() == Ok(true);
         let mut last = None;
         for _ in 0..ROUNDS {
-            let live = match index.sight(id, self.want.fingerprint) {
-                Sight::AsWanted => return Ok(Applied::Left),
-                Sight::Absent if delete => return Ok(Applied::Left),
-                Sight::Absent => match self.create().await? {
+            let live = match index.lookup(id, self.want.fingerprint) {
+                CachedState::AsDesired => return Ok(Applied::Left),
+                CachedState::Absent if delete => return Ok(Applied::Left),
+                CachedState::Absent => match self.create().await? {
                     Some(applied) => return Ok(applied),
                     None => continue,
                 },
                 // Read while another manifest had it in another version of its kind.
-                Sight::Differs(live) if !self.reads(&live) => {
-                    index.forget(id);
+                CachedState::Differs(live) if !self.reads(&live) => {
+                    index.invalidate(id);
                     continue;
                 }
-                Sight::Differs(live) => live,
-                Sight::Unknown => match self.applier.objects.get(self.kind, &id.namespace, &id.name).await? {
+                CachedState::Differs(live) => live,
+                CachedState::Unknown => match self.applier.objects.get(self.kind, &id.namespace, &id.name).await? {
                     Some(live) => Arc::new(live),
                     None => {
-                        index.saw(id, None, None, None);
+                        index.record_read(id, None, None, None);
                         continue;
                     }
                 },
@@ -74,7 +74,7 @@ impl One<'_> {
             match self.settle(&live).await {
                 Ok(applied) => return Ok(applied),
                 Err(Obstacle::Api(error)) if error.is_conflict() || error.is_not_found() => {
-                    index.forget(id);
+                    index.invalidate(id);
                     last = Some(error);
                 }
                 Err(other) => return Err(other),
@@ -93,7 +93,7 @@ impl One<'_> {
         self.namespace_is_there()?;
         let (index, id) = (&self.applier.index, self.id);
         let Some(body) = self.initial()? else { return Ok(Some(Applied::Left)) };
-        index.begin_write(id);
+        index.hold_events(id);
         let created = self.applier.objects.create_raw(self.kind, &id.namespace, &id.name, body).await;
         if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
             self.applier.feeds.wrote(self.kind);
@@ -104,22 +104,22 @@ impl One<'_> {
                 if self.kind.kind == "CustomResourceDefinition" {
                     self.applier.born.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
                 }
-                let glance = Glance::read(&object);
-                index.wrote(id, glance.mark(), self.want.fingerprint, glance.view(id));
-                index.end_write(id);
+                let partial = PartialObject::read(&object);
+                index.record_write(id, partial.revision(), self.want.fingerprint, partial.view(id));
+                index.release_events(id);
                 if operator {
                     self.announce_related(serde_json::from_str(object.get()).unwrap_or_default()).await;
                 }
                 return Ok(Some(Applied::Created));
             }
             Err(error) if error.is_already_exists() => {
-                index.forget(id);
+                index.invalidate(id);
                 Ok(None)
             }
             Err(error) if error.is_not_found() => Err(self.not_found(&error)),
             Err(error) => Err(error.into()),
         };
-        index.end_write(id);
+        index.release_events(id);
         outcome
     }
 
@@ -175,7 +175,7 @@ impl One<'_> {
         }
         match step {
             Step::Leave(Left::Going) => {
-                self.applier.index.saw(self.id, Some(live.clone()), None, None);
+                self.applier.index.record_read(self.id, Some(live.clone()), None, None);
                 Ok(Applied::Left)
             }
             Step::Change { .. } if self.applier.kept.is_known(self.id, self.want.fingerprint, live) => {
@@ -195,7 +195,7 @@ impl One<'_> {
     /// PUT.
     async fn change(&self, live: &Value, object: &Value, fields: Vec<String>) -> Result<Applied, Obstacle> {
         let (index, id) = (&self.applier.index, self.id);
-        index.begin_write(id);
+        index.hold_events(id);
         let written = self.applier.objects.replace(self.kind, &id.namespace, &id.name, object).await;
         let written = written.map(|answer| {
             match self.want.step(Some(&answer)) {
@@ -206,7 +206,7 @@ impl One<'_> {
             }
             self.saw(answer);
         });
-        index.end_write(id);
+        index.release_events(id);
         written?;
         Ok(Applied::Updated { fields, by: last_writer(live) })
     }
@@ -215,16 +215,16 @@ impl One<'_> {
     async fn replace(&self, live: &Value, object: &Value, fields: Vec<String>) -> Result<Applied, Obstacle> {
         let (index, id) = (&self.applier.index, self.id);
         if is_going(live) || self.delete(live).await? == Removed::Going {
-            index.saw(id, Some(live.clone()), None, None);
+            index.record_read(id, Some(live.clone()), None, None);
             return Err(Obstacle::Going(finalizers(live)));
         }
-        index.begin_write(id);
+        index.hold_events(id);
         let created = self.applier.objects.create(self.kind, &id.namespace, object).await;
         let created = created.map(|answer| self.saw(answer));
-        index.end_write(id);
+        index.release_events(id);
         match created {
             // Somebody was faster: look again.
-            Err(error) if error.is_already_exists() => index.forget(id),
+            Err(error) if error.is_already_exists() => index.invalidate(id),
             created => created?,
         }
         Ok(Applied::Updated { fields, by: last_writer(live) })
@@ -233,12 +233,12 @@ impl One<'_> {
     /// DELETE of exactly the object that was looked at.
     async fn delete(&self, live: &Value) -> Result<Removed, Obstacle> {
         let (index, id) = (&self.applier.index, self.id);
-        index.begin_write(id);
+        index.hold_events(id);
         let removed = self.applier.objects.delete(self.kind, &id.namespace, &id.name, uid(live)).await;
         if matches!(removed, Ok(Removed::Gone)) {
-            index.saw(id, None, None, None);
+            index.record_read(id, None, None, None);
         }
-        index.end_write(id);
+        index.release_events(id);
         Ok(removed?)
     }
 
@@ -253,7 +253,7 @@ impl One<'_> {
 
     fn saw(&self, live: Value) {
         let view = gate::gated(&self.id.group, &self.id.kind).then(|| gate::view(&live));
-        self.applier.index.saw(self.id, Some(live), Some(self.want.fingerprint), view);
+        self.applier.index.record_read(self.id, Some(live), Some(self.want.fingerprint), view);
     }
 }
 

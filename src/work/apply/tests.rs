@@ -200,7 +200,10 @@ async fn each_kind_is_created_left_and_repaired() {
         });
         let id = second.kinds.resolve(&manifest).unwrap().1;
         until(&second, "the drift", |a| {
-            !matches!(a.index.sight(&id, second.wanted.want(&manifest).fingerprint), crate::cluster::Sight::AsWanted)
+            !matches!(
+                a.index.lookup(&id, second.wanted.want(&manifest).fingerprint),
+                crate::cluster::CachedState::AsDesired
+            )
         })
         .await;
         assert!(!updated(&apply_one(&second, &manifest).await).is_empty());
@@ -256,7 +259,7 @@ async fn what_is_to_be_deleted_is_deleted_whenever_it_is_there() {
         assert_eq!(apply_one(&applier, &manifest).await, Applied::Deleted);
         assert_eq!(server.requests(), [format!("DELETE {path}")]);
         until(&applier, "the deletion to be seen", |a| {
-            matches!(a.index.sight(&id, 0), crate::cluster::Sight::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
+            matches!(a.index.lookup(&id, 0), crate::cluster::CachedState::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
         })
         .await;
         assert_eq!(apply_one(&applier, &manifest).await, Applied::Left, "it is on its way");
@@ -307,13 +310,13 @@ async fn a_server_that_keeps_a_field_is_asked_once() {
     let _counted = server.requests();
     // Read anew, by a watch or by name, it is still what the server wants.
     let live = server.get(CONFIG).unwrap();
-    assert!(applier.wanted.compare(&id, &live).as_wanted.is_some());
-    applier.index.forget(&id);
+    assert!(applier.wanted.compare(&id, &live).as_desired.is_some());
+    applier.index.invalidate(&id);
     assert_eq!(apply_one(&applier, &one).await, Applied::Left);
     assert_eq!(server.writes(), Vec::<String>::new());
     // Another hand is a reason to try again, and so is another release.
     server.edit(CONFIG, |live| live["metadata"]["labels"] = json!({"a": "b"}));
-    applier.index.forget(&id);
+    applier.index.invalidate(&id);
     updated(&apply_one(&applier, &one).await);
     assert_eq!(server.writes().len(), 1);
     updated(&apply_one(&applier, &two).await);
@@ -360,7 +363,7 @@ async fn an_object_that_finalizers_hold_is_waited_for_without_requests() {
     assert!(matches!(&error, Obstacle::Going(by) if by == &["somebody/else"]), "{error:?}");
     assert_eq!(server.writes(), [format!("DELETE {BINDING}")]);
     until(&applier, "the deletion to be seen", |a| {
-        matches!(a.index.sight(&id, 0), crate::cluster::Sight::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
+        matches!(a.index.lookup(&id, 0), crate::cluster::CachedState::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
     })
     .await;
     for _ in 0..3 {
@@ -513,7 +516,7 @@ async fn an_object_read_in_another_version_of_its_kind_is_read_again() {
     let (_, id) = applier.kinds.resolve(&widget).unwrap();
     let mut other = server.get("/apis/example.com/v1/namespaces/b/widgets/a").unwrap();
     other["apiVersion"] = json!("example.com/v1beta1");
-    applier.index.saw(&id, Some(other), None, None);
+    applier.index.record_read(&id, Some(other), None, None);
     assert_eq!(applier.apply(&widget).await.unwrap(), Applied::Left);
     assert_eq!(server.writes(), ["POST /apis/example.com/v1/namespaces/b/widgets"]);
 }

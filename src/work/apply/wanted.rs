@@ -82,21 +82,21 @@ impl Wanted {
         self.settings.deliver(id, live);
         let view = gate::gated(&id.group, &id.kind).then(|| gate::view(live));
         let manifest = self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-        let as_wanted = manifest.and_then(|manifest| self.as_wanted(id, &manifest, live));
-        Comparison { as_wanted, view }
+        let as_desired = manifest.and_then(|manifest| self.as_desired(id, &manifest, live));
+        Comparison { as_desired, view }
     }
 
     /// The fingerprint of what is wanted, if the object is that.
-    pub(super) fn as_wanted(&self, id: &ObjectId, manifest: &Manifest, live: &Value) -> Option<u64> {
+    pub(super) fn as_desired(&self, id: &ObjectId, manifest: &Manifest, live: &Value) -> Option<u64> {
         if manifest.delete() != Ok(false) || !self.settings.settled(manifest) {
             return None;
         }
         let want = self.want(manifest);
-        let as_wanted = match want.step(Some(live)) {
+        let as_desired = match want.step(Some(live)) {
             Ok(Step::Leave(_)) => true,
             Ok(Step::Change { .. }) => self.kept.is_known(id, want.fingerprint, live),
             _ => false,
         };
-        as_wanted.then_some(want.fingerprint)
+        as_desired.then_some(want.fingerprint)
     }
 }

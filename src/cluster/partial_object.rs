@@ -1,7 +1,7 @@
 //! What is read of an object that streams by: first only its name, since most are somebody else's; of ours the metadata
 //! and what gates look at. Specifications are skipped unread, those of definitions being large.
 
-use super::index::Mark;
+use super::index::Revision;
 use super::kinds::Kind;
 use crate::gate;
 use crate::payload::ObjectId;
@@ -42,7 +42,7 @@ impl Name {
 /// Metadata without the field managers, and the parts that gates read.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Glance {
+pub struct PartialObject {
     api_version: String,
     kind: String,
     metadata: Metadata,
@@ -80,23 +80,23 @@ struct Spec {
     completions: Value,
 }
 
-impl Glance {
-    pub fn read(object: &RawValue) -> Glance {
+impl PartialObject {
+    pub fn read(object: &RawValue) -> PartialObject {
         serde_json::from_str(object.get()).unwrap_or_else(|error| {
             tracing::warn!(%error, "an object streamed by that cannot be read");
-            Glance::default()
+            PartialObject::default()
         })
     }
 
     /// Of a whole object.
-    pub fn mark(&self) -> Mark {
+    pub fn revision(&self) -> Revision {
         let has_status = (!self.status.is_null()).then_some(true);
-        Mark::of(&serde_json::json!({ "metadata": self.metadata, "status": has_status }))
+        Revision::of(&serde_json::json!({ "metadata": self.metadata, "status": has_status }))
     }
 
     /// Of metadata alone, which does not tell whether there is a status.
-    pub fn mark_of_metadata(&self) -> Mark {
-        Mark::of(&serde_json::json!({ "metadata": self.metadata, "status": true }))
+    pub fn metadata_revision(&self) -> Revision {
+        Revision::of(&serde_json::json!({ "metadata": self.metadata, "status": true }))
     }
 
     /// What gates may read; `None` where the kind has no gate.
@@ -128,10 +128,10 @@ mod tests {
             "status": {"observedGeneration": 3, "conditions": [{"type": "Available", "status": "True"}]},
         });
         let id = ObjectId::new("apps", "Deployment", "n", "a");
-        let glance = Glance::read(&raw(&object));
-        assert_eq!(glance.mark(), Mark::of(&object));
-        assert_eq!(glance.view(&id), Some(gate::view(&object)));
-        assert_eq!(glance.view(&ObjectId::new("", "ConfigMap", "n", "a")), None);
+        let partial = PartialObject::read(&raw(&object));
+        assert_eq!(partial.revision(), Revision::of(&object));
+        assert_eq!(partial.view(&id), Some(gate::view(&object)));
+        assert_eq!(partial.view(&ObjectId::new("", "ConfigMap", "n", "a")), None);
         let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
         assert_eq!((Name::read(&raw(&object)).id(&kind), Name::of(&object).id(&kind)), (id.clone(), id));
     }
