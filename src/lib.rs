@@ -1,16 +1,16 @@
 //! The cluster version orchestrator: carries a Kubernetes cluster from one release to the next.
 //!
-//! The house has two halves. The **pure core** says what an update *means*: functions of their arguments, without a
+//! The crate has two halves. The **pure core** says what an update *means*: functions of their arguments, without a
 //! runtime, a client, a file, an environment variable or a clock. The **shell** talks to the cluster, the network and
-//! the disk, and decides as little as it can. Arrows between the rooms go down only:
+//! the disk, and decides as little as it can. Dependencies between the modules go down only:
 //!
 //! ```text
 //! main -> cli -> daemon -> work -> { cluster, net, serve }
 //!                          work -> core
 //! ```
 //!
-//! `api` may be used by all. `tests::house` (below) reads the `use` lines and fails on an arrow that runs up and on
-//! IO in the core.
+//! `api` may be used by all. The tests in `layers` read the sources and fail on a dependency that goes up, on IO in the
+//! core and on a cycle of files.
 
 pub mod api;
 
@@ -34,4 +34,4 @@ pub mod serve;
 pub mod work;
 
 #[cfg(test)]
-mod house;
+mod layers;
