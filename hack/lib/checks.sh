@@ -118,7 +118,7 @@ choose_target_dir() {
     mkdir -p "$CARGO_TARGET_DIR"
     # Our own programs of earlier clones, a hundred megabytes each, would pile up. Dependencies stay.
     find "$CARGO_TARGET_DIR" -path '*/deps/*' -type f -mtime +1 \
-        \( -name 'cvo-*' -o -name 'libcvo-*' -o -name 'lab-*' -o -name 'e2e-*' \) -delete 2>/dev/null || true
+        \( -name 'cvo-*' -o -name 'libcvo-*' -o -name 'lab-*' -o -name 'e2e-*' -o -name 'libe2e-*' \) -delete 2>/dev/null || true
 }
 
 # test_environment: what tests find in the cache.

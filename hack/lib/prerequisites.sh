@@ -1,7 +1,7 @@
 # Installs what a test cluster needs. To be sourced: `. hack/lib/prerequisites.sh`; needs bash with `set -euo pipefail`.
 #
 # Everything goes into one cache folder, in directories named after the content of what they were made from, so that
-# a fresh clone finds what an older one built, and a changed pin builds anew. e2e/harness/toolbox.rs computes the
+# a fresh clone finds what an older one built, and a changed pin builds anew. e2e/src/harness/toolbox.rs computes the
 # same names. Nothing is started, and nothing outside the cache folder is changed, save for missing shared libraries
 # and programs that a script asks for, which apt installs.
 

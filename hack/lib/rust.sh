@@ -44,7 +44,7 @@ cargo_build() {
 build_programs() {
     local started=$SECONDS profile=${1:-dev}
     say "Building cvo and lab (profile $profile): 5 to 15 minutes at first on 2 cores, seconds when nothing changed."
-    cargo_build --profile "$profile" --bins || failed "cargo build failed, see above"
+    cargo_build --profile "$profile" --workspace --bins || failed "cargo build failed, see above"
     PROGRAMS=$(programs_dir "$profile")
     say "  built after $((SECONDS - started)) s"
 }

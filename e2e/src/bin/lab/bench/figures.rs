@@ -1,0 +1,358 @@
+//! Figures: what one run of one row showed, the targets, and what several runs are together, as a table and as JSON.
+
+use super::machine;
+use anyhow::Context;
+use e2e::harness::audit::{Request, by_verb};
+use e2e::harness::files;
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Row {
+    /// A bare loop that creates the objects, 32 requests at a time.
+    Floor,
+    /// Start of the daemon until the first release is Completed, operators answering at once.
+    Install,
+    /// Update, operators answering at once.
+    Update,
+    /// Update, operators answering late.
+    UpdateSlow,
+    /// Nothing happens.
+    Steady,
+    /// Managed ConfigMaps are deleted.
+    Repair,
+}
+
+impl Row {
+    pub const ALL: [Row; 6] = [Row::Floor, Row::Install, Row::Update, Row::UpdateSlow, Row::Steady, Row::Repair];
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Row::Floor => "floor",
+            Row::Install => "install",
+            Row::Update => "update",
+            Row::UpdateSlow => "update-slow",
+            Row::Steady => "steady",
+            Row::Repair => "repair",
+        })
+    }
+}
+
+// Names of figures that others refer to.
+pub const SECONDS: &str = "seconds";
+const LAST: &str = "seconds to the last object";
+pub const TIMES_FLOOR: &str = "seconds / floor";
+pub const REQUESTS: &str = "requests";
+pub const PER_DOCUMENT: &str = "requests / document";
+pub const CPU: &str = "CPU seconds";
+pub const PEAK: &str = "peak memory, MB";
+pub const RESIDENT: &str = "resident memory, MB";
+pub const RATE: &str = "requests / s beside the lease";
+pub const P50: &str = "p50, seconds";
+pub const P99: &str = "p99, seconds";
+
+/// At most so much. A megabyte is 10^6 bytes.
+const TARGETS: &[(Row, &str, f64)] = &[
+    (Row::Install, TIMES_FLOOR, 1.4),
+    (Row::Install, PER_DOCUMENT, 1.3),
+    (Row::Install, CPU, 2.0),
+    (Row::Install, PEAK, 60.0),
+    (Row::Update, SECONDS, 4.0),
+    (Row::Update, REQUESTS, 200.0),
+    (Row::UpdateSlow, TIMES_FLOOR, 1.1),
+    (Row::Steady, RATE, 0.1),
+    (Row::Steady, RESIDENT, 45.0),
+    (Row::Repair, P50, 0.1),
+    (Row::Repair, P99, 1.0),
+];
+
+/// One run of one row.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// By name, in the order in which they are shown.
+    figures: Vec<(String, f64)>,
+    /// How often the daemon asked for what: `update apps/deployments/`, refused ones as `create /configmaps/ 404`.
+    asked: BTreeMap<String, usize>,
+    /// Objects created in each second since the start.
+    created: Vec<usize>,
+}
+
+impl Measured {
+    pub fn add(&mut self, name: impl Into<String>, value: f64) {
+        self.figures.push((name.into(), value));
+    }
+
+    /// Adds it if it is known.
+    pub fn add_known(&mut self, name: &str, value: Option<f64>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Adds how many requests there were, how many of each verb, and in the JSON what they were for.
+    pub fn add_requests(&mut self, requests: &[Request]) {
+        self.add(REQUESTS, requests.len() as f64);
+        for (verb, number) in by_verb(requests) {
+            self.add(format!("{REQUESTS}: {verb}"), number as f64);
+        }
+        let refused = requests.iter().filter(|r| r.code >= 400).count();
+        self.add("requests refused", refused as f64);
+        for request in requests {
+            let object = request.object();
+            let resource = object.split(' ').next().unwrap_or_default();
+            let refused = if request.code >= 400 { format!(" {}", request.code) } else { String::new() };
+            *self.asked.entry(format!("{} {resource}{refused}", request.verb)).or_default() += 1;
+        }
+    }
+
+    /// Adds when the last object was created, and in the JSON how many in each second.
+    pub fn add_creations(&mut self, requests: &[Request], start: Timestamp) {
+        let created = requests.iter().filter(|r| r.verb == "create" && r.code == 201);
+        let after: Vec<SignedDuration> = created.map(|r| r.at.duration_since(start)).collect();
+        self.add_known(LAST, after.iter().max().map(SignedDuration::as_secs_f64));
+        for second in after.iter().filter_map(|after| usize::try_from(after.as_secs()).ok()) {
+            if self.created.len() <= second {
+                self.created.resize(second + 1, 0);
+            }
+            if let Some(number) = self.created.get_mut(second) {
+                *number += 1;
+            }
+        }
+    }
+
+    /// What was asked for most often, a line each, and the objects created in each second.
+    pub fn details(&self, lines: usize) -> String {
+        let mut asked: Vec<(&String, &usize)> = self.asked.iter().collect();
+        asked.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
+        let lines = asked.iter().take(lines).map(|(what, number)| format!("  {number:>5} x {what}\n"));
+        let mut lines: String = lines.collect();
+        if !self.created.is_empty() {
+            let numbers: Vec<String> = self.created.iter().map(usize::to_string).collect();
+            lines.push_str(&format!("  created in each second: {}\n", numbers.join(" ")));
+        }
+        lines
+    }
+
+    pub fn value(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> = self.figures.iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// Three significant digits are what such a measurement has.
+fn short(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        small if small < 0.01 => format!("{value:.4}"),
+        small if small < 1.0 => format!("{value:.3}"),
+        _ if value.fract() == 0.0 => format!("{value:.0}"),
+        large if large < 100.0 => format!("{value:.2}"),
+        _ => format!("{value:.1}"),
+    }
+}
+
+/// One figure over all runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    row: Row,
+    figure: String,
+    runs: usize,
+    min: f64,
+    median: f64,
+    max: f64,
+    /// At most.
+    target: Option<f64>,
+    /// The median is within the target.
+    met: Option<bool>,
+}
+
+impl Line {
+    fn of(row: Row, figure: &str, mut values: Vec<f64>) -> Option<Line> {
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let median = median(&values)?;
+        let target = TARGETS.iter().find(|(of, name, _)| (*of, *name) == (row, figure)).map(|(_, _, limit)| *limit);
+        let met = target.map(|limit| median <= limit);
+        Some(Line { row, figure: figure.to_owned(), runs: values.len(), min, median, max, target, met })
+    }
+}
+
+/// Of values in ascending order; of an even number the mean of the middle two.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    if sorted.len() % 2 == 1 {
+        return Some(upper);
+    }
+    Some((sorted.get(sorted.len() / 2 - 1)? + upper) / 2.0)
+}
+
+/// All that was measured.
+#[derive(Debug)]
+pub struct Report {
+    at: Timestamp,
+    commit: String,
+    rows: Vec<Row>,
+    load: String,
+    found: Vec<(u32, Row, Measured)>,
+}
+
+impl Report {
+    pub fn new(commit: &str, rows: &[Row]) -> Report {
+        let (at, load) = (Timestamp::now(), machine::load());
+        Report { at, commit: commit.to_owned(), rows: rows.to_vec(), load, found: Vec::new() }
+    }
+
+    pub fn add(&mut self, run: u32, row: Row, measured: Measured) {
+        self.found.push((run, row, measured));
+    }
+
+    /// A figure of one run.
+    pub fn value(&self, run: u32, row: Row, name: &str) -> Option<f64> {
+        self.found.iter().find(|(r, of, _)| (*r, *of) == (run, row))?.2.value(name)
+    }
+
+    /// Row by row, figures in the order in which they first came.
+    fn lines(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for row in Row::ALL {
+            let runs: Vec<&Measured> = self.found.iter().filter(|(_, of, _)| *of == row).map(|(_, _, m)| m).collect();
+            let mut names: Vec<&str> = Vec::new();
+            for (name, _) in runs.iter().flat_map(|m| &m.figures) {
+                if !names.contains(&name.as_str()) {
+                    names.push(name);
+                }
+            }
+            let values = |name: &str| runs.iter().filter_map(|m| m.value(name)).collect();
+            lines.extend(names.iter().filter_map(|name| Line::of(row, name, values(name))));
+        }
+        lines
+    }
+
+    /// How many targets are missed; a figure with a target that a wanted row does not have is missed as well.
+    pub fn missed(&self) -> usize {
+        let lines = self.lines();
+        let met =
+            |row: Row, figure: &str| lines.iter().any(|l| l.row == row && l.figure == figure && l.met == Some(true));
+        TARGETS.iter().filter(|(row, figure, _)| self.rows.contains(row) && !met(*row, figure)).count()
+    }
+
+    pub fn table(&self) -> String {
+        let mut table = String::new();
+        // Writing into a text cannot fail.
+        let _ = writeln!(
+            table,
+            "{:<12} {:<32} {:>10} {:>10} {:>10}  {:>8}",
+            "ROW", "FIGURE", "MIN", "MEDIAN", "MAX", "TARGET"
+        );
+        let mut last = None;
+        for line in self.lines() {
+            let row = if last.replace(line.row) == Some(line.row) { String::new() } else { line.row.to_string() };
+            let target = line.target.map(|limit| format!("<= {}", short(limit))).unwrap_or_default();
+            let verdict = line.met.map_or("", |met| if met { "ok" } else { "MISSED" });
+            let [min, median, max] = [line.min, line.median, line.max].map(short);
+            let text =
+                format!("{row:<12} {:<32} {min:>10} {median:>10} {max:>10}  {target:>8}  {verdict}", line.figure);
+            let _ = writeln!(table, "{}", text.trim_end());
+        }
+        table
+    }
+
+    /// Writes a file named after the time, and the same as `latest.json`.
+    pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
+        let runs = self.found.iter().map(|(run, row, measured)| {
+            let figures: serde_json::Map<_, _> = measured.figures.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
+            json!({"run": run, "row": row, "figures": figures, "requests": measured.asked,
+                "createdEachSecond": measured.created})
+        });
+        let runs: Vec<_> = runs.collect();
+        let report = json!({
+            "schema": 1, "at": self.at, "commit": self.commit, "machine": machine::describe(),
+            "loadAtStart": self.load, "runs": runs, "summary": self.lines(),
+        });
+        let file = folder.join(format!("{}.json", self.at.strftime("%Y%m%dT%H%M%SZ")));
+        for path in [folder.join("latest.json"), file.clone()] {
+            files::write_json(&path, &report)
+                .with_context(|| format!("cannot keep the figures in {}", path.display()))?;
+        }
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(rows: &[Row], seconds: &[f64]) -> Report {
+        let mut report = Report::new("", rows);
+        for (run, value) in (1..).zip(seconds) {
+            let mut measured = Measured::default();
+            measured.add(SECONDS, *value);
+            measured.add(REQUESTS, 200.0);
+            report.add(run, Row::Update, measured);
+        }
+        report
+    }
+
+    #[test]
+    fn a_target_is_judged_by_the_median() {
+        let met = report(&[Row::Update], &[3.0, 9.0, 4.0]);
+        let line = &met.lines()[0];
+        assert_eq!((line.min, line.median, line.max, line.target, line.met), (3.0, 4.0, 9.0, Some(4.0), Some(true)));
+        assert_eq!(met.missed(), 0);
+        let missed = report(&[Row::Update], &[3.0, 9.0, 4.1]);
+        assert_eq!((missed.missed(), missed.lines()[0].met), (1, Some(false)));
+        assert!(missed.table().contains("MISSED"));
+        assert_eq!(median(&[1.0, 2.0, 4.0, 8.0]), Some(3.0));
+    }
+
+    #[test]
+    fn requests_are_told_by_verb_and_by_what_they_are_for() {
+        let request = |verb: &str, resource: &str, code| Request {
+            at: Timestamp::UNIX_EPOCH + SignedDuration::from_millis(1500),
+            user: "daemon".to_owned(),
+            pod: String::new(),
+            verb: verb.to_owned(),
+            uri: "/readyz".to_owned(),
+            group: String::new(),
+            resource: resource.to_owned(),
+            subresource: String::new(),
+            namespace: "n".to_owned(),
+            name: "a".to_owned(),
+            code,
+        };
+        let requests = [
+            request("create", "configmaps", 404),
+            request("create", "configmaps", 201),
+            request("create", "configmaps", 201),
+            request("get", "", 200),
+        ];
+        let mut measured = Measured::default();
+        measured.add_requests(&requests);
+        measured.add_creations(&requests, Timestamp::UNIX_EPOCH);
+        let value = |name: &str| measured.value(name).unwrap();
+        assert_eq!((value(REQUESTS), value("requests: create"), value("requests refused")), (4.0, 3.0, 1.0));
+        assert!(measured.details(1).starts_with("      2 x create /configmaps/\n"), "{}", measured.details(1));
+        assert_eq!(measured.asked.get("create /configmaps/ 404"), Some(&1));
+        assert_eq!((measured.created.as_slice(), value(LAST)), ([0, 2].as_slice(), 1.5));
+    }
+
+    #[test]
+    fn what_was_wanted_and_not_measured_is_missed() {
+        assert_eq!(report(&[Row::Update, Row::Repair], &[1.0]).missed(), 2);
+        assert_eq!(report(&[Row::Update], &[]).missed(), 2);
+    }
+}

@@ -1,0 +1,161 @@
+//! Managed ConfigMaps are deleted one after the other: how long until each is back.
+
+use super::figures::{Measured, P50, P99};
+use super::{machine, scene::Scene};
+use anyhow::{Context, bail, ensure};
+use cvo::cluster::Clients;
+use e2e::real_payload::Release;
+use futures::TryStreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, WatchEvent, WatchParams};
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// A ConfigMap that is not back after so long does not come back.
+const LIMIT: Duration = Duration::from_secs(60);
+/// A pass of a daemon that was started anew.
+const PASS: Duration = Duration::from_secs(300);
+/// The third repair of an object within ten minutes is slowed down on purpose: that is a fight, and not measured here.
+const PER_DAEMON: usize = 2;
+
+/// Namespace and name.
+type Key = (String, String);
+
+/// A ConfigMap appeared, and when that was seen.
+type Appeared = (Key, Instant);
+
+/// Deletes `number` random ConfigMaps. When each was deleted as often as a daemon repairs without haste, the daemon is
+/// started anew and forgets.
+pub async fn measure(scene: &Scene, release: &Release, number: usize) -> anyhow::Result<Measured> {
+    ensure!(number > 0, "no ConfigMap is to be deleted");
+    let clients = Clients::new(scene.stage.cluster.config().await?)?;
+    let mut seen = watch(clients.for_watch()?).await?;
+    let names = scene.facts.config_maps();
+    ensure!(!names.is_empty(), "the release has no ConfigMap");
+    let busy = machine::quiet().await;
+    let begun = Timestamp::now();
+    let mut times = Vec::new();
+    let mut daemons = 1.0;
+    'all: loop {
+        for _ in 0..PER_DAEMON {
+            for key in shuffled(&names) {
+                if times.len() == number {
+                    break 'all;
+                }
+                times.push(repaired(&clients.call, &mut seen, &key).await?);
+            }
+        }
+        if times.len() < number {
+            let since = Timestamp::now();
+            scene.stage.signal(Signal::HUP)?;
+            scene.stage.passed(release, since, PASS).await?;
+            machine::quiet().await;
+            daemons += 1.0;
+        }
+    }
+    let requests = scene.requests(begun, Timestamp::now()).await?;
+    let made = |r: &&_| is_created(r);
+    let made = requests.iter().filter(made).count();
+    ensure!(made >= number, "of {number} ConfigMaps the daemon brought back {made}, and somebody else the others");
+    times.sort_by(f64::total_cmp);
+    let mut measured = Measured::default();
+    measured.add_known(P50, percentile(&times, 0.50));
+    measured.add_known(P99, percentile(&times, 0.99));
+    measured.add_known("max, seconds", times.last().copied());
+    measured.add("deletions", number as f64);
+    measured.add("ConfigMaps", names.len() as f64);
+    measured.add("daemons one after the other", daemons);
+    measured.add("machine busy before", busy);
+    Ok(measured)
+}
+
+fn is_created(request: &e2e::harness::audit::Request) -> bool {
+    request.verb == "create" && request.code == 201 && request.object().starts_with("/configmaps/ ")
+}
+
+/// In random order.
+fn shuffled(names: &[Key]) -> Vec<Key> {
+    let mut names = names.to_vec();
+    // A random UUID is the randomness already in the tree.
+    names.sort_by_cached_key(|_| uuid::Uuid::new_v4());
+    names
+}
+
+/// Deletes it; seconds from the answer until its successor was seen.
+async fn repaired(client: &Client, seen: &mut mpsc::UnboundedReceiver<Appeared>, key: &Key) -> anyhow::Result<f64> {
+    let (namespace, name) = key;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    maps.delete(name, &DeleteParams::default()).await.with_context(|| format!("cannot delete {namespace}/{name}"))?;
+    let deleted = Instant::now();
+    let back = async {
+        loop {
+            match seen.recv().await {
+                // The successor may be seen before the answer to the deletion is.
+                Some((found, at)) if found == *key => return Ok(at.saturating_duration_since(deleted).as_secs_f64()),
+                Some(_) => {}
+                None => bail!("the watch of ConfigMaps has ended"),
+            }
+        }
+    };
+    let back = tokio::time::timeout(LIMIT, back).await;
+    back.with_context(|| format!("ConfigMap {namespace}/{name} is not back after {} s", LIMIT.as_secs()))?
+}
+
+/// Tells which ConfigMaps appear from now on.
+async fn watch(client: Client) -> anyhow::Result<mpsc::UnboundedReceiver<Appeared>> {
+    let maps: Api<ConfigMap> = Api::all(client);
+    let mut version = maps.list_metadata(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
+    let (tell, told) = mpsc::unbounded_channel();
+    let params = WatchParams::default().timeout(1800);
+    let mut events = Box::pin(maps.watch_metadata(&params, &version).await?);
+    tokio::spawn(async move {
+        loop {
+            let event = tokio::select! {
+                event = events.try_next() => event,
+                () = tell.closed() => return,
+            };
+            match event {
+                Ok(Some(WatchEvent::Added(object))) => {
+                    let metadata = object.metadata;
+                    version = metadata.resource_version.unwrap_or(version);
+                    let key = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
+                    // Nobody listens any more: said by `closed`.
+                    let _ = tell.send((key, Instant::now()));
+                }
+                Ok(Some(WatchEvent::Modified(object) | WatchEvent::Deleted(object))) => {
+                    version = object.metadata.resource_version.unwrap_or(version);
+                }
+                Ok(Some(WatchEvent::Bookmark(mark))) => version = mark.metadata.resource_version,
+                // Its time is over.
+                Ok(None) => match maps.watch_metadata(&params, &version).await {
+                    Ok(next) => events = Box::pin(next),
+                    Err(error) => return eprintln!("watch of ConfigMaps: {error}"),
+                },
+                Ok(Some(WatchEvent::Error(error))) => return eprintln!("watch of ConfigMaps: {error:?}"),
+                Err(error) => return eprintln!("watch of ConfigMaps: {error}"),
+            }
+        }
+    });
+    Ok(told)
+}
+
+/// Nearest rank, of values in ascending order.
+fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_there() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!((percentile(&values, 0.5), percentile(&values, 0.99)), (Some(100.0), Some(198.0)));
+        assert_eq!((percentile(&[7.0], 0.99), percentile(&[], 0.5)), (Some(7.0), None));
+    }
+}

@@ -1,0 +1,234 @@
+//! `lab demo`: a fresh cluster is carried from release to release while one watches (`hack/demo` calls it).
+
+use std::{
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use cvo::api::{self, ClusterVersion, HistoryEntry, HistoryState};
+use futures::StreamExt;
+use kube::Api;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+};
+
+use super::interrupt::interrupted;
+use e2e::{
+    harness::{Cluster, Options, Programs},
+    platform::{
+        Platform, Release,
+        follow::{self, Change},
+    },
+};
+
+/// An update of the sample platform takes a quarter of a minute; a machine with two busy cores may need many times that.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// How the demonstration ends.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Leave the cluster running, to look around in it; also when something fails.
+    #[arg(long)]
+    keep: bool,
+    /// Name of the cluster; chosen when absent.
+    #[arg(long)]
+    name: Option<String>,
+}
+
+/// Runs it; an interrupt ends the cluster as well.
+pub async fn run(demo: Demo) -> anyhow::Result<()> {
+    tokio::select! {
+        ended = begin(&demo) => ended,
+        heard = interrupted() => {
+            heard?;
+            bail!("interrupted; the cluster is ended")
+        }
+    }
+}
+
+async fn begin(demo: &Demo) -> anyhow::Result<()> {
+    let programs = Programs::find()?;
+    let begun = Instant::now();
+    step("Starting a cluster: etcd, API server, controllers, one real node, a registry (ten seconds to half a minute)");
+    let options = Options { name: demo.name.clone(), node: true, registry: true, ..Default::default() };
+    let cluster = Cluster::up(options).await?;
+    println!("  cluster {} is up after {:.1} s", cluster.id(), begun.elapsed().as_secs_f32());
+    let platform = Platform::prepare(cluster, programs).await?;
+    let played = play(&platform).await;
+    if played.is_ok() {
+        println!("\nEverything together took {:.0} s.", begun.elapsed().as_secs_f32());
+    }
+    if demo.keep {
+        look_around(&platform.cluster, platform.cvo_program());
+        platform.cluster.detach()?;
+    } else {
+        step("Ending the cluster (--keep would leave it, to look around)");
+        platform.cluster.down().await?;
+    }
+    played
+}
+
+async fn play(platform: &Platform) -> anyhow::Result<()> {
+    step("Building three releases of a platform of four components; 1.0.1 and 1.1.0 are signed");
+    let releases = platform.samples().await?;
+    for release in &releases {
+        println!("  {}  {}", release.version, release.image);
+    }
+    let [first, updates @ ..] = releases;
+
+    step(
+        "Installing 1.0.0: kubectl installs the daemon, the daemon everything else. What follows is `cvo status --watch`",
+    );
+    platform.install(&first).await?;
+    let mut follower = Follower::start(platform)?;
+    follower.watch(platform, &first).await?;
+    for update in updates {
+        let version = &update.version;
+        let what = format!("{version} to be offered by the update service");
+        platform.until(&what, LIMIT, |it| follow::offered(it, &update)).await?;
+        step(&format!(
+            "Updating to {version}:\n   kubectl patch clusterversion version --type=merge -p \
+             '{{\"spec\":{{\"desiredUpdate\":{{\"version\":\"{version}\"}}}}}}'"
+        ));
+        platform.ask_version(version).await?;
+        follower.watch(platform, &update).await?;
+    }
+
+    step("kubectl get clusterversion,clusteroperators");
+    print!("{}", platform.cluster.kubectl(["get", "clusterversion,clusteroperators"]).await?);
+    let version = Api::<ClusterVersion>::all(platform.cluster.client().await?).get(api::NAME).await?;
+    step("status.history of the ClusterVersion, newest first");
+    print!("{}", history(&version.status.context("the ClusterVersion has no status")?.history));
+    Ok(())
+}
+
+/// `cvo status --watch`, as people may call it, and the daemon's pods.
+struct Follower {
+    lines: Lines<BufReader<ChildStdout>>,
+    /// Ends when dropped.
+    _child: Child,
+    /// The pod of the daemon that was seen last.
+    daemon: String,
+}
+
+impl Follower {
+    fn start(platform: &Platform) -> anyhow::Result<Self> {
+        let mut child = Command::new(platform.cvo_program())
+            .args(["status", "--watch", "--kubeconfig"])
+            .arg(platform.cluster.kubeconfig())
+            // Without a terminal it writes a line for each thing that happens.
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot run `cvo status`")?;
+        let output = child.stdout.take().context("`cvo status` has no output")?;
+        Ok(Self { lines: BufReader::new(output).lines(), _child: child, daemon: String::new() })
+    }
+
+    /// Shows what happens until the release is completed.
+    async fn watch(&mut self, platform: &Platform, release: &Release) -> anyhow::Result<()> {
+        match tokio::time::timeout(LIMIT, self.show(platform, release)).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                let (version, state) = (&release.version, platform.state().await);
+                bail!("{version} is not completed after {} s\n{state}", LIMIT.as_secs())
+            }
+        }
+    }
+
+    async fn show(&mut self, platform: &Platform, release: &Release) -> anyhow::Result<()> {
+        let mut changes = follow::changes(platform.cluster.client().await?);
+        let last = format!("  {} completed after ", release.version);
+        loop {
+            tokio::select! {
+                line = self.lines.next_line() => {
+                    let line = line?.context("`cvo status --watch` ended")?;
+                    println!("  {}", shortened(&line));
+                    if line.contains(&last) {
+                        break;
+                    }
+                }
+                Some(change) = changes.next() => {
+                    if let Change::Pod { name, image } = change && name != self.daemon {
+                        println!("             the daemon: pod {name} runs, image {}", shortened(&image));
+                        self.daemon = name;
+                    }
+                }
+            }
+        }
+        platform.until_completed(release, LIMIT).await.map(|_| ())
+    }
+}
+
+fn step(text: &str) {
+    println!("\n== {text}");
+}
+
+/// Digests are for machines; eight characters are enough to tell one from another.
+fn shortened(text: &str) -> String {
+    let mut parts = text.split("sha256:");
+    let mut short = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(part.len());
+        let (hex, rest) = part.split_at(digits);
+        short.push_str(&format!("sha256:{}{rest}", hex.get(..8).unwrap_or(hex)));
+    }
+    short
+}
+
+/// The history as a table.
+fn history(entries: &[HistoryEntry]) -> String {
+    let line = |columns: [&str; 6]| {
+        let [version, state, verified, started, completed, seconds] = columns;
+        format!("{version:<8} {state:<10} {verified:<9} {started:<21} {completed:<21} {seconds}\n")
+    };
+    let mut table = line(["VERSION", "STATE", "VERIFIED", "STARTED", "COMPLETED", "SECONDS"]);
+    for entry in entries {
+        let started = entry.started_time.0;
+        let state = if entry.state == HistoryState::Completed { "Completed" } else { "Partial" };
+        let end = entry.completion_time.as_ref().map(|time| time.0);
+        let seconds = end.map(|end| end.duration_since(started).as_secs().to_string()).unwrap_or_default();
+        let end = end.map(|end| end.to_string()).unwrap_or_default();
+        table.push_str(&line([
+            &entry.version,
+            state,
+            &entry.verified.to_string(),
+            &started.to_string(),
+            &end,
+            &seconds,
+        ]));
+    }
+    table
+}
+
+fn look_around(cluster: &Cluster, cvo: &Path) {
+    let id = cluster.id();
+    step("The cluster stays. To look around:");
+    println!(
+        "  eval \"$(hack/cluster env {id})\"\n  \
+         {} status\n  \
+         kubectl get clusterversion version -o yaml\n  \
+         kubectl get pods -A\n  \
+         kubectl logs -n openshift-cluster-version deployment/cluster-version-operator\n  \
+         kubectl delete configmap network-settings -n network    # comes back at once\n\
+         To end it:\n  hack/cluster down {id}",
+        cvo.display()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_cut_and_nothing_else() {
+        let digest = "0123456789abcdef".repeat(4);
+        let text = format!("image r/x@sha256:{digest}: no; sha256:{digest}");
+        assert_eq!(shortened(&text), "image r/x@sha256:01234567: no; sha256:01234567");
+        assert_eq!(shortened("plain ü"), "plain ü");
+    }
+}

@@ -1,0 +1,395 @@
+//! `lab fuzz`: a million inputs that nobody would write, for everything that reads from outside. No panic, no broken law, no
+//! endless loop, no memory without bound; and what an input costs at worst.
+//!
+//! Each input follows from the seed and its number. Workers are processes of their own, since what ends a whole process
+//! (a deep recursion, memory) can be seen from outside only; each says in a file which input it is at.
+
+mod corpus;
+mod laws;
+mod mutate;
+mod tally;
+mod targets;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use e2e::workspace;
+use mutate::Dice;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tally::{Memory, Tally};
+use targets::{Stage, TARGETS, Target, Verdict};
+
+/// Findings after which there is no point in going on.
+const ENOUGH: usize = 20;
+/// Address space of a worker, in bytes: what an input may cost at most, far above what any does.
+const MEMORY: u64 = 2 << 30;
+
+/// Feed everything that reads from outside with changed inputs, and count.
+#[derive(Args, Clone, Debug)]
+pub struct Fuzz {
+    /// How many inputs
+    #[arg(value_name = "N", default_value_t = 1_000_000)]
+    inputs: u64,
+    /// Inputs follow from this number; without it another one each time
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Only this reader
+    #[arg(long, value_name = "TARGET", value_parser = TARGETS.map(|target| target.name))]
+    only: Option<String>,
+    /// Run the input with this number alone
+    #[arg(long, value_name = "I", requires = "seed")]
+    number: Option<u64>,
+    /// Run this saved input alone
+    #[arg(long, value_name = "FILE", requires = "only", conflicts_with = "number")]
+    input: Option<PathBuf>,
+    /// Where findings are saved, and the key that signatures are made with
+    #[arg(long, value_name = "DIR", default_value_os_t = workspace::root().join("target/fuzz"))]
+    save: PathBuf,
+    /// An input that takes longer is a finding; the process that hangs on it is ended
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    limit: u64,
+    /// Take every N-th input from the K-th on, for the process that started this one
+    #[arg(long, value_name = "K/N", hide = true, value_parser = part)]
+    part: Option<(u64, u64)>,
+    /// Run the one input in this process, for the process that watches it
+    #[arg(long, hide = true)]
+    here: bool,
+}
+
+fn part(text: &str) -> Result<(u64, u64), String> {
+    let (k, n) = text.split_once('/').ok_or("K/N is wanted")?;
+    let (k, n) = (k.parse().map_err(|e| format!("{e}"))?, n.parse().map_err(|e| format!("{e}"))?);
+    if k < n { Ok((k, n)) } else { Err("K is to be less than N".to_owned()) }
+}
+
+pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
+    if fuzz.part.is_none() && !fuzz.here && (fuzz.number.is_some() || fuzz.input.is_some()) {
+        return alone(fuzz);
+    }
+    fs::create_dir_all(&fuzz.save).with_context(|| fuzz.save.display().to_string())?;
+    let stage = Stage::set(&fuzz.save)?;
+    let seed = fuzz.seed.unwrap_or_else(|| jiff::Timestamp::now().as_millisecond().unsigned_abs());
+    let runner = Runner { stage, seed, only: fuzz.only.clone(), save: fuzz.save.clone() };
+    match (fuzz.part, fuzz.number, &fuzz.input) {
+        (Some((first, step)), ..) => runner.work(first, step, fuzz.inputs),
+        (_, Some(number), _) => runner.once(number),
+        (_, _, Some(file)) => runner.saved(file),
+        _ => supervise(fuzz, &runner),
+    }
+}
+
+/// What makes inputs and runs them.
+struct Runner {
+    stage: Stage,
+    seed: u64,
+    only: Option<String>,
+    save: PathBuf,
+}
+
+impl Runner {
+    /// The target and the input with this number.
+    fn make(&self, number: u64) -> Option<(usize, &'static Target, Vec<u8>)> {
+        let mut dice = Dice::of(self.seed, number);
+        let mut left = dice.below(TARGETS.iter().map(|target| target.weight).sum());
+        let chosen = TARGETS.iter().enumerate().find(|(_, target)| match &self.only {
+            Some(name) => target.name == name,
+            None => match left.checked_sub(target.weight) {
+                Some(rest) => {
+                    left = rest;
+                    false
+                }
+                None => true,
+            },
+        });
+        chosen.map(|(position, target)| (position, target, self.stage.input(target, &mut dice)))
+    }
+
+    /// A worker: every `step`-th input from `first` on.
+    fn work(&self, first: u64, step: u64, inputs: u64) -> anyhow::Result<()> {
+        limit_memory()?;
+        let place = File::create(progress(&self.save, first))?;
+        let tally = self.count((first..inputs).step_by(usize::try_from(step)?), |number| {
+            place.write_all_at(&number.to_le_bytes(), 0).context("cannot say which input comes")
+        })?;
+        println!("{}", serde_json::to_string(&tally)?);
+        Ok(())
+    }
+
+    /// Runs inputs; `before` hears the number of each.
+    fn count(
+        &self,
+        numbers: impl Iterator<Item = u64>,
+        before: impl Fn(u64) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Tally> {
+        let said = catch_messages();
+        let mut tally = Tally::default();
+        let mut memory = Memory::watch();
+        for number in numbers {
+            before(number)?;
+            let Some((position, target, input)) = self.make(number) else { continue };
+            memory.begin();
+            let started = Instant::now();
+            let verdict = guarded(&said, || (target.run)(&self.stage, &input));
+            let took = started.elapsed();
+            tally.count(position, number, took, memory.grown(), matches!(verdict, Ok(true)));
+            if let Err(what) = verdict {
+                tally.findings.push(self.finding(target, number, &input, &what)?);
+                if tally.findings.len() == ENOUGH {
+                    break;
+                }
+            }
+        }
+        tally.peak = memory.peak;
+        Ok(tally)
+    }
+
+    /// Saves an input and says how to have it again.
+    fn finding(&self, target: &Target, number: u64, input: &[u8], what: &str) -> anyhow::Result<String> {
+        let file = self.save.join(format!("{}-{}-{number}", target.name.replace(' ', "-"), self.seed));
+        fs::write(&file, input).with_context(|| file.display().to_string())?;
+        let head: String = String::from_utf8_lossy(input).chars().take(400).collect();
+        Ok(format!(
+            "{}: {what}\n  seed {}, input {number}, {} bytes, in {}\n  again: hack/fuzz --only \"{}\" --input {}\n  {head:?}",
+            target.name,
+            self.seed,
+            input.len(),
+            file.display(),
+            target.name,
+            file.display()
+        ))
+    }
+
+    fn once(&self, number: u64) -> anyhow::Result<()> {
+        let (_, target, input) = self.make(number).context("no target")?;
+        println!("{}, {} bytes", target.name, input.len());
+        self.run(target, &input)
+    }
+
+    fn saved(&self, file: &Path) -> anyhow::Result<()> {
+        let input = fs::read(file).with_context(|| file.display().to_string())?;
+        let target = TARGETS.iter().find(|target| Some(target.name) == self.only.as_deref()).context("no target")?;
+        self.run(target, &input)
+    }
+
+    /// One input as a worker runs it. An error is a finding.
+    fn run(&self, target: &Target, input: &[u8]) -> anyhow::Result<()> {
+        limit_memory()?;
+        match guarded(&catch_messages(), || (target.run)(&self.stage, input)) {
+            Ok(useful) => println!("{}", if useful { "read" } else { "refused" }),
+            Err(what) => bail!("{what}"),
+        }
+        Ok(())
+    }
+}
+
+/// Holds this process to [`MEMORY`].
+fn limit_memory() -> anyhow::Result<()> {
+    let limit = Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) };
+    setrlimit(Resource::As, limit).context("cannot limit the memory")
+}
+
+/// Runs the one input in a process of its own, which may hang or die of it.
+fn alone(fuzz: &Fuzz) -> anyhow::Result<()> {
+    if let Some(file) = &fuzz.input {
+        File::open(file).with_context(|| file.display().to_string())?;
+    }
+    let mut again = Command::new(std::env::current_exe()?);
+    again.args(std::env::args_os().skip(1)).arg("--here").stdin(Stdio::null());
+    within(again, Duration::from_secs(fuzz.limit))
+}
+
+/// An error if the process does not end well within `limit`.
+fn within(mut command: Command, limit: Duration) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let mut process = command.spawn().context("cannot start the process that runs the input")?;
+    loop {
+        match process.try_wait()? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => bail!("a finding: the process ended with {status}"),
+            None if started.elapsed() > limit => {
+                process.kill()?;
+                process.wait()?;
+                bail!("a finding: not done after {} s", limit.as_secs())
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Where a worker says which input it is at: eight bytes, the lowest first.
+fn progress(save: &Path, worker: u64) -> PathBuf {
+    save.join(format!("worker-{worker}"))
+}
+
+/// Keeps what panics say from the terminal, for the finding.
+fn catch_messages() -> Arc<Mutex<String>> {
+    let said = Arc::new(Mutex::new(String::new()));
+    let hook = said.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        *hook.lock().unwrap_or_else(PoisonError::into_inner) = panic.to_string();
+    }));
+    said
+}
+
+fn guarded(said: &Mutex<String>, run: impl FnOnce() -> Verdict) -> Verdict {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(verdict) => verdict,
+        Err(_) => Err(std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner))),
+    }
+}
+
+/// A worker process and where it was seen last.
+struct Worker {
+    number: u64,
+    process: Child,
+    at: Option<u64>,
+    since: Instant,
+}
+
+/// Starts the workers, watches them, adds up.
+fn supervise(fuzz: &Fuzz, runner: &Runner) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let workers = u64::try_from(std::thread::available_parallelism().map_or(1, usize::from))?;
+    println!("seed {}, {} inputs, {workers} processes", runner.seed, fuzz.inputs);
+    let mut running: Vec<Worker> = (0..workers).map(|k| start(fuzz, runner, k, workers)).collect::<Result<_, _>>()?;
+    let limit = Duration::from_secs(fuzz.limit);
+    let mut whole = Tally::default();
+    while !running.is_empty() && whole.findings.len() < ENOUGH {
+        std::thread::sleep(Duration::from_millis(100));
+        let mut left = Vec::new();
+        for mut worker in running {
+            match watch(&mut worker, runner, limit) {
+                Ok(None) => left.push(worker),
+                Ok(Some(tally)) => whole.add(tally),
+                Err(what) => whole.findings.push(format!("{what:#}")),
+            }
+        }
+        running = left;
+    }
+    for mut worker in running {
+        worker.process.kill()?;
+        worker.process.wait()?;
+    }
+    print!("{}", whole.table(started.elapsed(), workers));
+    for finding in &whole.findings {
+        println!("\n{finding}");
+    }
+    ensure!(whole.findings.is_empty(), "{} findings, see above", whole.findings.len());
+    let counted = whole.inputs();
+    ensure!(counted == fuzz.inputs, "only {counted} of {} inputs were run", fuzz.inputs);
+    Ok(())
+}
+
+fn start(fuzz: &Fuzz, runner: &Runner, number: u64, workers: u64) -> anyhow::Result<Worker> {
+    // What an earlier worker left would look like its progress.
+    let _absent = fs::remove_file(progress(&fuzz.save, number));
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["fuzz", &fuzz.inputs.to_string(), "--seed", &runner.seed.to_string()]);
+    command.args(["--part", &format!("{number}/{workers}"), "--save"]).arg(&fuzz.save);
+    if let Some(only) = &fuzz.only {
+        command.args(["--only", only]);
+    }
+    let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start a worker")?;
+    Ok(Worker { number, process, at: None, since: Instant::now() })
+}
+
+/// The worker's tally when it is done. An error is a finding: the worker died of an input, or hangs on it.
+fn watch(worker: &mut Worker, runner: &Runner, limit: Duration) -> anyhow::Result<Option<Tally>> {
+    let at = fs::read(progress(&runner.save, worker.number)).ok();
+    let at = at.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    if at != worker.at {
+        (worker.at, worker.since) = (at, Instant::now());
+    }
+    let culprit = |what: &str| -> anyhow::Error {
+        let made = at.and_then(|number| Some((number, runner.make(number)?)));
+        let Some((number, (_, target, input))) = made else { return anyhow::anyhow!("{what} before the first input") };
+        runner.finding(target, number, &input, what).map_or_else(|e| e, anyhow::Error::msg)
+    };
+    match worker.process.try_wait()? {
+        Some(status) if status.success() => {
+            let mut out = worker.process.stdout.take().context("no output")?;
+            Ok(Some(serde_json::from_str(&std::io::read_to_string(&mut out)?)?))
+        }
+        Some(status) => Err(culprit(&format!("the process ended with {status}"))),
+        None if worker.since.elapsed() > limit => {
+            worker.process.kill()?;
+            worker.process.wait()?;
+            Err(culprit(&format!("not done after {} s", limit.as_secs())))
+        }
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runner(save: &Path) -> Runner {
+        Runner { stage: Stage::set(save).unwrap(), seed: 1, only: None, save: save.to_owned() }
+    }
+
+    /// The short run of what hack/fuzz does at length: loader, templates, metadata, image references, versions, update
+    /// graphs, signatures and their content, merging, annotations.
+    #[test]
+    fn inputs_that_nobody_would_write_do_no_harm() {
+        const INPUTS: u64 = 20_000;
+        let save = tempfile::tempdir().unwrap();
+        let runner = runner(save.path());
+        let started = Instant::now();
+        let tally = runner.count(0..INPUTS, |_| Ok(())).unwrap();
+        let _ours = std::panic::take_hook();
+        println!("{}", tally.table(started.elapsed(), 1));
+        assert!(tally.findings.is_empty(), "{}", tally.findings.join("\n"));
+        assert_eq!(tally.inputs(), INPUTS);
+        tally.each_target_was_met();
+        assert!(tally.slowest() < Duration::from_secs(20), "an input took {:?}", tally.slowest());
+    }
+
+    #[test]
+    fn an_input_follows_from_its_number() {
+        let save = tempfile::tempdir().unwrap();
+        let (one, again) = (runner(save.path()), runner(save.path()));
+        let mut different = 0;
+        for number in 0..200 {
+            let ((position, _, input), (other, _, same)) = (one.make(number).unwrap(), again.make(number).unwrap());
+            assert!(position == other && input == same, "{number}");
+            different += usize::from(one.make(number + 1).unwrap().2 != input);
+        }
+        assert_eq!(different, 200);
+    }
+
+    #[test]
+    fn an_input_that_hangs_or_kills_is_a_finding_when_run_alone() {
+        const LONG: Duration = Duration::from_secs(60);
+        let shell = |script: &str, limit: Duration| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            within(command, limit).map_err(|error| error.to_string())
+        };
+        assert_eq!(shell("exit 0", LONG), Ok(()));
+        assert!(shell("exit 1", LONG).unwrap_err().contains("exit status: 1"));
+        assert!(shell("kill -ABRT $$", LONG).unwrap_err().contains("signal: 6"));
+        let begun = Instant::now();
+        assert!(shell("exec sleep 300", Duration::from_millis(200)).unwrap_err().contains("not done"));
+        assert!(begun.elapsed() < LONG);
+    }
+
+    #[test]
+    fn a_panic_and_a_broken_law_are_findings_and_are_saved() {
+        let said = catch_messages();
+        let verdict = guarded(&said, || panic!("of this input"));
+        let _ours = std::panic::take_hook();
+        assert!(verdict.unwrap_err().contains("of this input"));
+        let save = tempfile::tempdir().unwrap();
+        let runner = runner(save.path());
+        let text = runner.finding(&TARGETS[0], 7, b"a: b", "bad").unwrap();
+        assert!(text.contains("seed 1, input 7") && text.contains("\"a: b\""), "{text}");
+        assert_eq!(fs::read(save.path().join("yaml-1-7")).unwrap(), b"a: b");
+    }
+}

@@ -1,0 +1,78 @@
+//! The laboratory: test clusters for people, and the programs that play in them. Not part of an installation.
+
+mod bench;
+mod cluster;
+mod demo;
+mod forward;
+mod fuzz;
+mod interrupt;
+mod operator;
+mod pause;
+mod reach;
+mod serve_folder;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use e2e::stage_hand;
+
+/// Test clusters and what plays in them.
+#[derive(Debug, Parser)]
+#[command(name = "lab", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure installing, updating, resting and repairing with a real release.
+    Bench(bench::Bench),
+    /// Test clusters: start, stop, use.
+    #[command(subcommand)]
+    Cluster(cluster::Command),
+    /// Carry a fresh cluster from release to release while one watches.
+    Demo(demo::Demo),
+    /// Pass TCP connections on (a node's stand-in for kube-proxy).
+    #[command(hide = true)]
+    Forward(forward::Forward),
+    /// Feed everything that reads from outside with inputs that nobody would write.
+    Fuzz(fuzz::Fuzz),
+    /// A sample component's operator, as it runs in its pod.
+    #[command(hide = true)]
+    Operator(operator::OperatorArgs),
+    /// Sleep until ended (the pause container).
+    #[command(hide = true)]
+    Pause,
+    /// Ask the API server for its version as a pod does (a probe of the test cluster's network).
+    #[command(hide = true)]
+    Reach,
+    /// Play what a cluster without nodes and operators lacks, and run the daemon as a process.
+    StageHand(stage_hand::StageHandArgs),
+    /// Serve the files of a folder over plain HTTP (the signature store and the update graph of a test cluster).
+    #[command(hide = true)]
+    ServeFolder(serve_folder::ServeFolder),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Bench(bench) => bench::run(bench).await,
+        Command::Cluster(command) => cluster::run(command).await,
+        Command::Demo(demo) => demo::run(demo).await,
+        Command::Forward(forward) => forward::run(forward).await,
+        Command::Fuzz(fuzz) => fuzz::run(&fuzz),
+        Command::Operator(args) => operator::run(args).await,
+        Command::Pause => pause::run().await,
+        Command::Reach => reach::run().await,
+        Command::StageHand(args) => stage_hand::run(args).await,
+        Command::ServeFolder(serve) => serve_folder::run(serve).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

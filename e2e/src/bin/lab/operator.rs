@@ -1,0 +1,214 @@
+//! The operator of one component of the sample platform: a real program in a pod. It rolls out its operands, and says
+//! on its ClusterOperator how far it is. `operator/facts.rs` watches, `operator/decide.rs` decides, this file performs.
+//!
+//! The ClusterOperator itself is created by the daemon; the operator writes only its status.
+
+mod decide;
+mod facts;
+
+use anyhow::{Context, bail};
+use cvo::api::{ClusterOperator, ClusterOperatorStatus};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Before another try after the API refused a write; every watch event tries at once.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// `lab operator`: what a component's Deployment says in its arguments and environment.
+#[derive(clap::Args, Clone, Debug)]
+pub struct OperatorArgs {
+    /// Name of the component: of its ClusterOperator and of its namespace.
+    #[arg(long)]
+    pub component: String,
+    /// Release version to roll out and to report when that is done.
+    #[arg(long)]
+    pub version: String,
+    /// Workload to roll out, as Deployment/NAME or DaemonSet/NAME; may be repeated.
+    #[arg(long = "operand", value_name = "KIND/NAME")]
+    pub operands: Vec<Operand>,
+    /// ClusterOperator that must be Available before operands are rolled out; may be repeated.
+    #[arg(long = "needs", value_name = "COMPONENT")]
+    pub needs: Vec<String>,
+    /// Also needs PlatformConfig "cluster", and gives its spec to the operands.
+    #[arg(long)]
+    pub needs_config: bool,
+    /// Image that the operands run (as `lab pause`).
+    #[arg(long, env = "OPERAND_IMAGE")]
+    pub operand_image: String,
+    /// Report Degraded and not Available until the ConfigMap of this name exists in the component's namespace.
+    #[arg(long, env = "FAIL_UNTIL_CONFIGMAP", value_name = "NAME")]
+    pub fail_until: Option<String>,
+    /// Do not run as an operator: set `layout` in the ConfigMap NAME of the component's namespace to this version, and end.
+    #[arg(long, value_name = "NAME")]
+    pub migrate: Option<String>,
+}
+
+/// A workload the operator owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operand {
+    pub kind: OperandKind,
+    pub name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperandKind {
+    Deployment,
+    DaemonSet,
+}
+
+impl OperandKind {
+    fn name(self) -> &'static str {
+        match self {
+            OperandKind::Deployment => "Deployment",
+            OperandKind::DaemonSet => "DaemonSet",
+        }
+    }
+
+    fn resource(self) -> ApiResource {
+        ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", self.name()))
+    }
+}
+
+impl FromStr for Operand {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || format!("{text:?} is no operand: write Deployment/NAME or DaemonSet/NAME");
+        let (kind, name) = text.split_once('/').ok_or_else(bad)?;
+        let kind = match kind {
+            "Deployment" => OperandKind::Deployment,
+            "DaemonSet" => OperandKind::DaemonSet,
+            _ => return Err(bad()),
+        };
+        if name.is_empty() {
+            return Err(bad());
+        }
+        Ok(Operand { kind, name: name.into() })
+    }
+}
+
+/// Runs until the process is ended or its watches are.
+pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
+    let client = kube::Client::try_default()
+        .await
+        .context("cannot reach the API server: run in a pod with a service account, or set KUBECONFIG")?;
+    if let Some(name) = &args.migrate {
+        return migrate(client, &args, name).await;
+    }
+    if args.operands.is_empty() {
+        bail!("an operator without an operand has nothing to do: give --operand KIND/NAME at least once");
+    }
+    println!("operator of {} at {}", args.component, args.version);
+    let (stores, mut events) = facts::watch(&client, &args);
+    let mut owed = false;
+    let mut awaited = Versions::new();
+    loop {
+        let event =
+            async { if owed { tokio::time::timeout(RETRY, events.next()).await } else { Ok(events.next().await) } };
+        tokio::select! {
+            event = event => match event {
+                Ok(Some(())) => {}
+                Ok(None) => return Ok(()),
+                // What was written has been deleted or overtaken meanwhile.
+                Err(_) => awaited.clear(),
+            },
+            () = stopped() => return Ok(()),
+        };
+        let Some(facts) = stores.facts(jiff::Timestamp::now()) else { continue };
+        // Deciding on a picture that lacks our own last writes would repeat them.
+        awaited.retain(|object, version| facts.versions.get(object).is_none_or(|seen| seen < version));
+        if !awaited.is_empty() {
+            owed = true;
+            continue;
+        }
+        owed = match perform(&client, &args, decide::decide(&args, &facts), &mut awaited).await {
+            Ok(()) => false,
+            Err(error) => {
+                eprintln!("{}: {error:#}", args.component);
+                true
+            }
+        };
+    }
+}
+
+async fn stopped() {
+    match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        Ok(mut term) => _ = term.recv().await,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Resource version by `KIND/NAME`. The API server's grow, and compare as numbers.
+type Versions = BTreeMap<String, u64>;
+
+fn version(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_ref().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// Does what was decided, and notes the versions that the writes gave.
+async fn perform(
+    client: &kube::Client,
+    args: &OperatorArgs,
+    actions: Vec<decide::Action>,
+    awaited: &mut Versions,
+) -> anyhow::Result<()> {
+    let params = PatchParams::apply(&format!("{}-operator", args.component)).force();
+    for action in actions {
+        match action {
+            decide::Action::Report(status) => {
+                let written = report(client, args, &params, &status).await?;
+                awaited.insert(format!("ClusterOperator/{}", args.component), version(&written.metadata));
+            }
+            decide::Action::RollOut(operand, object) => {
+                let api: Api<DynamicObject> =
+                    Api::namespaced_with(client.clone(), &args.component, &operand.kind.resource());
+                println!("{}: rolls out {} {}", args.component, operand.kind.name(), operand.name);
+                let written = api
+                    .patch(&operand.name, &params, &Patch::Apply(&object))
+                    .await
+                    .with_context(|| format!("cannot write {} {}", operand.kind.name(), operand.name))?;
+                awaited.insert(format!("{}/{}", operand.kind.name(), operand.name), version(&written.metadata));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn report(
+    client: &kube::Client,
+    args: &OperatorArgs,
+    params: &PatchParams,
+    status: &ClusterOperatorStatus,
+) -> anyhow::Result<ClusterOperator> {
+    for condition in &status.conditions {
+        println!("{}: {}={:?} {}", args.component, condition.type_, condition.status, condition.message);
+    }
+    let object: Value = json!({
+        "apiVersion": "config.openshift.io/v1",
+        "kind": "ClusterOperator",
+        "metadata": {"name": args.component},
+        "status": status,
+    });
+    Api::<ClusterOperator>::all(client.clone())
+        .patch_status(&args.component, params, &Patch::Apply(&object))
+        .await
+        .with_context(|| format!("cannot write the status of ClusterOperator {}", args.component))
+}
+
+/// What a release's Job runs: brings stored data to this version's layout. Doing it twice changes nothing.
+async fn migrate(client: kube::Client, args: &OperatorArgs, name: &str) -> anyhow::Result<()> {
+    let api: Api<ConfigMap> = Api::namespaced(client, &args.component);
+    let patch = Patch::Merge(json!({"data": {"layout": args.version}}));
+    api.patch(name, &PatchParams::default(), &patch)
+        .await
+        .with_context(|| format!("cannot migrate ConfigMap {}/{name}", args.component))?;
+    println!("{}: {name} has the layout of {}", args.component, args.version);
+    Ok(())
+}

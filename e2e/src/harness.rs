@@ -1,0 +1,295 @@
+//! Test clusters: a real etcd, API server, controller-manager and scheduler, if wanted a real node (kubelet and
+//! containerd), a registry, and kwok for many played nodes. One library for the tests, the demo and `hack/cluster`.
+//!
+//! Everything a cluster has lives in one folder, `${TMPDIR:-/tmp}/cvo-lab/<id>`, and its sockets in
+//! `/run/cvo-lab/<id>`. Each cluster owns a numbered slot, from which its ports and networks follow, so that several
+//! stand side by side. Processes are ended by process id and start time. A cluster whose owner was killed is
+//! removed by the next `up`.
+
+pub mod audit;
+pub mod certificates;
+pub mod cgroup;
+pub mod control_plane;
+pub mod error;
+pub mod files;
+pub mod image;
+pub mod kubeconfig;
+pub mod kwok;
+pub mod machine;
+pub mod network;
+pub mod node;
+pub mod process;
+pub mod programs;
+pub mod ready;
+pub mod registry;
+pub mod site;
+pub mod teardown;
+pub mod toolbox;
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use kube::{Api, Client, Config, api::ObjectMeta, config::KubeConfigOptions};
+
+pub use error::{HarnessError, Result};
+pub use process::{Identity, Launch};
+pub use programs::Programs;
+pub use site::{Owner, Site};
+pub use toolbox::Toolbox;
+
+/// What `Cluster::up` builds.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Name of the cluster; chosen from the slot when absent. Lower-case letters, digits and dashes, at most 20.
+    pub name: Option<String>,
+    /// A real node: containerd and kubelet. Needs root.
+    pub node: bool,
+    /// An OCI registry on loopback, plain http, that the node can pull from.
+    pub registry: bool,
+    /// kwok, which plays the nodes made by `add_fake_nodes` and their pods.
+    pub kwok: bool,
+    /// Write the API server's audit log (level Metadata).
+    pub audit: bool,
+    /// The controller-manager's `--controllers`, for example `*,-deployment-controller`; all when absent.
+    pub controllers: Option<String>,
+}
+
+/// A running cluster. Dropping it ends it, unless it was detached or attached to.
+#[derive(Debug)]
+pub struct Cluster {
+    site: Site,
+    owned: bool,
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until it serves: API server ready, controllers running, the default service
+    /// account there, the node Ready. First removes what killed predecessors left.
+    pub async fn up(options: Options) -> Result<Self> {
+        install_tls_provider();
+        let tools = Toolbox::find()?;
+        machine::check(&options, &tools)?;
+        let claim = options.clone();
+        let site = tokio::task::spawn_blocking(move || Site::claim(&claim, tools))
+            .await
+            .map_err(|error| HarnessError::Thread(error.to_string()))??;
+        // From here on an early return drops the cluster, which ends what was started so far.
+        let cluster = Self { site, owned: true };
+        control_plane::write_identities(&cluster.site)?;
+        tokio::try_join!(cluster.start_control_plane(&options), cluster.start_registry(&options), async {
+            if options.node { node::prepare(&cluster.site).await } else { Ok(()) }
+        })?;
+        if options.node {
+            node::start(&cluster.site, cluster.client().await?).await?;
+        }
+        Ok(cluster)
+    }
+
+    /// Leaves the cluster running when this process ends; `Cluster::attach` finds it again by its id.
+    pub fn detach(mut self) -> Result<()> {
+        self.site.set_owner(Owner::Nobody)?;
+        self.owned = false;
+        Ok(())
+    }
+
+    /// A handle on a running cluster, which it does not end when dropped.
+    pub fn attach(id: &str) -> Result<Self> {
+        install_tls_provider();
+        Ok(Self { site: Site::open(id)?, owned: false })
+    }
+
+    /// The ids of all clusters that have a folder.
+    pub fn list() -> Result<Vec<String>> {
+        Site::list()
+    }
+
+    /// Ends every process and removes everything the cluster had on this machine.
+    pub async fn down(mut self) -> Result<()> {
+        self.owned = false;
+        let site = self.site.clone();
+        tokio::task::spawn_blocking(move || teardown::remove(&site))
+            .await
+            .map_err(|error| HarnessError::Thread(error.to_string()))?
+    }
+
+    /// The cluster's id, part of every machine-wide name it uses.
+    pub fn id(&self) -> &str {
+        self.site.id()
+    }
+
+    /// The cluster's folder, for files of a test's own; removed with the cluster.
+    pub fn dir(&self) -> PathBuf {
+        self.site.dir()
+    }
+
+    /// A kubeconfig of an administrator (group system:masters), certificates inside.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.site.admin_kubeconfig()
+    }
+
+    /// The API server's URL on loopback.
+    pub fn server(&self) -> String {
+        self.site.server()
+    }
+
+    /// `127.0.0.1:<port>` of the registry; nothing listens there unless `Options::registry` was set.
+    pub fn registry(&self) -> String {
+        format!("127.0.0.1:{}", self.site.ports().registry)
+    }
+
+    /// A port of the cluster's slot on which nothing of the harness listens, for processes of the caller's: 0 to 7.
+    pub fn spare_port(&self, number: u16) -> u16 {
+        self.site.spare_port(number)
+    }
+
+    /// Name of the real node.
+    pub fn node_name(&self) -> String {
+        self.site.node_name()
+    }
+
+    /// Where the daemon's payload folder lies on the host, for hostPath volumes.
+    pub fn payload_dir(&self) -> PathBuf {
+        self.site.dir().join("payloads")
+    }
+
+    /// The API server's audit log, one JSON event a line, when `Options::audit` was set.
+    pub fn audit_log(&self) -> PathBuf {
+        self.site.audit_log()
+    }
+
+    /// Log of one of the cluster's processes (`kube-apiserver`, `kubelet`, a name given to `spawn`).
+    pub fn log(&self, process: &str) -> PathBuf {
+        self.site.log(process)
+    }
+
+    /// kube's own client as administrator.
+    pub async fn client(&self) -> Result<Client> {
+        Ok(Client::try_from(self.config().await?)?)
+    }
+
+    /// The configuration behind `client`, to build other clients from.
+    pub async fn config(&self) -> Result<Config> {
+        let file = self.kubeconfig();
+        let kubeconfig = kube::config::Kubeconfig::read_from(&file)
+            .map_err(|error| HarnessError::Kubeconfig(file, error.to_string()))?;
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .map_err(|error| HarnessError::Kubeconfig(self.kubeconfig(), error.to_string()))
+    }
+
+    /// Runs kubectl as administrator; its standard output, or an error with its standard error.
+    pub async fn kubectl<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<String> {
+        let mut command = tokio::process::Command::new(self.kubectl_program());
+        command.arg("--kubeconfig").arg(self.kubeconfig()).args(arguments).kill_on_drop(true);
+        process::output("kubectl", command).await
+    }
+
+    /// The kubectl that fits the cluster.
+    pub fn kubectl_program(&self) -> PathBuf {
+        self.site.tools().go("kubectl")
+    }
+
+    /// Starts a process of the caller's that belongs to the cluster: it logs to `log(name)` and ends with it.
+    /// `arguments` must not start with the program. A process of that name that still runs is ended first.
+    pub fn spawn(&self, launch: Launch) -> Result<Identity> {
+        self.site.stop(&launch.name)?;
+        self.site.spawn(&launch)
+    }
+
+    /// Ends the process of that name at once (SIGKILL) and waits until it is gone.
+    pub fn kill(&self, name: &str) -> Result<()> {
+        self.site.stop(name)
+    }
+
+    /// Asks the process of that name to end (SIGTERM); whether it was gone within `limit`.
+    pub async fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
+        let (site, name) = (self.site.clone(), name.to_owned());
+        tokio::task::spawn_blocking(move || site.terminate(&name, limit))
+            .await
+            .map_err(|error| HarnessError::Thread(error.to_string()))
+    }
+
+    /// Whether the process of that name (one of the cluster's, or given to `spawn`) runs.
+    pub fn runs(&self, name: &str) -> bool {
+        self.site.runs(name)
+    }
+
+    /// Waits until `probe` says yes, while the named processes run; at most `SETTLE`.
+    pub async fn until(&self, what: &str, processes: &[&str], probe: impl AsyncFnMut() -> bool) -> Result<()> {
+        ready::until(what, &self.site, processes, SETTLE, probe).await
+    }
+
+    /// Loads an image archive (docker or OCI layout in a tar) into the node, for images that no registry has.
+    pub async fn import_image(&self, archive: &Path) -> Result<()> {
+        node::import(&self.site, archive).await
+    }
+
+    /// Kills the API server and starts it again on the same data and port; returns when it is ready.
+    pub async fn restart_apiserver(&self) -> Result<()> {
+        control_plane::restart_apiserver(&self.site).await
+    }
+
+    /// Copies the API server's data into a folder that is made; it is away for the while.
+    pub async fn back_up(&self, backup: &Path) -> Result<()> {
+        control_plane::back_up(&self.site, backup).await
+    }
+
+    /// Brings back what the backup holds and forgets what came later.
+    pub async fn restore(&self, backup: &Path) -> Result<()> {
+        control_plane::restore(&self.site, backup).await
+    }
+
+    /// Registers `count` nodes `fake-0…` that kwok plays (`Options::kwok`). They carry the taint
+    /// `kwok.x-k8s.io/node=fake:NoSchedule`, so that only pods that tolerate it land there.
+    pub async fn add_fake_nodes(&self, count: usize) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client().await?);
+        for number in 0..count {
+            nodes.create(&Default::default(), &kwok::fake_node(number)).await?;
+        }
+        Ok(())
+    }
+
+    async fn start_control_plane(&self, options: &Options) -> Result<()> {
+        control_plane::start(&self.site, options).await?;
+        self.wait_for_default_account().await
+    }
+
+    async fn start_registry(&self, options: &Options) -> Result<()> {
+        if options.registry { registry::start(&self.site).await } else { Ok(()) }
+    }
+
+    /// Pods cannot be created before the controller-manager made the namespace's service account.
+    async fn wait_for_default_account(&self) -> Result<()> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, "default");
+        ready::until("service account default/default", &self.site, &["kube-controller-manager"], SETTLE, async || {
+            accounts.get_metadata_opt("default").await.is_ok_and(|found| found.is_some())
+        })
+        .await
+    }
+}
+
+/// How long one step of the start may take on a busy machine; a warm step takes a few seconds.
+pub const SETTLE: Duration = Duration::from_secs(90);
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.owned
+            && let Err(error) = teardown::remove(&self.site)
+        {
+            eprintln!("cluster {} left something behind: {error}", self.site.id());
+        }
+    }
+}
+
+/// rustls panics when two providers are in the tree and none is installed; the second call is a harmless error.
+pub fn install_tls_provider() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
+
+/// Object metadata with a name and nothing else.
+pub fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), ..Default::default() }
+}

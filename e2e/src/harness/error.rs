@@ -1,0 +1,52 @@
+//! What can go wrong with a test cluster; each message says where, why, and what to do.
+
+use std::{fmt, io, path::PathBuf};
+
+/// Short form for this room.
+pub type Result<T> = std::result::Result<T, HarnessError>;
+
+/// See the messages.
+#[derive(thiserror::Error)]
+pub enum HarnessError {
+    #[error("this machine cannot carry the cluster: {0}")]
+    Machine(String),
+    #[error("{0} is missing: run `hack/cluster install`, which builds or unpacks what clusters need")]
+    Tool(PathBuf),
+    #[error("{0} is {1}: run `cargo build --workspace --bins` first, with the profile of this program")]
+    NotBuilt(PathBuf, String),
+    #[error("cluster name {0:?} cannot be used: {1}")]
+    Name(String, &'static str),
+    #[error("there is no cluster {0:?} (see `hack/cluster list`)")]
+    Unknown(String),
+    #[error("no free slot: all {0} are taken by clusters or by programs on their ports; end some: `hack/cluster down`")]
+    Slots(u16),
+    #[error("{0}: {1}")]
+    Io(PathBuf, #[source] io::Error),
+    #[error("{0}: {1}")]
+    State(PathBuf, serde_json::Error),
+    #[error("cannot start {0}: {1}")]
+    Spawn(String, #[source] io::Error),
+    #[error("{0} ended while waiting for: {1}. The end of its log:\n{2}")]
+    Died(String, String, String),
+    #[error("waited {0} s in vain for: {1}. The end of the logs:\n{2}")]
+    TimedOut(u64, String, String),
+    #[error("{0} failed ({1}): {2}")]
+    Command(String, String, String),
+    #[error("certificate for {0}: {1}")]
+    Certificate(String, String),
+    #[error("{0}: {1}")]
+    Kubeconfig(PathBuf, String),
+    #[error("API server: {0}")]
+    Api(#[from] kube::Error),
+    #[error("still there after the cluster was ended: {0}")]
+    LeftBehind(String),
+    #[error("a thread of the harness failed: {0}")]
+    Thread(String),
+}
+
+/// As the message: a test that unwraps shows this, and the logs' tails in it should keep their lines.
+impl fmt::Debug for HarnessError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, to)
+    }
+}

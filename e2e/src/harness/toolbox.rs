@@ -1,0 +1,75 @@
+//! Where the programs of a cluster are: the folders that hack/lib/prerequisites.sh fills, named after what they were
+//! made from.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+
+use super::error::{HarnessError, Result};
+use crate::workspace;
+
+/// The two tool folders. That of the node may be missing where no node is wanted.
+#[derive(Debug, Clone)]
+pub struct Toolbox {
+    go: PathBuf,
+    node: PathBuf,
+}
+
+impl Toolbox {
+    /// Looks in the cache folder; the Go tools must be there.
+    pub fn find() -> Result<Self> {
+        let root = workspace::root();
+        let cache = cache_dir();
+        let go_key = content_key(&[root.join("e2e/tools/go.mod"), root.join("e2e/tools/go.sum")])?;
+        let node_key = content_key(&[root.join("hack/lib/node-packages.txt")])?;
+        let found = Self { go: cache.join(format!("tools-{go_key}")), node: cache.join(format!("node-{node_key}")) };
+        require(&found.go("kube-apiserver"))?;
+        Ok(found)
+    }
+
+    /// A program built from e2e/tools.
+    pub fn go(&self, name: &str) -> PathBuf {
+        self.go.join(name)
+    }
+
+    /// A program from Debian's packages (containerd, ctr, runc, docker-registry).
+    pub fn node(&self, name: &str) -> PathBuf {
+        self.node.join("bin").join(name)
+    }
+
+    /// The CNI plugins.
+    pub fn cni(&self) -> PathBuf {
+        self.node.join("cni")
+    }
+
+    /// PATH for a cluster's processes: containerd looks up its shim and runc there.
+    pub fn path(&self) -> String {
+        format!("{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", self.node.join("bin").display())
+    }
+}
+
+/// An error that tells how to get it when a program is not there.
+pub fn require(program: &Path) -> Result<()> {
+    if program.exists() { Ok(()) } else { Err(HarnessError::Tool(program.to_owned())) }
+}
+
+/// `${CVO_CACHE:-${XDG_CACHE_HOME:-~/.cache}/cvo}`, as in hack/lib/prerequisites.sh.
+fn cache_dir() -> PathBuf {
+    let given = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    given("CVO_CACHE").unwrap_or_else(|| {
+        let home = given("HOME").unwrap_or_else(|| PathBuf::from("/root"));
+        given("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")).join("cvo")
+    })
+}
+
+/// First 12 hex digits of the SHA-256 of the files' contents in a row.
+fn content_key(files: &[PathBuf]) -> Result<String> {
+    let mut hash = Sha256::new();
+    for file in files {
+        hash.update(fs::read(file).map_err(|error| HarnessError::Io(file.clone(), error))?);
+    }
+    Ok(hex::encode(hash.finalize()).chars().take(12).collect())
+}

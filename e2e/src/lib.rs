@@ -1,0 +1,14 @@
+//! Test clusters and what runs on them: shared by the end-to-end tests, the micro benchmarks and the program `lab`.
+
+// What asserts for a test, or makes its inputs, ends the test when something is missing.
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+pub mod fire;
+pub mod harness;
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+pub mod manifests;
+pub mod platform;
+pub mod real_payload;
+pub mod stage_hand;
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+pub mod theatre;
+pub mod workspace;

@@ -1,0 +1,144 @@
+//! The sample platform on a test cluster: a signing key, a signature store and an update graph, images and releases in
+//! the cluster's registry, and the daemon installed from one of them. Everything is done by the commands that an
+//! administrator has, `cvo` and `kubectl`.
+
+pub mod compose;
+pub mod follow;
+pub mod images;
+pub mod install;
+pub mod keys;
+pub mod releases;
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use serde_json::json;
+use tokio::process::Command;
+
+use crate::harness::{Cluster, Launch, Programs, files, process};
+use crate::workspace;
+use keys::Keys;
+pub use releases::Release;
+
+/// The channel that the sample cluster follows.
+pub const CHANNEL: &str = "stable-1";
+
+/// See the top of the file. Ends the cluster when dropped.
+#[derive(Debug)]
+pub struct Platform {
+    pub cluster: Cluster,
+    programs: Programs,
+    pub keys: Keys,
+    images: images::Images,
+}
+
+impl Platform {
+    /// Prepares a cluster that was started with node and registry: key, signature store, update service, and the images
+    /// of `cvo` and `lab`. About five seconds.
+    pub async fn prepare(cluster: Cluster, programs: Programs) -> anyhow::Result<Self> {
+        files::make_dir(&www(&cluster))?;
+        let keys = Keys::generate(&cluster).await?;
+        serve(&cluster, &programs).await?;
+        let images = images::build(&cluster, &programs).await?;
+        Ok(Self { cluster, programs, keys, images })
+    }
+
+    /// URL of the update graph, for `spec.upstream`.
+    pub fn graph_url(&self) -> String {
+        format!("{}/graph", base_url(&self.cluster))
+    }
+
+    /// URL of the signature store.
+    pub fn store_url(&self) -> String {
+        format!("{}/signatures", base_url(&self.cluster))
+    }
+
+    /// The folder behind the signature store.
+    pub fn store(&self) -> PathBuf {
+        www(&self.cluster).join("signatures")
+    }
+
+    pub fn cvo_program(&self) -> &Path {
+        &self.programs.cvo
+    }
+
+    /// Runs `cvo` as an administrator would; its standard output.
+    pub async fn cvo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<String> {
+        cvo(&self.cluster, &self.programs, arguments).await
+    }
+
+    /// Signs a release with the key that all releases trust and publishes the signature.
+    pub async fn sign(&self, release: &Release) -> anyhow::Result<()> {
+        self.sign_as(release, keys::TRUSTED).await
+    }
+
+    /// The same with another key (`Keys::add`).
+    pub async fn sign_as(&self, release: &Release, key: &str) -> anyhow::Result<()> {
+        let store = self.store();
+        let arguments = ["release", "sign", &release.image, "--gpg-key", key, "--to"].map(OsStr::new);
+        self.cvo(arguments.into_iter().chain([store.as_os_str()])).await?;
+        Ok(())
+    }
+
+    /// Publishes an update graph: the releases, and from which (by version) each may be reached.
+    pub fn publish_graph(&self, releases: &[(&Release, &[&str])]) -> anyhow::Result<()> {
+        let nodes: Vec<_> = releases
+            .iter()
+            .map(|(release, _)| {
+                json!({
+                    "version": release.version,
+                    "payload": release.image,
+                    "metadata": {"io.openshift.upgrades.graph.release.channels": CHANNEL},
+                })
+            })
+            .collect();
+        let index = |version: &str| releases.iter().position(|(release, _)| release.version == version);
+        let mut edges = Vec::new();
+        for (to, (_, sources)) in releases.iter().enumerate() {
+            for from in *sources {
+                edges.push(json!([index(from).with_context(|| format!("{from} is not in the graph"))?, to]));
+            }
+        }
+        Ok(files::write_json(&www(&self.cluster).join("graph"), &json!({"nodes": nodes, "edges": edges}))?)
+    }
+}
+
+/// What is served.
+fn www(cluster: &Cluster) -> PathBuf {
+    cluster.dir().join("www")
+}
+
+fn base_url(cluster: &Cluster) -> String {
+    format!("http://127.0.0.1:{}", cluster.spare_port(0))
+}
+
+/// Starts the server of signature store and graph. It belongs to the cluster, so that a cluster that stays has it too.
+async fn serve(cluster: &Cluster, programs: &Programs) -> anyhow::Result<()> {
+    let address = format!("127.0.0.1:{}", cluster.spare_port(0));
+    let folder = www(cluster).display().to_string();
+    let arguments = ["serve-folder".to_owned(), "--listen".to_owned(), address.clone(), folder];
+    cluster.spawn(Launch::new("www", &programs.lab, arguments))?;
+    let listens = async || tokio::net::TcpStream::connect(&address).await.is_ok();
+    Ok(cluster.until("the signature store to listen", &["www"], listens).await?)
+}
+
+async fn cvo<S: AsRef<OsStr>>(
+    cluster: &Cluster,
+    programs: &Programs,
+    arguments: impl IntoIterator<Item = S>,
+) -> anyhow::Result<String> {
+    let arguments: Vec<_> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
+    let words: Vec<_> = arguments.iter().take(2).map(|word| word.to_string_lossy()).collect();
+    let mut command = Command::new(&programs.cvo);
+    command.args(&arguments).kill_on_drop(true);
+    keys::with_home(&mut command, cluster);
+    Ok(process::output(&format!("cvo {}", words.join(" ")), command).await?)
+}
+
+/// Where the sample releases are.
+fn samples() -> PathBuf {
+    workspace::root().join("e2e/releases")
+}

@@ -1,0 +1,104 @@
+//! The images of `cvo` and `lab` in the cluster's registry, built as `hack/image` does.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, ensure};
+use tokio::process::Command;
+
+use super::cvo;
+use crate::harness::{Cluster, Programs, files, process};
+use crate::workspace;
+
+/// Pull specs by digest.
+#[derive(Debug, Clone)]
+pub struct Images {
+    /// The base of all releases.
+    pub cvo: String,
+    pub lab: String,
+}
+
+/// Builds and pushes both.
+pub async fn build(cluster: &Cluster, programs: &Programs) -> anyhow::Result<Images> {
+    let dir = cluster.dir().join("images");
+    files::make_dir(&dir)?;
+    let manifests = own_manifests(cluster, &dir.join("manifests"))?;
+    let (daemon, lab) =
+        tokio::try_join!(stripped(&programs.cvo, dir.join("cvo")), stripped(&programs.lab, dir.join("lab")))?;
+    let manifests = [OsStr::new("--manifests"), manifests.as_os_str()];
+    let (cvo, lab) = tokio::try_join!(
+        push(cluster, programs, &daemon, "cvo", &manifests),
+        push(cluster, programs, &lab, "lab", &[]),
+    )?;
+    Ok(Images { cvo, lab })
+}
+
+async fn push(
+    cluster: &Cluster,
+    programs: &Programs,
+    program: &Path,
+    name: &str,
+    more: &[&OsStr],
+) -> anyhow::Result<String> {
+    let place = format!("{}/sample/{name}", cluster.registry());
+    let (to, inside) = (format!("{place}:latest"), format!("/usr/bin/{name}"));
+    let mut arguments: Vec<&OsStr> = ["image-build", "--uncompressed", "--binary-path", &inside, "--to-image", &to]
+        .into_iter()
+        .map(OsStr::new)
+        .collect();
+    arguments.extend([OsStr::new("--binary"), program.as_os_str()]);
+    arguments.extend(more);
+    let said = cvo(cluster, programs, arguments).await?;
+    Ok(format!("{place}@{}", digest(&said)?))
+}
+
+/// The first word of what building commands print.
+pub fn digest(said: &str) -> anyhow::Result<&str> {
+    let first = said.split_whitespace().next().unwrap_or_default();
+    ensure!(first.starts_with("sha256:"), "no digest in {said:?}");
+    Ok(first)
+}
+
+/// Debug information makes two thirds of a program; pods have no use for it.
+async fn stripped(program: &Path, to: PathBuf) -> anyhow::Result<PathBuf> {
+    let mut command = Command::new("strip");
+    command.arg("-o").arg(&to).arg(program);
+    if process::output("strip", command).await.is_err() {
+        // No binutils: larger, but as good.
+        fs::copy(program, &to).with_context(|| format!("cannot copy {}", program.display()))?;
+    }
+    Ok(to)
+}
+
+/// What differs between a test cluster and others: where payloads lie on the node, since several nodes share this
+/// machine, and the port of the metrics, for the same reason. The daemon applies its own Deployment from its image, so
+/// the image is where this belongs.
+fn own_manifests(cluster: &Cluster, to: &Path) -> anyhow::Result<PathBuf> {
+    let from = workspace::root().join("manifests/cluster-version");
+    let payloads = cluster.payload_dir().display().to_string();
+    let port = cluster.spare_port(1);
+    let changes = [
+        ("          path: /etc/cvo/updatepayloads\n", format!("          path: {payloads}\n")),
+        (
+            "        env:\n",
+            format!("        env:\n        - name: CVO_PAYLOAD_HOST_PATH\n          value: {payloads}\n"),
+        ),
+        ("--listen=0.0.0.0:9099\n", format!("--listen=127.0.0.1:{port}\n")),
+        ("containerPort: 9099\n", format!("containerPort: {port}\n")),
+    ];
+    files::make_dir(to)?;
+    for entry in fs::read_dir(&from)?.flatten() {
+        let mut text = fs::read_to_string(entry.path())?;
+        if entry.file_name().to_string_lossy().ends_with("_deployment.yaml") {
+            for (old, new) in &changes {
+                ensure!(text.matches(old).count() == 1, "{}: {old:?} is not there once", entry.path().display());
+                text = text.replace(old, new);
+            }
+        }
+        fs::write(to.join(entry.file_name()), text)?;
+    }
+    Ok(to.to_owned())
+}

@@ -1,0 +1,184 @@
+//! The harness itself: a cluster serves, keeps its data, and leaves nothing behind.
+
+use std::{
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ConfigMap, Node, Pod},
+};
+use kube::{
+    Api,
+    runtime::wait::{
+        await_condition,
+        conditions::{is_job_completed, is_pod_running},
+    },
+};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use e2e::harness::{Cluster, Identity, Options, machine, named, node, process, programs};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_plane_keeps_data_over_a_restart_and_leaves_nothing() {
+    let begun = Instant::now();
+    let cluster = Cluster::up(Options { audit: true, ..Default::default() }).await.unwrap();
+    println!("control plane up after {:.1} s", begun.elapsed().as_secs_f32());
+    let dir = cluster.dir();
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client().await.unwrap(), "default");
+    let data = [("colour".to_owned(), "blue".to_owned())].into();
+    let wanted = ConfigMap { metadata: named("probe"), data: Some(data), ..Default::default() };
+    maps.create(&Default::default(), &wanted).await.unwrap();
+
+    cluster.restart_apiserver().await.unwrap();
+
+    let found = maps.get("probe").await.unwrap();
+    assert_eq!(found.data, wanted.data);
+    let said = cluster.kubectl(["get", "configmap", "probe", "-o", "jsonpath={.data.colour}"]).await.unwrap();
+    assert_eq!(said, "blue");
+    let audit = std::fs::read_to_string(cluster.audit_log()).unwrap();
+    let creates =
+        audit.lines().filter(|line| line.contains(r#""verb":"create""#) && line.contains(r#""name":"probe""#));
+    assert_eq!(creates.count(), 1, "one create of the ConfigMap in the audit log");
+
+    let mark = dir.display().to_string();
+    assert!(process::marked(&mark).len() >= 4, "etcd, API server, controllers and scheduler carry the mark");
+    cluster.down().await.unwrap();
+    assert_eq!(process::marked(&mark), Vec::<Identity>::new());
+    assert!(!dir.exists(), "{} is removed", dir.display());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_run_on_the_real_node_and_reach_the_api() {
+    if !machine::is_root() {
+        println!("skipped: a node needs root");
+        return;
+    }
+    let begun = Instant::now();
+    let cluster = Cluster::up(Options { node: true, registry: true, ..Default::default() }).await.unwrap();
+    println!("node ready after {:.1} s", begun.elapsed().as_secs_f32());
+    let site = (cluster.dir(), cluster.id().to_owned());
+    let pods: Api<Pod> = Api::namespaced(cluster.client().await.unwrap(), "default");
+    for (name, host_network) in [("on-host", true), ("on-bridge", false)] {
+        pods.create(&Default::default(), &probe(name, host_network)).await.unwrap();
+    }
+    for name in ["on-host", "on-bridge"] {
+        let pod = ended(&pods, name).await;
+        let phase = pod.status.clone().and_then(|status| status.phase);
+        let said = pods.logs(name, &Default::default()).await.unwrap();
+        assert_eq!(phase.as_deref(), Some("Succeeded"), "pod {name} said {said:?}, {:?}", pod.status);
+        assert!(said.starts_with("https://10.213.") && said.contains("v1.36"), "pod {name} said {said:?}");
+    }
+    cluster.down().await.unwrap();
+    assert_nothing_is_left(&site.0, &site.1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_owner_left_is_removed_by_the_next_up() {
+    let id = format!("killed-{}", std::process::id());
+    let dir = std::env::temp_dir().join("cvo-lab").join(&id);
+    let mut command = tokio::process::Command::new(programs::lab().unwrap());
+    command.args(["cluster", "up", "--foreground", "--name", &id]).stdout(Stdio::piped()).kill_on_drop(true);
+    if machine::is_root() {
+        command.arg("--node");
+    }
+    let mut owner = command.spawn().unwrap();
+    let mut said = BufReader::new(owner.stdout.take().unwrap()).lines();
+    let line = tokio::time::timeout(Duration::from_secs(120), said.next_line()).await.unwrap().unwrap();
+    assert!(line.unwrap_or_default().contains("is up"), "the owner's cluster came up");
+    if machine::is_root() {
+        // A running container: its shim and its process are children of neither the owner nor us.
+        let pods: Api<Pod> = Api::namespaced(Cluster::attach(&id).unwrap().client().await.unwrap(), "default");
+        pods.create(&Default::default(), &sleeper()).await.unwrap();
+        let running = await_condition(pods, "sleeper", is_pod_running());
+        tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap();
+    }
+    owner.kill().await.unwrap();
+    assert!(process::marked(&dir.display().to_string()).len() >= 4, "its cluster outlives a killed owner");
+
+    let next = Cluster::up(Options::default()).await.unwrap();
+
+    assert_nothing_is_left(&dir, &id);
+    next.down().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kwok_plays_nodes_and_their_pods() {
+    let cluster = Cluster::up(Options { kwok: true, ..Default::default() }).await.unwrap();
+    let client = cluster.client().await.unwrap();
+    cluster.add_fake_nodes(3).await.unwrap();
+    let jobs: Api<Job> = Api::namespaced(client.clone(), "default");
+    jobs.create(&Default::default(), &played_job()).await.unwrap();
+    let done = await_condition(jobs, "played", is_job_completed());
+    if tokio::time::timeout(Duration::from_secs(60), done).await.is_err() {
+        panic!(
+            "the job did not complete:\n{}",
+            cluster.kubectl(["get", "nodes,pods,jobs", "-o", "wide"]).await.unwrap()
+        );
+    }
+    let nodes: Api<Node> = Api::all(client);
+    assert_eq!(nodes.list(&Default::default()).await.unwrap().items.len(), 3);
+}
+
+/// A job whose pods go to kwok's nodes.
+fn played_job() -> Job {
+    serde_json::from_value(json!({
+        "metadata": {"name": "played"},
+        "spec": {"completions": 2, "parallelism": 2, "template": {"spec": {
+            "restartPolicy": "Never",
+            "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
+            "containers": [{"name": "work", "image": "cvo.invalid/none:1"}],
+        }}},
+    }))
+    .unwrap()
+}
+
+/// A pod that sleeps.
+fn sleeper() -> Pod {
+    let container = json!({"name": "sleeper", "image": node::PAUSE_IMAGE});
+    serde_json::from_value(json!({"metadata": {"name": "sleeper"}, "spec": {"containers": [container]}})).unwrap()
+}
+
+/// A pod that asks the API server for its version once.
+fn probe(name: &str, host_network: bool) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "hostNetwork": host_network,
+            "restartPolicy": "Never",
+            "containers": [{"name": "probe", "image": node::PAUSE_IMAGE, "command": ["/lab", "reach"]}],
+        },
+    }))
+    .unwrap()
+}
+
+/// The pod once its containers have ended.
+async fn ended(pods: &Api<Pod>, name: &str) -> Pod {
+    let over = |pod: Option<&Pod>| {
+        let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Succeeded" | "Failed"))
+    };
+    let wait = await_condition(pods.clone(), name, over);
+    match tokio::time::timeout(Duration::from_secs(60), wait).await {
+        Ok(found) => found.unwrap().unwrap(),
+        Err(_) => panic!("pod {name} did not end: {:?}", pods.get(name).await.unwrap().status),
+    }
+}
+
+/// No process, mount, folder, network device or cgroup carries the cluster's name.
+fn assert_nothing_is_left(dir: &Path, id: &str) {
+    assert_eq!(process::marked(&dir.display().to_string()), Vec::<Identity>::new());
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let run_dir = format!("/run/cvo-lab/{id}");
+    for place in [dir, Path::new(&run_dir)] {
+        assert!(!place.exists(), "{} is removed", place.display());
+        assert!(!mounts.contains(&format!("{}/", place.display())), "a mount below {} is left", place.display());
+    }
+    for hierarchy in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
+        let group = hierarchy.path().join(format!("cvo-lab-{id}"));
+        assert!(!group.exists(), "{} is removed", group.display());
+    }
+}

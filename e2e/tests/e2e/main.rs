@@ -1,0 +1,13 @@
+//! End-to-end tests, one file a theme. Each starts the cluster it needs (see `e2e::harness`) and says what it skips when
+//! the machine lacks something.
+
+// Allowed in the tests themselves by clippy.toml; these are the functions that they share.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod clusters;
+mod faults;
+mod fire;
+mod merge;
+mod plan;
+mod real_payload;
+mod updates;

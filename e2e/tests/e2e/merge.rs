@@ -1,0 +1,377 @@
+//! Merging converges on a real API server, for every kind it serves: what was created is the same when it is read back,
+//! one write carries an object from any release to any other and undoes any drift, and what others added stays.
+//!
+//! `CVO_SEED` repeats a run, `CVO_CASES` is the number of objects of each kind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cvo::merge::{self, Outcome, Owner};
+use futures::{StreamExt, stream};
+use http::Method;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::{Duration, sleep};
+
+use e2e::harness::{Cluster, Options};
+use e2e::manifests::{self, CUSTOM, Kind, extensions, openshift};
+
+/// Objects that are looked at side by side.
+const SIDE_BY_SIDE: usize = 12;
+/// How often another manifest is thrown until the server takes one.
+const THROWS: u64 = 8;
+/// Objects of a release that are tried, of each kind.
+const OF_RELEASE: usize = 5;
+
+const FOREIGN: &str = "foreign.example/who";
+const FINALIZER: &str = "foreign.example/hold";
+
+struct Server {
+    client: Client,
+    seed: u64,
+    owner: Owner,
+}
+
+/// What the server did not do.
+#[derive(Debug)]
+struct Refusal {
+    code: u16,
+    message: String,
+}
+
+/// What came of one object.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The server took a manifest for it.
+    taken: bool,
+    refused: Vec<String>,
+    updated: bool,
+    /// Somebody else could put another manifest over it, and it was brought back.
+    repaired: bool,
+    problem: Option<String>,
+}
+
+impl Server {
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Refusal> {
+        let body = body.map(|body| serde_json::to_vec(body).unwrap()).unwrap_or_default();
+        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        for pause in [50, 200, 500, 1000, 2000] {
+            let request = http::Request::builder().method(method.clone()).uri(path).header("Content-Type", kind);
+            match self.client.request::<Value>(request.body(body.clone()).unwrap()).await {
+                Ok(value) => return Ok(value),
+                Err(kube::Error::Api(status)) if matches!(status.code, 429 | 500 | 503 | 504) => {
+                    sleep(Duration::from_millis(pause)).await;
+                }
+                Err(kube::Error::Api(status)) => {
+                    return Err(Refusal { code: status.code, message: status.message.clone() });
+                }
+                Err(error) => panic!("{method} {path}: {error}"),
+            }
+        }
+        Err(Refusal { code: 503, message: "again and again".into() })
+    }
+
+    /// A manifest as the daemon would apply it.
+    fn wanted(&self, kind: &Kind, number: usize, turn: u64) -> Value {
+        merge::prepare(kind.manifest(self.seed, number, turn), Some(&self.owner), false)
+    }
+
+    /// A manifest for an object that is there which the server would take for a new one. That the name is taken is said
+    /// only of what is valid.
+    async fn valid(&self, kind: &Kind, number: usize, turns: std::ops::Range<u64>) -> Option<Value> {
+        for turn in turns {
+            let want = self.wanted(kind, number, turn);
+            let body = merge::initial(want.clone());
+            match self.call(Method::POST, &format!("{}?dryRun=All", kind.list()), Some(&body)).await {
+                Ok(_) => return Some(want),
+                Err(refusal) if refusal.code == 409 => return Some(want),
+                Err(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Reads, merges and writes as the daemon does until there is nothing to do, with one write at most.
+    async fn bring(&self, kind: &Kind, path: &str, want: &Value) -> Result<(Value, Vec<String>), String> {
+        let mut written: Option<Vec<String>> = None;
+        // The controller that aggregates roles writes once more what it believes the rule still to be.
+        let mut again = if kind.kind == "ClusterRole" { 3 } else { 0 };
+        for _ in 0..20 {
+            let live = self.call(Method::GET, path, None).await.map_err(|r| format!("not readable: {}", r.message))?;
+            let outcome = merge::merge(&live, want).map_err(|error| format!("cannot be merged: {error}"))?;
+            let (object, fields, anew) = match outcome {
+                Outcome::Same => return Ok((live, written.unwrap_or_default())),
+                Outcome::Changed { object, fields } => (object, fields, false),
+                Outcome::Replace { object, fields } => (object, fields, true),
+            };
+            if written.is_some() && again == 0 {
+                return Err(format!("still another after a write:{}", values(&fields, &live, want)));
+            }
+            let answer = if anew {
+                self.delete(path).await;
+                self.call(Method::POST, &kind.list(), Some(&object)).await
+            } else {
+                self.call(Method::PUT, path, Some(&object)).await
+            };
+            match answer {
+                Ok(_) if written.is_some() => again -= 1,
+                Ok(_) => written = Some(fields),
+                // Somebody else wrote in between.
+                Err(refusal) if refusal.code == 409 => {}
+                Err(refusal) => {
+                    return Err(format!("merged, it is refused: {}{}", refusal.message, values(&fields, &live, want)));
+                }
+            }
+        }
+        Err("twenty conflicts in a row".into())
+    }
+
+    async fn delete(&self, path: &str) {
+        let options = json!({"propagationPolicy": "Background"});
+        let free = json!({"metadata": {"finalizers": null}});
+        drop(self.call(Method::PATCH, path, Some(&free)).await);
+        for _ in 0..100 {
+            match self.call(Method::DELETE, path, Some(&options)).await {
+                Err(refusal) if refusal.code == 404 => return,
+                _ => sleep(Duration::from_millis(30)).await,
+            }
+        }
+        panic!("{path} does not go away");
+    }
+
+    /// Writes over whatever is there, controllers or not.
+    async fn put(&self, path: &str, mut object: Value) -> Result<Value, Refusal> {
+        for _ in 0..20 {
+            match self.call(Method::PUT, path, Some(&object)).await {
+                Err(refusal) if refusal.code == 409 => {
+                    let live = self.call(Method::GET, path, None).await?;
+                    object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+                }
+                answer => return answer,
+            }
+        }
+        Err(Refusal { code: 409, message: "twenty conflicts in a row".into() })
+    }
+
+    /// Puts `other` in the place of `live`; where something of it cannot change, whatever else of it can.
+    async fn disturb(&self, path: &str, live: &Value, other: Value) {
+        if self.put(path, other.clone()).await.is_ok() {
+            return;
+        }
+        let mut there = live.clone();
+        there["metadata"] = other["metadata"].clone();
+        there = self.put(path, there).await.unwrap();
+        for (key, value) in other["spec"].as_object().into_iter().flatten() {
+            let mut next = there.clone();
+            next["spec"][key] = value.clone();
+            if let Ok(now) = self.put(path, next).await {
+                there = now;
+            }
+        }
+    }
+
+    async fn look_at(&self, kind: &Kind, number: usize) -> Seen {
+        let mut seen = Seen::default();
+        let result = self.created_updated_and_repaired(kind, number, &mut seen).await;
+        seen.problem = result.err().map(|what| format!("{} {}: {what}", kind.kind, kind.name(number)));
+        seen
+    }
+
+    async fn created_updated_and_repaired(&self, kind: &Kind, number: usize, seen: &mut Seen) -> Result<(), String> {
+        let path = format!("{}/{}", kind.list(), kind.name(number));
+        let mut first = None;
+        for turn in 0..THROWS {
+            let want = self.wanted(kind, number, turn);
+            match self.call(Method::POST, &kind.list(), Some(&merge::initial(want.clone()))).await {
+                Ok(_) => {
+                    first = Some(want);
+                    break;
+                }
+                Err(refusal) => seen.refused.push(refusal.message),
+            }
+        }
+        let Some(first) = first else { return Ok(()) };
+        seen.taken = true;
+        let (_, fields) = self.bring(kind, &path, &first).await.map_err(|what| format!("as created: {what}"))?;
+        if !fields.is_empty() {
+            return Err(format!("a second pass writes {fields:?}; the manifest is {first}"));
+        }
+
+        // The next release.
+        let Some(second) = self.valid(kind, number, 100..100 + THROWS).await else { return Ok(()) };
+        let (live, fields) = self.bring(kind, &path, &second).await.map_err(|what| format!("updated: {what}"))?;
+        seen.updated = !fields.is_empty();
+
+        // Another hand puts something else there, and things of its own beside it.
+        let Some(mut other) = self.valid(kind, number, 200..200 + THROWS).await else { return Ok(()) };
+        other["metadata"] = live["metadata"].clone();
+        for (field, value) in [("labels", json!("x")), ("annotations", json!("y"))] {
+            for owned in second["metadata"][field].as_object().into_iter().flat_map(|map| map.keys()) {
+                other["metadata"][field][owned] = json!("drifted");
+            }
+            other["metadata"][field][FOREIGN] = value;
+        }
+        other["metadata"]["finalizers"] = json!([FINALIZER]);
+        other["metadata"]["ownerReferences"] = json!([]);
+        self.disturb(&path, &live, merge::initial(other)).await;
+        let uid = live["metadata"]["uid"].clone();
+        let (live, fields) = self.bring(kind, &path, &second).await.map_err(|what| format!("after drift: {what}"))?;
+        seen.repaired = !fields.is_empty();
+        let metadata = &live["metadata"];
+        let held = metadata["finalizers"].as_array().is_some_and(|list| list.contains(&json!(FINALIZER)));
+        let kept = metadata["labels"][FOREIGN] == "x" && metadata["annotations"][FOREIGN] == "y";
+        // An object that was made anew had to be let go of first.
+        if !kept || !held && metadata["uid"] == uid {
+            return Err(format!("what others added is lost: {metadata}"));
+        }
+        Ok(())
+    }
+
+    async fn define(&self, definition: &Value) {
+        let list = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        self.call(Method::POST, list, Some(definition)).await.unwrap();
+        let (group, plural) = (&definition["spec"]["group"], &definition["spec"]["names"]["plural"]);
+        let version = definition["spec"]["versions"].as_array().unwrap().iter().find(|v| v["served"] == true).unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let path = format!("/apis/{}/{}/{}", text(group), text(&version["name"]), text(plural));
+        for _ in 0..400 {
+            if self.call(Method::GET, &path, None).await.is_ok() {
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{path} is not served");
+    }
+
+    /// Defines what the shared release defines, and gives the kinds with an object of it each.
+    async fn release(&self) -> Vec<Kind> {
+        let Some(folder) = e2e::real_payload::manifests() else { return Vec::new() };
+        let (definitions, objects) = openshift::read(&folder);
+        let mut kinds = manifests::openshift();
+        let mut of: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for object in objects {
+            let group = object["apiVersion"].as_str().unwrap().split('/').next().unwrap().to_owned();
+            let key = (group, object["kind"].as_str().unwrap().to_owned());
+            let Some(definition) = definitions.get(&key) else { continue };
+            let count = of.entry(key).or_default();
+            *count += 1;
+            if *count <= OF_RELEASE {
+                kinds.push(Kind::of_release(definition, &object));
+            }
+        }
+        for kind in manifests::openshift() {
+            let group = kind.api_version.split('/').next().unwrap().to_owned();
+            of.entry((group, kind.kind)).or_default();
+        }
+        for key in of.keys() {
+            self.define(&definitions[key]).await;
+        }
+        kinds
+    }
+}
+
+/// What stands at these paths on both sides.
+fn values(fields: &[String], live: &Value, want: &Value) -> String {
+    let show =
+        |value: Option<&Value>| value.map_or("nothing".to_owned(), |v| v.to_string().chars().take(300).collect());
+    let lines = fields
+        .iter()
+        .take(6)
+        .map(|path| format!("\n    {path}: live {}, wanted {}", show(at(live, path)), show(at(want, path))));
+    lines.collect()
+}
+
+/// The value at a path as `merge` writes them.
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    let (mut value, mut rest) = (value, path);
+    while !rest.is_empty() {
+        let step;
+        (step, rest) = match rest.strip_prefix('[') {
+            Some(inner) => inner.split_once(']')?,
+            None => {
+                let rest = rest.trim_start_matches('.');
+                rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len()))
+            }
+        };
+        value = match value {
+            Value::Array(list) => {
+                let named = |v: &&Value| ["name", "mountPath", "uid"].iter().any(|key| v[*key] == step);
+                list.iter().find(named).or_else(|| list.get(step.parse::<usize>().ok()?))?
+            }
+            other => other.get(step)?,
+        };
+    }
+    Some(value)
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// §10.21, §10.22: for every kind, what a pass wrote is not written again, drift is repaired, foreign things stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_converges_on_a_real_server() {
+    let seed = from_environment("CVO_SEED").unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
+    let cases = from_environment("CVO_CASES").unwrap_or(16) as usize;
+    println!("seed {seed}: CVO_SEED={seed} repeats this");
+    // Nothing shall run: only what writes into the objects themselves.
+    let controllers = Some("serviceaccount-controller,clusterrole-aggregation-controller".into());
+    let cluster = Cluster::up(Options { controllers, ..Options::default() }).await.unwrap();
+    let client = cluster.client().await.unwrap();
+    let owner = Owner { name: "version".into(), uid: "5d9b3a7e-0000-4000-8000-000000000001".into() };
+    let server = Arc::new(Server { client, seed, owner });
+
+    let mut kinds = manifests::served();
+    server.define(&extensions::custom_definition(CUSTOM)).await;
+    kinds.extend(server.release().await);
+    let mut spaces: Vec<String> = kinds.iter().filter_map(Kind::namespace).collect();
+    spaces.sort();
+    spaces.dedup();
+    for name in spaces {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        server.call(Method::POST, "/api/v1/namespaces", Some(&body)).await.unwrap();
+    }
+    let cases: Vec<(usize, usize)> = (0..cases)
+        .flat_map(|number| {
+            kinds.iter().enumerate().filter(move |(_, k)| number == 0 || k.is_made()).map(move |(k, _)| (k, number))
+        })
+        .collect();
+    let begun = std::time::Instant::now();
+    let looked = stream::iter(cases).map(|(index, number)| {
+        let (server, kind) = (server.clone(), kinds[index].clone());
+        async move { (kind.kind.clone(), server.look_at(&kind, number).await) }
+    });
+    let seen: Vec<(String, Seen)> = looked.buffer_unordered(SIDE_BY_SIDE).collect().await;
+
+    let mut by_kind: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
+    for (kind, seen) in &seen {
+        by_kind.entry(kind).or_default().push(seen);
+    }
+    let count = |all: &[&Seen], what: fn(&Seen) -> bool| all.iter().filter(|seen| what(seen)).count();
+    for (kind, all) in &by_kind {
+        let (taken, updated, repaired) =
+            (count(all, |s| s.taken), count(all, |s| s.updated), count(all, |s| s.repaired));
+        let refused: usize = all.iter().map(|s| s.refused.len()).sum();
+        println!(
+            "{kind}: {taken} of {} objects, {updated} updated, {repaired} repaired, {refused} manifests refused",
+            all.len()
+        );
+        if let Some(why) = all.iter().flat_map(|s| &s.refused).next().filter(|_| refused > taken) {
+            println!("    refused: {}", why.chars().take(300).collect::<String>());
+        }
+    }
+    println!("{} objects of {} kinds in {:.0} s", seen.len(), by_kind.len(), begun.elapsed().as_secs_f64());
+    let problems: Vec<&String> = seen.iter().filter_map(|(_, seen)| seen.problem.as_ref()).collect();
+    assert!(
+        problems.is_empty(),
+        "{} problems, seed {seed}:\n{}",
+        problems.len(),
+        problems.iter().map(|p| p.as_str()).collect::<Vec<_>>().join("\n")
+    );
+    for (kind, all) in &by_kind {
+        let taken = count(all, |s| s.taken);
+        assert!(2 * taken >= all.len(), "{kind}: the server took too few manifests to prove anything");
+        assert!(2 * count(all, |s| s.repaired) >= taken, "{kind}: too few were disturbed to prove anything");
+    }
+    cluster.down().await.unwrap();
+}
