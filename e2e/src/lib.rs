@@ -7,6 +7,8 @@ pub mod harness;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 pub mod manifests;
 pub mod platform;
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+pub mod random;
 pub mod real_payload;
 pub mod stage_hand;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

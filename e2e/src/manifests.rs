@@ -1,6 +1,5 @@
 //! Random manifests of every kind that a release may hold and a plain API server serves, valid for the most part.
 
-pub mod dice;
 pub mod extensions;
 pub mod openshift;
 mod pods;
@@ -8,11 +7,11 @@ mod small;
 mod volumes;
 mod workloads;
 
-use dice::Dice;
+use crate::random::SeededRandom;
 use serde_json::{Value, json};
 
 /// How the body of a manifest of one kind is made; the name of the object matters to few.
-type Body = fn(&Dice, &str) -> Value;
+type Body = fn(&SeededRandom, &str) -> Value;
 
 /// A kind, as the server addresses it.
 #[derive(Clone, Debug)]
@@ -78,13 +77,13 @@ impl Kind {
     /// The manifest of the n-th object for this turn.
     pub fn manifest(&self, seed: u64, number: usize, turn: u64) -> Value {
         let salt = self.kind.bytes().fold(number as u64, |sum, byte| sum.wrapping_mul(257).wrapping_add(byte.into()));
-        let d = Dice::new(seed, salt, turn);
+        let d = SeededRandom::new(seed, salt, turn);
         let name = self.name(number);
         let mut object = match &self.body {
             Source::Made(body) => body(&d, &name),
             Source::Thinned(object) => openshift::thinned(&d, object),
         };
-        let mut metadata = d.some(&[("labels", Dice::entries), ("annotations", Dice::entries)]);
+        let mut metadata = d.some(&[("labels", SeededRandom::entries), ("annotations", SeededRandom::entries)]);
         metadata["name"] = json!(name);
         if let Some(namespace) = self.namespace() {
             metadata["namespace"] = json!(namespace);

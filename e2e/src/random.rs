@@ -1,49 +1,53 @@
-//! Chance with a seed: the same seed gives the same manifests.
+//! Random choices and values that follow from a seed: the same seed gives the same manifests and inputs.
 
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
 
 /// Makes a value.
-pub type Make = fn(&Dice) -> Value;
+pub type Make = fn(&SeededRandom) -> Value;
 
-/// A stream of choices (SplitMix64).
+/// SplitMix64: small, fast, and the same on every machine.
 #[derive(Clone, Debug)]
-pub struct Dice {
+pub struct SeededRandom {
     state: Cell<u64>,
     /// Stays the same for all manifests of one object.
     object: u64,
-    /// How many of a thousand optional fields are spelled oddly: null, or empty.
+    /// How many of a thousand optional fields are null or empty.
     odd: usize,
 }
 
-impl Dice {
-    /// `object` tells the object, `turn` which of its manifests.
+impl SeededRandom {
+    /// `object` identifies the object, or the input; `turn` is which manifest of the object it is.
     pub fn new(seed: u64, object: u64, turn: u64) -> Self {
         let object = mix(seed ^ mix(object));
-        let mut dice = Dice { state: Cell::new(mix(object ^ mix(turn.wrapping_add(7)))), object, odd: 0 };
-        // Odd spellings are often refused, so that only some manifests have them.
-        dice.odd = dice.pick(&[0, 0, 15, 60]);
-        dice
+        let mut random = SeededRandom { state: Cell::new(mix(object ^ mix(turn.wrapping_add(7)))), object, odd: 0 };
+        // The server often refuses them, so only some manifests have them.
+        random.odd = random.pick(&[0, 0, 15, 60]);
+        random
     }
 
-    /// Choices that are the same in all manifests of the object: what the server does not let change.
-    pub fn settled(&self, what: &str) -> Dice {
+    /// Choices that are the same in all manifests of the object, for fields that the server does not let change.
+    pub fn fixed(&self, what: &str) -> SeededRandom {
         let what = what.bytes().fold(self.object, |sum, byte| mix(sum ^ u64::from(byte)));
-        Dice { state: Cell::new(what), object: self.object, odd: 0 }
+        SeededRandom { state: Cell::new(what), object: self.object, odd: 0 }
     }
 
-    fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.state.set(self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
         mix(self.state.get())
     }
 
-    /// From 0 to `limit` - 1.
+    /// From 0 to `limit` - 1; 0 where `limit` is 0.
     pub fn below(&self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
+        self.next().checked_rem(limit as u64).unwrap_or(0) as usize
     }
 
     pub fn chance(&self, percent: usize) -> bool {
         self.below(100) < percent
+    }
+
+    pub fn one_of<'a, T>(&self, list: &'a [T]) -> Option<&'a T> {
+        list.get(self.below(list.len()))
     }
 
     pub fn pick<T: Clone>(&self, from: &[T]) -> T {
@@ -56,12 +60,12 @@ impl Dice {
     }
 
     /// `least` to `most` values.
-    pub fn list(&self, least: usize, most: usize, make: impl Fn(&Dice) -> Value) -> Value {
+    pub fn list(&self, least: usize, most: usize, make: impl Fn(&SeededRandom) -> Value) -> Value {
         let count = least + self.below(most - least + 1);
         (0..count).map(|_| make(self)).collect()
     }
 
-    /// A map with some of these fields, each by chance there, left out, or spelled oddly.
+    /// A map with some of these fields, each by chance present, absent, or null or empty.
     pub fn some(&self, fields: &[(&str, Make)]) -> Value {
         self.with(json!({}), fields)
     }
@@ -73,7 +77,7 @@ impl Dice {
             let odd = self.odd;
             if self.below(1000) < odd {
                 let value = make(self);
-                map.insert((*name).to_owned(), self.spelled_oddly(value));
+                map.insert((*name).to_owned(), self.null_or_empty(value));
             } else if self.chance(35) {
                 map.insert((*name).to_owned(), make(self));
             }
@@ -81,7 +85,7 @@ impl Dice {
         object
     }
 
-    fn spelled_oddly(&self, value: Value) -> Value {
+    fn null_or_empty(&self, value: Value) -> Value {
         match value {
             _ if self.chance(50) => Value::Null,
             Value::Null => Value::Null,
@@ -105,7 +109,7 @@ impl Dice {
     /// A label selector, as policies have them; may be empty.
     pub fn selector(&self) -> Value {
         self.some(&[
-            ("matchLabels", Dice::entries),
+            ("matchLabels", SeededRandom::entries),
             ("matchExpressions", |d| {
                 d.list(0, 2, |d| match d.below(2) {
                     0 => json!({"key": "app", "operator": "Exists"}),
@@ -116,16 +120,16 @@ impl Dice {
     }
 }
 
-pub fn flag(d: &Dice) -> Value {
+pub fn flag(d: &SeededRandom) -> Value {
     json!(d.chance(50))
 }
 
 /// Seconds, or another small number that is not 0.
-pub fn number(d: &Dice) -> Value {
+pub fn number(d: &SeededRandom) -> Value {
     json!(1 + d.below(20))
 }
 
-pub fn quantity(d: &Dice) -> Value {
+pub fn quantity(d: &SeededRandom) -> Value {
     d.pick(&[json!("64Mi"), json!("0.5Gi"), json!("1.5Gi"), json!("1Gi"), json!("1024Mi"), json!("2000M")])
 }
 

@@ -1,7 +1,7 @@
 //! What extends the API: definitions with random schemas, webhooks, policies, API services, flow control; and objects of
 //! definitions with defaults.
 
-use super::dice::{Dice, Make, flag, number};
+use crate::random::{Make, SeededRandom, flag, number};
 use serde_json::{Map, Value, json};
 
 /// Somebody's certificate, since servers read what is called a CA bundle.
@@ -10,7 +10,7 @@ pub const BUNDLE: &str = include_str!("bundle.b64");
 /// A group in which nothing is, so that no webhook and no policy meets a request.
 const NOWHERE: &str = "nowhere.example.com";
 
-pub fn client(d: &Dice) -> Value {
+pub fn client(d: &SeededRandom) -> Value {
     let mut client = match d.below(3) {
         0 => json!({"url": "https://hook.example.com/x"}),
         1 => json!({"service": {"name": "hook", "namespace": "x"}}),
@@ -25,7 +25,7 @@ pub fn client(d: &Dice) -> Value {
     client
 }
 
-fn rules(d: &Dice) -> Value {
+fn rules(d: &SeededRandom) -> Value {
     d.list(1, 2, |d| {
         d.with(
             json!({"apiGroups": [NOWHERE], "apiVersions": d.pick(&[["v1"], ["*"]]), "resources": ["things"], "operations": d.pick(&[vec!["CREATE"], vec!["UPDATE", "CREATE"], vec!["*"]])}),
@@ -37,24 +37,24 @@ fn rules(d: &Dice) -> Value {
 const WEBHOOK: &[(&str, Make)] = &[
     ("failurePolicy", |d| json!(d.pick(&["Fail", "Ignore"]))),
     ("matchPolicy", |d| json!(d.pick(&["Exact", "Equivalent"]))),
-    ("namespaceSelector", Dice::selector),
-    ("objectSelector", Dice::selector),
+    ("namespaceSelector", SeededRandom::selector),
+    ("objectSelector", SeededRandom::selector),
     ("timeoutSeconds", number),
     ("matchConditions", |_| json!([{"name": "c", "expression": "true"}])),
 ];
 
-fn webhook(d: &Dice, name: &str) -> Value {
+fn webhook(d: &SeededRandom, name: &str) -> Value {
     let base = json!({"name": format!("{name}.hook.example.com"), "sideEffects": d.pick(&["None", "NoneOnDryRun"]),
         "admissionReviewVersions": ["v1"], "clientConfig": client(d), "rules": rules(d)});
     d.with(base, WEBHOOK)
 }
 
-pub fn validating_webhooks(d: &Dice) -> Value {
+pub fn validating_webhooks(d: &SeededRandom) -> Value {
     let names = d.some_of(&["a", "b", "c"]);
     json!({"webhooks": names.iter().map(|name| webhook(d, name)).collect::<Vec<_>>()})
 }
 
-pub fn mutating_webhooks(d: &Dice) -> Value {
+pub fn mutating_webhooks(d: &SeededRandom) -> Value {
     let mut made = validating_webhooks(d);
     for webhook in made["webhooks"].as_array_mut().unwrap() {
         if d.chance(40) {
@@ -64,20 +64,20 @@ pub fn mutating_webhooks(d: &Dice) -> Value {
     made
 }
 
-fn matched(d: &Dice) -> Value {
+fn matched(d: &SeededRandom) -> Value {
     let base = json!({"resourceRules": rules(d)});
     d.with(
         base,
         &[
             ("matchPolicy", |d| json!(d.pick(&["Exact", "Equivalent"]))),
-            ("namespaceSelector", Dice::selector),
-            ("objectSelector", Dice::selector),
+            ("namespaceSelector", SeededRandom::selector),
+            ("objectSelector", SeededRandom::selector),
             ("excludeResourceRules", rules),
         ],
     )
 }
 
-pub fn admission_policy(d: &Dice) -> Value {
+pub fn admission_policy(d: &SeededRandom) -> Value {
     let base = json!({"matchConstraints": matched(d), "validations": [d.with(json!({"expression": "true"}), &[
         ("message", |_| json!("no")),
         ("reason", |d| json!(d.pick(&["Invalid", "Forbidden"]))),
@@ -92,10 +92,10 @@ pub fn admission_policy(d: &Dice) -> Value {
     ])})
 }
 
-pub fn policy_binding(d: &Dice) -> Value {
+pub fn policy_binding(d: &SeededRandom) -> Value {
     let base = json!({"policyName": "p", "validationActions": d.pick(&[vec!["Deny"], vec!["Warn", "Audit"]])});
     json!({"spec": d.with(base, &[
-        ("matchResources", |d| d.some(&[("namespaceSelector", Dice::selector), ("resourceRules", rules), ("matchPolicy", |_| json!("Exact"))])),
+        ("matchResources", |d| d.some(&[("namespaceSelector", SeededRandom::selector), ("resourceRules", rules), ("matchPolicy", |_| json!("Exact"))])),
         ("paramRef", |d| d.pick(&[
             json!({"parameterNotFoundAction": "Deny", "name": "x"}),
             json!({"parameterNotFoundAction": "Allow", "selector": {}}),
@@ -103,7 +103,7 @@ pub fn policy_binding(d: &Dice) -> Value {
     ])})
 }
 
-pub fn api_service(d: &Dice, group: &str) -> Value {
+pub fn api_service(d: &SeededRandom, group: &str) -> Value {
     let mut spec =
         json!({"group": group, "version": "v1", "groupPriorityMinimum": d.pick(&[100, 2000]), "versionPriority": 10});
     spec["service"] = d.with(json!({"name": "api", "namespace": "x"}), &[("port", |d| json!(d.pick(&[443, 8443])))]);
@@ -115,8 +115,8 @@ pub fn api_service(d: &Dice, group: &str) -> Value {
     json!({"spec": spec})
 }
 
-pub fn flow_schema(d: &Dice) -> Value {
-    let subjects = |d: &Dice| match d.below(3) {
+pub fn flow_schema(d: &SeededRandom) -> Value {
+    let subjects = |d: &SeededRandom| match d.below(3) {
         0 => json!([{"kind": "User", "user": {"name": "nobody.example"}}]),
         1 => json!([{"kind": "Group", "group": {"name": "nobody.example"}}]),
         _ => json!([{"kind": "ServiceAccount", "serviceAccount": {"name": "nobody", "namespace": "x"}}]),
@@ -143,7 +143,7 @@ pub fn flow_schema(d: &Dice) -> Value {
     ])})
 }
 
-pub fn priority_level(d: &Dice) -> Value {
+pub fn priority_level(d: &SeededRandom) -> Value {
     const SHARES: &[(&str, Make)] = &[
         ("nominalConcurrencyShares", |d| json!(d.pick(&[0, 5, 30]))),
         ("lendablePercent", |d| json!(d.pick(&[0, 50]))),
@@ -165,8 +165,8 @@ pub fn priority_level(d: &Dice) -> Value {
 }
 
 /// A definition called `plural.group`; only what may change does.
-pub fn definition(d: &Dice, group: &str) -> Value {
-    let fixed = d.settled("names");
+pub fn definition(d: &SeededRandom, group: &str) -> Value {
+    let fixed = d.fixed("names");
     let scope = fixed.pick(&["Namespaced", "Cluster"]);
     let mut names = json!({"plural": "widgets", "kind": "Widget"});
     for (field, value) in [("singular", json!("widget")), ("listKind", json!("WidgetList"))] {
@@ -197,7 +197,7 @@ pub fn definition(d: &Dice, group: &str) -> Value {
     json!({"spec": spec})
 }
 
-fn version(d: &Dice, name: &str, storage: bool) -> Value {
+fn version(d: &SeededRandom, name: &str, storage: bool) -> Value {
     let mut properties = Map::new();
     for field in ["spec", "status"] {
         properties.insert(field.into(), object_schema(d, 2));
@@ -237,7 +237,7 @@ fn version(d: &Dice, name: &str, storage: bool) -> Value {
     made
 }
 
-fn object_schema(d: &Dice, depth: usize) -> Value {
+fn object_schema(d: &SeededRandom, depth: usize) -> Value {
     let mut properties = Map::new();
     for name in d.some_of(&["alpha", "beta", "count", "kind", "default", "items"]) {
         properties.insert(name, schema(d, depth));
@@ -251,7 +251,7 @@ fn object_schema(d: &Dice, depth: usize) -> Value {
     made
 }
 
-fn schema(d: &Dice, depth: usize) -> Value {
+fn schema(d: &SeededRandom, depth: usize) -> Value {
     let mut made = match d.below(if depth == 0 { 6 } else { 11 }) {
         0 => d.with(
             json!({"type": "string"}),
@@ -340,7 +340,7 @@ pub fn custom_definition(group: &str) -> Value {
     })
 }
 
-pub fn custom(d: &Dice) -> Value {
+pub fn custom(d: &SeededRandom) -> Value {
     const SPEC: &[(&str, Make)] = &[
         ("replicas", |d| json!(d.below(3))),
         ("paused", flag),
@@ -357,7 +357,7 @@ pub fn custom(d: &Dice) -> Value {
             })
         }),
         ("names", |d| json!(d.some_of(&["b", "a", ""]))),
-        ("labels", Dice::entries),
+        ("labels", SeededRandom::entries),
         ("anything", |d| {
             d.some(&[("x", |_| json!({})), ("y", |_| json!([])), ("z", |_| json!({"q": [1, {"r": ""}]}))])
         }),

@@ -1,7 +1,7 @@
 //! Kinds whose definitions lie in the shared release: constraints, operator groups, cluster operators, and whatever else
 //! of it is an object of one of its definitions.
 
-use super::dice::{Dice, flag};
+use crate::random::{SeededRandom, flag};
 use cvo::payload::yaml;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub fn read(folder: &Path) -> (BTreeMap<(String, String), Value>, Vec<Value>) {
 }
 
 /// The manifest without some of its fields, no deeper than a few levels.
-pub fn thinned(d: &Dice, object: &Value) -> Value {
+pub fn thinned(d: &SeededRandom, object: &Value) -> Value {
     let mut object = object.clone();
     for (key, value) in object.as_object_mut().unwrap() {
         if key != "metadata" {
@@ -43,7 +43,7 @@ pub fn thinned(d: &Dice, object: &Value) -> Value {
     object
 }
 
-fn thin(d: &Dice, value: &mut Value, depth: usize) {
+fn thin(d: &SeededRandom, value: &mut Value, depth: usize) {
     if let (Value::Object(map), true) = (&mut *value, depth > 0) {
         map.retain(|_, _| !d.chance(12));
     }
@@ -54,7 +54,7 @@ fn thin(d: &Dice, value: &mut Value, depth: usize) {
     }
 }
 
-pub fn constraints(d: &Dice) -> Value {
+pub fn constraints(d: &SeededRandom) -> Value {
     let directories = d.chance(40);
     let mut made = d.with(json!({"runAsUser": {"type": d.pick(&["RunAsAny", "MustRunAsNonRoot"])}, "seLinuxContext": {"type": "RunAsAny"}}), &[
         ("priority", |d| d.pick(&[json!(0), json!(10), json!(null)])),
@@ -88,16 +88,16 @@ pub fn constraints(d: &Dice) -> Value {
     made
 }
 
-pub fn operator_group(d: &Dice) -> Value {
+pub fn operator_group(d: &SeededRandom) -> Value {
     json!({"spec": d.some(&[
         ("targetNamespaces", |d| json!(d.some_of(&["a", "b"]))),
-        ("selector", Dice::selector),
+        ("selector", SeededRandom::selector),
         ("serviceAccountName", |_| json!("sa")),
         ("staticProvidedAPIs", flag),
         ("upgradeStrategy", |d| json!(d.pick(&["Default", "TechPreviewUnsafeFailForward"]))),
     ])})
 }
 
-pub fn cluster_operator(d: &Dice) -> Value {
+pub fn cluster_operator(d: &SeededRandom) -> Value {
     d.some(&[("spec", |_| json!({})), ("status", |_| json!({"versions": [{"name": "operator", "version": "1"}]}))])
 }

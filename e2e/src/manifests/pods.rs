@@ -1,6 +1,6 @@
 //! Pod templates: containers, probes, mounts, security, everything with a default or two spellings.
 
-use super::dice::{Dice, Make, flag, number};
+use crate::random::{Make, SeededRandom, flag, number};
 use serde_json::{Value, json};
 
 /// What the kind that makes the pods says about them.
@@ -11,7 +11,7 @@ pub enum Runs {
 }
 
 /// A pod template with these labels.
-pub fn template(d: &Dice, labels: &Value, runs: Runs) -> Value {
+pub fn template(d: &SeededRandom, labels: &Value, runs: Runs) -> Value {
     let mut metadata = json!({"labels": labels});
     if d.chance(30) {
         metadata["annotations"] = d.entries();
@@ -22,7 +22,7 @@ pub fn template(d: &Dice, labels: &Value, runs: Runs) -> Value {
     json!({"metadata": metadata, "spec": pod(d, runs)})
 }
 
-fn pod(d: &Dice, runs: Runs) -> Value {
+fn pod(d: &SeededRandom, runs: Runs) -> Value {
     let volumes = super::volumes::volumes(d);
     let names: Vec<String> = volumes.iter().map(|v| v["name"].as_str().unwrap().to_owned()).collect();
     let mut first = d.some_of(&["setup", "wait", "sidecar"]);
@@ -67,7 +67,7 @@ fn pod(d: &Dice, runs: Runs) -> Value {
 }
 
 /// What excludes what when pods share things with the host.
-fn settle_host(d: &Dice, pod: &mut Value, network: bool) {
+fn settle_host(d: &SeededRandom, pod: &mut Value, network: bool) {
     match d.below(6) {
         0 => pod["hostPID"] = json!(true),
         1 => pod["hostIPC"] = json!(true),
@@ -87,7 +87,7 @@ const POD: &[(&str, Make)] = &[
             ("options", |_| json!([{"name": "ndots", "value": "2"}, {"name": "edns0"}])),
         ])
     }),
-    ("nodeSelector", Dice::entries),
+    ("nodeSelector", SeededRandom::entries),
     ("tolerations", |d| d.list(0, 2, toleration)),
     ("affinity", |d| {
         d.some(&[("nodeAffinity", node_affinity), ("podAffinity", pod_affinity), ("podAntiAffinity", pod_affinity)])
@@ -131,7 +131,7 @@ const POD: &[(&str, Make)] = &[
     }),
 ];
 
-fn profile(d: &Dice) -> Value {
+fn profile(d: &SeededRandom) -> Value {
     match d.below(3) {
         0 => json!({"type": "RuntimeDefault"}),
         1 => json!({"type": "Localhost", "localhostProfile": "a.json"}),
@@ -139,7 +139,7 @@ fn profile(d: &Dice) -> Value {
     }
 }
 
-fn toleration(d: &Dice) -> Value {
+fn toleration(d: &SeededRandom) -> Value {
     d.pick(&[
         json!({"operator": "Exists"}),
         json!({"key": "role", "operator": "Exists", "effect": "NoSchedule"}),
@@ -150,7 +150,7 @@ fn toleration(d: &Dice) -> Value {
     ])
 }
 
-fn node_affinity(d: &Dice) -> Value {
+fn node_affinity(d: &SeededRandom) -> Value {
     let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]});
     match d.below(2) {
         0 => json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}),
@@ -158,7 +158,7 @@ fn node_affinity(d: &Dice) -> Value {
     }
 }
 
-fn pod_affinity(d: &Dice) -> Value {
+fn pod_affinity(d: &SeededRandom) -> Value {
     let mut term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}});
     if d.chance(40) {
         term["namespaceSelector"] = json!({});
@@ -176,7 +176,7 @@ enum Role {
     Sidecar,
 }
 
-fn container(d: &Dice, name: &str, volumes: &[String], role: Role, host_network: bool) -> Value {
+fn container(d: &SeededRandom, name: &str, volumes: &[String], role: Role, host_network: bool) -> Value {
     let image = d.pick(&["r.example/a", "r.example/a:latest", "r.example/a:1", "r.example/a@sha256:0123"]);
     let image = if image.contains('@') { format!("{}{:060}", image, 7) } else { image.to_owned() };
     let mut made = d.with(json!({"name": name, "image": image}), CONTAINER);
@@ -226,7 +226,7 @@ const CONTAINER: &[(&str, Make)] = &[
             ("requests", |d| {
                 d.some(&[("cpu", small_cpu), ("memory", |d| json!(d.pick(&["50Mi", "0.05Gi", "52428800"])))])
             }),
-            ("limits", |d| d.some(&[("cpu", large_cpu), ("memory", super::dice::quantity)])),
+            ("limits", |d| d.some(&[("cpu", large_cpu), ("memory", crate::random::quantity)])),
         ])
     }),
     ("terminationMessagePath", |_| json!("/dev/other")),
@@ -236,15 +236,15 @@ const CONTAINER: &[(&str, Make)] = &[
     ("securityContext", security),
 ];
 
-fn small_cpu(d: &Dice) -> Value {
+fn small_cpu(d: &SeededRandom) -> Value {
     d.pick(&[json!("10m"), json!("0.1"), json!(0.1), json!("100m"), json!("0.010")])
 }
 
-fn large_cpu(d: &Dice) -> Value {
+fn large_cpu(d: &SeededRandom) -> Value {
     d.pick(&[json!(1), json!("1"), json!("1000m"), json!("1.50"), json!(2), json!("2e0")])
 }
 
-fn security(d: &Dice) -> Value {
+fn security(d: &SeededRandom) -> Value {
     let mut made = d.some(&[
         ("runAsUser", |d| json!(d.pick(&[0, 1000]))),
         ("runAsGroup", |d| json!(d.pick(&[0, 1000]))),
@@ -270,7 +270,7 @@ fn security(d: &Dice) -> Value {
     made
 }
 
-fn variable(d: &Dice, name: &str) -> Value {
+fn variable(d: &SeededRandom, name: &str) -> Value {
     match d.below(7) {
         0 => json!({"name": name}),
         1 => json!({"name": name, "value": ""}),
@@ -284,7 +284,7 @@ fn variable(d: &Dice, name: &str) -> Value {
     }
 }
 
-fn ports(d: &Dice, host_network: bool) -> Value {
+fn ports(d: &SeededRandom, host_network: bool) -> Value {
     let names = d.some_of(&["http", "metrics", ""]);
     let mut number = 8000;
     let port = |name: &String| {
@@ -304,7 +304,7 @@ fn ports(d: &Dice, host_network: bool) -> Value {
     names.iter().map(port).collect()
 }
 
-fn mount(d: &Dice, volume: &str) -> Value {
+fn mount(d: &SeededRandom, volume: &str) -> Value {
     let mut mount = json!({"name": volume, "mountPath": format!("/{}/{volume}", d.pick(&["mnt", "var"]))});
     match d.below(5) {
         0 => mount["readOnly"] = flag(d),
@@ -319,7 +319,7 @@ fn mount(d: &Dice, volume: &str) -> Value {
     mount
 }
 
-fn handler(d: &Dice) -> Value {
+fn handler(d: &SeededRandom) -> Value {
     match d.below(4) {
         0 => json!({"exec": {"command": ["check", "it"]}}),
         1 => json!({"tcpSocket": {"port": d.pick(&[json!(8080), json!("http")])}}),
@@ -344,7 +344,7 @@ fn handler(d: &Dice) -> Value {
     }
 }
 
-fn probe(d: &Dice) -> Value {
+fn probe(d: &SeededRandom) -> Value {
     let handler = handler(d);
     d.with(
         handler,
@@ -358,7 +358,7 @@ fn probe(d: &Dice) -> Value {
     )
 }
 
-fn liveness(d: &Dice) -> Value {
+fn liveness(d: &SeededRandom) -> Value {
     let mut probe = probe(d);
     if d.chance(20) {
         probe["terminationGracePeriodSeconds"] = number(d);
@@ -366,7 +366,7 @@ fn liveness(d: &Dice) -> Value {
     probe
 }
 
-fn readiness(d: &Dice) -> Value {
+fn readiness(d: &SeededRandom) -> Value {
     let mut probe = probe(d);
     if d.chance(20) {
         probe["successThreshold"] = number(d);
@@ -374,7 +374,7 @@ fn readiness(d: &Dice) -> Value {
     probe
 }
 
-fn hook(d: &Dice) -> Value {
+fn hook(d: &SeededRandom) -> Value {
     match d.below(3) {
         0 => json!({"exec": {"command": ["stop"]}}),
         1 => json!({"sleep": {"seconds": 3}}),

@@ -1,31 +1,31 @@
 //! Kinds of the core, of networks and of access.
 
-use super::dice::{Dice, Make, flag};
+use crate::random::{Make, SeededRandom, flag};
 use serde_json::{Value, json};
 
-pub fn nothing(_: &Dice) -> Value {
+pub fn nothing(_: &SeededRandom) -> Value {
     json!({})
 }
 
-pub fn config_map(d: &Dice) -> Value {
+pub fn config_map(d: &SeededRandom) -> Value {
     d.some(&[
         ("data", |d| d.some(&[("a", |_| json!("1")), ("b.yaml", |_| json!("x: 1\n")), ("empty", |_| json!(""))])),
         ("binaryData", |d| d.some(&[("bin", |d| json!(d.pick(&["AAEC", "AAED"]))), ("none", |_| json!(""))])),
     ])
 }
 
-pub fn secret(d: &Dice) -> Value {
+pub fn secret(d: &SeededRandom) -> Value {
     let mut made = d.some(&[
         ("data", |d| d.some(&[("a", |d| json!(d.pick(&["YQ==", "Yg=="]))), ("none", |_| json!(""))])),
         ("stringData", |d| d.some(&[("a", |_| json!("text")), ("t", |_| json!("")), ("u", |_| json!("ü"))])),
     ]);
-    if d.settled("type").chance(50) {
-        made["type"] = json!(d.settled("type of its own").pick(&["Opaque", "example.com/own"]));
+    if d.fixed("type").chance(50) {
+        made["type"] = json!(d.fixed("type of its own").pick(&["Opaque", "example.com/own"]));
     }
     made
 }
 
-pub fn service_account(d: &Dice) -> Value {
+pub fn service_account(d: &SeededRandom) -> Value {
     d.some(&[
         ("automountServiceAccountToken", flag),
         ("secrets", |_| json!([{"name": "s"}])),
@@ -33,9 +33,9 @@ pub fn service_account(d: &Dice) -> Value {
     ])
 }
 
-pub fn service(d: &Dice) -> Value {
+pub fn service(d: &SeededRandom) -> Value {
     const FIELDS: &[(&str, Make)] = &[
-        ("selector", Dice::entries),
+        ("selector", SeededRandom::entries),
         ("sessionAffinity", |d| json!(d.pick(&["None", "ClientIP"]))),
         ("publishNotReadyAddresses", flag),
         ("internalTrafficPolicy", |d| json!(d.pick(&["Cluster", "Local"]))),
@@ -44,7 +44,7 @@ pub fn service(d: &Dice) -> Value {
         ("externalIPs", |d| d.pick(&[json!([]), json!(["192.0.2.7"])])),
     ];
     // Whether there is a cluster address does not change.
-    let headless = d.settled("address").chance(25);
+    let headless = d.fixed("address").chance(25);
     let mut spec = d.some(FIELDS);
     if headless {
         spec["clusterIP"] = json!("None");
@@ -88,7 +88,7 @@ pub fn service(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-pub fn network_policy(d: &Dice) -> Value {
+pub fn network_policy(d: &SeededRandom) -> Value {
     let mut spec = d.some(&[("ingress", traffic), ("egress", traffic)]);
     if d.chance(80) {
         spec["podSelector"] = d.selector();
@@ -111,7 +111,7 @@ pub fn network_policy(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-fn traffic(d: &Dice) -> Value {
+fn traffic(d: &SeededRandom) -> Value {
     d.list(0, 2, |d| {
         d.some(&[
             ("ports", |d| {
@@ -133,7 +133,7 @@ fn traffic(d: &Dice) -> Value {
     })
 }
 
-pub fn ingress(d: &Dice) -> Value {
+pub fn ingress(d: &SeededRandom) -> Value {
     let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
     let mut spec = d.some(&[
         ("ingressClassName", |_| json!("shop")),
@@ -148,8 +148,8 @@ pub fn ingress(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-pub fn ingress_class(d: &Dice) -> Value {
-    let mut spec = json!({"controller": d.settled("controller").pick(&["example.com/a", "example.com/b"])});
+pub fn ingress_class(d: &SeededRandom) -> Value {
+    let mut spec = json!({"controller": d.fixed("controller").pick(&["example.com/a", "example.com/b"])});
     if d.chance(50) {
         spec["parameters"] = d.pick(&[
             json!({"kind": "Thing", "name": "x"}),
@@ -160,21 +160,21 @@ pub fn ingress_class(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-fn verbs(d: &Dice) -> Value {
+fn verbs(d: &SeededRandom) -> Value {
     d.pick(&[json!(["get", "list"]), json!(["*"]), json!(["watch"])])
 }
 
-fn namespaced_rule(d: &Dice) -> Value {
+fn namespaced_rule(d: &SeededRandom) -> Value {
     d.with(json!({"apiGroups": d.pick(&[vec![""], vec!["apps", ""], vec!["*"]]), "resources": ["pods"], "verbs": verbs(d)}), &[
         ("resourceNames", |d| d.pick(&[json!(["a"]), json!([])])),
     ])
 }
 
-pub fn role(d: &Dice) -> Value {
+pub fn role(d: &SeededRandom) -> Value {
     d.some(&[("rules", |d| d.list(0, 3, namespaced_rule))])
 }
 
-pub fn cluster_role(d: &Dice) -> Value {
+pub fn cluster_role(d: &SeededRandom) -> Value {
     match d.below(4) {
         0 => {
             json!({"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"example.com/merge": d.pick(&["a", "b"])}}]}, "rules": []})
@@ -185,7 +185,7 @@ pub fn cluster_role(d: &Dice) -> Value {
     }
 }
 
-fn subject(d: &Dice) -> Value {
+fn subject(d: &SeededRandom) -> Value {
     d.pick(&[
         json!({"kind": "ServiceAccount", "name": "a", "namespace": "x"}),
         json!({"kind": "ServiceAccount", "name": "a", "namespace": "x", "apiGroup": ""}),
@@ -194,15 +194,15 @@ fn subject(d: &Dice) -> Value {
     ])
 }
 
-pub fn cluster_binding(d: &Dice) -> Value {
+pub fn cluster_binding(d: &SeededRandom) -> Value {
     binding(d, &["ClusterRole"])
 }
 
-pub fn role_binding(d: &Dice) -> Value {
+pub fn role_binding(d: &SeededRandom) -> Value {
     binding(d, &["ClusterRole", "Role"])
 }
 
-fn binding(d: &Dice, kinds: &[&str]) -> Value {
+fn binding(d: &SeededRandom, kinds: &[&str]) -> Value {
     let mut role = json!({"kind": d.pick(kinds), "name": d.pick(&["view", "edit"])});
     if d.chance(70) {
         role["apiGroup"] = json!("rbac.authorization.k8s.io");
@@ -210,8 +210,8 @@ fn binding(d: &Dice, kinds: &[&str]) -> Value {
     d.with(json!({"roleRef": role}), &[("subjects", |d| d.list(0, 2, subject)), ("userNames", |_| json!(["old"]))])
 }
 
-pub fn priority_class(d: &Dice) -> Value {
-    let fixed = d.settled("value");
+pub fn priority_class(d: &SeededRandom) -> Value {
+    let fixed = d.fixed("value");
     let mut made = d.with(
         json!({"value": fixed.below(3) * 1000}),
         &[("description", |d| json!(d.pick(&["a", "b"]))), ("globalDefault", |_| json!(false))],
@@ -222,8 +222,8 @@ pub fn priority_class(d: &Dice) -> Value {
     made
 }
 
-pub fn storage_class(d: &Dice) -> Value {
-    let fixed = d.settled("class");
+pub fn storage_class(d: &SeededRandom) -> Value {
+    let fixed = d.fixed("class");
     let mut made = fixed.with(
         json!({"provisioner": "csi.example.com"}),
         &[
@@ -236,8 +236,8 @@ pub fn storage_class(d: &Dice) -> Value {
     made
 }
 
-pub fn csi_driver(d: &Dice) -> Value {
-    let fixed = d.settled("driver");
+pub fn csi_driver(d: &SeededRandom) -> Value {
+    let fixed = d.fixed("driver");
     let spec = fixed.some(&[
         ("attachRequired", flag),
         ("volumeLifecycleModes", |d| json!(d.pick(&[vec!["Persistent"], vec!["Persistent", "Ephemeral"]]))),
@@ -256,14 +256,14 @@ pub fn csi_driver(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-pub fn runtime_class(d: &Dice) -> Value {
+pub fn runtime_class(d: &SeededRandom) -> Value {
     d.with(
-        json!({"handler": d.settled("handler").pick(&["runc", "kata"])}),
+        json!({"handler": d.fixed("handler").pick(&["runc", "kata"])}),
         &[
             ("overhead", |_| json!({"podFixed": {"cpu": "0.1", "memory": "1024Ki"}})),
             ("scheduling", |d| {
                 d.some(&[
-                    ("nodeSelector", Dice::entries),
+                    ("nodeSelector", SeededRandom::entries),
                     ("tolerations", |_| json!([{"key": "a", "operator": "Exists"}])),
                 ])
             }),
@@ -271,7 +271,7 @@ pub fn runtime_class(d: &Dice) -> Value {
     )
 }
 
-pub fn lease(d: &Dice) -> Value {
+pub fn lease(d: &SeededRandom) -> Value {
     json!({"spec": d.some(&[
         ("holderIdentity", |d| json!(d.pick(&["a", "b"]))),
         ("leaseDurationSeconds", |_| json!(30)),

@@ -1,10 +1,10 @@
 //! Volumes of pods, one of each source, with what the server fills in left out or said.
 
-use super::dice::{Dice, Make, flag, quantity};
+use crate::random::{Make, SeededRandom, flag, quantity};
 use serde_json::{Value, json};
 
 /// Some volumes, each with a name of its own; the same name may have another source in another manifest.
-pub fn volumes(d: &Dice) -> Vec<Value> {
+pub fn volumes(d: &SeededRandom) -> Vec<Value> {
     let names = d.some_of(&["data", "certs", "cache", "token", "extra"]);
     names
         .iter()
@@ -30,7 +30,7 @@ const SOURCES: &[Make] = &[
         json!({"csi": d.with(json!({"driver": "csi.example.com"}), &[
             ("readOnly", flag),
             ("fsType", |_| json!("xfs")),
-            ("volumeAttributes", Dice::entries),
+            ("volumeAttributes", SeededRandom::entries),
             ("nodePublishSecretRef", |_| json!({"name": "login"})),
         ])})
     },
@@ -81,11 +81,11 @@ const FILES: &[(&str, Make)] = &[
     }),
 ];
 
-fn mode(d: &Dice) -> Value {
+fn mode(d: &SeededRandom) -> Value {
     json!(d.pick(&[0o644, 0o400, 0o755]))
 }
 
-fn downward(d: &Dice) -> Value {
+fn downward(d: &SeededRandom) -> Value {
     d.pick(&[
         json!([{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]),
         json!([{"path": "labels", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"}, "mode": 0o600}]),
@@ -94,7 +94,7 @@ fn downward(d: &Dice) -> Value {
     ])
 }
 
-fn projected(d: &Dice) -> Value {
+fn projected(d: &SeededRandom) -> Value {
     let mut sources = Vec::new();
     if d.chance(60) {
         sources.push(json!({"serviceAccountToken": d.with(json!({"path": "token"}), &[
@@ -115,7 +115,7 @@ fn projected(d: &Dice) -> Value {
 }
 
 /// The spec of a claim for storage.
-pub fn claim(d: &Dice) -> Value {
+pub fn claim(d: &SeededRandom) -> Value {
     d.with(
         json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}),
         &[

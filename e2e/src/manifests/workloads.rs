@@ -1,16 +1,16 @@
 //! Deployment, DaemonSet, StatefulSet, Job, CronJob and what limits them.
 
-use super::dice::{Dice, Make, flag, number, quantity};
 use super::pods::{Runs, template};
+use crate::random::{Make, SeededRandom, flag, number, quantity};
 use serde_json::{Value, json};
 
 /// A number, a number as text, or a share.
-fn some_pods(d: &Dice) -> Value {
+fn some_pods(d: &SeededRandom) -> Value {
     d.pick(&[json!(1), json!("10%"), json!("25%"), json!(2), json!("100%")])
 }
 
 /// Labels that the selector finds, with others.
-fn labels(d: &Dice) -> Value {
+fn labels(d: &SeededRandom) -> Value {
     let mut labels = json!({"name": "x"});
     if d.chance(40) {
         labels["tier"] = json!(d.pick(&["a", ""]));
@@ -22,7 +22,7 @@ fn selector() -> Value {
     json!({"matchLabels": {"name": "x"}})
 }
 
-pub fn deployment(d: &Dice) -> Value {
+pub fn deployment(d: &SeededRandom) -> Value {
     let labels = labels(d);
     let mut spec = json!({"selector": selector(), "template": template(d, &labels, Runs::Always)});
     spec = d.with(spec, &[
@@ -41,7 +41,7 @@ pub fn deployment(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-pub fn daemon_set(d: &Dice) -> Value {
+pub fn daemon_set(d: &SeededRandom) -> Value {
     let labels = labels(d);
     let mut spec = json!({"selector": selector(), "template": template(d, &labels, Runs::Always)});
     spec = d.with(
@@ -60,11 +60,11 @@ pub fn daemon_set(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-pub fn stateful_set(d: &Dice) -> Value {
+pub fn stateful_set(d: &SeededRandom) -> Value {
     let labels = labels(d);
     let mut spec = json!({"selector": selector(), "template": template(d, &labels, Runs::Always)});
     // What cannot change.
-    let fixed = d.settled("claims");
+    let fixed = d.fixed("claims");
     spec["serviceName"] = json!(fixed.pick(&["x", ""]));
     if fixed.chance(50) {
         spec["podManagementPolicy"] = json!(fixed.pick(&["Parallel", "OrderedReady"]));
@@ -95,11 +95,11 @@ pub fn stateful_set(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-pub fn job(d: &Dice) -> Value {
+pub fn job(d: &SeededRandom) -> Value {
     json!({"spec": job_spec(d)})
 }
 
-fn job_spec(d: &Dice) -> Value {
+fn job_spec(d: &SeededRandom) -> Value {
     let labels = if d.chance(50) { json!({"tier": "a"}) } else { json!({}) };
     let mut spec = json!({"template": template(d, &labels, Runs::ToTheEnd)});
     spec = d.with(
@@ -138,7 +138,7 @@ fn job_spec(d: &Dice) -> Value {
     spec
 }
 
-pub fn cron_job(d: &Dice) -> Value {
+pub fn cron_job(d: &SeededRandom) -> Value {
     let mut job = json!({"spec": job_spec(d)});
     if d.chance(30) {
         job["metadata"] = json!({"labels": d.entries()});
@@ -157,9 +157,9 @@ pub fn cron_job(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-pub fn disruption_budget(d: &Dice) -> Value {
+pub fn disruption_budget(d: &SeededRandom) -> Value {
     let mut spec = d.some(&[
-        ("selector", Dice::selector),
+        ("selector", SeededRandom::selector),
         ("unhealthyPodEvictionPolicy", |d| json!(d.pick(&["IfHealthyBudget", "AlwaysAllow"]))),
     ]);
     match d.below(3) {
@@ -170,7 +170,7 @@ pub fn disruption_budget(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-pub fn autoscaler(d: &Dice) -> Value {
+pub fn autoscaler(d: &SeededRandom) -> Value {
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"});
     let spec = d.with(json!({"scaleTargetRef": target, "maxReplicas": 5}), &[
         ("minReplicas", |d| json!(1 + d.below(3))),
@@ -186,7 +186,7 @@ pub fn autoscaler(d: &Dice) -> Value {
     json!({"spec": spec})
 }
 
-fn scaling(d: &Dice) -> Value {
+fn scaling(d: &SeededRandom) -> Value {
     const FIELDS: &[(&str, Make)] = &[
         ("stabilizationWindowSeconds", |d| json!(d.pick(&[0, 60]))),
         ("selectPolicy", |d| json!(d.pick(&["Max", "Min"]))),
@@ -195,7 +195,7 @@ fn scaling(d: &Dice) -> Value {
     d.some(FIELDS)
 }
 
-pub fn quota(d: &Dice) -> Value {
+pub fn quota(d: &SeededRandom) -> Value {
     let mut spec = json!({});
     if d.chance(80) {
         spec["hard"] = d.some(&[
@@ -205,13 +205,13 @@ pub fn quota(d: &Dice) -> Value {
             ("count/configmaps", |_| json!("1k")),
         ]);
     }
-    if d.settled("scopes").chance(20) {
+    if d.fixed("scopes").chance(20) {
         spec = json!({"hard": {"pods": "1000m"}, "scopes": ["BestEffort"]});
     }
     json!({"spec": spec})
 }
 
-pub fn limit_range(d: &Dice) -> Value {
+pub fn limit_range(d: &SeededRandom) -> Value {
     let limits = d.list(1, 2, |d| match d.below(3) {
         0 => json!({"type": "Container", "default": {"cpu": "1000m"}, "defaultRequest": {"cpu": "0.1"}}),
         1 => json!({"type": "Container", "max": {"memory": quantity(d)}}),
@@ -220,8 +220,8 @@ pub fn limit_range(d: &Dice) -> Value {
     json!({"spec": {"limits": limits}})
 }
 
-pub fn claim(d: &Dice) -> Value {
+pub fn claim(d: &SeededRandom) -> Value {
     // Nothing but the request may change, and it may only grow on a bound claim.
-    let fixed = d.settled("claim");
+    let fixed = d.fixed("claim");
     json!({"spec": super::volumes::claim(&fixed)})
 }

@@ -1,19 +1,22 @@
-//! `lab fuzz`: a million inputs that nobody would write, for everything that reads from outside. No panic, no broken law, no
+//! `lab fuzz`: a million inputs that nobody would write, for everything that reads from outside. No panic, no broken property, no
 //! endless loop, no memory without bound; and what an input costs at worst.
 //!
 //! Each input follows from the seed and its number. Workers are processes of their own, since what ends a whole process
 //! (a deep recursion, memory) can be seen from outside only; each says in a file which input it is at.
 
 mod corpus;
-mod laws;
+mod fixture;
 mod mutate;
+mod properties;
 mod tally;
 mod targets;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use e2e::random::SeededRandom;
 use e2e::workspace;
-use mutate::Dice;
+use fixture::Fixture;
+use properties::Verdict;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -23,7 +26,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tally::{Memory, Tally};
-use targets::{Stage, TARGETS, Target, Verdict};
+use targets::{TARGETS, Target};
 
 /// Findings after which there is no point in going on.
 const ENOUGH: usize = 20;
@@ -73,9 +76,9 @@ pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
         return alone(fuzz);
     }
     fs::create_dir_all(&fuzz.save).with_context(|| fuzz.save.display().to_string())?;
-    let stage = Stage::set(&fuzz.save)?;
+    let fixture = Fixture::read(&fuzz.save)?;
     let seed = fuzz.seed.unwrap_or_else(|| jiff::Timestamp::now().as_millisecond().unsigned_abs());
-    let runner = Runner { stage, seed, only: fuzz.only.clone(), save: fuzz.save.clone() };
+    let runner = Runner { fixture, seed, only: fuzz.only.clone(), save: fuzz.save.clone() };
     match (fuzz.part, fuzz.number, &fuzz.input) {
         (Some((first, step)), ..) => runner.work(first, step, fuzz.inputs),
         (_, Some(number), _) => runner.once(number),
@@ -86,7 +89,7 @@ pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
 
 /// What makes inputs and runs them.
 struct Runner {
-    stage: Stage,
+    fixture: Fixture,
     seed: u64,
     only: Option<String>,
     save: PathBuf,
@@ -95,8 +98,8 @@ struct Runner {
 impl Runner {
     /// The target and the input with this number.
     fn make(&self, number: u64) -> Option<(usize, &'static Target, Vec<u8>)> {
-        let mut dice = Dice::of(self.seed, number);
-        let mut left = dice.below(TARGETS.iter().map(|target| target.weight).sum());
+        let random = SeededRandom::new(self.seed, number, 0);
+        let mut left = random.below(TARGETS.iter().map(|target| target.weight).sum());
         let chosen = TARGETS.iter().enumerate().find(|(_, target)| match &self.only {
             Some(name) => target.name == name,
             None => match left.checked_sub(target.weight) {
@@ -107,7 +110,7 @@ impl Runner {
                 None => true,
             },
         });
-        chosen.map(|(position, target)| (position, target, self.stage.input(target, &mut dice)))
+        chosen.map(|(position, target)| (position, target, target.input(&self.fixture, &random)))
     }
 
     /// A worker: every `step`-th input from `first` on.
@@ -135,7 +138,7 @@ impl Runner {
             let Some((position, target, input)) = self.make(number) else { continue };
             memory.begin();
             let started = Instant::now();
-            let verdict = guarded(&said, || (target.run)(&self.stage, &input));
+            let verdict = guarded(&said, || (target.run)(&self.fixture, &input));
             let took = started.elapsed();
             tally.count(position, number, took, memory.grown(), matches!(verdict, Ok(true)));
             if let Err(what) = verdict {
@@ -180,7 +183,7 @@ impl Runner {
     /// One input as a worker runs it. An error is a finding.
     fn run(&self, target: &Target, input: &[u8]) -> anyhow::Result<()> {
         limit_memory()?;
-        match guarded(&catch_messages(), || (target.run)(&self.stage, input)) {
+        match guarded(&catch_messages(), || (target.run)(&self.fixture, input)) {
             Ok(useful) => println!("{}", if useful { "read" } else { "refused" }),
             Err(what) => bail!("{what}"),
         }
@@ -331,7 +334,7 @@ mod tests {
     use super::*;
 
     fn runner(save: &Path) -> Runner {
-        Runner { stage: Stage::set(save).unwrap(), seed: 1, only: None, save: save.to_owned() }
+        Runner { fixture: Fixture::read(save).unwrap(), seed: 1, only: None, save: save.to_owned() }
     }
 
     /// The short run of what hack/fuzz does at length: loader, templates, metadata, image references, versions, update
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_and_a_broken_law_are_findings_and_are_saved() {
+    fn panic_is_a_finding_and_findings_are_saved() {
         let said = catch_messages();
         let verdict = guarded(&said, || panic!("of this input"));
         let _ours = std::panic::take_hook();

@@ -1,6 +1,6 @@
-//! The laws that hold for each reader, whatever comes in.
+//! The properties that hold for each reader, whatever the input is.
 
-use super::targets::{Stage, Verdict, config};
+use super::fixture::{Fixture, config};
 use cvo::api::Release;
 use cvo::graph::{Mode, build};
 use cvo::merge::{self, Outcome, Owner};
@@ -16,17 +16,20 @@ use cvo::version;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn law(holds: bool, text: &str) -> Result<(), String> {
+/// Whether the reader accepted the input, or the property that it broke, which is a finding as a panic is.
+pub type Verdict = Result<bool, String>;
+
+fn property(holds: bool, text: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(text.to_owned()) }
 }
 
 /// What was read can be written as JSON and read again, and is the same.
-pub fn yaml(_: &Stage, input: &[u8]) -> Verdict {
+pub fn yaml(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(documents) = cvo::payload::yaml::documents(input) else { return Ok(false) };
     for document in &documents {
         let json = serde_json::to_vec(&document.value).map_err(|e| e.to_string())?;
         let again: Value = serde_json::from_slice(&json).map_err(|e| format!("the JSON cannot be read again: {e}"))?;
-        law(serde_json::to_vec(&again).ok() == Some(json), "the JSON reads as something else")?;
+        property(serde_json::to_vec(&again).ok() == Some(json), "the JSON reads as something else")?;
     }
     Ok(!documents.is_empty())
 }
@@ -55,26 +58,29 @@ fn unpack(input: &[u8]) -> PayloadFiles {
 }
 
 /// A release loads the same whatever the order of its files, and every manifest of it stands in the graph once.
-pub fn release(stage: &Stage, input: &[u8]) -> Verdict {
+pub fn release(fixture: &Fixture, input: &[u8]) -> Verdict {
     let files = unpack(input);
     let mut reversed = files.clone();
     reversed.own.reverse();
     reversed.release.reverse();
-    let [_, strict] = &stage.filters;
+    let [_, strict] = &fixture.filters;
     let filter = strict.load.clone();
     let options = LoadOptions { image: "r/x@sha256:0".into(), filter, ..LoadOptions::default() };
     let unique = |list: &[SourceFile]| list.iter().map(|f| &f.name).collect::<BTreeSet<_>>().len() == list.len();
     let comparable = unique(&files.own) && unique(&files.release);
     let Ok(payload) = load::load(files, &options) else { return Ok(false) };
     let other = load::load(reversed, &options).map(|other| other.hash);
-    law(!comparable || other.is_ok_and(|hash| hash == payload.hash), "in another order the files are another release")?;
+    property(
+        !comparable || other.is_ok_and(|hash| hash == payload.hash),
+        "in another order the files are another release",
+    )?;
     let own = ObjectId::new("apps", "Deployment", "openshift-cluster-version", "cluster-version-operator");
     for mode in [Mode::Install, Mode::Update, Mode::Reconcile] {
         let graph = build(&payload.manifests, mode, Some(&own));
         let mut seen: Vec<usize> = graph.nodes().iter().flat_map(|node| node.manifests.clone()).collect();
         seen.sort_unstable();
-        law(seen.into_iter().eq(0..payload.manifests.len()), "the graph does not hold each manifest once")?;
-        law(!graph.to_dot().is_empty(), "the graph cannot be drawn")?;
+        property(seen.into_iter().eq(0..payload.manifests.len()), "the graph does not hold each manifest once")?;
+        property(!graph.to_dot().is_empty(), "the graph cannot be drawn")?;
     }
     for manifest in payload.manifests.iter().chain(payload.excluded.iter().map(|(manifest, _)| manifest)) {
         manifest.object().map_err(|e| format!("{} cannot be decoded: {e}", manifest.id))?;
@@ -83,45 +89,48 @@ pub fn release(stage: &Stage, input: &[u8]) -> Verdict {
     Ok(true)
 }
 
-pub fn template(_: &Stage, input: &[u8]) -> Verdict {
+pub fn template(_: &Fixture, input: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let images = BTreeMap::from([("a".to_owned(), "r/a".to_owned())]);
     let variables = Variables { release_image: "r/x", cluster_profile: "p", images: &images };
     let Ok(rendered) = cvo::payload::template::render(&text, &variables) else { return Ok(false) };
-    law(text.contains("{{") || rendered.text == text, "text without an action is changed")?;
+    property(text.contains("{{") || rendered.text == text, "text without an action is changed")?;
     Ok(true)
 }
 
 /// What was understood can be written and understood again.
-pub fn metadata(_: &Stage, input: &[u8]) -> Verdict {
+pub fn metadata(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(read) = ReleaseMetadata::parse(input) else { return Ok(false) };
     let (release, _) = read.release("r/x");
-    law(version::parse(&release.version).is_ok(), "the version is none")?;
+    property(version::parse(&release.version).is_ok(), "the version is none")?;
     let again = read.to_json().and_then(|json| ReleaseMetadata::parse(&json)).map_err(|e| e.to_string())?;
-    law(again.release("r/x") == read.release("r/x"), "written metadata reads as something else")?;
+    property(again.release("r/x") == read.release("r/x"), "written metadata reads as something else")?;
     Ok(true)
 }
 
-pub fn references(_: &Stage, input: &[u8]) -> Verdict {
+pub fn references(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(read) = ImageReferences::parse(input) else { return Ok(false) };
     let again = read.to_json().and_then(|json| ImageReferences::parse(&json)).map_err(|e| e.to_string())?;
-    law(again.images().len() == read.images().len() && again.name == read.name, "written references read as others")?;
+    property(
+        again.images().len() == read.images().len() && again.name == read.name,
+        "written references read as others",
+    )?;
     Ok(true)
 }
 
 /// The order of versions is one.
-pub fn versions(_: &Stage, input: &[u8]) -> Verdict {
+pub fn versions(_: &Fixture, input: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let _judged: Vec<_> = text.lines().map(|line| (uri_problem(line), run_level(line).is_some())).collect();
     let read: Vec<_> = text.lines().filter_map(|line| version::parse(line).ok()).collect();
     for (a, b) in read.iter().zip(read.iter().rev()) {
-        law(version::precedence(a, b) == version::precedence(b, a).reverse(), "two versions precede each other")?;
+        property(version::precedence(a, b) == version::precedence(b, a).reverse(), "two versions precede each other")?;
     }
     Ok(!read.is_empty())
 }
 
 /// Nothing is offered twice, and nothing that is offered lacks an image.
-pub fn update_graph(_: &Stage, input: &[u8]) -> Verdict {
+pub fn update_graph(_: &Fixture, input: &[u8]) -> Verdict {
     let own = Release { version: "1.0.0".into(), image: "r/x@sha256:1".into(), ..Release::default() };
     let mut useful = false;
     for architecture in ["", "Multi"] {
@@ -129,8 +138,8 @@ pub fn update_graph(_: &Stage, input: &[u8]) -> Verdict {
         useful = true;
         let offered: Vec<&str> = advice.available.iter().map(|release| release.image.as_str()).collect();
         let unique: BTreeSet<&&str> = offered.iter().collect();
-        law(unique.len() == offered.len(), "a release is offered twice")?;
-        law(
+        property(unique.len() == offered.len(), "a release is offered twice")?;
+        property(
             architecture == "Multi" || offered.iter().all(|image| !image.is_empty()),
             "a release without an image is offered",
         )?;
@@ -139,7 +148,7 @@ pub fn update_graph(_: &Stage, input: &[u8]) -> Verdict {
 }
 
 /// The first line is the name of the file, the others are annotations.
-pub fn annotations(stage: &Stage, input: &[u8]) -> Verdict {
+pub fn annotations(fixture: &Fixture, input: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.lines();
     let file = lines.next().unwrap_or_default();
@@ -157,17 +166,17 @@ pub fn annotations(stage: &Stage, input: &[u8]) -> Verdict {
             raw: (&b"{}"[..]).into(),
         };
         let _said = (manifest.delete(), manifest.create_only(), manifest.run_level().is_some());
-        let [open, strict] = &stage.filters;
+        let [open, strict] = &fixture.filters;
         let [open, strict] = [open, strict].map(|filter| takes_part(&manifest, filter));
-        law(strict.is_err() || open.is_ok(), "more filters let more through")?;
-        law(open.as_ref().err().is_none_or(|why| !why.is_empty()), "somebody is left out without a reason")?;
+        property(strict.is_err() || open.is_ok(), "more filters let more through")?;
+        property(open.as_ref().err().is_none_or(|why| !why.is_empty()), "somebody is left out without a reason")?;
         part |= open.is_ok();
     }
     Ok(part)
 }
 
 /// What was merged once is as wanted.
-pub fn merge(_: &Stage, input: &[u8]) -> Verdict {
+pub fn merge(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(pair) = serde_json::from_slice::<Value>(input) else { return Ok(false) };
     let (Some(live), Some(want)) = (pair.get("live"), pair.get("want")) else { return Ok(false) };
     let owner = Owner { name: "version".into(), uid: "u".into() };
@@ -177,7 +186,7 @@ pub fn merge(_: &Stage, input: &[u8]) -> Verdict {
         Err(_) => return Ok(false),
         Ok(Outcome::Same) => return Ok(true),
         Ok(Outcome::Changed { object, fields } | Outcome::Replace { object, fields }) => {
-            law(!fields.is_empty(), "a change names no field")?;
+            property(!fields.is_empty(), "a change names no field")?;
             object
         }
     };
@@ -191,25 +200,25 @@ pub fn merge(_: &Stage, input: &[u8]) -> Verdict {
 }
 
 /// Only the messages that were signed pass.
-pub fn signature(stage: &Stage, input: &[u8]) -> Verdict {
-    let checked = stage.verifier.check(&stage.digest, input, stage.now);
+pub fn signature(fixture: &Fixture, input: &[u8]) -> Verdict {
+    let checked = fixture.verifier.check(&fixture.digest, input, fixture.now);
     let other = Digest::parse("sha256:ff").map_err(|e| e.to_string())?;
-    let stolen = stage.verifier.check(&other, input, stage.now);
-    law(stolen.satisfied.is_empty(), "a signature passes for a digest that was never signed")?;
-    law(!checked.satisfied.is_empty() || !checked.refused.is_empty(), "refused without a reason")?;
+    let stolen = fixture.verifier.check(&other, input, fixture.now);
+    property(stolen.satisfied.is_empty(), "a signature passes for a digest that was never signed")?;
+    property(!checked.satisfied.is_empty() || !checked.refused.is_empty(), "refused without a reason")?;
     Ok(!checked.satisfied.is_empty())
 }
 
-pub fn message(stage: &Stage, input: &[u8]) -> Verdict {
-    let signed = stage.sign(input).map_err(|e| e.to_string())?;
-    let checked = stage.verifier.check(&stage.digest, &signed, stage.now);
-    law(!checked.satisfied.is_empty() || !checked.refused.is_empty(), "refused without a reason")?;
-    let names = input.windows(stage.digest.hex().len()).any(|part| part == stage.digest.hex().as_bytes());
+pub fn message(fixture: &Fixture, input: &[u8]) -> Verdict {
+    let signed = fixture.sign(input).map_err(|e| e.to_string())?;
+    let checked = fixture.verifier.check(&fixture.digest, &signed, fixture.now);
+    property(!checked.satisfied.is_empty() || !checked.refused.is_empty(), "refused without a reason")?;
+    let names = input.windows(fixture.digest.hex().len()).any(|part| part == fixture.digest.hex().as_bytes());
     // An escape may spell a letter of the digest.
-    law(checked.satisfied.is_empty() || names || input.contains(&b'\\'), "passes without naming the digest")?;
+    property(checked.satisfied.is_empty() || names || input.contains(&b'\\'), "passes without naming the digest")?;
     Ok(!checked.satisfied.is_empty())
 }
 
-pub fn keyring(_: &Stage, input: &[u8]) -> Verdict {
+pub fn keyring(_: &Fixture, input: &[u8]) -> Verdict {
     Ok(Config::from_config_map(&config(String::from_utf8_lossy(input).into_owned())).is_ok())
 }

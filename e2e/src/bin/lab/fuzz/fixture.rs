@@ -1,0 +1,152 @@
+//! What the fuzzed readers work with: good inputs, a key that signs, filters.
+
+use super::corpus::{Corpus, message};
+use anyhow::Context;
+use cvo::api::ComponentOverride;
+use cvo::payload::{ApplyFilter, Capabilities, Filter};
+use cvo::verify::{Config, Digest, Verifier};
+use jiff::Timestamp;
+use sequoia_openpgp::cert::{Cert, CertBuilder};
+use sequoia_openpgp::parse::Parse;
+use sequoia_openpgp::policy::StandardPolicy;
+use sequoia_openpgp::serialize::SerializeInto;
+use sequoia_openpgp::serialize::stream::{LiteralWriter, Message, Signer};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// Seeds for each reader, and what the properties need.
+pub struct Fixture {
+    pub corpus: Corpus,
+    pub versions: Vec<Vec<u8>>,
+    pub annotations: Vec<Vec<u8>>,
+    /// A live object and a manifest.
+    pub pairs: Vec<Vec<u8>>,
+    pub signatures: Vec<Vec<u8>>,
+    pub messages: Vec<Vec<u8>>,
+    pub keys: Vec<Vec<u8>>,
+    cert: Cert,
+    pub verifier: Verifier,
+    pub digest: Digest,
+    pub now: Timestamp,
+    pub filters: [ApplyFilter; 2],
+}
+
+impl Fixture {
+    /// The key and its signatures are kept in the folder `cache`: signing is random, and an input must be reproducible.
+    pub fn read(cache: &Path) -> anyhow::Result<Fixture> {
+        let corpus = Corpus::read()?;
+        let now: Timestamp = "2026-03-01T00:00:00Z".parse()?;
+        let digest = Digest::parse("sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")?;
+        let cert = Cert::from_bytes(&cached(&cache.join("fuzz-key"), || {
+            let created = SystemTime::from(now - Duration::from_secs(86400));
+            let (cert, _) =
+                CertBuilder::general_purpose(Some("a@example.com")).set_creation_time(created).generate()?;
+            cert.as_tsk().to_vec()
+        })?)?;
+        let key = cert.armored().to_vec()?;
+        let messages = vec![message(&digest.to_string()), message("sha256:00")];
+        let text = |list: &[&str]| list.iter().map(|text| text.as_bytes().to_vec()).collect();
+        let filters = [
+            ApplyFilter::default(),
+            ApplyFilter {
+                load: Filter {
+                    exclude_identifier: Some("id".into()),
+                    feature_set: Some(String::new()),
+                    feature_gates: Some(BTreeSet::from(["A".to_owned()])),
+                    major: Some(4),
+                    ..Filter::default()
+                },
+                capabilities: Some(Capabilities::all()),
+                overrides: vec![ComponentOverride {
+                    kind: "Job".into(),
+                    unmanaged: true,
+                    ..ComponentOverride::default()
+                }],
+            },
+        ];
+        let mut fixture = Fixture {
+            versions: text(&["1.0.0\n4.1.0-rc.1+b\nhttps://a/%41", "0.0.1-snapshot\n1.2.3-0.a.b-c\n#"]),
+            annotations: text(&[ANNOTATIONS]),
+            pairs: pairs(&corpus.objects)?,
+            signatures: Vec::new(),
+            keys: vec![key.clone()],
+            verifier: verifier(&key)?,
+            corpus,
+            messages,
+            cert,
+            digest,
+            now,
+            filters,
+        };
+        for (number, content) in fixture.messages.iter().enumerate() {
+            let signature = cached(&cache.join(format!("fuzz-signature-{number}")), || fixture.sign(content))?;
+            fixture.signatures.push(signature);
+        }
+        Ok(fixture)
+    }
+
+    /// A message with this content, signed by the key that is trusted.
+    pub fn sign(&self, content: &[u8]) -> anyhow::Result<Vec<u8>> {
+        let policy = StandardPolicy::new();
+        let at = SystemTime::from(self.now - Duration::from_secs(3600));
+        let key = self.cert.keys().with_policy(&policy, at).secret().for_signing().next();
+        let pair = key.context("the key does not sign")?.key().clone().into_keypair()?;
+        let mut bytes = Vec::new();
+        let signer = Signer::new(Message::new(&mut bytes), pair)?.creation_time(at).build()?;
+        let mut literal = LiteralWriter::new(signer).build()?;
+        literal.write_all(content)?;
+        literal.finalize()?;
+        Ok(bytes)
+    }
+}
+
+/// The content of a file, which is made if it is missing.
+fn cached(file: &Path, make: impl FnOnce() -> anyhow::Result<Vec<u8>>) -> anyhow::Result<Vec<u8>> {
+    if let Ok(bytes) = fs::read(file) {
+        return Ok(bytes);
+    }
+    let bytes = make()?;
+    fs::write(file, &bytes).with_context(|| file.display().to_string())?;
+    Ok(bytes)
+}
+
+fn verifier(key: &[u8]) -> anyhow::Result<Verifier> {
+    let text = String::from_utf8_lossy(key).into_owned();
+    Ok(Verifier::new(Config::from_config_map(&config(text))?))
+}
+
+/// A verification ConfigMap with this key.
+pub fn config(key: String) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("verifier-public-key-a".to_owned(), key),
+        ("store-a".to_owned(), "https://example.com".to_owned()),
+    ])
+}
+
+/// Each object with the next one of its kind, so that fields of one meet those of the other.
+fn pairs(objects: &[Value]) -> anyhow::Result<Vec<Vec<u8>>> {
+    let mut last: BTreeMap<String, &Value> = BTreeMap::new();
+    let mut pairs = Vec::new();
+    for object in objects {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut live = (*last.get(&kind).unwrap_or(&object)).clone();
+        for field in ["name", "namespace"] {
+            if let (Some(metadata), Some(value)) =
+                (live.get_mut("metadata"), object.pointer(&format!("/metadata/{field}")))
+            {
+                metadata.as_object_mut().context("metadata is not an object")?.insert(field.into(), value.clone());
+            }
+        }
+        pairs.push(serde_json::to_vec(&json!({"live": live, "want": object}))?);
+        last.insert(kind, object);
+    }
+    Ok(pairs)
+}
+
+const ANNOTATIONS: &str = "0000_10_a_b.yaml\ninclude.release.openshift.io/self-managed-high-availability=true\n\
+release.openshift.io/feature-set=Default,OKD\nrelease.openshift.io/feature-gate=A,-B\nrelease.openshift.io/major-version=4,-5\n\
+capability.openshift.io/name=Console+Storage\nrelease.openshift.io/delete=true\n";
