@@ -1,30 +1,32 @@
-//! Test clusters: a real etcd, API server, controller-manager and scheduler, if wanted a real node (kubelet and
-//! containerd), a registry, and kwok for many played nodes. One library for the tests, the demo and `hack/cluster`.
+//! Test clusters: a real etcd, API server, controller-manager and scheduler, and optionally a real node (kubelet and
+//! containerd), a registry, and kwok for many fake nodes. Used by the tests, the demo and `hack/cluster`.
 //!
 //! Everything a cluster has lives in one folder, `${TMPDIR:-/tmp}/cvo-lab/<id>`, and its sockets in
-//! `/run/cvo-lab/<id>`. Each cluster owns a numbered slot, from which its ports and networks follow, so that several
-//! stand side by side. Processes are ended by process id and start time. A cluster whose owner was killed is
+//! `/run/cvo-lab/<id>`. Each cluster has a numbered slot, which determines its ports and networks, so that several
+//! clusters can run at once. Processes are identified by process id and start time. A cluster whose owner was killed is
 //! removed by the next `up`.
 
 pub mod audit;
-pub mod certificates;
-pub mod cgroup;
-pub mod control_plane;
-pub mod error;
+mod certificates;
+mod cgroup;
+mod claim;
+mod control_plane;
+mod error;
 pub mod files;
-pub mod image;
-pub mod kubeconfig;
-pub mod kwok;
+mod image;
+mod kubeconfig;
+mod kwok;
 pub mod machine;
-pub mod network;
+mod network;
 pub mod node;
+mod options;
 pub mod process;
 pub mod programs;
-pub mod ready;
-pub mod registry;
-pub mod site;
-pub mod teardown;
-pub mod toolbox;
+mod ready;
+mod registry;
+mod site;
+mod teardown;
+mod toolbox;
 
 use std::{
     ffi::OsStr,
@@ -35,30 +37,15 @@ use std::{
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client, Config, api::ObjectMeta, config::KubeConfigOptions};
 
+pub use claim::sweep;
 pub use error::{HarnessError, Result};
+pub use options::Options;
 pub use process::{Identity, Launch};
 pub use programs::Programs;
-pub use site::{Owner, Site};
+use site::{Owner, Site};
 pub use toolbox::Toolbox;
 
-/// What `Cluster::up` builds.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Name of the cluster; chosen from the slot when absent. Lower-case letters, digits and dashes, at most 20.
-    pub name: Option<String>,
-    /// A real node: containerd and kubelet. Needs root.
-    pub node: bool,
-    /// An OCI registry on loopback, plain http, that the node can pull from.
-    pub registry: bool,
-    /// kwok, which plays the nodes made by `add_fake_nodes` and their pods.
-    pub kwok: bool,
-    /// Write the API server's audit log (level Metadata).
-    pub audit: bool,
-    /// The controller-manager's `--controllers`, for example `*,-deployment-controller`; all when absent.
-    pub controllers: Option<String>,
-}
-
-/// A running cluster. Dropping it ends it, unless it was detached or attached to.
+/// A running cluster. Dropping it ends the cluster, unless the handle was detached or attached.
 #[derive(Debug)]
 pub struct Cluster {
     site: Site,
@@ -67,16 +54,16 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts a cluster and waits until it serves: API server ready, controllers running, the default service
-    /// account there, the node Ready. First removes what killed predecessors left.
+    /// account created, the node Ready. First removes clusters whose owner was killed.
     pub async fn up(options: Options) -> Result<Self> {
         install_tls_provider();
         let tools = Toolbox::find()?;
         machine::check(&options, &tools)?;
-        let claim = options.clone();
-        let site = tokio::task::spawn_blocking(move || Site::claim(&claim, tools))
+        let wanted = options.clone();
+        let site = tokio::task::spawn_blocking(move || claim::claim(&wanted, tools))
             .await
             .map_err(|error| HarnessError::Thread(error.to_string()))??;
-        // From here on an early return drops the cluster, which ends what was started so far.
+        // From here on an early return drops the cluster, which ends everything that was started so far.
         let cluster = Self { site, owned: true };
         control_plane::write_identities(&cluster.site)?;
         tokio::try_join!(cluster.start_control_plane(&options), cluster.start_registry(&options), async {
@@ -115,17 +102,17 @@ impl Cluster {
             .map_err(|error| HarnessError::Thread(error.to_string()))?
     }
 
-    /// The cluster's id, part of every machine-wide name it uses.
+    /// The cluster's id, which is part of every machine-wide name it uses.
     pub fn id(&self) -> &str {
         self.site.id()
     }
 
-    /// The cluster's folder, for files of a test's own; removed with the cluster.
+    /// The cluster's folder; tests may put files there. Removed with the cluster.
     pub fn dir(&self) -> PathBuf {
         self.site.dir()
     }
 
-    /// A kubeconfig of an administrator (group system:masters), certificates inside.
+    /// An administrator's kubeconfig (group system:masters) with embedded certificates.
     pub fn kubeconfig(&self) -> PathBuf {
         self.site.admin_kubeconfig()
     }
@@ -140,7 +127,7 @@ impl Cluster {
         format!("127.0.0.1:{}", self.site.ports().registry)
     }
 
-    /// A port of the cluster's slot on which nothing of the harness listens, for processes of the caller's: 0 to 7.
+    /// A port of the cluster's slot that the harness does not use, for the caller's processes: 0 to 7.
     pub fn spare_port(&self, number: u16) -> u16 {
         self.site.spare_port(number)
     }
@@ -165,7 +152,7 @@ impl Cluster {
         self.site.log(process)
     }
 
-    /// kube's own client as administrator.
+    /// A client as administrator.
     pub async fn client(&self) -> Result<Client> {
         Ok(Client::try_from(self.config().await?)?)
     }
@@ -187,13 +174,13 @@ impl Cluster {
         process::output("kubectl", command).await
     }
 
-    /// The kubectl that fits the cluster.
+    /// The kubectl of the cluster's version.
     pub fn kubectl_program(&self) -> PathBuf {
         self.site.tools().go("kubectl")
     }
 
-    /// Starts a process of the caller's that belongs to the cluster: it logs to `log(name)` and ends with it.
-    /// `arguments` must not start with the program. A process of that name that still runs is ended first.
+    /// Starts a process that belongs to the cluster: it logs to `log(name)` and ends with the cluster. A process of
+    /// that name that still runs is ended first.
     pub fn spawn(&self, launch: Launch) -> Result<Identity> {
         self.site.stop(&launch.name)?;
         self.site.spawn(&launch)
@@ -204,7 +191,7 @@ impl Cluster {
         self.site.stop(name)
     }
 
-    /// Asks the process of that name to end (SIGTERM); whether it was gone within `limit`.
+    /// Asks the process of that name to end (SIGTERM); returns whether it ended within `limit`.
     pub async fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
         let (site, name) = (self.site.clone(), name.to_owned());
         tokio::task::spawn_blocking(move || site.terminate(&name, limit))
@@ -217,14 +204,9 @@ impl Cluster {
         self.site.runs(name)
     }
 
-    /// Waits until `probe` says yes, while the named processes run; at most `SETTLE`.
+    /// Waits until `probe` returns true, while the named processes run; at most `ready::LIMIT`.
     pub async fn until(&self, what: &str, processes: &[&str], probe: impl AsyncFnMut() -> bool) -> Result<()> {
-        ready::until(what, &self.site, processes, SETTLE, probe).await
-    }
-
-    /// Loads an image archive (docker or OCI layout in a tar) into the node, for images that no registry has.
-    pub async fn import_image(&self, archive: &Path) -> Result<()> {
-        node::import(&self.site, archive).await
+        ready::until(what, &self.site, processes, probe).await
     }
 
     /// Kills the API server and starts it again on the same data and port; returns when it is ready.
@@ -232,18 +214,18 @@ impl Cluster {
         control_plane::restart_apiserver(&self.site).await
     }
 
-    /// Copies the API server's data into a folder that is made; it is away for the while.
+    /// Copies the API server's data into a new folder. The API server is stopped meanwhile.
     pub async fn back_up(&self, backup: &Path) -> Result<()> {
         control_plane::back_up(&self.site, backup).await
     }
 
-    /// Brings back what the backup holds and forgets what came later.
+    /// Restores a backup; everything written since is lost.
     pub async fn restore(&self, backup: &Path) -> Result<()> {
         control_plane::restore(&self.site, backup).await
     }
 
-    /// Registers `count` nodes `fake-0…` that kwok plays (`Options::kwok`). They carry the taint
-    /// `kwok.x-k8s.io/node=fake:NoSchedule`, so that only pods that tolerate it land there.
+    /// Registers `count` nodes `fake-0…` that kwok simulates (`Options::kwok`). They have the taint
+    /// `kwok.x-k8s.io/node=fake:NoSchedule`, so that only pods that tolerate it are scheduled there.
     pub async fn add_fake_nodes(&self, count: usize) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client().await?);
         for number in 0..count {
@@ -261,35 +243,33 @@ impl Cluster {
         if options.registry { registry::start(&self.site).await } else { Ok(()) }
     }
 
-    /// Pods cannot be created before the controller-manager made the namespace's service account.
+    /// Pods cannot be created before the controller-manager has created the namespace's service account.
     async fn wait_for_default_account(&self) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, "default");
-        ready::until("service account default/default", &self.site, &["kube-controller-manager"], SETTLE, async || {
+        ready::until("service account default/default", &self.site, &["kube-controller-manager"], async || {
             accounts.get_metadata_opt("default").await.is_ok_and(|found| found.is_some())
         })
         .await
     }
 }
 
-/// How long one step of the start may take on a busy machine; a warm step takes a few seconds.
-pub const SETTLE: Duration = Duration::from_secs(90);
-
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.owned
             && let Err(error) = teardown::remove(&self.site)
         {
-            eprintln!("cluster {} left something behind: {error}", self.site.id());
+            eprintln!("cluster {} was not removed completely: {error}", self.site.id());
         }
     }
 }
 
-/// rustls panics when two providers are in the tree and none is installed; the second call is a harmless error.
+/// rustls panics when several providers are compiled in and none is installed. A second call returns an error, which is
+/// harmless.
 pub fn install_tls_provider() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }
 
-/// Object metadata with a name and nothing else.
+/// Object metadata with only a name.
 pub fn named(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.to_owned()), ..Default::default() }
 }

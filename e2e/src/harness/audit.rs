@@ -1,4 +1,4 @@
-//! The API server's audit log (`Options::audit`): who asked for what, when, and what came of it.
+//! The API server's audit log (`Options::audit`): who requested what, when, and with which result.
 
 use std::{
     collections::BTreeMap,
@@ -11,44 +11,45 @@ use std::{
 use jiff::Timestamp;
 use serde::Deserialize;
 
-/// The user that the daemon acts as where a release installs it: the service account of its own manifests.
+/// The user that the daemon acts as where a release installs it: the service account of its manifests.
 pub const DAEMON: &str = "system:serviceaccount:openshift-cluster-version:cluster-version-operator";
 
-/// One request that was answered; a watch that has begun; of a few (see the audit policy) also one that was not.
+/// One request that was answered, or a watch that has begun. Some requests are listed without an answer (see the audit
+/// policy).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// When it arrived.
     pub at: Timestamp,
-    /// Who asked; where one user acted as another, that other.
+    /// Who sent it, or the impersonated user.
     pub user: String,
-    /// Name of the pod whose token was shown, if it was one.
+    /// Name of the pod whose token authenticated the request, if any.
     pub pod: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
-    /// With its query.
+    /// Path and query.
     pub uri: String,
     pub group: String,
-    /// Plural name; empty where the request is about no resource (`/version`).
+    /// Plural name; empty for requests without a resource (`/version`).
     pub resource: String,
     pub subresource: String,
     pub namespace: String,
     pub name: String,
-    /// HTTP status of the answer; 0 as long as there is none, for ever if the server was killed.
+    /// HTTP status of the answer; 0 while there is none, and for ever if the server was killed.
     pub code: u16,
 }
 
 impl Request {
-    /// Whether it was to change something.
+    /// Whether its verb changes objects.
     pub fn is_write(&self) -> bool {
         ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
     }
 
-    /// Whether it was to change something, and did.
+    /// Whether it changed something successfully.
     pub fn wrote(&self) -> bool {
         self.is_write() && (200..300).contains(&self.code)
     }
 
-    /// About what a daemon keeps of itself: lease, status, progress record, and what it tells by events.
+    /// Whether it is about what a daemon records of its own work: lease, status, progress record, events.
     pub fn is_bookkeeping(&self) -> bool {
         matches!(self.resource_path().as_str(), "leases" | "clusterversions/status" | "events")
             || (self.resource == "configmaps" && self.name == "cluster-version-progress")
@@ -60,7 +61,7 @@ impl Request {
         format!("{}{slash}{}", self.resource, self.subresource)
     }
 
-    /// `group/resource/subresource namespace/name`, or the path where it is about no resource.
+    /// `group/resource/subresource namespace/name`, or the path of a request without a resource.
     pub fn object(&self) -> String {
         if self.resource.is_empty() {
             return self.uri.clone();
@@ -69,7 +70,7 @@ impl Request {
     }
 }
 
-/// Everybody's requests, in the order of their arrival. A watch appears once, when it began.
+/// All requests in the order of their arrival. A watch is listed once, when it began.
 pub fn everything(log: &Path) -> std::io::Result<Vec<Request>> {
     read(log, |_| true)
 }
@@ -85,7 +86,7 @@ fn read(log: &Path, whose: impl Fn(&str) -> bool) -> std::io::Result<Vec<Request
     for line in BufReader::new(File::open(log)?).lines() {
         // The last line may be half written.
         let Ok(event) = serde_json::from_str::<Event>(&line?) else { continue };
-        // A watch is complete only when it ends, so its beginning counts; of all others their end.
+        // A watch is complete only when it ends, so its beginning counts. For all others their end counts.
         let counts = if event.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
         let (stage, id) = (event.stage.clone(), event.audit_id.clone());
         let Some(request) = event.request().filter(|request| whose(&request.user)) else { continue };
@@ -101,7 +102,7 @@ fn read(log: &Path, whose: impl Fn(&str) -> bool) -> std::io::Result<Vec<Request
     Ok(found)
 }
 
-/// Those that arrived in a stretch of time.
+/// Those that arrived within a time range.
 pub fn within(requests: &[Request], time: Range<Timestamp>) -> Vec<Request> {
     requests.iter().filter(|r| time.contains(&r.at)).cloned().collect()
 }
@@ -115,12 +116,12 @@ pub fn by_verb(requests: &[Request]) -> BTreeMap<&str, usize> {
     count
 }
 
-/// Writes, refused ones too, to anything but what a daemon writes of itself.
+/// Writes, refused ones too, except a daemon's records of its own work.
 pub fn writes(requests: &[Request]) -> Vec<&Request> {
     requests.iter().filter(|r| r.is_write() && !r.is_bookkeeping()).collect()
 }
 
-/// A line of the log, as far as it is read.
+/// The fields that are read of a line of the log.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Event {
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_read_in_the_order_of_arrival_and_a_watch_counts_once() {
+    fn requests_are_in_order_of_arrival_and_watch_counts_once() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let own = r#","user":{"username":"admin","extra":{"authentication.kubernetes.io/pod-name":["p"]}}"#;
         let acted = r#","user":{"username":"admin"},"impersonatedUser":{"username":"daemon"}"#;

@@ -1,4 +1,4 @@
-//! A cluster's certificate authority and what it signs.
+//! A cluster's certificate authority and the certificates that it signs.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -13,7 +13,7 @@ pub struct Leaf {
     pub key: String,
 }
 
-/// Signs for one cluster; its key is kept too, for the controller that signs certificate requests.
+/// The authority of one cluster. Its key is kept too, for the controller that signs certificate requests.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -21,7 +21,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A fresh authority.
+    /// A new authority.
     pub fn new(name: &str) -> Result<Self> {
         let failed = |error: rcgen::Error| HarnessError::Certificate(name.to_owned(), error.to_string());
         let mut params = CertificateParams::default();
@@ -35,7 +35,7 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), leaf })
     }
 
-    /// A client's certificate: Kubernetes takes the common name for the user, the organisation for the group.
+    /// A client's certificate: Kubernetes reads the user from the common name and the group from the organization.
     pub fn client(&self, user: &str, group: Option<&str>) -> Result<Leaf> {
         self.sign(user, group, &[], ExtendedKeyUsagePurpose::ClientAuth)
     }
@@ -63,7 +63,7 @@ impl Authority {
     }
 }
 
-/// The key pair that signs service account tokens: private and public half, PEM.
+/// The key pair that signs service account tokens: private and public key, PEM.
 pub fn token_keys() -> Result<(String, String)> {
     let key = KeyPair::generate()
         .map_err(|error| HarnessError::Certificate("service account tokens".to_owned(), error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The cgroup below which a node's pods live, in every hierarchy there is (version 1, 2, or both side by side).
+//! The cgroup below which a node's pods run, in every hierarchy of the machine (version 1, 2, or both).
 
 use std::{
     fs,
@@ -10,26 +10,25 @@ use super::{
     files,
     process::{self, Identity},
     site::Site,
-    teardown,
 };
 
-/// Makes it; kubelet refuses a root that is not there.
+/// Makes the cgroup; kubelet refuses a root that does not exist.
 pub fn make(site: &Site) -> Result<()> {
     for (root, version) in hierarchies() {
         let group = root.join(site.cgroup());
         files::make_dir(&group)?;
-        // Version 1: no process can enter a cpuset whose processors and memory are not said.
+        // Version 1: no process can enter a cpuset before its processors and memory nodes are set.
         for file in ["cpuset.cpus", "cpuset.mems"] {
             if version == 1 && root.join(file).exists() {
                 copy(&root.join(file), &group.join(file))?;
             }
         }
         if version == 2 {
-            // On a hybrid machine version 1 holds the controllers, and this one has none to pass on.
+            // On a machine with both versions, version 1 has the controllers and this file may be empty.
             let offered = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
             for controller in offered.split_whitespace() {
                 for place in [&root, &group] {
-                    // A controller that cannot be passed on is kubelet's to complain about, by name.
+                    // Failures are ignored: kubelet names a controller that it needs and does not find.
                     let _ = fs::write(place.join("cgroup.subtree_control"), format!("+{controller}"));
                 }
             }
@@ -38,7 +37,7 @@ pub fn make(site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// Every process in it.
+/// Every process in the cgroup.
 pub fn processes(site: &Site) -> Vec<Identity> {
     let mut found = Vec::new();
     for (root, _) in hierarchies() {
@@ -50,11 +49,11 @@ pub fn processes(site: &Site) -> Vec<Identity> {
     found
 }
 
-/// Kills all processes in it and removes it.
+/// Kills all processes in the cgroup and removes it.
 pub fn remove(site: &Site) -> Result<()> {
-    process::end_all(&processes(site), teardown::LIMIT)?;
+    process::end_all(&processes(site))?;
     for (root, _) in hierarchies() {
-        // Children before parents: the list has them after.
+        // The list has parents first; children must be removed first.
         for group in below(&root.join(site.cgroup())).iter().rev() {
             fs::remove_dir(group).map_err(|error| HarnessError::Io(group.clone(), error))?;
         }
@@ -62,7 +61,7 @@ pub fn remove(site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// Mount points with the version.
+/// Mount points of the hierarchies, with their version.
 fn hierarchies() -> Vec<(PathBuf, u8)> {
     let text = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let mount = |line: &str| {
@@ -77,7 +76,7 @@ fn hierarchies() -> Vec<(PathBuf, u8)> {
     text.lines().filter_map(mount).collect()
 }
 
-/// The group, if it is there, and all below it, parents first.
+/// The group, if it exists, and all groups below it, parents first.
 fn below(group: &Path) -> Vec<PathBuf> {
     if !group.is_dir() {
         return Vec::new();

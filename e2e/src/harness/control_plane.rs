@@ -1,30 +1,28 @@
 //! etcd, API server, controller-manager and scheduler, all on loopback.
 
-use std::{path::Path, time::Duration};
-
-use reqwest::Certificate;
+use std::path::Path;
 
 use super::{
-    Options, SETTLE,
     certificates::{Authority, Leaf, token_keys},
     error::{HarnessError, Result},
     files,
     kubeconfig::kubeconfig,
     kwok,
+    options::Options,
     process::Launch,
-    ready,
+    ready::{self, healthy},
     site::Site,
 };
 
 /// Folder of etcd's data.
 const ETCD: &str = "etcd";
 
-/// Starts everything and waits until it is ready. `write_identities` comes before.
+/// Starts everything and waits until it is ready. `write_identities` must be called first.
 pub async fn start(site: &Site, options: &Options) -> Result<()> {
     if options.audit {
         files::write(&site.dir().join("audit-policy.yaml"), AUDIT_POLICY)?;
     }
-    // The API server retries until etcd answers, so the two start side by side.
+    // The API server retries until etcd answers, so both can start at once.
     site.spawn(&etcd(site))?;
     site.spawn(&apiserver(site, options))?;
     apiserver_ready(site).await?;
@@ -44,13 +42,12 @@ pub async fn restart_apiserver(site: &Site) -> Result<()> {
     apiserver_ready(site).await
 }
 
-/// Copies etcd's data to `backup`, with nobody writing meanwhile.
+/// Copies etcd's data to `backup` while nobody writes.
 pub async fn back_up(site: &Site, backup: &Path) -> Result<()> {
     offline(site, || files::copy_dir(&site.dir().join(ETCD), backup)).await
 }
 
-/// Puts a copy in the place of etcd's data: what happened since has not. Controllers begin anew, as whoever restores a
-/// backup has them do.
+/// Replaces etcd's data with a backup. Controllers are restarted, as an administrator who restores a backup does.
 pub async fn restore(site: &Site, backup: &Path) -> Result<()> {
     let data = site.dir().join(ETCD);
     offline(site, || {
@@ -64,49 +61,22 @@ pub async fn restore(site: &Site, backup: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Does it while neither the API server nor etcd runs.
-async fn offline(site: &Site, deed: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Calls `work` while neither the API server nor etcd runs.
+async fn offline(site: &Site, work: impl FnOnce() -> Result<()>) -> Result<()> {
     site.stop("kube-apiserver")?;
     site.stop("etcd")?;
-    deed()?;
+    work()?;
     site.respawn("etcd")?;
     site.respawn("kube-apiserver")?;
     apiserver_ready(site).await
 }
 
-/// /readyz also waits for the bootstrap RBAC rules; before them nobody but masters may do anything.
+/// /readyz also waits for the bootstrap RBAC rules, without which only system:masters may do anything.
 async fn apiserver_ready(site: &Site) -> Result<()> {
-    let client = http(site)?;
+    let client = ready::http(site)?;
     let url = format!("{}/readyz", site.server());
-    ready::until("the API server to be ready", site, &["etcd", "kube-apiserver"], SETTLE, async || {
-        answers(&client, &url).await
-    })
-    .await
-}
-
-/// Waits for a process's health page.
-pub async fn healthy(site: &Site, process: &str, url: String) -> Result<()> {
-    let client = http(site)?;
-    ready::until(&format!("{process} to be healthy"), site, &[process], SETTLE, async || answers(&client, &url).await)
-        .await
-}
-
-async fn answers(client: &reqwest::Client, url: &str) -> bool {
-    client.get(url).send().await.is_ok_and(|response| response.status().is_success())
-}
-
-/// A client that trusts the cluster's authority alone and no proxy.
-fn http(site: &Site) -> Result<reqwest::Client> {
-    let path = site.pki("ca.crt");
-    let pem = std::fs::read(&path).map_err(|error| HarnessError::Io(path.clone(), error))?;
-    let failed = |error: reqwest::Error| HarnessError::Certificate(path.display().to_string(), error.to_string());
-    let authority = Certificate::from_pem(&pem).map_err(failed)?;
-    reqwest::Client::builder()
-        .tls_certs_only([authority])
-        .no_proxy()
-        .timeout(Duration::from_secs(3))
-        .build()
-        .map_err(failed)
+    let answers = async || ready::answers(&client, &url).await;
+    ready::until("the API server to be ready", site, &["etcd", "kube-apiserver"], answers).await
 }
 
 /// Certificates, token keys and kubeconfigs.
@@ -130,7 +100,7 @@ pub fn write_identities(site: &Site) -> Result<()> {
         "kubelet-serving",
         &authority.server(&site.node_name(), &[&node, "127.0.0.1", &site.node_name()])?,
     )?;
-    // The aggregator shows itself to extension servers by an authority of its own, which may vouch for any user.
+    // The aggregator authenticates to extension servers with a separate authority, which may speak for any user.
     let front = Authority::new("cvo-lab-front")?;
     write_leaf(site, "front-ca", &front.leaf)?;
     write_leaf(site, "front", &front.client("front-proxy", None)?)?;
@@ -169,7 +139,7 @@ fn etcd(site: &Site) -> Launch {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=lab={peer}"),
-        // A test cluster need not survive a power cut, and fsync is most of a write's time.
+        // A test cluster need not survive a power failure, and fsync takes most of the time of a write.
         "--unsafe-no-fsync".to_owned(),
         "--log-level=warn".to_owned(),
     ];
@@ -183,7 +153,7 @@ fn apiserver(site: &Site, options: &Options) -> Launch {
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", site.ports().apiserver),
         format!("--advertise-address={}", site.node_address()),
-        // The default reconciler would write the advertised address into an endpoint that nobody serves.
+        // The default reconciler would put the advertised address, at which nobody listens, into the endpoints.
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--service-cluster-ip-range={}", site.service_network()),
         "--authorization-mode=Node,RBAC".to_owned(),
@@ -211,14 +181,14 @@ fn apiserver(site: &Site, options: &Options) -> Launch {
     if options.audit {
         arguments.push(format!("--audit-policy-file={}", site.dir().join("audit-policy.yaml").display()));
         arguments.push(format!("--audit-log-path={}", site.audit_log().display()));
-        // One file: a rotated log would hide requests from the test that counts them.
+        // One file: tests that count requests would miss those in a rotated log.
         arguments.push("--audit-log-maxsize=10000".to_owned());
     }
     Launch::new("kube-apiserver", site.tools().go("kube-apiserver"), arguments)
 }
 
-/// Who did what to which object, once per request; what opens gates also when it arrives, so that it is known even if
-/// the server is killed before it answers.
+/// One event for each request. Writes that open a gate are logged on arrival too, so that they are known even if the
+/// server is killed before it answers.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -1,14 +1,13 @@
-//! What can go wrong with a test cluster; each message says where, why, and what to do.
+//! Errors of test clusters; each message says where, why, and what to do.
 
 use std::{fmt, io, path::PathBuf};
 
-/// Short form for this room.
+/// Short form for the harness.
 pub type Result<T> = std::result::Result<T, HarnessError>;
 
-/// See the messages.
 #[derive(thiserror::Error)]
 pub enum HarnessError {
-    #[error("this machine cannot carry the cluster: {0}")]
+    #[error("this machine cannot run the cluster: {0}")]
     Machine(String),
     #[error("{0} is missing: run `hack/cluster install`, which builds or unpacks what clusters need")]
     Tool(PathBuf),
@@ -18,7 +17,7 @@ pub enum HarnessError {
     Name(String, &'static str),
     #[error("there is no cluster {0:?} (see `hack/cluster list`)")]
     Unknown(String),
-    #[error("no free slot: all {0} are taken by clusters or by programs on their ports; end some: `hack/cluster down`")]
+    #[error("no free slot: all {0} are taken by clusters or by programs on their ports; end one: `hack/cluster down`")]
     Slots(u16),
     #[error("{0}: {1}")]
     Io(PathBuf, #[source] io::Error),
@@ -28,7 +27,7 @@ pub enum HarnessError {
     Spawn(String, #[source] io::Error),
     #[error("{0} ended while waiting for: {1}. The end of its log:\n{2}")]
     Died(String, String, String),
-    #[error("waited {0} s in vain for: {1}. The end of the logs:\n{2}")]
+    #[error("waited {0} s for: {1}. The end of the logs:\n{2}")]
     TimedOut(u64, String, String),
     #[error("{0} failed ({1}): {2}")]
     Command(String, String, String),
@@ -38,13 +37,13 @@ pub enum HarnessError {
     Kubeconfig(PathBuf, String),
     #[error("API server: {0}")]
     Api(#[from] kube::Error),
-    #[error("still there after the cluster was ended: {0}")]
+    #[error("left over after the cluster was ended: {0}")]
     LeftBehind(String),
     #[error("a thread of the harness failed: {0}")]
     Thread(String),
 }
 
-/// As the message: a test that unwraps shows this, and the logs' tails in it should keep their lines.
+/// The same as the message: `unwrap` in a test prints this, and the logs in it should keep their line breaks.
 impl fmt::Debug for HarnessError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, to)

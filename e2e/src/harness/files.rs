@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::error::{HarnessError, Result};
 
-/// Writes a file (mode 0600: there are private keys among them), making the folders above it.
+/// Writes a file (mode 0600, because some contain private keys) and makes the folders above it.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     if let Some(parent) = path.parent() {
         make_dir(parent)?;
@@ -21,7 +21,7 @@ pub fn make_dir(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| HarnessError::Io(path.to_owned(), error))
 }
 
-/// Copies a folder with all that is in it; `to` is made.
+/// Copies a folder and everything in it; `to` is made.
 pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -39,7 +39,7 @@ pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a value as JSON, in one step: a reader sees the old file or the new one.
+/// Writes a value as JSON, atomically: a reader sees either the old file or the new one.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec_pretty(value).map_err(|error| HarnessError::State(path.to_owned(), error))?;
     let fresh = path.with_extension("new");
@@ -53,7 +53,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     serde_json::from_slice(&text).map_err(|error| HarnessError::State(path.to_owned(), error))
 }
 
-/// The last `lines` lines of a log, indented; says so when there is none.
+/// The last `lines` lines of a log, indented, or a note that there are none.
 pub fn tail(path: &Path, lines: usize) -> String {
     let Ok(bytes) = fs::read(path) else { return format!("  ({} cannot be read)", path.display()) };
     let text = String::from_utf8_lossy(&bytes);

@@ -1,4 +1,5 @@
-//! Container images of one static binary, as an archive that `ctr images import` reads: no registry is needed.
+//! Container images with one static program, as an archive that `ctr images import` reads, so that no registry is
+//! needed.
 
 use std::{
     fs::{self, File},
@@ -11,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::{HarnessError, Result};
 
-/// Writes an archive with an image `name` (with tag) that holds `program` as `/<its file name>` and starts it with
+/// Writes an archive with an image `name` (with tag) that contains `program` as `/<its file name>` and runs it with
 /// `arguments`.
 pub fn write_archive(archive: &Path, name: &str, program: &Path, arguments: &[&str]) -> Result<()> {
     let failed = |error| HarnessError::Io(archive.to_owned(), error);

@@ -1,11 +1,11 @@
-//! Kubeconfig files with the certificates inside, so that one file can be handed to a container.
+//! Kubeconfig files with embedded certificates, so that one file can be mounted into a container.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::certificates::Leaf;
 
-/// A kubeconfig of one context. JSON is YAML, so every reader takes it.
+/// A kubeconfig with one context. JSON is YAML, so every client can read it.
 pub fn kubeconfig(server: &str, authority: &str, client: &Leaf) -> Value {
     let cluster = json!({"server": server, "certificate-authority-data": STANDARD.encode(authority)});
     json!({

@@ -1,23 +1,23 @@
-//! Whether this machine can carry the cluster that is wanted.
+//! Whether this machine can run a cluster with the given options.
 
 use super::{
-    Options,
     error::{HarnessError, Result},
+    options::Options,
     site, toolbox,
     toolbox::Toolbox,
 };
 
-/// Below this a cluster may run the disk full (images, etcd, logs).
+/// With less, a cluster may fill the disk (images, etcd, logs).
 const NEEDED_GIB: u64 = 5;
 
-/// Checks system, root, disk and programs, and names the first that is missing.
+/// Checks operating system, root, disk and programs; the error names the first that is missing.
 pub fn check(options: &Options, tools: &Toolbox) -> Result<()> {
     if !cfg!(target_os = "linux") {
         return Err(HarnessError::Machine("it needs Linux".to_owned()));
     }
     if options.node && !is_root() {
         return Err(HarnessError::Machine(
-            "a node mounts, and makes cgroups and bridges: run as root, or ask for no node".to_owned(),
+            "a node mounts file systems and makes cgroups and bridges: run as root, or without a node".to_owned(),
         ));
     }
     let root = site::root()?;
@@ -35,7 +35,7 @@ pub fn check(options: &Options, tools: &Toolbox) -> Result<()> {
     Ok(())
 }
 
-/// Whether this process may mount and make network devices.
+/// Whether this process may mount file systems and make network devices.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,5 +1,5 @@
-//! The machine's side of a node's network: a bridge for the pods that carries the node's own address, and the address
-//! of the `kubernetes` service, at which a forwarder listens, since there is no kube-proxy.
+//! A node's network: a bridge for the pods, which has the node's address, and the address of the `kubernetes` service,
+//! at which a forwarder listens, because there is no kube-proxy.
 
 use std::{fs, path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use super::{
     site::Site,
 };
 
-/// Makes bridge and addresses.
+/// Makes the bridge and the addresses.
 pub fn make(site: &Site) -> Result<()> {
     let bridge = site.bridge();
     let node = format!("{}/24", site.node_address());
@@ -20,13 +20,13 @@ pub fn make(site: &Site) -> Result<()> {
     ip(&["addr", "add", &format!("{}/32", site.service_address()), "dev", "lo"])
 }
 
-/// Removes them, and the devices of pods that still hang on the bridge.
+/// Removes them, and the devices of pods that are still connected to the bridge.
 pub fn remove(site: &Site) -> Result<()> {
     let bridge = site.bridge();
     let device = Path::new("/sys/class/net").join(&bridge);
     if device.exists() {
         for port in fs::read_dir(device.join("brif")).into_iter().flatten().flatten() {
-            // It may vanish by itself together with its pod's network namespace.
+            // It may disappear meanwhile, together with its pod's network namespace.
             let _ = ip(&["link", "del", &port.file_name().to_string_lossy()]);
         }
         ip(&["link", "del", &bridge])?;
@@ -38,8 +38,8 @@ pub fn remove(site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// The CNI configuration of the pods' network. No masquerading, hence no iptables: pods talk to each other and to the
-/// machine only.
+/// The CNI configuration of the pods' network. Without masquerading no iptables are needed: pods reach only each other
+/// and this machine.
 pub fn cni(site: &Site) -> Value {
     json!({
         "cniVersion": "1.0.0",

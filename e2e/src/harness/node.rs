@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::{
-    SETTLE, cgroup,
+    cgroup,
     error::Result,
     files, image, network,
     process::{self, Launch},
@@ -16,11 +16,11 @@ use super::{
     site::Site,
 };
 
-/// The image whose process holds a pod's namespaces; nothing can be pulled from outside, so it is ours: the `lab`
-/// binary, which pods of tests may run too.
+/// The image whose process holds a pod's namespaces. Nothing can be pulled from outside, so it contains the program
+/// `lab`, which pods of tests may run too.
 pub const PAUSE_IMAGE: &str = "cvo.invalid/lab/pause:1";
 
-/// Everything that needs no API server: network, cgroup, containerd with the pause image, the forwarder.
+/// Starts everything that does not need the API server: network, cgroup, containerd with the pause image, forwarder.
 pub async fn prepare(site: &Site) -> Result<()> {
     let lab = programs::lab()?;
     network::make(site)?;
@@ -44,15 +44,11 @@ pub async fn prepare(site: &Site) -> Result<()> {
     let archive = site.dir().join("pause.tar");
     image::write_archive(&archive, PAUSE_IMAGE, &lab, &["pause"])?;
     let socket = socket(site);
-    ready::until("containerd to listen", site, &["containerd"], SETTLE, async || {
-        UnixStream::connect(&socket).await.is_ok()
-    })
-    .await?;
+    ready::until("containerd to listen", site, &["containerd"], async || UnixStream::connect(&socket).await.is_ok())
+        .await?;
     import(site, &archive).await?;
-    ready::until("the forwarder to listen", site, &["forward"], SETTLE, async || {
-        TcpStream::connect(service).await.is_ok()
-    })
-    .await
+    ready::until("the forwarder to listen", site, &["forward"], async || TcpStream::connect(service).await.is_ok())
+        .await
 }
 
 /// Loads an image archive into the node's containerd.
@@ -62,7 +58,7 @@ pub async fn import(site: &Site, archive: &std::path::Path) -> Result<()> {
     process::output("ctr images import", command).await.map(|_| ())
 }
 
-/// Starts kubelet and waits until the node is Ready and takes pods.
+/// Starts kubelet and waits until the node is Ready and accepts pods.
 pub async fn start(site: &Site, client: Client) -> Result<()> {
     files::write_json(&site.dir().join("kubelet.json"), &kubelet_config(site))?;
     let arguments = [
@@ -76,13 +72,13 @@ pub async fn start(site: &Site, client: Client) -> Result<()> {
     site.spawn(&Launch::new("kubelet", site.tools().go("kubelet"), arguments))?;
     let nodes: Api<Node> = Api::all(client);
     let name = site.node_name();
-    ready::until("the node to be Ready", site, &["kubelet", "containerd"], SETTLE, async || {
+    ready::until("the node to be Ready", site, &["kubelet", "containerd"], async || {
         nodes.get_opt(&name).await.is_ok_and(|node| node.is_some_and(|node| takes_pods(&node)))
     })
     .await
 }
 
-/// Ready, and the taint that a fresh node carries is gone.
+/// Ready, and without the taint that a new node has at first.
 fn takes_pods(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let ready = conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");
@@ -94,7 +90,7 @@ fn socket(site: &Site) -> PathBuf {
     site.run_dir().join("containerd.sock")
 }
 
-/// Paths are the cluster's, so that several containerds stand side by side.
+/// All paths belong to the cluster, so that several containerds can run at once.
 fn containerd_config(site: &Site) -> String {
     let run = site.run_dir().display().to_string();
     let dir = site.dir().display().to_string();
@@ -103,7 +99,7 @@ fn containerd_config(site: &Site) -> String {
         r#"version = 2
 root = "{dir}/containerd"
 state = "{run}/containerd"
-# What this node never uses; some of them write outside root and state.
+# Plugins that this node does not use; some of them write outside root and state.
 disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"]
 
 [grpc]
@@ -111,7 +107,7 @@ address = "{run}/containerd.sock"
 
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{PAUSE_IMAGE}"
-# Root here may lack the capability to lower a process's badness.
+# In a container root may lack the capability to lower a process's oom_score_adj.
 restrict_oom_score_adj = true
 netns_mounts_under_state_dir = true
 
@@ -152,7 +148,7 @@ fn kubelet_config(site: &Site) -> serde_json::Value {
         "enforceNodeAllocatable": [],
         "failCgroupV1": false,
         "failSwapOn": false,
-        // A full disk of the developer's must not evict the test's pods, nor remove images that cannot be pulled.
+        // A full disk must neither evict the test's pods nor remove images, which could not be pulled again.
         "evictionHard": {},
         "imageGCHighThresholdPercent": 100,
         "makeIPTablesUtilChains": false,
@@ -161,7 +157,7 @@ fn kubelet_config(site: &Site) -> serde_json::Value {
         "resolvConf": "",
         "serializeImagePulls": false,
         "nodeStatusUpdateFrequency": "2s",
-        // Tests kill containers; five minutes of back-off would outlast them.
+        // Tests kill containers, and the default back-off of five minutes is longer than a test.
         "featureGates": {"KubeletCrashLoopBackOffMax": true},
         "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
     })

@@ -1,4 +1,5 @@
-//! Processes of a cluster: started in groups of their own, known by process id and start time, ended for certain.
+//! Processes of a cluster: each is started in its own process group, identified by process id and start time, and ended
+//! reliably.
 
 use std::{
     collections::BTreeMap,
@@ -15,29 +16,28 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{HarnessError, Result};
 
-/// One process for certain: a process id alone is used again, also after a reboot.
+/// Identifies one process. A process id alone does not: ids are reused, also after a reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub pid: i32,
     /// Start time in clock ticks since boot (field 22 of /proc/<pid>/stat).
     start: u64,
-    /// Which boot that was.
+    /// Id of the boot in which it runs.
     boot: String,
 }
 
-/// What to start.
+/// A process to start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    /// Unique in the cluster; names the log and the pid file.
+    /// Unique in the cluster; also the name of the log and of the pid file.
     pub name: String,
     pub program: PathBuf,
     pub arguments: Vec<String>,
-    /// Added to a bare environment (PATH, HOME, TMPDIR): a proxy setting of the caller must not reach a cluster.
+    /// Added to a minimal environment (PATH, HOME, TMPDIR): the caller's proxy settings must not reach a cluster.
     pub environment: BTreeMap<String, String>,
 }
 
 impl Launch {
-    /// A program with arguments and nothing else.
     pub fn new<A: Into<String>>(
         name: &str,
         program: impl Into<PathBuf>,
@@ -59,7 +59,7 @@ impl Launch {
 }
 
 impl Identity {
-    /// The process that has this id now; `None` when there is none.
+    /// The process that has this id now, if any.
     pub fn of(pid: i32) -> Option<Self> {
         let (_, start) = stat(pid)?;
         Some(Self { pid, start, boot: boot_id() })
@@ -70,10 +70,11 @@ impl Identity {
         i32::try_from(std::process::id()).ok().and_then(Self::of)
     }
 
-    /// Whether it still runs. A zombie does not, once all its threads have ended: until then its sockets stay open.
+    /// Whether it still runs. A zombie counts as ended once all its threads have ended: until then its sockets stay
+    /// open.
     pub fn alive(&self) -> bool {
         if let Some(pid) = Pid::from_raw(self.pid) {
-            // Reaps it when it was our child and has ended; an error only means that it was not.
+            // Reaps it when it is an ended child of ours; an error only means that it is not our child.
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
         let ended = |state| matches!(state, 'Z' | 'X') && threads(self.pid) <= 1;
@@ -86,7 +87,7 @@ impl Identity {
             return;
         }
         if let Some(pid) = Pid::from_raw(self.pid) {
-            // Errors mean that it ended in between. kill_process_group fails when it leads no group.
+            // Errors mean that it has ended meanwhile. kill_process_group also fails when it leads no group.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = kill_process(pid, Signal::KILL);
         }
@@ -97,27 +98,27 @@ impl Identity {
         if self.alive()
             && let Some(pid) = Pid::from_raw(self.pid)
         {
-            // An error means that it ended in between.
+            // An error means that it has ended meanwhile.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
-    /// Waits until it is gone; `false` when it is not within `limit`.
+    /// Waits until it has ended; returns whether it did within `limit`.
     pub fn gone_within(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while self.alive() {
             if Instant::now() > deadline {
                 return false;
             }
-            // The process need not be our child, so there is no event to wait for.
+            // The process may not be our child, so there is no event to wait for.
             thread::sleep(Duration::from_millis(5));
         }
         true
     }
 }
 
-/// Starts a process in a group of its own, appending its output to `log`. `mark` is put into its environment, whence
-/// children have it too: `marked` finds them all.
+/// Starts a process in its own process group, appending its output to `log`. `mark` is put into its environment, which
+/// children inherit: `marked` finds them all.
 pub fn spawn(launch: &Launch, home: &Path, log: &Path, path: &str, mark: &str) -> Result<Identity> {
     let failed = |error| HarnessError::Spawn(launch.program.display().to_string(), error);
     let output = OpenOptions::new()
@@ -141,14 +142,14 @@ pub fn spawn(launch: &Launch, home: &Path, log: &Path, path: &str, mark: &str) -
         .spawn()
         .map_err(failed)?;
     let pid = i32::try_from(child.id()).unwrap_or_default();
-    // It is our child and not reaped, so its entry exists even when it has already ended.
-    Identity::of(pid).ok_or_else(|| failed(std::io::Error::other("it vanished at once")))
+    // It is our child and not yet reaped, so its entry in /proc exists even when it has already ended.
+    Identity::of(pid).ok_or_else(|| failed(std::io::Error::other("it ended at once")))
 }
 
 /// The variable that says which cluster a process belongs to; its value is the cluster's folder.
 pub const MARK: &str = "CVO_LAB_CLUSTER";
 
-/// Every process with this mark in its environment: what was started, and their children (containerd's shims).
+/// Every process with this mark in its environment: those that were started, and their children (containerd's shims).
 pub fn marked(mark: &str) -> Vec<Identity> {
     let wanted = format!("{MARK}={mark}");
     all().filter(|pid| has_variable(*pid, wanted.as_bytes())).filter_map(Identity::of).collect()
@@ -164,10 +165,13 @@ fn has_variable(pid: i32, wanted: &[u8]) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == wanted))
 }
 
-/// Kills all of them, then waits for all.
-pub fn end_all(processes: &[Identity], limit: Duration) -> Result<()> {
+/// How long a killed process may take to end.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Kills all of them, then waits until all have ended.
+pub fn end_all(processes: &[Identity]) -> Result<()> {
     processes.iter().for_each(Identity::kill);
-    let deadline = Instant::now() + limit;
+    let deadline = Instant::now() + LIMIT;
     for process in processes {
         if !process.gone_within(deadline.saturating_duration_since(Instant::now())) {
             return Err(HarnessError::LeftBehind(format!("process {}", process.pid)));
@@ -176,7 +180,7 @@ pub fn end_all(processes: &[Identity], limit: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end; its standard output.
+/// Runs a command to its end and returns its standard output.
 pub async fn output(name: &str, mut command: tokio::process::Command) -> Result<String> {
     let done =
         command.stdin(Stdio::null()).output().await.map_err(|error| HarnessError::Spawn(name.to_owned(), error))?;
@@ -187,10 +191,10 @@ pub async fn output(name: &str, mut command: tokio::process::Command) -> Result<
     Err(HarnessError::Command(name.to_owned(), done.status.to_string(), said))
 }
 
-/// Linux tells times in /proc in this unit on every architecture.
+/// The unit of times in /proc, the same on every architecture of Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// CPU seconds, user and system, of all threads so far, also of a zombie; in steps of 10 ms.
+/// CPU seconds, user and system, of all threads so far, in steps of 10 ms. Zombies have them too.
 pub fn cpu_seconds(pid: i32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
@@ -199,7 +203,7 @@ pub fn cpu_seconds(pid: i32) -> Option<f64> {
     Some(ticks.iter().sum::<u64>() as f64 / TICKS_PER_SECOND)
 }
 
-/// Peak and present resident memory in KiB; a process that has ended has none.
+/// Peak and current resident memory in KiB; a process that has ended has none.
 pub fn memory(pid: i32) -> (Option<u64>, Option<u64>) {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| {
@@ -209,7 +213,7 @@ pub fn memory(pid: i32) -> (Option<u64>, Option<u64>) {
     (field("VmHWM:"), field("VmRSS:"))
 }
 
-/// State and start time from /proc/<pid>/stat. The command's name in it may hold spaces and parentheses.
+/// State and start time from /proc/<pid>/stat. The name of the command may contain spaces and parentheses.
 fn stat(pid: i32) -> Option<(char, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;

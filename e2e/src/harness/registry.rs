@@ -1,10 +1,11 @@
-//! The cluster's image registry: Debian's docker-registry on loopback, plain http, images in the cluster's folder.
+//! The cluster's image registry: Debian's docker-registry on loopback, plain http, with its images in the cluster's
+//! folder.
 
 use serde_json::json;
 
-use super::{control_plane, error::Result, files, process::Launch, site::Site};
+use super::{error::Result, files, process::Launch, ready, site::Site};
 
-/// Starts it and waits until it answers.
+/// Starts the registry and waits until it answers.
 pub async fn start(site: &Site) -> Result<()> {
     let port = site.ports().registry;
     let config = site.dir().join("registry.json");
@@ -17,5 +18,5 @@ pub async fn start(site: &Site) -> Result<()> {
     files::write_json(&config, &content)?;
     let arguments = ["serve".to_owned(), config.display().to_string()];
     site.spawn(&Launch::new("registry", site.tools().node("docker-registry"), arguments))?;
-    control_plane::healthy(site, "registry", format!("http://127.0.0.1:{port}/v2/")).await
+    ready::healthy(site, "registry", format!("http://127.0.0.1:{port}/v2/")).await
 }

@@ -1,44 +1,43 @@
 //! A cluster's place on the machine: its folder, its slot with ports and networks, its processes' files.
 
 use std::{
-    fs::{self, File},
+    fs,
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Options,
     error::{HarnessError, Result},
     files,
     process::{self, Identity, Launch},
-    teardown,
     toolbox::Toolbox,
 };
 
-/// Slots; each has 16 ports below the range that the kernel hands out by itself (32768 and up).
-const SLOTS: u16 = 200;
+/// Number of slots. Their ports are below the range from which the kernel assigns ports (32768 and up).
+pub const SLOTS: u16 = 200;
 const FIRST_PORT: u16 = 21000;
 const PORTS_PER_SLOT: u16 = 16;
 
-/// Whose death means that the cluster is to be removed.
+/// The file in the folder that says what the cluster is.
+const RECORD: &str = "cluster.json";
+
+/// Whose end means that the cluster is to be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Owner {
-    /// It stays until somebody ends it.
+    /// It runs until `hack/cluster down`.
     Nobody,
     Process(Identity),
 }
 
-/// What `cluster.json` in the folder says.
+/// What [`RECORD`] says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Record {
     id: String,
     slot: u16,
     owner: Owner,
-    node: bool,
 }
 
 /// What `run/<name>.json` says.
@@ -61,7 +60,7 @@ pub struct Ports {
     pub kwok: u16,
 }
 
-/// See the top of the file.
+/// A cluster's place.
 #[derive(Debug, Clone)]
 pub struct Site {
     root: PathBuf,
@@ -77,45 +76,32 @@ pub fn root() -> Result<PathBuf> {
 }
 
 impl Site {
-    /// Removes what killed predecessors left, then takes a free slot and makes the folder. Blocks.
-    pub fn claim(options: &Options, tools: Toolbox) -> Result<Self> {
-        let root = root()?;
-        let _lock = lock(&root)?;
-        let (_, taken) = sweep(&root, &tools)?;
-        if let Some(name) = &options.name {
-            check_name(name)?;
-            if taken.iter().any(|record| record.id == *name) {
-                return Err(HarnessError::Name(name.clone(), "there is one of that name; `hack/cluster down` ends it"));
-            }
-        }
-        let free = |slot: &u16| taken.iter().all(|record| record.slot != *slot) && ports_free(*slot);
-        let slot = (0..SLOTS).find(free).ok_or(HarnessError::Slots(SLOTS))?;
+    /// A cluster of this process. Nothing is written yet: see `make`.
+    pub fn new(id: String, slot: u16, tools: Toolbox) -> Result<Self> {
         let owner = Identity::own().map_or(Owner::Nobody, Owner::Process);
-        let id = options.name.clone().unwrap_or_else(|| format!("lab{slot}"));
-        let site = Self { root, record: Record { id, slot, owner, node: options.node }, tools };
-        // A removal that was killed half-way may have left things under this id after the record was gone.
-        teardown::remove(&site)?;
-        files::make_dir(&site.dir().join("run"))?;
-        files::make_dir(&site.dir().join("logs"))?;
-        site.write_record()?;
-        Ok(site)
+        Ok(Self { root: root()?, record: Record { id, slot, owner }, tools })
     }
 
-    /// Removes what killed predecessors left, and returns their ids. Blocks.
-    pub fn sweep(tools: &Toolbox) -> Result<Vec<String>> {
-        let root = root()?;
-        let _lock = lock(&root)?;
-        sweep(&root, tools).map(|(removed, _)| removed)
+    /// Makes the folder, by which others see that the slot and the name are taken.
+    pub fn make(&self) -> Result<()> {
+        files::make_dir(&self.dir().join("run"))?;
+        files::make_dir(&self.dir().join("logs"))?;
+        self.write_record()
     }
 
     /// An existing cluster.
     pub fn open(id: &str) -> Result<Self> {
-        let root = root()?;
         check_name(id)?;
-        if !root.join(id).join("cluster.json").exists() {
+        if !root()?.join(id).join(RECORD).exists() {
             return Err(HarnessError::Unknown(id.to_owned()));
         }
-        Ok(Self { record: read_record(&root, id)?, root, tools: Toolbox::find()? })
+        Self::read(id, Toolbox::find()?)
+    }
+
+    /// What the folder of that name says.
+    pub fn read(id: &str, tools: Toolbox) -> Result<Self> {
+        let root = root()?;
+        Ok(Self { record: files::read_json(&root.join(id).join(RECORD))?, root, tools })
     }
 
     /// Ids of all folders that hold a cluster, in order.
@@ -124,7 +110,7 @@ impl Site {
         let entries = fs::read_dir(&root).map_err(|error| HarnessError::Io(root.clone(), error))?;
         let mut ids: Vec<String> = entries
             .flatten()
-            .filter(|entry| entry.path().join("cluster.json").exists())
+            .filter(|entry| entry.path().join(RECORD).exists())
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
         ids.sort();
@@ -136,8 +122,16 @@ impl Site {
         self.write_record()
     }
 
+    pub fn owner(&self) -> &Owner {
+        &self.record.owner
+    }
+
+    pub fn slot(&self) -> u16 {
+        self.record.slot
+    }
+
     fn write_record(&self) -> Result<()> {
-        files::write_json(&self.dir().join("cluster.json"), &self.record)
+        files::write_json(&self.dir().join(RECORD), &self.record)
     }
 
     pub fn id(&self) -> &str {
@@ -148,15 +142,11 @@ impl Site {
         &self.tools
     }
 
-    pub fn has_node(&self) -> bool {
-        self.record.node
-    }
-
     pub fn dir(&self) -> PathBuf {
         self.root.join(&self.record.id)
     }
 
-    /// Sockets and containerd's state: the path of a socket may have 108 bytes only.
+    /// Sockets and containerd's state: the path of a socket may have at most 108 bytes.
     pub fn run_dir(&self) -> PathBuf {
         Path::new("/run/cvo-lab").join(self.id())
     }
@@ -185,7 +175,7 @@ impl Site {
         ports(self.record.slot)
     }
 
-    /// The second half of the slot's ports.
+    /// One of the second half of the slot's ports.
     pub fn spare_port(&self, number: u16) -> u16 {
         self.ports().apiserver + PORTS_PER_SLOT / 2 + number.min(PORTS_PER_SLOT / 2 - 1)
     }
@@ -194,12 +184,12 @@ impl Site {
         format!("node-{}", self.id())
     }
 
-    /// Device name of the pods' bridge (15 bytes at most, so the slot and not the id).
+    /// Device name of the pods' bridge. It may have at most 15 bytes, so it contains the slot and not the id.
     pub fn bridge(&self) -> String {
         format!("cvolab{}", self.record.slot)
     }
 
-    /// Address of `kubernetes.default`, first of the service network.
+    /// Address of the service `kubernetes.default`, the first of the service network.
     pub fn service_address(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, 213, self.slot_octet(), 1)
     }
@@ -208,7 +198,7 @@ impl Site {
         format!("10.213.{}.0/24", self.slot_octet())
     }
 
-    /// The node's own address, on the pods' bridge.
+    /// The node's address, on the pods' bridge.
     pub fn node_address(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, 214, self.slot_octet(), 1)
     }
@@ -226,7 +216,7 @@ impl Site {
         format!("cvo-lab-{}", self.id())
     }
 
-    /// Starts a process that belongs to the cluster and remembers how.
+    /// Starts a process that belongs to the cluster, and records how it was started.
     pub fn spawn(&self, launch: &Launch) -> Result<Identity> {
         let mark = self.dir().display().to_string();
         let identity = process::spawn(launch, &self.dir(), &self.log(&launch.name), &self.tools.path(), &mark)?;
@@ -235,15 +225,15 @@ impl Site {
         Ok(identity)
     }
 
-    /// Ends the process of that name, if it runs, and waits until it is gone.
+    /// Ends the process of that name, if it runs, and waits for it.
     pub fn stop(&self, name: &str) -> Result<()> {
         match self.started(name) {
-            Some(started) => process::end_all(&[started.identity], teardown::LIMIT),
+            Some(started) => process::end_all(&[started.identity]),
             None => Ok(()),
         }
     }
 
-    /// Asks the process of that name to end (SIGTERM) and waits; whether it was gone within `limit`.
+    /// Asks the process of that name to end (SIGTERM) and waits; returns whether it ended within `limit`.
     pub fn terminate(&self, name: &str, limit: Duration) -> bool {
         self.started(name).is_none_or(|started| {
             started.identity.terminate();
@@ -251,7 +241,7 @@ impl Site {
         })
     }
 
-    /// Ends the process of that name and starts it again as it was started.
+    /// Ends the process of that name and starts it again in the same way.
     pub fn respawn(&self, name: &str) -> Result<Identity> {
         let started = self.started(name).ok_or_else(|| HarnessError::Unknown(format!("{}/{name}", self.id())))?;
         self.stop(name)?;
@@ -272,41 +262,10 @@ impl Site {
     }
 }
 
-fn read_record(root: &Path, id: &str) -> Result<Record> {
-    files::read_json(&root.join(id).join("cluster.json"))
-}
-
-/// Removes clusters whose owner was killed; their ids, and the records of all others. The caller holds the lock.
-fn sweep(root: &Path, tools: &Toolbox) -> Result<(Vec<String>, Vec<Record>)> {
-    let (mut removed, mut taken) = (Vec::new(), Vec::new());
-    for id in Site::list()? {
-        // One that is being ended right now loses its record at some moment.
-        let Ok(record) = read_record(root, &id) else { continue };
-        let site = Site { record, root: root.to_owned(), tools: tools.clone() };
-        match &site.record.owner {
-            Owner::Process(owner) if !owner.alive() => {
-                teardown::remove(&site)?;
-                removed.push(id);
-            }
-            _ => taken.push(site.record),
-        }
-    }
-    Ok((removed, taken))
-}
-
-/// One claim at a time on this machine; released when the file is closed.
-fn lock(root: &Path) -> Result<File> {
-    let path = root.join(".lock");
-    let failed = |error| HarnessError::Io(path.clone(), error);
-    let file = File::create(&path).map_err(failed)?;
-    flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
-    Ok(file)
-}
-
-/// Names become parts of device names, cgroups and paths.
-fn check_name(name: &str) -> Result<()> {
-    let fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if name.is_empty() || name.len() > 20 || !name.chars().all(fit) || name.starts_with('-') {
+/// A name becomes part of device names, cgroups and paths.
+pub fn check_name(name: &str) -> Result<()> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.is_empty() || name.len() > 20 || !name.chars().all(allowed) || name.starts_with('-') {
         return Err(HarnessError::Name(name.to_owned(), "use 1 to 20 lower-case letters, digits and dashes"));
     }
     Ok(())
@@ -326,8 +285,8 @@ fn ports(slot: u16) -> Ports {
     }
 }
 
-/// Whether no other program listens in the slot (other users' clusters, clusters of another TMPDIR).
-fn ports_free(slot: u16) -> bool {
+/// Whether no other program listens on the slot's ports (other users' clusters, clusters of another TMPDIR).
+pub fn ports_free(slot: u16) -> bool {
     let p = ports(slot);
     [p.apiserver, p.etcd, p.etcd_peer, p.controller_manager, p.scheduler, p.registry, p.kubelet_health, p.kwok]
         .iter()

@@ -1,9 +1,8 @@
-//! Ends a cluster and removes every trace of it, whether it is whole, half started, or left by a killed owner.
+//! Ends a cluster and removes everything it left on the machine, also when it was only half started.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use rustix::mount::{UnmountFlags, unmount};
@@ -15,15 +14,12 @@ use super::{
     site::Site,
 };
 
-/// How long a killed process may take to vanish.
-pub const LIMIT: Duration = Duration::from_secs(20);
-
-/// Ends every process of the cluster, then removes what it had. May be called again after a failure. Blocks.
+/// Ends every process of the cluster, then removes its files and devices. May be called again after a failure. Blocks.
 pub fn remove(site: &Site) -> Result<()> {
-    // kubelet first: it would start anew what is killed below.
+    // kubelet first: it would restart what is killed below.
     site.stop("kubelet")?;
     end_processes(site)?;
-    // What follows exists for a node only, and only root can have made one.
+    // The rest exists only for a node, which only root can have started.
     if machine::is_root() {
         cgroup::remove(site)?;
         unmount_below(&[site.dir(), site.run_dir()])?;
@@ -34,8 +30,8 @@ pub fn remove(site: &Site) -> Result<()> {
     remove_dir(&site.dir())
 }
 
-/// Kills until no process carries the cluster's mark: one may start another between the look and the kill. The
-/// containers' own processes do not carry it; they are in the cluster's cgroup.
+/// Kills until no process has the cluster's mark: a process may start another one before it is killed. The containers'
+/// processes do not have the mark; they are in the cluster's cgroup.
 fn end_processes(site: &Site) -> Result<()> {
     let mark = site.dir().display().to_string();
     for _ in 0..10 {
@@ -43,16 +39,16 @@ fn end_processes(site: &Site) -> Result<()> {
         if found.is_empty() {
             return Ok(());
         }
-        process::end_all(&found, LIMIT)?;
+        process::end_all(&found)?;
     }
-    Err(HarnessError::LeftBehind(format!("processes of {} that keep coming back", site.id())))
+    Err(HarnessError::LeftBehind(format!("processes of {}, which are started again and again", site.id())))
 }
 
-/// Unmounts everything below the folders, innermost first, and makes sure that nothing is left: removing a folder
-/// through a mount would delete what is mounted.
+/// Unmounts everything below the folders, innermost first, and checks that nothing is left: removing a folder would
+/// delete the content of what is mounted in it.
 fn unmount_below(folders: &[PathBuf]) -> Result<()> {
     for place in mounts_below(folders).iter().rev() {
-        // Detached: a process that just died may hold it a moment longer. Failures show in the look below.
+        // Detached, because a process that has just ended may still hold it. The check below finds failures.
         let _ = unmount(place, UnmountFlags::DETACH);
     }
     match mounts_below(folders).first() {
@@ -68,8 +64,8 @@ fn mounts_below(folders: &[PathBuf]) -> Vec<PathBuf> {
     places.filter(|place| folders.iter().any(|folder| place.starts_with(folder))).collect()
 }
 
-/// Files that kubelet, containerd and CNI keep at places which no setting moves. Leaving one would harm nobody, so
-/// failures are passed over.
+/// Removes files that kubelet, containerd and CNI keep at places that cannot be configured. One that is left does no
+/// harm, so failures are ignored.
 fn remove_machine_wide(site: &Site) {
     let bundles = site.run_dir().join("containerd/io.containerd.runtime.v2.task/k8s.io");
     let mut containers = Vec::new();

@@ -1,5 +1,5 @@
-//! Where the programs of a cluster are: the folders that hack/lib/prerequisites.sh fills, named after what they were
-//! made from.
+//! Where the programs of a cluster are: the folders that hack/lib/prerequisites.sh fills. Their names contain a hash of
+//! what they were made from.
 
 use std::{
     env, fs,
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::error::{HarnessError, Result};
 use crate::workspace;
 
-/// The two tool folders. That of the node may be missing where no node is wanted.
+/// The two folders of tools. The one for nodes may be missing where no node is used.
 #[derive(Debug, Clone)]
 pub struct Toolbox {
     go: PathBuf,
@@ -19,7 +19,7 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Looks in the cache folder; the Go tools must be there.
+    /// Looks in the cache folder; the Go tools must be installed.
     pub fn find() -> Result<Self> {
         let root = workspace::root();
         let cache = cache_dir();
@@ -51,7 +51,7 @@ impl Toolbox {
     }
 }
 
-/// An error that tells how to get it when a program is not there.
+/// An error that says how to install the program when it is missing.
 pub fn require(program: &Path) -> Result<()> {
     if program.exists() { Ok(()) } else { Err(HarnessError::Tool(program.to_owned())) }
 }
@@ -65,7 +65,7 @@ fn cache_dir() -> PathBuf {
     })
 }
 
-/// First 12 hex digits of the SHA-256 of the files' contents in a row.
+/// The first 12 hex digits of the SHA-256 of the files' concatenated contents.
 fn content_key(files: &[PathBuf]) -> Result<String> {
     let mut hash = Sha256::new();
     for file in files {

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
 use super::interrupt::interrupted;
-use e2e::harness::{Cluster, Options, Site, Toolbox};
+use e2e::harness::{self, Cluster, Options, Toolbox};
 
 /// What to do with a cluster.
 #[derive(Debug, Subcommand)]
@@ -108,7 +108,7 @@ async fn start(up: Up) -> anyhow::Result<()> {
 
 /// Blocks.
 fn sweep() -> anyhow::Result<()> {
-    for id in Site::sweep(&Toolbox::find()?)? {
+    for id in harness::sweep(&Toolbox::find()?)? {
         // Whoever read it may have been interrupted as well.
         let _unheard = writeln!(io::stdout(), "# cluster {id}, left by a killed process, is ended");
     }

@@ -1,0 +1,18 @@
+//! What a test cluster is made of.
+
+/// What `Cluster::up` starts.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Name of the cluster; derived from the slot when absent. Lower-case letters, digits and dashes, at most 20.
+    pub name: Option<String>,
+    /// A real node: containerd and kubelet. Needs root.
+    pub node: bool,
+    /// An OCI registry on loopback, plain http, that the node can pull from.
+    pub registry: bool,
+    /// kwok, which simulates the nodes made by `add_fake_nodes` and their pods.
+    pub kwok: bool,
+    /// Write the API server's audit log (level Metadata).
+    pub audit: bool,
+    /// The controller-manager's `--controllers`, for example `*,-deployment-controller`; all when absent.
+    pub controllers: Option<String>,
+}
