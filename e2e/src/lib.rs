@@ -1,5 +1,8 @@
 //! Test clusters and what runs on them: shared by the end-to-end tests, the micro benchmarks and the program `lab`.
 
+// kube's Client has no Debug.
+#![allow(missing_debug_implementations)]
+
 // What asserts for a test, or makes its inputs, ends the test when something is missing.
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 pub mod fire;

@@ -25,7 +25,6 @@ const CONTROLLERS: &str = "*,-deployment-controller,-daemonset-controller,-job-c
 const STAGE_HAND: &str = "stage-hand";
 
 /// A cluster with everything but the play begun.
-#[derive(Debug)]
 pub struct Stage {
     pub cluster: Cluster,
     pub client: kube::Client,
