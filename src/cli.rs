@@ -69,7 +69,7 @@ pub fn run() -> ExitCode {
     match runtime.block_on(perform(cli.command)) {
         Ok(code) => code,
         Err(error) => {
-            output::remark(&format!("cvo: {}", output::told(error.as_ref())));
+            output::remark(&format!("cvo: {}", crate::error::chain(error.as_ref())));
             ExitCode::FAILURE
         }
     }

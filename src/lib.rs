@@ -13,6 +13,7 @@
 //! core and on a cycle of files.
 
 pub mod api;
+pub mod error;
 
 // The pure core.
 pub mod gate;

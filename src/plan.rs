@@ -21,6 +21,7 @@ use crate::gate::{self, Verdict};
 use crate::graph::{self, Graph, Mode};
 use crate::merge::{self, Left, MergeError};
 use crate::payload::{Manifest, ObjectId};
+use crate::status::failure::Reason;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -356,7 +357,7 @@ impl<'a> Telling<'a> {
             }
             Ok(merge::Step::Delete) => (Action::Delete, None),
             Err(error) => {
-                let blocker = Blocker::of(Cause::Refused, &found.id, "UpdatePayloadIntegrity", error.to_string());
+                let blocker = Blocker::of(Cause::Refused, &found.id, Reason::Integrity.as_str(), error.to_string());
                 self.blockers.push(blocker);
                 (Action::Refused { why: error.to_string() }, live)
             }
@@ -375,7 +376,7 @@ impl<'a> Telling<'a> {
             "the API server does not serve {} {}, and no CustomResourceDefinition of the release brings it",
             manifest.api_version, manifest.id.kind
         );
-        let reason = "UpdatePayloadResourceTypeMissing";
+        let reason = Reason::ResourceTypeMissing.as_str();
         self.blockers.push(Blocker::of(Cause::NotServed, &manifest.id, reason, why.clone()));
         Action::Refused { why }
     }
@@ -398,7 +399,7 @@ impl<'a> Telling<'a> {
         let want = manifest.object().ok()?;
         let awaits = gate::awaits(&want, self.question.mode)?;
         if let Some(error) = gate::hopeless(&want) {
-            self.blockers.push(Blocker::of(Cause::Refused, &found.id, &error.reason, error.message.clone()));
+            self.blockers.push(Blocker::of(Cause::Refused, &found.id, error.reason.as_str(), error.message.clone()));
             return Some(GateAhead { awaits, now: Now::Failing, message: error.message });
         }
         let Sight::There(live) = &found.sight else {

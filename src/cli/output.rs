@@ -28,18 +28,6 @@ pub fn remark(text: &str) {
     let _unheard = writeln!(io::stderr(), "{text}");
 }
 
-/// An error with its causes, each told once: many errors tell their cause, and have it as their source as well.
-pub fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
-}
-
 /// Rows as columns that stand under each other, two spaces apart; the last one is as wide as it is.
 pub fn table<const N: usize>(head: [&str; N], rows: &[[String; N]], out: &mut impl Write) -> io::Result<()> {
     let mut widths = head.map(|title| title.chars().count());
@@ -64,20 +52,6 @@ pub fn table<const N: usize>(head: [&str; N], rows: &[[String; N]], out: &mut im
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("image {image}: {source}")]
-    struct Twice {
-        image: &'static str,
-        source: io::Error,
-    }
-
-    #[test]
-    fn each_cause_is_told_once() {
-        let error = anyhow::Error::from(Twice { image: "a", source: io::Error::other("gone") }).context("cannot pull");
-        assert_eq!(format!("{error:#}"), "cannot pull: image a: gone: gone", "what this is for");
-        assert_eq!(told(error.as_ref()), "cannot pull: image a: gone");
-    }
 
     #[test]
     fn columns_stand_under_each_other() {

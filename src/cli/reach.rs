@@ -1,8 +1,8 @@
 //! What is said when nobody answers where the API server should be.
 
-use super::output;
 use crate::cluster::ApiError;
 use crate::cluster::objects::Cause;
+use crate::error::chain;
 use kube::runtime::watcher;
 
 /// The error, with the address that was tried and the way out where it is about reaching the server; what the server
@@ -16,7 +16,7 @@ pub fn explain(server: &str, error: ApiError) -> anyhow::Error {
 
 /// The same of a watch, as a text.
 pub fn explain_watch(server: &str, error: &watcher::Error) -> String {
-    let text = output::told(error);
+    let text = chain(error);
     let answered = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(clients.server(), DOWN);
         let namespaces: Api<Namespace> = Api::all(clients.call.clone());
         let refused = namespaces.get("a").await.unwrap_err();
-        let said = output::told(explain(DOWN, ApiError::of("read Namespace a", refused)).as_ref());
+        let said = chain(explain(DOWN, ApiError::of("read Namespace a", refused)).as_ref());
         let watch = explain_watch(DOWN, &watcher::Error::InitialListFailed(namespaces.get("a").await.unwrap_err()));
         for said in [said, watch] {
             assert_eq!(said.matches("Connection refused").count(), 1, "{said}");

@@ -2,7 +2,7 @@
 //! from, DELETE the uid, so that a late one overwrites nothing.
 
 use super::kinds::Kind;
-use crate::status::failure::{UpdateError, classify};
+use crate::error::chain;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions};
 use serde::Deserialize;
@@ -85,30 +85,6 @@ impl ApiError {
     pub fn is_internal(&self) -> bool {
         self.has(500, "")
     }
-
-    /// The reason as conditions show it (payload-and-apply §4.8).
-    pub fn update_error(&self) -> UpdateError {
-        let reason = match &self.cause {
-            Cause::Server { code, reason, .. } => classify(*code, reason),
-            Cause::Transport(_) | Cause::Timeout => "UpdatePayloadClusterDown",
-            Cause::Answer(_) | Cause::NotLeader => "UpdatePayloadFailed",
-        };
-        UpdateError::new(reason, self.to_string())
-    }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// What came of a DELETE.

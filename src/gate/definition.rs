@@ -3,7 +3,7 @@
 use super::Verdict;
 use super::observed::{Observed, Seen};
 use crate::graph::Mode;
-use crate::status::failure::{Effect, UpdateError};
+use crate::status::failure::{Effect, Reason, UpdateError};
 
 /// Names that another definition holds are a failure; anything else that is missing comes by itself. In reconciling
 /// that wait is not reported, since every report is a failure there (§4.7) and it usually ends within a second.
@@ -11,11 +11,9 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
     let id = want.id();
     let waits = |reason: &str, message: String| {
         let report = (mode != Mode::Reconcile).then(|| UpdateError {
-            plural_reason: Some("CustomResourceDefinitionsNotEstablished".into()),
-            plural_message: Some("Custom resource definitions {names} are not served yet".into()),
-            effect: Some(Effect::None),
+            effect: Effect::Wait,
             names: vec![want.name().to_owned()],
-            ..UpdateError::new("CustomResourceDefinitionNotEstablished", message.clone())
+            ..UpdateError::new(Reason::DefinitionNotEstablished, message.clone())
         });
         Verdict::Waiting { reason: reason.into(), message, report }
     };
@@ -27,8 +25,8 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
         let message = format!("the API server does not accept the names of {id}: {}", names.told());
         return Verdict::Failing(UpdateError {
             names: vec![want.name().to_owned()],
-            nested: vec![UpdateError::new(names.reason, names.message)],
-            ..UpdateError::new("UpdatePayloadFailed", message)
+            nested: vec![UpdateError::new(Reason::Other(names.reason.to_owned()), names.message)],
+            ..UpdateError::new(Reason::Failed, message)
         });
     }
     if Seen::is(live.condition("Established"), "True") {

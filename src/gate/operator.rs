@@ -3,7 +3,7 @@
 use super::Verdict;
 use super::observed::{Observed, Seen};
 use crate::graph::Mode;
-use crate::status::failure::{Effect, UpdateError};
+use crate::status::failure::{Effect, Reason, UpdateError};
 
 /// The rows of §6.1 in their order. `Progressing` and `Upgradeable` take no part.
 pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
@@ -13,22 +13,20 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
     }
     let Some(live) = live else {
         let message = format!("Cluster operator {name} does not exist yet; its operator or the next pass creates it");
-        return Verdict::Failing(error("UpdatePayloadResourceNotFound", name, message, None));
+        return Verdict::Failing(error(Reason::ResourceNotFound, name, message, Effect::Fail));
     };
     let available = live.condition("Available");
     if !Seen::is(available, "True") {
-        let plural = ("ClusterOperatorsNotAvailable", "Cluster operators {names} are not available");
         let message = format!("Cluster operator {name} is not available");
-        let error = error("ClusterOperatorNotAvailable", name, message, Some(Effect::Fail));
-        return Verdict::Failing(because("Available", available, joinable(error, plural)));
+        let error = error(Reason::OperatorNotAvailable, name, message, Effect::Fail);
+        return Verdict::Failing(because("Available", available, error));
     }
     let degraded = live.condition("Degraded");
     if !Seen::is(degraded, "False") {
-        let plural = ("ClusterOperatorsDegraded", "Cluster operators {names} are degraded");
         let effect = if mode == Mode::Install { Effect::Report } else { Effect::FailAfterInterval };
         let message = format!("Cluster operator {name} is degraded");
-        let error = error("ClusterOperatorDegraded", name, message, Some(effect));
-        return Verdict::Failing(because("Degraded", degraded, joinable(error, plural)));
+        let error = error(Reason::OperatorDegraded, name, message, effect);
+        return Verdict::Failing(because("Degraded", degraded, error));
     }
     if mode == Mode::Install {
         return Verdict::Ready;
@@ -36,12 +34,9 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
     match behind(&want.versions(), &live.versions()) {
         None => Verdict::Ready,
         Some(behind) => {
-            let plural =
-                ("ClusterOperatorsUpdating", "Cluster operators {names} are not yet at the release's versions");
             let message = format!("Cluster operator {name} is not yet at the release's versions: {behind}");
-            let error = error("ClusterOperatorUpdating", name, message.clone(), Some(Effect::None));
-            let report = Some(joinable(error, plural));
-            Verdict::Waiting { reason: "ClusterOperatorUpdating".into(), message, report }
+            let error = error(Reason::OperatorUpdating, name, message.clone(), Effect::Wait);
+            Verdict::Waiting { reason: error.reason.to_string(), message, report: Some(error) }
         }
     }
 }
@@ -53,7 +48,7 @@ pub fn no_versions(want: &Observed<'_>) -> Option<UpdateError> {
         let message = format!(
             "Cluster operator {name} does not declare versions: its manifest in the release must list status.versions"
         );
-        error("ClusterOperatorNoVersions", name, message, Some(Effect::Fail))
+        error(Reason::OperatorNoVersions, name, message, Effect::Fail)
     })
 }
 
@@ -81,19 +76,15 @@ fn behind(wanted: &[(&str, &str)], live: &[(&str, &str)]) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-fn error(reason: &str, name: &str, message: String, effect: Option<Effect>) -> UpdateError {
+fn error(reason: Reason, name: &str, message: String, effect: Effect) -> UpdateError {
     UpdateError { effect, names: vec![name.to_owned()], ..UpdateError::new(reason, message) }
-}
-
-fn joinable(error: UpdateError, (reason, message): (&str, &str)) -> UpdateError {
-    UpdateError { plural_reason: Some(reason.into()), plural_message: Some(message.into()), ..error }
 }
 
 /// Keeps what the operator says of itself as the cause; the outer message only names the operator.
 fn because(type_: &str, condition: Option<Seen<'_>>, error: UpdateError) -> UpdateError {
     let cause = match condition {
-        Some(seen) => UpdateError::new(seen.reason, seen.message),
-        None => UpdateError::new("NoCondition", format!("the operator reports no condition {type_}")),
+        Some(seen) => UpdateError::new(Reason::Other(seen.reason.to_owned()), seen.message),
+        None => UpdateError::new(Reason::NoCondition, format!("the operator reports no condition {type_}")),
     };
     UpdateError { nested: vec![cause], ..error }
 }

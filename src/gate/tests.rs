@@ -2,7 +2,7 @@
 
 use super::{Verdict, awaits, gated, judge, view};
 use crate::graph::Mode;
-use crate::status::failure::UpdateError;
+use crate::status::failure::{Reason, UpdateError};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn said(want: &Value, live: Option<&Value>, mode: Mode) -> String {
 }
 
 fn effect(error: &UpdateError) -> String {
-    error.effect.map_or("Unset".into(), |effect| format!("{effect:?}"))
+    format!("{:?}", error.effect)
 }
 
 fn conditions(pairs: &[(&str, &str, &str)]) -> Value {
@@ -57,7 +57,7 @@ fn cluster_operator_matrix() {
         "failing ClusterOperatorDegraded FailAfterInterval",
         "failing ClusterOperatorDegraded FailAfterInterval",
     ];
-    let late = "waiting ClusterOperatorUpdating ClusterOperatorUpdating None";
+    let late = "waiting ClusterOperatorUpdating ClusterOperatorUpdating Wait";
     let late = ["ready", late, late];
     let ready = ["ready"; 3];
     // Verdicts in an install, an update, and reconciling.
@@ -104,7 +104,7 @@ fn cluster_operator_matrix() {
     for (what, live, expected) in &table {
         assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), *expected, "{what}");
     }
-    assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["failing UpdatePayloadResourceNotFound Unset"; 3]);
+    assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["failing UpdatePayloadResourceNotFound Fail"; 3]);
     for none in [json!([]), json!(null), json!("2")] {
         let want = operator(&[], none);
         let live = operator(&[UP, FINE], good.clone());
@@ -120,18 +120,21 @@ fn what_an_operator_error_says() {
     let Verdict::Failing(error) = judge(&want, Some(&live), Mode::Update) else { panic!("not failing") };
     assert_eq!(error.message, "Cluster operator net is not available");
     assert_eq!(error.names, ["net"]);
-    assert_eq!(error.plural_reason.as_deref(), Some("ClusterOperatorsNotAvailable"));
-    assert_eq!(error.plural_message.as_deref(), Some("Cluster operators {names} are not available"));
-    assert_eq!(error.nested, [UpdateError::new("Gone", "about Available")]);
+    let (plural, text) = error.reason.plural().unwrap();
+    assert_eq!(
+        (plural.as_str(), text),
+        ("ClusterOperatorsNotAvailable", "Cluster operators {names} are not available")
+    );
+    assert_eq!(error.nested, [UpdateError::new(Reason::Other("Gone".into()), "about Available")]);
 
     let Verdict::Failing(error) = judge(&want, Some(&operator(&[UP], json!([]))), Mode::Update) else {
         panic!("not failing")
     };
     assert_eq!(
-        (error.message.as_str(), error.plural_reason.as_deref()),
-        ("Cluster operator net is degraded", Some("ClusterOperatorsDegraded"))
+        (error.message.as_str(), error.reason.plural().map(|(reason, _)| reason)),
+        ("Cluster operator net is degraded", Some(Reason::OperatorsDegraded))
     );
-    assert_eq!(error.nested[0].reason, "NoCondition");
+    assert_eq!(error.nested[0].reason.as_str(), "NoCondition");
 
     let live = operator(&[UP, FINE], json!([{"name": "operator", "version": "1"}]));
     let Verdict::Waiting { message, report: Some(report), .. } = judge(&want, Some(&live), Mode::Update) else {
@@ -139,8 +142,8 @@ fn what_an_operator_error_says() {
     };
     assert!(message.contains("operator is at 1, not 2"), "{message}");
     assert_eq!(
-        (report.plural_reason.as_deref(), report.names),
-        (Some("ClusterOperatorsUpdating"), vec!["net".to_owned()])
+        (report.reason.plural().map(|(reason, _)| reason), report.names),
+        (Some(Reason::OperatorsUpdating), vec!["net".to_owned()])
     );
 }
 
@@ -164,9 +167,9 @@ fn deployment_conditions_and_generations() {
     let stuck = ("Progressing", "False", "ProgressDeadlineExceeded");
     let (up, down) = (("Available", "True", "Min"), ("Available", "False", "Min"));
     let refused = ("ReplicaFailure", "True", "FailedCreate");
-    let rolling = ["waiting RollingOut WorkloadUpdating None", "ready"];
-    let unseen = ["waiting NotObserved WorkloadUpdating None", "ready"];
-    let not_progressing = ["failing WorkloadNotProgressing Unset"; 2];
+    let rolling = ["waiting RollingOut WorkloadUpdating Wait", "ready"];
+    let unseen = ["waiting NotObserved WorkloadUpdating Wait", "ready"];
+    let not_progressing = ["failing WorkloadNotProgressing Fail"; 2];
     let mut deleting = deployment(json!(3), [2, 2, 2, 2], &[up, done]);
     deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let mut one_by_default = deployment(json!(3), [0, 0, 0, 0], &[done]);
@@ -196,24 +199,24 @@ fn deployment_conditions_and_generations() {
         (
             "unavailable, deadline",
             deployment(json!(3), [2, 1, 2, 0], &[down, stuck]),
-            ["failing WorkloadNotAvailable Unset"; 2],
+            ["failing WorkloadNotAvailable Fail"; 2],
         ),
         (
             "unavailable, stopped",
             deployment(json!(3), [2, 1, 2, 0], &[down, ("Progressing", "False", "X")]),
-            ["failing WorkloadNotAvailable Unset"; 2],
+            ["failing WorkloadNotAvailable Fail"; 2],
         ),
         (
             "stopped for another reason",
             deployment(json!(3), [2, 1, 2, 1], &[up, ("Progressing", "False", "X")]),
             rolling,
         ),
-        ("deleting", deleting, ["failing UpdatePayloadFailed Unset"; 2]),
+        ("deleting", deleting, ["failing UpdatePayloadFailed Fail"; 2]),
     ];
     for (what, live, [update, reconcile]) in &table {
         assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), ["ready", update, reconcile], "{what}");
     }
-    assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["ready", "waiting NotFound WorkloadUpdating None", "ready"]);
+    assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["ready", "waiting NotFound WorkloadUpdating Wait", "ready"]);
 
     let live = deployment(json!(3), [2, 1, 2, 1], &[up, stuck]);
     let Verdict::Failing(error) = judge(&want, Some(&live), Mode::Update) else { panic!("not failing") };
@@ -234,8 +237,8 @@ fn daemon_set_rollout() {
             "status": {"observedGeneration": seen, "desiredNumberScheduled": desired, "updatedNumberScheduled": updated, "numberAvailable": available},
         })
     };
-    let rolling = ["ready", "waiting RollingOut WorkloadUpdating None", "ready"];
-    let unseen = ["ready", "waiting NotObserved WorkloadUpdating None", "ready"];
+    let rolling = ["ready", "waiting RollingOut WorkloadUpdating Wait", "ready"];
+    let unseen = ["ready", "waiting NotObserved WorkloadUpdating Wait", "ready"];
     let mut deleting = live(3, 2, 2, 2, "RollingUpdate");
     deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let table = [
@@ -246,7 +249,7 @@ fn daemon_set_rollout() {
         (live(2, 2, 2, 2, "RollingUpdate"), unseen),
         (live(3, 2, 0, 2, "OnDelete"), ["ready"; 3]),
         (live(3, 2, 0, 1, "OnDelete"), rolling),
-        (deleting, ["ready", "failing UpdatePayloadFailed Unset", "failing UpdatePayloadFailed Unset"]),
+        (deleting, ["ready", "failing UpdatePayloadFailed Fail", "failing UpdatePayloadFailed Fail"]),
     ];
     for (live, expected) in &table {
         assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), *expected, "{live}");
@@ -263,12 +266,12 @@ fn job_running_failed_deadline() {
             "status": {"conditions": conditions(pairs), "active": active, "succeeded": succeeded, "failed": failed, "uncountedTerminatedPods": {"failed": ["u"]}},
         })
     };
-    let running = "waiting Running WorkloadUpdating None";
+    let running = "waiting Running WorkloadUpdating Wait";
     let running = [running, running, "ready"];
-    let failed = ["failing UpdatePayloadFailed Unset"; 3];
+    let failed = ["failing UpdatePayloadFailed Fail"; 3];
     let mut deleting = live(&[], json!(1), [0, 0, 0]);
     deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let gone = "waiting Deleting WorkloadUpdating None";
+    let gone = "waiting Deleting WorkloadUpdating Wait";
     let table = [
         (live(&[("Complete", "True", "")], json!(1), [0, 1, 0]), ["ready"; 3]),
         (live(&[], json!(1), [0, 1, 0]), ["ready"; 3]),
@@ -305,7 +308,7 @@ fn definition_without_conditions_waits() {
     let want = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "xs.y"}});
     let live = |pairs: &[(&str, &str, &str)]| json!({"metadata": {"name": "xs.y"}, "status": {"conditions": conditions(pairs)}});
     let waits = |reason: &str| {
-        let told = format!("waiting {reason} CustomResourceDefinitionNotEstablished None");
+        let told = format!("waiting {reason} CustomResourceDefinitionNotEstablished Wait");
         [told.clone(), told, format!("waiting {reason} silently")]
     };
     let all = |word: &str| [word; 3].map(str::to_owned);
@@ -320,8 +323,8 @@ fn definition_without_conditions_waits() {
         (Some(json!({})), waits("NotEstablished")),
         (Some(live(&[("Established", "False", "Installing"), named])), waits("NotEstablished")),
         (Some(live(&[("Established", "Unknown", ""), named])), waits("NotEstablished")),
-        (Some(live(&[("Established", "False", "NotAccepted"), clash])), all("failing UpdatePayloadFailed Unset")),
-        (Some(live(&[up, clash])), all("failing UpdatePayloadFailed Unset")),
+        (Some(live(&[("Established", "False", "NotAccepted"), clash])), all("failing UpdatePayloadFailed Fail")),
+        (Some(live(&[up, clash])), all("failing UpdatePayloadFailed Fail")),
         (Some(deleting), waits("Deleting")),
         (None, waits("NotFound")),
     ];

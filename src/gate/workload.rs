@@ -3,7 +3,7 @@
 use super::Verdict;
 use super::observed::{Observed, Seen};
 use crate::graph::Mode;
-use crate::status::failure::{Effect, UpdateError};
+use crate::status::failure::{Effect, Reason, UpdateError};
 
 /// No gate in an install; in an update the rollout must be complete; in reconciling only failures count.
 pub fn deployment(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
@@ -81,7 +81,7 @@ pub fn job(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verd
     if let Some(failed) = live.condition("Failed").filter(|seen| seen.status == "True") {
         let failed = if failed.reason.is_empty() { Seen { reason: "DeadlineExceeded", ..failed } } else { failed };
         let message = format!("{id} failed and will not be tried again: {}", failed.told());
-        return Verdict::Failing(broken(want, "UpdatePayloadFailed", message, Some(failed)));
+        return Verdict::Failing(broken(want, Reason::Failed, message, Some(failed)));
     }
     if all_succeeded() {
         return Verdict::Ready;
@@ -115,7 +115,7 @@ fn rolled_out(
     if live.is_deleting() {
         let message =
             format!("{id} is being deleted; it is written again once it is gone, if a finalizer holds it remove that");
-        return Verdict::Failing(broken(want, "UpdatePayloadFailed", message, None));
+        return Verdict::Failing(broken(want, Reason::Failed, message, None));
     }
     if !live.is_current() {
         return waits("NotObserved", format!("the controller of {id} has not seen the last change"));
@@ -135,11 +135,11 @@ fn deployment_failure(want: &Observed<'_>, live: &Observed<'_>) -> Option<Update
         ["ReplicaFailure", "Available", "Progressing"].map(|type_| live.condition(type_));
     let id = want.id();
     let (reason, what, cause) = if Seen::is(replica_failure, "True") {
-        ("WorkloadNotProgressing", "cannot create its pods", replica_failure)
+        (Reason::WorkloadNotProgressing, "cannot create its pods", replica_failure)
     } else if Seen::is(available, "False") && Seen::is(progressing, "False") {
-        ("WorkloadNotAvailable", "is not available and has stopped progressing", available)
+        (Reason::WorkloadNotAvailable, "is not available and has stopped progressing", available)
     } else if progressing.is_some_and(|p| p.status == "False" && p.reason == "ProgressDeadlineExceeded") {
-        ("WorkloadNotProgressing", "made no progress within its deadline", progressing)
+        (Reason::WorkloadNotProgressing, "made no progress within its deadline", progressing)
     } else {
         return None;
     };
@@ -148,20 +148,19 @@ fn deployment_failure(want: &Observed<'_>, live: &Observed<'_>) -> Option<Update
     Some(broken(want, reason, message, cause))
 }
 
-/// An error with unset effect: a failure at once.
-fn broken(want: &Observed<'_>, reason: &str, message: String, cause: Option<Seen<'_>>) -> UpdateError {
-    let nested = cause.map(|seen| UpdateError::new(seen.reason, seen.message)).into_iter().collect();
+/// A failure at once.
+fn broken(want: &Observed<'_>, reason: Reason, message: String, cause: Option<Seen<'_>>) -> UpdateError {
+    let nested =
+        cause.map(|seen| UpdateError::new(Reason::Other(seen.reason.to_owned()), seen.message)).into_iter().collect();
     UpdateError { names: vec![want.name().to_owned()], nested, ..UpdateError::new(reason, message) }
 }
 
 /// A wait that conditions report as no failure.
 fn waiting(want: &Observed<'_>, reason: &str, message: String) -> Verdict {
     let report = UpdateError {
-        plural_reason: Some("WorkloadsUpdating".into()),
-        plural_message: Some("Workloads {names} are rolling out".into()),
-        effect: Some(Effect::None),
+        effect: Effect::Wait,
         names: vec![want.name().to_owned()],
-        ..UpdateError::new("WorkloadUpdating", message.clone())
+        ..UpdateError::new(Reason::WorkloadUpdating, message.clone())
     };
     Verdict::Waiting { reason: reason.to_owned(), message, report: Some(report) }
 }

@@ -3,8 +3,8 @@
 //! A client is built from arguments alone: neither the environment's proxy variables nor any other ambient setting
 //! takes part. Clients are immutable; build a new one when the proxy or the CA bundle changes.
 
+use crate::error::chain;
 use reqwest::{Certificate, Client, NoProxy, Proxy, StatusCode};
-use std::error::Error;
 use std::time::Duration;
 
 /// Hosts that no proxy is asked for, whatever the settings say.
@@ -149,20 +149,6 @@ pub async fn get_bounded(client: &Client, url: &str, max: usize) -> Result<Vec<u
         body.extend_from_slice(&chunk);
     }
     Ok(body)
-}
-
-/// An error with its causes on one line: the outermost says "error sending request" and only the innermost says why.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ pub mod credentials;
 pub mod image;
 pub mod layer;
 
+use crate::error::chain;
 use credentials::{Credentials, CredentialsError};
 use futures::StreamExt;
 use image::{Image, ImageError};
@@ -349,7 +350,7 @@ impl Repository {
             OciDistributionError::RequestError(e) => e.status().map(|s| s.as_u16()),
             _ => Some(0),
         };
-        self.failed(attempt, causes(&error), way_out(status))
+        self.failed(attempt, chain(&error), way_out(status))
     }
 }
 
@@ -367,20 +368,6 @@ fn way_out(status: Option<u16>) -> &'static str {
         Some(500..=599) => " (the registry itself has a problem: look into its log, then try again)",
         Some(_) => "",
     }
-}
-
-/// An error with what caused it: the outer one alone often says only that a request failed.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// Lets code that reads without a runtime read from the network; only for threads made for blocking.

@@ -71,7 +71,7 @@ pub(super) fn of_verdict(id: &ObjectId, action: &Action, verdict: &Verdict) -> O
     match verdict {
         Verdict::Ready => None,
         Verdict::Failing(error) => {
-            let blocker = Blocker::of(Cause::Unhealthy, id, &error.reason, told(error));
+            let blocker = Blocker::of(Cause::Unhealthy, id, error.reason.as_str(), told(error));
             // A change may be the cure.
             let changes = action.writes() && !operator;
             Some(if changes { blocker.warns() } else { blocker })

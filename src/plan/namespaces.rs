@@ -4,6 +4,7 @@ use super::found::definitions;
 use super::{Blocker, Cause, Question, Sight};
 use crate::graph::{Graph, Mode};
 use crate::payload::{Manifest, ObjectId, defined};
+use crate::status::failure::Reason;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ fn told(namespace: &str, objects: &[(&ObjectId, bool)]) -> Option<Blocker> {
     };
     let message = format!("it is not there when {first}{others} are to be created in it, {why}");
     let id = ObjectId::new("", "Namespace", "", namespace);
-    Some(Blocker::of(Cause::Refused, id, "UpdatePayloadResourceNotFound", message))
+    Some(Blocker::of(Cause::Refused, id, Reason::ResourceNotFound.as_str(), message))
 }
 
 /// Whether the pass must be done with the first manifest before it comes to the second.

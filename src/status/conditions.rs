@@ -3,7 +3,7 @@
 use crate::api::cluster_version::ClusterVersionStatus;
 use crate::api::condition::{self, Condition, ConditionStatus};
 use crate::graph::Mode;
-use crate::status::facts::{Fight, LoadStatus, LoadStep};
+use crate::status::facts::{Conflict, LoadStatus, LoadStep};
 use crate::status::{Facts, progress, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -14,7 +14,7 @@ pub const RELEASE_ACCEPTED: &str = "ReleaseAccepted";
 pub const RETRIEVED_UPDATES: &str = "RetrievedUpdates";
 pub const INVALID: &str = "Invalid";
 pub const IMPLICIT_CAPABILITIES: &str = "ImplicitlyEnabledCapabilities";
-/// Ours: somebody else keeps changing what the release says (architecture §3, "Fights").
+/// Another client keeps changing what the release defines.
 pub const CONTESTED: &str = "Contested";
 
 /// Reason of `Invalid`, and of `Progressing` while the spec is invalid.
@@ -31,7 +31,7 @@ const RETIRED: [&str; 6] = [
 ];
 
 /// Objects and fields named in `Contested`, so that its message stays readable.
-const FIGHTS_NAMED: usize = 10;
+const CONFLICTS_NAMED: usize = 10;
 
 /// What a condition should say; when it last changed is found out on writing.
 #[derive(Debug, PartialEq)]
@@ -118,47 +118,25 @@ fn available(facts: &Facts) -> Option<Said> {
         .then(|| Said::new(AVAILABLE, ConditionStatus::True, "", format!("Done applying {}", release::label(&release))))
 }
 
-/// The steps of loading a release: the reason, what is being done, what went wrong (§2.2).
-fn step_words(step: LoadStep) -> (&'static str, &'static str, &'static str) {
-    match step {
-        LoadStep::RetrievePayload => (
-            "RetrievePayload",
-            "Retrieving and verifying the release",
-            "The release could not be retrieved or verified",
-        ),
-        LoadStep::LoadPayload => ("LoadPayload", "Reading the release", "The release could not be read"),
-        LoadStep::VerifyPayloadVersion => {
-            ("VerifyPayloadVersion", "Comparing the version of the release", "The release is not the one requested")
-        }
-        LoadStep::PreconditionChecks => {
-            ("PreconditionChecks", "Checking the preconditions of the release", "Preconditions hold the release back")
-        }
-        LoadStep::PayloadLoaded => ("PayloadLoaded", "Loading the release", "The release could not be loaded"),
-    }
-}
-
 fn release_accepted(load: &LoadStatus) -> Said {
-    let (reason, doing, failed) = step_words(load.step);
-    let release = &load.release;
-    let subject = format!("version=\"{}\" image=\"{}\"", release.version, release.image);
-    match (&load.outcome, load.step) {
-        (Some(Err(error)), _) => {
-            Said::new(RELEASE_ACCEPTED, ConditionStatus::False, reason, format!("{failed}: {subject}: {error}"))
-        }
+    let (reason, mut message) = (load.step.reason(), load.text());
+    let status = match (&load.outcome, load.step) {
+        (Some(Err(_)), _) => ConditionStatus::False,
         (Some(Ok(())), LoadStep::PayloadLoaded) => {
-            let architecture = match release.architecture.as_str() {
-                "" => String::new(),
-                text => format!(" architecture=\"{text}\""),
-            };
-            let message = format!("Payload loaded {subject}{architecture}");
-            Said::new(RELEASE_ACCEPTED, ConditionStatus::True, reason, message)
+            if !load.release.architecture.is_empty() {
+                message.push_str(&format!(" architecture=\"{}\"", load.release.architecture));
+            }
+            ConditionStatus::True
         }
         // A step that ended well is followed by the next one: only the last makes the release accepted.
         _ => {
-            let detail = if load.message.is_empty() { String::new() } else { format!(": {}", load.message) };
-            Said::new(RELEASE_ACCEPTED, ConditionStatus::Unknown, reason, format!("{doing} {subject}{detail}"))
+            if !load.message.is_empty() {
+                message.push_str(&format!(": {}", load.message));
+            }
+            ConditionStatus::Unknown
         }
-    }
+    };
+    Said::new(RELEASE_ACCEPTED, status, reason, message)
 }
 
 fn retrieved_updates(facts: &Facts) -> Option<Said> {
@@ -193,11 +171,11 @@ fn implicit_capabilities(facts: &Facts) -> Said {
 /// Who works against the release, unless a failure while reconciling is the more urgent thing to look at.
 fn contested(facts: &Facts) -> Option<Said> {
     let failing = facts.mode == Mode::Reconcile && facts.failure.is_some();
-    if facts.fights.is_empty() || failing {
+    if facts.conflicts.is_empty() || failing {
         return None;
     }
-    let mut lines: Vec<String> = facts.fights.iter().take(FIGHTS_NAMED).map(fight_line).collect();
-    let unnamed = facts.fights.len().saturating_sub(FIGHTS_NAMED);
+    let mut lines: Vec<String> = facts.conflicts.iter().take(CONFLICTS_NAMED).map(conflict_line).collect();
+    let unnamed = facts.conflicts.len().saturating_sub(CONFLICTS_NAMED);
     if unnamed > 0 {
         lines.push(format!("and {unnamed} more"));
     }
@@ -205,15 +183,15 @@ fn contested(facts: &Facts) -> Option<Said> {
     Some(Said::new(CONTESTED, ConditionStatus::True, "FieldManagerConflict", message))
 }
 
-fn fight_line(fight: &Fight) -> String {
-    let manager = match fight.manager.as_str() {
+fn conflict_line(conflict: &Conflict) -> String {
+    let manager = match conflict.manager.as_str() {
         "" => "an unknown field manager".to_owned(),
         name => format!("field manager {name:?}"),
     };
-    let mut fields: Vec<&str> = fight.fields.iter().take(FIGHTS_NAMED).map(String::as_str).collect();
-    if fight.fields.len() > FIGHTS_NAMED {
+    let mut fields: Vec<&str> = conflict.fields.iter().take(CONFLICTS_NAMED).map(String::as_str).collect();
+    if conflict.fields.len() > CONFLICTS_NAMED {
         fields.push("…");
     }
     let fields = if fields.is_empty() { "fields unknown".to_owned() } else { fields.join(", ") };
-    format!("{} by {manager} ({fields}; repaired {} times in ten minutes)", fight.object, fight.repairs)
+    format!("{} by {manager} ({fields}; repaired {} times in ten minutes)", conflict.object, conflict.repairs)
 }

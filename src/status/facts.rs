@@ -40,8 +40,8 @@ pub struct Facts {
     pub waiting_since: BTreeMap<String, Timestamp>,
     /// Errors of spec validation (cluster-version §1.4), in order.
     pub invalid: Vec<String>,
-    /// Objects that somebody else keeps changing back (architecture §3, "Fights").
-    pub fights: Vec<Fight>,
+    /// Objects that another client keeps changing back.
+    pub conflicts: Vec<Conflict>,
     /// Objects that the release has deleted and that are not gone yet, as `ObjectId` displays them.
     pub pending_deletions: Vec<String>,
 }
@@ -67,13 +67,13 @@ impl Facts {
             retrieval: None,
             waiting_since: BTreeMap::new(),
             invalid: Vec::new(),
-            fights: Vec::new(),
+            conflicts: Vec::new(),
             pending_deletions: Vec::new(),
         }
     }
 }
 
-/// Step of the load pipeline; its name is the reason of `ReleaseAccepted` (cluster-version §2.2).
+/// A step of loading a release, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadStep {
     RetrievePayload,
@@ -81,6 +81,36 @@ pub enum LoadStep {
     VerifyPayloadVersion,
     PreconditionChecks,
     PayloadLoaded,
+}
+
+impl LoadStep {
+    /// The reason of condition `ReleaseAccepted`.
+    pub fn reason(self) -> &'static str {
+        match self {
+            LoadStep::RetrievePayload => "RetrievePayload",
+            LoadStep::LoadPayload => "LoadPayload",
+            LoadStep::VerifyPayloadVersion => "VerifyPayloadVersion",
+            LoadStep::PreconditionChecks => "PreconditionChecks",
+            LoadStep::PayloadLoaded => "PayloadLoaded",
+        }
+    }
+
+    /// What the step does, and what it means that it failed.
+    fn text(self) -> (&'static str, &'static str) {
+        match self {
+            LoadStep::RetrievePayload => {
+                ("Retrieving and verifying the release", "The release could not be retrieved or verified")
+            }
+            LoadStep::LoadPayload => ("Reading the release", "The release could not be read"),
+            LoadStep::VerifyPayloadVersion => {
+                ("Comparing the version of the release", "The release is not the one requested")
+            }
+            LoadStep::PreconditionChecks => {
+                ("Checking the preconditions of the release", "Preconditions hold the release back")
+            }
+            LoadStep::PayloadLoaded => ("Loading the release", "The release could not be loaded"),
+        }
+    }
 }
 
 /// The last attempt to load a release.
@@ -91,8 +121,21 @@ pub struct LoadStatus {
     pub outcome: Option<Result<(), String>>,
     /// What is being loaded.
     pub release: Release,
-    /// What is going on, while the step is running.
+    /// Details of what the running step does.
     pub message: String,
+}
+
+impl LoadStatus {
+    /// What happens or happened to which release, and why it failed: condition and event say the same.
+    pub fn text(&self) -> String {
+        let (doing, failed) = self.step.text();
+        let subject = format!("version=\"{}\" image=\"{}\"", self.release.version, self.release.image);
+        match (&self.outcome, self.step) {
+            (Some(Err(error)), _) => format!("{failed}: {subject}: {error}"),
+            (Some(Ok(())), LoadStep::PayloadLoaded) => format!("Payload loaded {subject}"),
+            _ => format!("{doing} {subject}"),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -126,12 +169,12 @@ impl Retrieval {
     }
 }
 
-/// Somebody else wants an object otherwise.
+/// An object that another client keeps changing, field by field, after each repair.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fight {
+pub struct Conflict {
     /// As `ObjectId` displays it.
     pub object: String,
-    /// Field manager that writes against us, if managedFields name one.
+    /// The field manager that makes the other changes, if managedFields name one; else empty.
     pub manager: String,
     pub fields: Vec<String>,
     /// Repairs within the last ten minutes.

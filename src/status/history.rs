@@ -131,6 +131,7 @@ fn version_part(entry: &HistoryEntry, part: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::failure::{Reason, UpdateError};
     use crate::status::tests::{at, facts, release};
     use proptest::prelude::*;
 
@@ -302,7 +303,7 @@ mod tests {
             n => release(&format!("1.{n}.0"), &format!("i{n}")),
         };
         (facts.completed, facts.local, facts.verified) = (completed, local, verified);
-        facts.failure = risky.then(|| crate::status::failure::UpdateError::new("X", "x"));
+        facts.failure = risky.then(|| UpdateError::new(Reason::Other("X".into()), "x"));
         facts.accepted_risks = if risky { format!("risk {second}") } else { String::new() };
         facts
     }

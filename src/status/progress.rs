@@ -3,7 +3,7 @@
 use crate::api::condition::ConditionStatus;
 use crate::graph::Mode;
 use crate::status::conditions::{FAILING, INVALID_CLUSTER_VERSION, PROGRESSING, Said};
-use crate::status::failure::{Effect, MULTIPLE_ERRORS, UpdateError};
+use crate::status::failure::{Effect, Reason, UpdateError};
 use crate::status::{Facts, release, summary};
 use jiff::{SignedDuration, Timestamp};
 
@@ -21,13 +21,13 @@ enum Verdict {
     Fine,
     /// Within the time that is granted.
     Waiting {
-        reason: String,
+        reason: Reason,
         effect: Effect,
         text: String,
     },
     /// Nothing is broken, but it takes too long: `Failing` cannot be known.
     Slow {
-        reason: String,
+        reason: Reason,
         late: String,
         text: String,
     },
@@ -47,7 +47,7 @@ fn judge(facts: &Facts, history_empty: bool, now: Timestamp) -> Verdict {
     match &facts.failure {
         None => Verdict::Fine,
         Some(error) if facts.mode == Mode::Reconcile || history_empty => fails(error),
-        Some(error) if error.reason == MULTIPLE_ERRORS && !error.nested.is_empty() => {
+        Some(error) if error.reason == Reason::MultipleErrors && !error.nested.is_empty() => {
             judge_several(error.nested.iter().map(|child| judge_one(child, facts, now)).collect())
         }
         Some(error) => judge_one(error, facts, now),
@@ -68,19 +68,19 @@ fn judge_one(error: &UpdateError, facts: &Facts, now: Timestamp) -> Verdict {
     };
     let waiting = |effect, text| Verdict::Waiting { reason: error.reason.clone(), effect, text };
     match error.effect {
-        None | Some(Effect::Fail) => fails(error),
-        Some(Effect::Report) => Verdict::Failing { error: error.clone(), summary: error.message.clone() },
-        Some(Effect::FailAfterInterval) => match late(DEGRADED_LIMIT, |_| true).as_str() {
+        Effect::Fail => fails(error),
+        Effect::Report => Verdict::Failing { error: error.clone(), summary: error.message.clone() },
+        Effect::FailAfterInterval => match late(DEGRADED_LIMIT, |_| true).as_str() {
             "" => waiting(Effect::FailAfterInterval, format!("waiting up to 40 minutes on {}", who(error))),
             names => {
                 Verdict::Failing { error: error.clone(), summary: format!("waited more than 40 minutes on {names}") }
             }
         },
-        Some(Effect::None) => {
+        Effect::Wait => {
             let late_operators = late(UPDATING_LIMIT, |name| name != NODES_OPERATOR);
             let late_nodes = late(NODES_LIMIT, |name| name == NODES_OPERATOR);
             let late = match (late_operators.as_str(), late_nodes.as_str()) {
-                ("", "") => return waiting(Effect::None, format!("waiting on {}", who(error))),
+                ("", "") => return waiting(Effect::Wait, format!("waiting on {}", who(error))),
                 (names, "") => format!("waiting on {names} over 30 minutes"),
                 ("", nodes) => format!("waiting on {nodes} over 90 minutes"),
                 (names, nodes) => format!("waiting on {names} over 30 minutes and {nodes} over 90 minutes"),
@@ -99,7 +99,7 @@ fn who(error: &UpdateError) -> String {
 /// outweighs what is merely awaited.
 fn judge_several(children: Vec<Verdict>) -> Verdict {
     let (mut failed, mut late, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut slow_reason, mut strongest) = (None, None::<(Effect, String)>);
+    let (mut slow_reason, mut strongest) = (None, None::<(Effect, Reason)>);
     for child in children {
         match child {
             Verdict::Fine => {}
@@ -136,7 +136,7 @@ fn failing(verdict: &Verdict) -> Said {
         Verdict::Fine | Verdict::Waiting { .. } => Said::new(FAILING, ConditionStatus::False, "", ""),
         Verdict::Slow { late, .. } => Said::new(FAILING, ConditionStatus::Unknown, SLOW, late.clone()),
         Verdict::Failing { error, .. } => {
-            Said::new(FAILING, ConditionStatus::True, &error.reason, error.message.clone())
+            Said::new(FAILING, ConditionStatus::True, error.reason.as_str(), error.message.clone())
         }
     }
 }

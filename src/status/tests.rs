@@ -2,11 +2,11 @@
 //! plain fields, and what the tables share.
 
 mod conditions;
-mod laws;
 mod progress;
+mod properties;
 
 use super::facts::Retrieval;
-use super::failure::UpdateError;
+use super::failure::{Reason, UpdateError};
 use super::*;
 use crate::api::cluster_version::{HistoryState, Release};
 use crate::api::condition::ConditionStatus::{self, False, True};
@@ -55,7 +55,8 @@ fn a_restart_of_a_completed_release_does_not_flicker() {
 /// §10.17: another release begins without the failure of the last one, whatever had been done of that.
 #[test]
 fn another_release_begins_without_the_failure_of_the_last() {
-    let failed = Facts { failure: Some(UpdateError::new("X", "broken")), done: 5, total: 7, ..facts() };
+    let failed =
+        Facts { failure: Some(UpdateError::new(Reason::Other("X".into()), "broken")), done: 5, total: 7, ..facts() };
     let before = compute(&ClusterVersionStatus::default(), &failed, at(NOW).0);
     assert_eq!(find(&before.conditions, "Failing").unwrap().status, True);
     let other = Facts { actual: release("1.1.0", "img-2"), done: 0, total: 7, ..facts() };

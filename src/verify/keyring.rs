@@ -3,6 +3,7 @@
 //! The policy is the OpenPGP library's standard one at `now`, with two exceptions that real release signatures need:
 //! keys may bind themselves with SHA-1 (content signed over SHA-1 stays refused), and version 3 signatures count.
 
+use crate::error::chain;
 use jiff::Timestamp;
 use sequoia_openpgp::anyhow;
 use sequoia_openpgp::cert::{Cert, CertParser};
@@ -30,9 +31,9 @@ impl Keyring {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut certs = Vec::new();
         for block in blocks(bytes) {
-            let parser = CertParser::from_bytes(block).map_err(|e| chain(&e))?;
+            let parser = CertParser::from_bytes(block).map_err(|e| chain(e.as_ref()))?;
             for cert in parser {
-                certs.push(cert.map_err(|e| chain(&e))?);
+                certs.push(cert.map_err(|e| chain(e.as_ref()))?);
             }
         }
         if certs.is_empty() {
@@ -52,17 +53,12 @@ impl Keyring {
         let witness = Witness { certs: &self.certs, policy: &policy, now };
         let mut verifier = VerifierBuilder::from_bytes(message)
             .and_then(|builder| builder.with_policy(&policy, now, witness))
-            .map_err(|e| chain(&e))?;
+            .map_err(|e| chain(e.as_ref()))?;
         let mut content = Vec::new();
         verifier.read_to_end(&mut content).map_err(|e| e.to_string())?;
         // The library holds content back until the signatures behind it are judged; be sure that they were.
         if verifier.message_processed() { Ok(content) } else { Err("the message does not end".to_owned()) }
     }
-}
-
-/// An error and what caused it, on one line.
-fn chain(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn blocks(bytes: &[u8]) -> Vec<&[u8]> {

@@ -13,10 +13,11 @@ use super::feeds::Feeds;
 use super::surroundings::Settings;
 use crate::cluster::feed::Comparison;
 use crate::cluster::index::View;
+use crate::cluster::objects::Cause;
 use crate::cluster::{ApiError, CachedState, Index, Kind, Kinds, Objects};
 use crate::merge::MergeError;
 use crate::payload::{Manifest, ObjectId};
-use crate::status::failure::UpdateError;
+use crate::status::failure::{Reason, UpdateError, classify};
 use one::One;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -69,27 +70,41 @@ impl Obstacle {
     pub fn update_error(&self, manifest: &Manifest) -> UpdateError {
         let (reason, cause) = match self {
             Obstacle::KindNotServed => (
-                "UpdatePayloadResourceTypeMissing".to_owned(),
+                Reason::ResourceTypeMissing,
                 format!("the API server does not serve {} {}", manifest.api_version, manifest.id.kind),
             ),
             Obstacle::NamespaceMissing(namespace) => {
-                ("UpdatePayloadResourceNotFound".to_owned(), format!("namespace {namespace:?} is not there yet"))
+                (Reason::ResourceNotFound, format!("namespace {namespace:?} is not there yet"))
             }
-            Obstacle::Api(error) => (error.update_error().reason, error.to_string()),
+            Obstacle::Api(error) => (reason(error), error.to_string()),
             Obstacle::OwnerGone => (
-                "UpdatePayloadResourceConflict".to_owned(),
+                Reason::ResourceConflict,
                 "the ClusterVersion that owns it is being deleted, so it is left alone".to_owned(),
             ),
             Obstacle::Going(finalizers) => (
-                "UpdatePayloadResourceConflict".to_owned(),
+                Reason::ResourceConflict,
                 format!(
                     "it is deleted to be made anew, and waited for until it is gone; finalizers that hold it: {}",
                     if finalizers.is_empty() { "none".to_owned() } else { finalizers.join(", ") }
                 ),
             ),
-            Obstacle::Manifest(problem) => ("UpdatePayloadIntegrity".to_owned(), problem.clone()),
+            Obstacle::Manifest(problem) => (Reason::Integrity, problem.clone()),
         };
-        UpdateError::new(&reason, format!("{} from {}: {cause}", manifest.id, manifest.file))
+        UpdateError::new(reason, format!("{} from {}: {cause}", manifest.id, manifest.file))
+    }
+}
+
+impl From<&ApiError> for UpdateError {
+    fn from(error: &ApiError) -> Self {
+        UpdateError::new(reason(error), error.to_string())
+    }
+}
+
+fn reason(error: &ApiError) -> Reason {
+    match &error.cause {
+        Cause::Server { code, reason, .. } => classify(*code, reason),
+        Cause::Transport(_) | Cause::Timeout => Reason::ClusterDown,
+        Cause::Answer(_) | Cause::NotLeader => Reason::Failed,
     }
 }
 

@@ -6,7 +6,7 @@ use super::node::Context;
 use crate::gate::{self, Verdict};
 use crate::graph::Mode;
 use crate::payload::ObjectId;
-use crate::status::facts::Fight;
+use crate::status::facts::Conflict;
 use crate::status::failure::UpdateError;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub async fn mend(context: &Context, mode: Mode, id: ObjectId, position: usize, 
     {
         match context.applier.view(&kind, &id).await {
             Ok(view) => mended.verdict = Some(gate::judge(&want, view.as_deref(), mode)),
-            Err(error) => mended.failed = Some(error.update_error()),
+            Err(error) => mended.failed = Some(UpdateError::from(&error)),
         }
     }
     mended
@@ -126,9 +126,9 @@ impl Repairs {
     }
 
     /// The fight to report, if it is one.
-    pub fn fight(&self, id: &ObjectId) -> Option<Fight> {
+    pub fn fight(&self, id: &ObjectId) -> Option<Conflict> {
         let repairs = self.recent();
-        (repairs >= FIGHT_REPAIRS).then(|| Fight {
+        (repairs >= FIGHT_REPAIRS).then(|| Conflict {
             object: id.to_string(),
             manager: self.by.clone().unwrap_or_default(),
             fields: self.fields.clone(),

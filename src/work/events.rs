@@ -23,30 +23,17 @@ pub struct Notice {
     note: String,
 }
 
-/// The notice of a step, as the upstream operator names it.
+/// The notice of a step. The reasons are those of the upstream operator.
 pub fn notice(status: &LoadStatus) -> Notice {
-    let release = label(&status.release);
-    let (warning, reason, note) = match (&status.outcome, status.step) {
-        (None, LoadStep::RetrievePayload) => (false, "RetrievePayload", format!("Retrieving and verifying {release}")),
-        (None, LoadStep::LoadPayload) => (false, "LoadPayload", format!("Loading {release}")),
-        (None, LoadStep::VerifyPayloadVersion) => (false, "VerifyPayloadVersion", format!("Checking {release}")),
-        (None, LoadStep::PreconditionChecks) => (false, "PreconditionChecks", format!("Preflight of {release}")),
-        (None | Some(Ok(())), _) => (false, "PayloadLoaded", format!("Loaded {release}")),
-        (Some(Err(cause)), step) => {
-            let reason = match step {
-                LoadStep::RetrievePayload => "RetrievePayloadFailed",
-                LoadStep::LoadPayload | LoadStep::PayloadLoaded => "LoadPayloadFailed",
-                LoadStep::VerifyPayloadVersion => "VerifyPayloadVersionFailed",
-                LoadStep::PreconditionChecks => "PreconditionBlock",
-            };
-            (true, reason, format!("{release}: {}", cause.replace('\n', " // ")))
-        }
+    let (warning, reason) = match (&status.outcome, status.step) {
+        (None, step) => (false, step.reason()),
+        (Some(Ok(())), _) => (false, LoadStep::PayloadLoaded.reason()),
+        (Some(Err(_)), LoadStep::RetrievePayload) => (true, "RetrievePayloadFailed"),
+        (Some(Err(_)), LoadStep::LoadPayload | LoadStep::PayloadLoaded) => (true, "LoadPayloadFailed"),
+        (Some(Err(_)), LoadStep::VerifyPayloadVersion) => (true, "VerifyPayloadVersionFailed"),
+        (Some(Err(_)), LoadStep::PreconditionChecks) => (true, "PreconditionBlock"),
     };
-    Notice { warning, reason, note: shortened(note) }
-}
-
-fn label(release: &Release) -> String {
-    format!("payload version={:?} image={:?}", release.version, release.image)
+    Notice { warning, reason, note: shortened(status.text().replace('\n', " // ")) }
 }
 
 fn shortened(mut note: String) -> String {

@@ -9,7 +9,7 @@ use crate::cluster::index::View;
 use crate::gate::{self, Verdict};
 use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
-use crate::status::failure::{Effect, UpdateError};
+use crate::status::failure::{Effect, Reason, UpdateError};
 use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -222,7 +222,9 @@ impl Walk<'_> {
         let error = obstacle.update_error(self.manifest);
         tracing::debug!(object = %self.manifest.id, %error, failures, "cannot apply yet");
         let reported = (failures >= PATIENCE).then(|| error.clone());
-        self.context.tell(self.node, What::Waiting(self.waiting(&error.reason, &error.message), reported)).await;
+        self.context
+            .tell(self.node, What::Waiting(self.waiting(error.reason.as_str(), &error.message), reported))
+            .await;
         let pause = crate::cluster::jittered(Duration::from_millis(500), failures, Duration::from_secs(30));
         let applier = &self.context.applier;
         match obstacle {
@@ -331,12 +333,12 @@ impl Walk<'_> {
             unsettled = 0;
             let (waiting, error) = match verdict {
                 Verdict::Ready => break times,
-                Verdict::Failing(error) if error.effect == Some(Effect::Report) => {
+                Verdict::Failing(error) if error.effect == Effect::Report => {
                     self.context.tell(self.node, What::Remember(id.clone(), error)).await;
                     break times;
                 }
                 Verdict::Waiting { reason, message, report } => (self.waiting(&reason, &message), report),
-                Verdict::Failing(error) => (self.waiting(&error.reason, &error.message), Some(error)),
+                Verdict::Failing(error) => (self.waiting(error.reason.as_str(), &error.message), Some(error)),
             };
             let news = Some((waiting, error));
             if told != news {
@@ -375,8 +377,8 @@ impl Walk<'_> {
         let message = "the new release's own Deployment is applied; waiting for this process to be replaced";
         self.context.tell(self.node, What::Waiting(self.waiting("HandOver", message), None)).await;
         self.until(tokio::time::sleep(HAND_OVER)).await?;
-        let mut error = UpdateError::new(
-            "HandOverTimedOut",
+        let error = UpdateError::new(
+            Reason::HandOverTimedOut,
             format!(
                 "{} was applied {} s ago, but this process has not been asked to stop: look at the Deployment's events \
                  and pods; the old release still serves",
@@ -384,8 +386,7 @@ impl Walk<'_> {
                 HAND_OVER.as_secs()
             ),
         );
-        error.effect = Some(Effect::Fail);
-        let waiting = self.waiting("HandOverTimedOut", &error.message);
+        let waiting = self.waiting(error.reason.as_str(), &error.message);
         self.context.tell(self.node, What::Waiting(waiting, Some(error))).await;
         self.context.cancel.cancelled().await;
         None

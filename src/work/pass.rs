@@ -15,8 +15,8 @@ use crate::graph::frontier::{End, Frontier, Outcome};
 use crate::graph::{Graph, Mode};
 use crate::merge::inject::Source;
 use crate::payload::{Manifest, ObjectId};
-use crate::status::facts::Fight;
-use crate::status::failure::{Effect, UpdateError};
+use crate::status::facts::Conflict;
+use crate::status::failure::{Effect, Reason, UpdateError};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -185,7 +185,7 @@ impl Pass {
                 };
                 let since = node.waiting.first().filter(same).and_then(|w| w.since);
                 waiting.since = Some(since.unwrap_or_else(Timestamp::now));
-                let failing = error.as_ref().is_some_and(|e| e.effect != Some(Effect::None));
+                let failing = error.as_ref().is_some_and(|e| e.effect != Effect::Wait);
                 node.state = if failing { NodeState::Failing } else { NodeState::Waiting };
                 node.error = if failing { waiting.message.clone() } else { String::new() };
                 node.waiting = vec![waiting];
@@ -247,8 +247,7 @@ impl Pass {
             "the release is applied, but its orchestrator cannot take over: {id} takes no part, see spec.overrides and the \
              capabilities that are enabled"
         );
-        let error = UpdateError { effect: Some(Effect::Fail), ..UpdateError::new("NoSuccessor", message) };
-        self.troubles.of_object(id, Some(error));
+        self.troubles.of_object(id, Some(UpdateError::new(Reason::NoSuccessor, message)));
     }
 
     /// From here on only failures count: what was merely waited for is judged anew.
@@ -409,10 +408,10 @@ impl Pass {
     }
 
     /// Objects that somebody else keeps changing back.
-    pub fn fights(&self) -> Vec<Fight> {
-        let mut fights: Vec<Fight> = self.repairs.iter().filter_map(|(id, r)| r.fight(id)).collect();
-        fights.sort_by(|a, b| a.object.cmp(&b.object));
-        fights
+    pub fn conflicts(&self) -> Vec<Conflict> {
+        let mut conflicts: Vec<Conflict> = self.repairs.iter().filter_map(|(id, r)| r.fight(id)).collect();
+        conflicts.sort_by(|a, b| a.object.cmp(&b.object));
+        conflicts
     }
 
     /// Objects that the release has deleted and that are there still or again, in the order of the release.

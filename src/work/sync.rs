@@ -431,7 +431,7 @@ impl Sync {
         let facts = &mut self.facts;
         (facts.done, facts.total, facts.mode) = (pass.done, pass.total, pass.mode);
         facts.failure = pass.failure();
-        facts.fights = pass.fights();
+        facts.conflicts = pass.conflicts();
         facts.pending_deletions = pass.pending_deletions();
         let key = |name: &str| clock("ClusterOperator", "", name);
         let awaited = pass.awaited_operators();

@@ -2,14 +2,18 @@
 
 use super::*;
 use crate::api::condition::{Condition, ConditionStatus::Unknown};
-use crate::status::facts::{Fight, LoadStatus, LoadStep};
+use crate::status::facts::{Conflict, LoadStatus, LoadStep};
 
 #[test]
 fn available_becomes_true_at_the_end_and_stays_through_the_next_update() {
     assert_eq!(said(&facts(), "Available"), (False, String::new(), String::new()));
     let done = Facts { completed: true, mode: Mode::Reconcile, ..facts() };
     let status = compute(&ClusterVersionStatus::default(), &done, at(NOW).0);
-    let next = Facts { actual: release("1.1.0", "img-2"), failure: Some(UpdateError::new("X", "x")), ..facts() };
+    let next = Facts {
+        actual: release("1.1.0", "img-2"),
+        failure: Some(UpdateError::new(Reason::Other("X".into()), "x")),
+        ..facts()
+    };
     let status = compute(&status, &next, at(NOW + 1).0);
     let available = find(&status.conditions, "Available").unwrap();
     assert_eq!((available.status, available.message.as_str()), (True, "Done applying 1.0.1"));
@@ -165,25 +169,25 @@ fn implicit_capabilities_are_listed_sorted() {
 }
 
 #[test]
-fn a_fight_names_the_object_the_writer_the_fields_and_the_count() {
-    let fight = Fight {
+fn conflict_names_object_field_manager_fields_and_count() {
+    let conflict = Conflict {
         object: "configmap \"ns/a\"".into(),
         manager: "kubectl-edit".into(),
         fields: vec![".data.x".into(), ".data.y".into()],
         repairs: 4,
     };
-    let contested = Facts { mode: Mode::Reconcile, fights: vec![fight; 12], ..facts() };
+    let contested = Facts { mode: Mode::Reconcile, conflicts: vec![conflict; 12], ..facts() };
     let (status, reason, message) = said(&contested, "Contested");
     assert_eq!((status, reason.as_str()), (True, "FieldManagerConflict"));
     let line =
         "configmap \"ns/a\" by field manager \"kubectl-edit\" (.data.x, .data.y; repaired 4 times in ten minutes)";
     assert!(message.contains(line), "{message}");
     assert!(message.ends_with("; and 2 more"), "{message}");
-    // It goes when the fight ends, and steps back behind a failure while reconciling.
+    // It goes when the conflict ends, and steps back behind a failure while reconciling.
     let status = compute(&ClusterVersionStatus::default(), &contested, at(NOW).0);
     for quiet in [
-        Facts { fights: Vec::new(), ..contested.clone() },
-        Facts { failure: Some(UpdateError::new("X", "x")), ..contested.clone() },
+        Facts { conflicts: Vec::new(), ..contested.clone() },
+        Facts { failure: Some(UpdateError::new(Reason::Other("X".into()), "x")), ..contested.clone() },
     ] {
         assert!(find(&compute(&status, &quiet, at(NOW).0).conditions, "Contested").is_none());
     }

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::api::condition::ConditionStatus::Unknown;
-use crate::status::failure::{Effect, aggregate};
+use crate::status::failure::{Effect, Reason, aggregate};
 
 const WELL: (ConditionStatus, &str, &str) = (False, "", "");
 
-fn operator(reason: &str, name: &str, effect: Effect) -> UpdateError {
+fn operator(reason: Reason, name: &str, effect: Effect) -> UpdateError {
     UpdateError {
-        effect: Some(effect),
+        effect,
         names: vec![name.into()],
         ..UpdateError::new(reason, format!("operator {name} is in trouble"))
     }
@@ -67,8 +67,8 @@ fn the_release_is_named_by_version_else_image_else_a_placeholder() {
 /// §10.18: A failure of each effect, before and after its time, in an update with work done.
 #[test]
 fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
-    let updating = |name| operator("ClusterOperatorUpdating", name, Effect::None);
-    let degraded = |name| operator("ClusterOperatorDegraded", name, Effect::FailAfterInterval);
+    let updating = |name| operator(Reason::OperatorUpdating, name, Effect::Wait);
+    let degraded = |name| operator(Reason::OperatorDegraded, name, Effect::FailAfterInterval);
     let trouble = "operator a is in trouble";
     let on_the_way = "Working towards 1.0.1: 1 of 4 done (25% complete), ";
     // error, minutes since it is waited for (None: unknown), Failing, Progressing reason and text
@@ -126,42 +126,42 @@ fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
             "Unable to apply 1.0.1: waited more than 40 minutes on a".into(),
         ),
         (
-            operator("ClusterOperatorDegraded", "a", Effect::Report),
+            operator(Reason::OperatorDegraded, "a", Effect::Report),
             Some(1),
             (True, "ClusterOperatorDegraded", trouble),
             "ClusterOperatorDegraded",
             format!("Unable to apply 1.0.1: {trouble}"),
         ),
         (
-            operator("ClusterOperatorNotAvailable", "a", Effect::Fail),
+            operator(Reason::OperatorNotAvailable, "a", Effect::Fail),
             Some(1),
             (True, "ClusterOperatorNotAvailable", trouble),
             "ClusterOperatorNotAvailable",
             "Unable to apply 1.0.1: the cluster operator a is not available".into(),
         ),
         (
-            UpdateError::new("UpdatePayloadResourceForbidden", "no"),
+            UpdateError::new(Reason::ResourceForbidden, "no"),
             None,
             (True, "UpdatePayloadResourceForbidden", "no"),
             "UpdatePayloadResourceForbidden",
             "Unable to apply 1.0.1: the API server refuses changes of the release".into(),
         ),
         (
-            UpdateError::new("UpdatePayloadSomethingNew", "no"),
+            UpdateError::new(Reason::Failed, "no"),
             None,
-            (True, "UpdatePayloadSomethingNew", "no"),
-            "UpdatePayloadSomethingNew",
+            (True, "UpdatePayloadFailed", "no"),
+            "UpdatePayloadFailed",
             "Unable to apply 1.0.1: the release could not be applied".into(),
         ),
         (
-            UpdateError::new("Odd", "no"),
+            UpdateError::new(Reason::Other("Odd".into()), "no"),
             None,
             (True, "Odd", "no"),
             "Odd",
             "Unable to apply 1.0.1: an unknown error has occurred: Odd".into(),
         ),
         (
-            UpdateError::new("", "plain"),
+            UpdateError::new(Reason::Other("".into()), "plain"),
             None,
             (True, "", "plain"),
             "",
@@ -181,7 +181,7 @@ fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
 /// §10.18: nothing done yet.
 #[test]
 fn before_anything_is_done_the_waiting_text_follows_directly() {
-    let failure = Some(operator("ClusterOperatorUpdating", "a", Effect::None));
+    let failure = Some(operator(Reason::OperatorUpdating, "a", Effect::Wait));
     check(
         &Facts { failure, ..facts() },
         WELL,
@@ -192,7 +192,7 @@ fn before_anything_is_done_the_waiting_text_follows_directly() {
 /// §10.18: several operators, machine-config among them, and one without a start.
 #[test]
 fn slow_operators_and_slow_nodes_are_told_apart() {
-    let mut error = operator("ClusterOperatorsUpdating", "a", Effect::None);
+    let mut error = operator(Reason::OperatorsUpdating, "a", Effect::Wait);
     error.names = ["a", "b", "machine-config", "new"].map(String::from).to_vec();
     let mut facts = Facts { failure: Some(error), ..facts() };
     for name in ["a", "b", "machine-config"] {
@@ -206,8 +206,8 @@ fn slow_operators_and_slow_nodes_are_told_apart() {
 /// §10.18: while reconciling, and without history.
 #[test]
 fn while_reconciling_or_without_history_every_failure_counts_at_once() {
-    for effect in [Effect::Report, Effect::None, Effect::FailAfterInterval, Effect::Fail] {
-        let failure = Some(operator("ClusterOperatorDegraded", "a", effect));
+    for effect in [Effect::Report, Effect::Wait, Effect::FailAfterInterval, Effect::Fail] {
+        let failure = Some(operator(Reason::OperatorDegraded, "a", effect));
         let failing = (True, "ClusterOperatorDegraded", "operator a is in trouble");
         let text = "Error while reconciling 1.0.1: the cluster operator a is degraded";
         let reconciling = Facts { failure: failure.clone(), mode: Mode::Reconcile, ..facts() };
@@ -221,10 +221,10 @@ fn while_reconciling_or_without_history_every_failure_counts_at_once() {
 /// §10.18: several errors.
 #[test]
 fn several_errors_are_judged_one_by_one_and_show_their_causes() {
-    let updating = operator("ClusterOperatorUpdating", "u", Effect::None);
-    let degraded = operator("ClusterOperatorDegraded", "d", Effect::FailAfterInterval);
-    let down = operator("ClusterOperatorNotAvailable", "n", Effect::Fail);
-    let forbidden = UpdateError::new("UpdatePayloadResourceForbidden", "forbidden");
+    let updating = operator(Reason::OperatorUpdating, "u", Effect::Wait);
+    let degraded = operator(Reason::OperatorDegraded, "d", Effect::FailAfterInterval);
+    let down = operator(Reason::OperatorNotAvailable, "n", Effect::Fail);
+    let forbidden = UpdateError::new(Reason::ResourceForbidden, "forbidden");
     let with = |errors: &[&UpdateError]| Facts {
         failure: Some(multiple(errors.iter().map(|e| (*e).clone()).collect())),
         ..facts()

@@ -447,7 +447,7 @@ async fn a_workload_follows_the_proxy_at_once_and_that_is_no_fight() {
         let writes = server.requests().into_iter().filter(|r| !r.starts_with("GET")).collect::<Vec<_>>();
         assert_eq!(writes, [format!("PUT {OPERATOR}")]);
     }
-    assert_eq!(pass.fights(), [], "nobody fights");
+    assert_eq!(pass.conflicts(), [], "nobody else writes");
     server.edit(PROXY, |live| live["status"] = json!({}));
     until_told(&server, &mut pass, None).await;
     server.edit(PROXY, |live| live["status"] = json!({"httpProxy": "http://six"}));
@@ -557,7 +557,10 @@ async fn another_release_is_not_complete_without_its_successor() {
     };
     assert!(tokio::time::timeout(LIMIT, failing).await.is_ok(), "nobody is told");
     let failure = pass.failure().unwrap();
-    assert!(failure.reason == "NoSuccessor" && failure.message.contains("own/daemon"), "{failure:?}");
+    assert!(
+        failure.reason == crate::status::failure::Reason::NoSuccessor && failure.message.contains("own/daemon"),
+        "{failure:?}"
+    );
     assert!(server.get(CONFIG).is_some());
     pass.cancel().await;
 }

@@ -35,10 +35,10 @@ impl Troubles {
 
     /// What is no failure but something that was waited for does not count any more.
     pub fn forget_waits(&mut self) {
-        self.objects.retain(|_, error| error.effect != Some(Effect::None));
+        self.objects.retain(|_, error| error.effect != Effect::Wait);
     }
 
-    /// All of it as one error (payload-and-apply §4.9), nodes in graph order first.
+    /// All of it as one error, nodes in graph order first.
     pub fn failure(&self) -> Option<UpdateError> {
         failure::aggregate(self.nodes.values().chain(self.objects.values()).cloned().collect())
     }
@@ -47,10 +47,10 @@ impl Troubles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::failure::MULTIPLE_ERRORS;
+    use crate::status::failure::Reason;
 
     fn error(text: &str) -> Option<UpdateError> {
-        Some(UpdateError::new(text, text))
+        Some(UpdateError::new(Reason::Other(text.into()), text))
     }
 
     /// §10.17: a failure clears only when its own node passes (§4.6 asked for the same fraction of a new walk; nothing
@@ -68,7 +68,7 @@ mod tests {
         troubles.of_node(1, error("one"));
         let both = troubles.failure().unwrap();
         let reasons: Vec<&str> = both.nested.iter().map(|e| e.reason.as_str()).collect();
-        assert_eq!((both.reason.as_str(), reasons), (MULTIPLE_ERRORS, vec!["one", "three"]));
+        assert_eq!((&both.reason, reasons), (&Reason::MultipleErrors, vec!["one", "three"]));
         // The node waits for something else now.
         troubles.of_node(3, error("more"));
         troubles.of_node(1, None);
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn what_was_merely_waited_for_is_forgotten_and_failures_stand() {
-        let with = |effect, name: &str| Some(UpdateError { effect, ..UpdateError::new(name, name) });
+        let with = |effect, name: &str| error(name).map(|e| UpdateError { effect, ..e });
         let mut troubles = Troubles::default();
-        for (name, effect) in [("wait", Some(Effect::None)), ("bad", Some(Effect::Fail)), ("old", None)] {
+        for (name, effect) in [("wait", Effect::Wait), ("bad", Effect::Fail), ("old", Effect::FailAfterInterval)] {
             troubles.of_object(ObjectId::new("", "A", "", name), with(effect, name));
         }
         troubles.forget_waits();

@@ -2,22 +2,17 @@
 
 use super::*;
 use crate::api::cluster_version::HistoryEntry;
-use crate::status::facts::Fight;
-use crate::status::failure::{Effect, aggregate};
+use crate::status::facts::Conflict;
+use crate::status::failure::{Effect, Reason, aggregate};
 use proptest::prelude::*;
 
 fn any_failure() -> impl Strategy<Value = Option<UpdateError>> {
-    let effect = prop_oneof![
-        Just(None),
-        Just(Some(Effect::Report)),
-        Just(Some(Effect::None)),
-        Just(Some(Effect::FailAfterInterval)),
-        Just(Some(Effect::Fail))
-    ];
+    let effect =
+        prop_oneof![Just(Effect::Report), Just(Effect::Wait), Just(Effect::FailAfterInterval), Just(Effect::Fail)];
     let one = (effect, "[a-c]{0,2}", "[A-Z][a-z]{0,3}").prop_map(|(effect, name, reason)| UpdateError {
         effect,
         names: if name.is_empty() { Vec::new() } else { vec![name] },
-        ..UpdateError::new(&reason, "it broke")
+        ..UpdateError::new(Reason::Other(reason), "it broke")
     });
     proptest::collection::vec(one, 0..4).prop_map(aggregate)
 }
@@ -25,7 +20,7 @@ fn any_failure() -> impl Strategy<Value = Option<UpdateError>> {
 fn any_facts() -> impl Strategy<Value = Facts> {
     let mode = prop_oneof![Just(Mode::Install), Just(Mode::Update), Just(Mode::Reconcile)];
     (mode, 0u8..4, any_failure(), any::<[bool; 4]>(), 0usize..9, 0usize..9, 0i64..200).prop_map(
-        |(mode, which, failure, [completed, local, verified, fight], done, total, minutes)| {
+        |(mode, which, failure, [completed, local, verified, conflict], done, total, minutes)| {
             let mut facts = facts();
             facts.mode = mode;
             facts.actual =
@@ -33,8 +28,13 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             (facts.failure, facts.completed, facts.local, facts.verified) = (failure, completed, local, verified);
             (facts.done, facts.total) = (done, total);
             facts.waiting_since.insert("a".into(), at(NOW - minutes * MINUTE).0);
-            if fight {
-                facts.fights.push(Fight { object: "o".into(), manager: String::new(), fields: Vec::new(), repairs: 3 });
+            if conflict {
+                facts.conflicts.push(Conflict {
+                    object: "o".into(),
+                    manager: String::new(),
+                    fields: Vec::new(),
+                    repairs: 3,
+                });
             }
             facts
         },
@@ -74,7 +74,7 @@ proptest! {
                 prop_assert_eq!(moved, c.last_transition_time == at(second) , "{}", c.type_);
             }
             // A failure is silent only where patience is granted.
-            let patient = |e: &UpdateError| matches!(e.effect, Some(Effect::None | Effect::FailAfterInterval));
+            let patient = |e: &UpdateError| matches!(e.effect, Effect::Wait | Effect::FailAfterInterval);
             if let Some(failure) = &facts.failure {
                 let all_patient = if failure.nested.is_empty() { patient(failure) } else { failure.nested.iter().all(patient) };
                 let silent = find(&status.conditions, "Failing").unwrap().status == ConditionStatus::False;
