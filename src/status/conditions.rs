@@ -1,4 +1,4 @@
-//! The conditions of ClusterVersion, one function each, and the rule by which they are written (cluster-version §2).
+//! The conditions of ClusterVersion, one function each, and how they are written.
 
 use crate::api::cluster_version::ClusterVersionStatus;
 use crate::api::condition::{self, Condition, ConditionStatus};
@@ -20,7 +20,7 @@ pub const CONTESTED: &str = "Contested";
 /// Reason of `Invalid`, and of `Progressing` while the spec is invalid.
 pub const INVALID_CLUSTER_VERSION: &str = "InvalidClusterVersion";
 
-/// Types of earlier daemons that nobody keeps up to date any more.
+/// Types that earlier daemons wrote and that nothing updates any more.
 const RETIRED: [&str; 6] = [
     "UpgradeableAdminAckRequired",
     "UpgradeableDeletesInProgress",
@@ -30,40 +30,40 @@ const RETIRED: [&str; 6] = [
     "ImplicitlyEnabled",
 ];
 
-/// Objects and fields named in `Contested`, so that its message stays readable.
+/// At most this many objects, and fields of each, are named in `Contested`, so that its message stays readable.
 const CONFLICTS_NAMED: usize = 10;
 
-/// What a condition should say; when it last changed is found out on writing.
+/// A condition to be written; writing finds out whether its status changed, and with it the transition time.
 #[derive(Debug, PartialEq)]
-pub(super) struct Said {
+pub(super) struct NewCondition {
     type_: &'static str,
     status: ConditionStatus,
     reason: String,
     message: String,
 }
 
-impl Said {
+impl NewCondition {
     pub(super) fn new(
         type_: &'static str,
         status: ConditionStatus,
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        Said { type_, status, reason: reason.into(), message: message.into() }
+        NewCondition { type_, status, reason: reason.into(), message: message.into() }
     }
 }
 
-/// Writes all conditions that the facts decide. Others, `Upgradeable` among them, stay as they are.
+/// Writes all conditions that follow from the facts. Others, `Upgradeable` among them, stay unchanged.
 pub(super) fn write(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time) {
     let decided = progress::conditions(facts, status.history.is_empty(), now.0);
     let conditions = &mut status.conditions;
     conditions.retain(|c| !RETIRED.contains(&c.type_.as_str()));
     set_or_default(conditions, AVAILABLE, available(facts), now);
-    for said in decided {
-        set(conditions, said, now);
+    for new in decided {
+        set(conditions, new, now);
     }
-    if let Some(said) = facts.load.as_ref().map(release_accepted) {
-        set(conditions, said, now);
+    if let Some(new) = facts.load.as_ref().map(release_accepted) {
+        set(conditions, new, now);
     }
     set_or_default(conditions, RETRIEVED_UPDATES, retrieved_updates(facts), now);
     set_or_remove(conditions, INVALID, invalid(&facts.invalid), now);
@@ -72,53 +72,53 @@ pub(super) fn write(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time
 }
 
 /// `lastTransitionTime` moves only when the status changes; reason and message are always the latest.
-fn set(conditions: &mut Vec<Condition>, said: Said, now: &Time) {
-    match conditions.iter_mut().find(|c| c.type_ == said.type_) {
-        Some(held) => {
-            if held.status != said.status {
-                held.last_transition_time = now.clone();
+fn set(conditions: &mut Vec<Condition>, new: NewCondition, now: &Time) {
+    match conditions.iter_mut().find(|c| c.type_ == new.type_) {
+        Some(current) => {
+            if current.status != new.status {
+                current.last_transition_time = now.clone();
             }
-            held.status = said.status;
-            held.reason = said.reason;
-            held.message = said.message;
+            current.status = new.status;
+            current.reason = new.reason;
+            current.message = new.message;
         }
         None => conditions.push(Condition {
-            type_: said.type_.to_owned(),
-            status: said.status,
+            type_: new.type_.to_owned(),
+            status: new.status,
             last_transition_time: now.clone(),
-            reason: said.reason,
-            message: said.message,
+            reason: new.reason,
+            message: new.message,
         }),
     }
 }
 
-fn set_or_remove(conditions: &mut Vec<Condition>, type_: &str, said: Option<Said>, now: &Time) {
-    match said {
-        Some(said) => set(conditions, said, now),
+fn set_or_remove(conditions: &mut Vec<Condition>, type_: &str, new: Option<NewCondition>, now: &Time) {
+    match new {
+        Some(new) => set(conditions, new, now),
         None => conditions.retain(|c| c.type_ != type_),
     }
 }
 
-/// Nothing new: what was said stays, and what was never said begins as False without a reason.
-fn set_or_default(conditions: &mut Vec<Condition>, type_: &'static str, said: Option<Said>, now: &Time) {
-    match said {
-        Some(said) => set(conditions, said, now),
+/// With nothing new to say an existing condition stays; a missing one is added as False without a reason.
+fn set_or_default(conditions: &mut Vec<Condition>, type_: &'static str, new: Option<NewCondition>, now: &Time) {
+    match new {
+        Some(new) => set(conditions, new, now),
         None if condition::find(conditions, type_).is_none() => {
-            set(conditions, Said::new(type_, ConditionStatus::False, "", ""), now);
+            set(conditions, NewCondition::new(type_, ConditionStatus::False, "", ""), now);
         }
         None => {}
     }
 }
 
-/// True once a release was applied, and so through later updates and failures: it is no sign of health (§2.1).
-fn available(facts: &Facts) -> Option<Said> {
+/// True once a release was applied, and during later updates and failures: it does not say that the cluster is healthy.
+fn available(facts: &Facts) -> Option<NewCondition> {
     let release = release::actual(facts);
-    facts
-        .completed
-        .then(|| Said::new(AVAILABLE, ConditionStatus::True, "", format!("Done applying {}", release::label(&release))))
+    facts.completed.then(|| {
+        NewCondition::new(AVAILABLE, ConditionStatus::True, "", format!("Done applying {}", release::label(&release)))
+    })
 }
 
-fn release_accepted(load: &LoadStatus) -> Said {
+fn release_accepted(load: &LoadStatus) -> NewCondition {
     let (reason, mut message) = (load.step.reason(), load.text());
     let status = match (&load.outcome, load.step) {
         (Some(Err(_)), _) => ConditionStatus::False,
@@ -128,7 +128,7 @@ fn release_accepted(load: &LoadStatus) -> Said {
             }
             ConditionStatus::True
         }
-        // A step that ended well is followed by the next one: only the last makes the release accepted.
+        // After a step that succeeded comes the next one: only the last makes the release accepted.
         _ => {
             if !load.message.is_empty() {
                 message.push_str(&format!(": {}", load.message));
@@ -136,40 +136,40 @@ fn release_accepted(load: &LoadStatus) -> Said {
             ConditionStatus::Unknown
         }
     };
-    Said::new(RELEASE_ACCEPTED, status, reason, message)
+    NewCondition::new(RELEASE_ACCEPTED, status, reason, message)
 }
 
-fn retrieved_updates(facts: &Facts) -> Option<Said> {
+fn retrieved_updates(facts: &Facts) -> Option<NewCondition> {
     facts.retrieval.as_ref().map(|retrieval| match &retrieval.outcome {
-        Ok(()) => Said::new(RETRIEVED_UPDATES, ConditionStatus::True, "", ""),
-        Err((reason, message)) => Said::new(RETRIEVED_UPDATES, ConditionStatus::False, reason, message),
+        Ok(()) => NewCondition::new(RETRIEVED_UPDATES, ConditionStatus::True, "", ""),
+        Err((reason, message)) => NewCondition::new(RETRIEVED_UPDATES, ConditionStatus::False, reason, message),
     })
 }
 
-/// Present only while the spec is invalid (§1.4).
-fn invalid(errors: &[String]) -> Option<Said> {
+/// Present only while the spec is invalid.
+fn invalid(errors: &[String]) -> Option<NewCondition> {
     const LEAD: &str = "The cluster version is invalid:";
     let message = match errors {
         [] => return None,
         [one] => format!("{LEAD} {one}"),
         several => several.iter().fold(format!("{LEAD}\n"), |text, error| format!("{text}* {error}\n")),
     };
-    Some(Said::new(INVALID, ConditionStatus::True, INVALID_CLUSTER_VERSION, message))
+    Some(NewCondition::new(INVALID, ConditionStatus::True, INVALID_CLUSTER_VERSION, message))
 }
 
-fn implicit_capabilities(facts: &Facts) -> Said {
+fn implicit_capabilities(facts: &Facts) -> NewCondition {
     let mut names = facts.capabilities.implicit.clone();
     if names.is_empty() {
         let message = "Capabilities match configured spec";
-        return Said::new(IMPLICIT_CAPABILITIES, ConditionStatus::False, "AsExpected", message);
+        return NewCondition::new(IMPLICIT_CAPABILITIES, ConditionStatus::False, "AsExpected", message);
     }
     names.sort();
-    let message = format!("These capabilities are on because their resources exist already: {}", names.join(", "));
-    Said::new(IMPLICIT_CAPABILITIES, ConditionStatus::True, "CapabilitiesImplicitlyEnabled", message)
+    let message = format!("These capabilities are enabled because their resources exist already: {}", names.join(", "));
+    NewCondition::new(IMPLICIT_CAPABILITIES, ConditionStatus::True, "CapabilitiesImplicitlyEnabled", message)
 }
 
-/// Who works against the release, unless a failure while reconciling is the more urgent thing to look at.
-fn contested(facts: &Facts) -> Option<Said> {
+/// Which objects other clients keep changing; left out while reconciling fails, which is more urgent.
+fn contested(facts: &Facts) -> Option<NewCondition> {
     let failing = facts.mode == Mode::Reconcile && facts.failure.is_some();
     if facts.conflicts.is_empty() || failing {
         return None;
@@ -179,8 +179,8 @@ fn contested(facts: &Facts) -> Option<Said> {
     if unnamed > 0 {
         lines.push(format!("and {unnamed} more"));
     }
-    let message = format!("Somebody else keeps changing what the release defines: {}", lines.join("; "));
-    Some(Said::new(CONTESTED, ConditionStatus::True, "FieldManagerConflict", message))
+    let message = format!("Another client keeps changing what the release defines: {}", lines.join("; "));
+    Some(NewCondition::new(CONTESTED, ConditionStatus::True, "FieldManagerConflict", message))
 }
 
 fn conflict_line(conflict: &Conflict) -> String {

@@ -1,4 +1,4 @@
-//! Everything `status::compute` may know: one value, updated by every step of the work loop.
+//! The input of `status::compute`: one value that every step of the work loop updates.
 
 use crate::api::cluster_version::{ConditionalUpdate, Release};
 use crate::graph::Mode;
@@ -6,48 +6,48 @@ use crate::status::failure::UpdateError;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
-/// The state of the daemon that ClusterVersion.status is computed from.
+/// The state of the daemon from which ClusterVersion.status is computed.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Generation of the ClusterVersion spec these facts answer.
+    /// Generation of the ClusterVersion spec that these facts belong to.
     pub generation: i64,
     /// The release this process was built for.
     pub own: Release,
     /// The release being applied; an empty image means "none yet".
     pub actual: Release,
-    /// `Reconcile` from the moment a pass over `actual` has ended well: set together with `completed`.
+    /// `Reconcile` once a rollout of `actual` has completed: set together with `completed`.
     pub mode: Mode,
-    /// Manifests applied and their gates passed, of those that take part.
+    /// Manifests that are applied with their gates passed, and all that are included.
     pub done: usize,
     pub total: usize,
-    /// The pass over `actual` has ended well (once it has, it stays so until `actual` changes).
+    /// A rollout of `actual` has completed. Stays true until `actual` changes.
     pub completed: bool,
-    /// What is wrong now, aggregated (payload-and-apply §4.9).
+    /// What is wrong now, as one error.
     pub failure: Option<UpdateError>,
     pub version_hash: String,
     /// `actual` was verified by signature in this process.
     pub verified: bool,
     /// `actual` is the own release, loaded from the own image.
     pub local: bool,
-    /// Text for the history entry of `actual`: what was forced or warned about.
+    /// For the history entry of `actual`: which failed checks were overridden.
     pub accepted_risks: String,
     /// The last attempt to load a release.
     pub load: Option<LoadStatus>,
     pub capabilities: CapabilityFacts,
-    /// The last answer of the update service; `None` before the first.
+    /// What came of the last request to the update service; `None` before the first.
     pub retrieval: Option<Retrieval>,
-    /// When the daemon began to wait, by ClusterOperator name; outlives restarts.
+    /// Since when the daemon waits, by ClusterOperator name. Kept across restarts.
     pub waiting_since: BTreeMap<String, Timestamp>,
-    /// Errors of spec validation (cluster-version §1.4), in order.
+    /// Errors of spec validation, in order.
     pub invalid: Vec<String>,
     /// Objects that another client keeps changing back.
     pub conflicts: Vec<Conflict>,
-    /// Objects that the release has deleted and that are not gone yet, as `ObjectId` displays them.
+    /// Objects that the release deletes and that still exist, as `ObjectId` displays them.
     pub pending_deletions: Vec<String>,
 }
 
 impl Facts {
-    /// What is known at the start: the own release, and nothing else. `actual` is unknown until work is accepted.
+    /// At the start only the own release is known: `actual` is empty until a release is accepted.
     pub fn new(own: Release) -> Self {
         Facts {
             generation: 0,
@@ -105,9 +105,7 @@ impl LoadStep {
             LoadStep::VerifyPayloadVersion => {
                 ("Comparing the version of the release", "The release is not the one requested")
             }
-            LoadStep::PreconditionChecks => {
-                ("Checking the preconditions of the release", "Preconditions hold the release back")
-            }
+            LoadStep::PreconditionChecks => ("Checking the preconditions of the release", "Preconditions are not met"),
             LoadStep::PayloadLoaded => ("Loading the release", "The release could not be loaded"),
         }
     }
@@ -145,14 +143,15 @@ pub struct CapabilityFacts {
     pub implicit: Vec<String>,
 }
 
-/// The answer of the update service, or why there is none (cluster-version §2.6).
+/// The answer of the update service, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retrieval {
+    /// On failure reason and message of the condition.
     pub outcome: Result<(), (String, String)>,
-    /// The node of the graph that stands for the own release: fills missing metadata.
+    /// The own release as the update graph describes it: fills in missing metadata.
     pub current: Option<Release>,
-    /// The lists count. Otherwise this process has heard nothing, and what stands in status stays.
-    pub heard: bool,
+    /// The update service has answered this process. Until then the lists are empty and those in the status stay.
+    pub answered: bool,
     pub available: Vec<Release>,
     pub conditional: Vec<ConditionalUpdate>,
 }
@@ -160,12 +159,12 @@ pub struct Retrieval {
 impl Retrieval {
     /// An answer without updates.
     pub fn nothing() -> Retrieval {
-        Retrieval { outcome: Ok(()), current: None, heard: true, available: Vec::new(), conditional: Vec::new() }
+        Retrieval { outcome: Ok(()), current: None, answered: true, available: Vec::new(), conditional: Vec::new() }
     }
 
     /// Before the first answer.
-    pub fn unheard() -> Retrieval {
-        Retrieval { heard: false, ..Retrieval::nothing() }
+    pub fn unanswered() -> Retrieval {
+        Retrieval { answered: false, ..Retrieval::nothing() }
     }
 }
 

@@ -141,7 +141,7 @@ impl UpdateError {
         let mut messages: Vec<&str> = children.iter().map(|e| e.message.as_str()).collect();
         messages.sort_unstable();
         messages.dedup();
-        let text = format!("Several things hold the release back:\n* {}", messages.join("\n* "));
+        let text = format!("Several errors prevent the release from being applied:\n* {}", messages.join("\n* "));
         UpdateError { nested: children, ..UpdateError::new(Reason::MultipleErrors, text) }
     }
 }

@@ -1,18 +1,18 @@
-//! `status.history`: which release was applied when, and how it ended (cluster-version §3).
+//! `status.history`: which release was applied when, and how it ended.
 
 use crate::api::cluster_version::{ClusterVersionStatus, HistoryEntry, HistoryState, Release};
 use crate::status::{Facts, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// Entries kept in status (§3.4).
+/// Entries kept in status.
 pub const LIMIT: usize = 100;
 /// The newest entries are never pruned.
 const ALWAYS_KEPT: usize = 5;
 
-/// Brings history and `desired` up to date with the release being applied (§3.2).
+/// Brings history and `desired` up to date with the release being applied.
 ///
-/// Entries are never reordered, and none is lost but by pruning. An entry becomes Completed through
-/// `facts.completed` alone: a pass that failed or was cancelled has no other way to say that it ended well.
+/// Entries are never reordered, and only pruning removes one. An entry becomes Completed through `facts.completed` alone,
+/// so a rollout that failed or was cancelled is never recorded as a success.
 pub fn merge(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time) {
     let actual = release::actual(facts);
     if actual.image.is_empty() {
@@ -62,14 +62,13 @@ fn continue_entry(entry: &mut HistoryEntry, actual: &Release, facts: &Facts, now
         entry.state = HistoryState::Completed;
         close(entry, now);
     }
-    // An empty text is no news: the original wrote it over the risks once accepted for the release that runs, as
-    // soon as another one was looked at (§3.3). What was accepted stays on record.
+    // An empty text says nothing about this entry: the risks that were accepted for it stay on record.
     if !facts.local && !facts.accepted_risks.is_empty() {
         entry.accepted_risks.clone_from(&facts.accepted_risks);
     }
 }
 
-/// Sets the completion time if there is none. It is never before the start, even when the clocks of two nodes disagree.
+/// Sets the completion time if there is none; never before the start, even when the clocks of two nodes disagree.
 fn close(entry: &mut HistoryEntry, now: &Time) {
     if entry.completion_time.is_none() {
         let end = if now.0 < entry.started_time.0 { &entry.started_time } else { now };
@@ -77,8 +76,7 @@ fn close(entry: &mut HistoryEntry, now: &Time) {
     }
 }
 
-/// Whether the entry stands for that release: same image and no version that contradicts, or same version and no
-/// image that contradicts (§3.2).
+/// Whether the entry is about that release: same image and no other version, or same version and an entry without image.
 fn same_release(entry: &HistoryEntry, release: &Release) -> bool {
     let agree = |a: &str, b: &str| a.is_empty() || b.is_empty() || a == b;
     let same = |a: &str, b: &str| !a.is_empty() && a == b;
@@ -86,7 +84,8 @@ fn same_release(entry: &HistoryEntry, release: &Release) -> bool {
         || (same(&entry.version, &release.version) && entry.image.is_empty())
 }
 
-/// Removes the entries that say least about how the cluster came here, until `limit` are left (§3.4).
+/// Removes the entries that say least about the way the cluster has come, until `limit` are left. Kept longest are the first
+/// entry, the newest ones, and those where the minor version changed.
 pub fn prune(history: &mut Vec<HistoryEntry>, limit: usize) {
     while history.len() > limit {
         let ranks = (0..history.len()).map(|index| (rank(history, index), index));
@@ -95,7 +94,8 @@ pub fn prune(history: &mut Vec<HistoryEntry>, limit: usize) {
     }
 }
 
-/// Weight minus 1.01 times the index, in hundredths.
+/// The entry of lowest rank is removed first: weight minus 1.01 times the index, in hundredths, so that of equal weights the
+/// oldest goes first.
 fn rank(history: &[HistoryEntry], index: usize) -> i64 {
     weight(history, index) * 100 - 101 * i64::try_from(index).unwrap_or(i64::MAX / 101)
 }
@@ -123,7 +123,7 @@ fn weight(history: &[HistoryEntry], index: usize) -> i64 {
 const MINOR: usize = 1;
 const PATCH: usize = 2;
 
-/// A dot-separated piece of the version; the patch keeps its pre-release up to the next dot.
+/// A dot-separated part of the version; the patch includes a pre-release up to the next dot.
 fn version_part(entry: &HistoryEntry, part: usize) -> &str {
     entry.version.split('.').nth(part).unwrap_or("")
 }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn pruning_removes_the_entry_that_says_least() {
+    fn pruning_removes_least_informative_entry() {
         let table = [
             (
                 "C4.11.0 C4.10.0 C4.9.0 C4.8.0 C4.7.0 C4.6.0 C4.5.0 C4.4.0 C4.3.0 C4.2.0 C4.1.0",
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_far_too_long_shrinks_to_the_limit_and_keeps_its_ends() {
+    fn pruning_keeps_first_and_last_entry() {
         let mut history: Vec<_> = (0..140).map(|n| entry(&format!("P1.0.{n}"))).collect();
         prune(&mut history, LIMIT);
         assert_eq!(history.len(), LIMIT);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_equals_a_release_as_the_table_says() {
+    fn entry_matches_release_by_image_or_version() {
         // entry image, entry version, release image, release version, equal
         let table = [
             ("1", "v1", "1", "v1", true),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn no_image_leaves_history_and_desired_alone() {
+    fn release_without_image_changes_nothing() {
         let mut unknown = facts();
         unknown.actual = Release::default();
         unknown.completed = true;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn going_there_and_back_gives_three_entries_and_closes_what_was_superseded() {
+    fn rollback_adds_an_entry_and_closes_the_superseded_one() {
         let mut facts = facts();
         facts.actual = release("1.0.0", "a");
         facts.completed = true;
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_risks_and_the_verified_mark_are_never_erased() {
+    fn accepted_risks_and_verified_are_never_erased() {
         let mut facts = facts();
         facts.accepted_risks = "the signature was missing".into();
         facts.verified = true;
@@ -262,7 +262,7 @@ mod tests {
         }
         facts.accepted_risks = "another".into();
         merge(&mut status, &facts, &at(30));
-        assert_eq!(status.history[0].accepted_risks, "the signature was missing", "a local payload knows nothing");
+        assert_eq!(status.history[0].accepted_risks, "the signature was missing", "a local payload accepts no risks");
         facts.local = false;
         merge(&mut status, &facts, &at(30));
         assert_eq!(status.history[0].accepted_risks, "another");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_of_another_writer_reads_as_partial_and_gets_its_version() {
+    fn unknown_state_reads_as_partial_and_version_is_filled_in() {
         let json =
             r#"{"state":"","startedTime":"2026-01-01T00:00:00Z","completionTime":null,"image":"img","verified":false}"#;
         let foreign: HistoryEntry = serde_json::from_str(json).unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_never_before_its_start() {
+    fn completion_is_never_before_start() {
         let mut facts = facts();
         let mut status = merged(Vec::new(), &facts, 100);
         facts.completed = true;
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(status.history[0].completion_time, Some(at(100)));
     }
 
-    /// One step of a random life: which release, did its pass end well, is it local, what was accepted.
+    /// A random step: which release, whether its rollout completed, is local, is verified, and has accepted risks.
     fn step() -> impl Strategy<Value = (u8, bool, bool, bool, bool)> {
         (0u8..4, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>())
     }
@@ -313,13 +313,13 @@ mod tests {
         let known = |e: &HistoryEntry| (e.image.clone(), e.started_time.0);
         let mut rest = after.iter().map(known).peekable();
         let missing = before.iter().filter(|e| rest.next_if_eq(&known(e)).is_none()).count();
-        assert_eq!(rest.next(), None, "an entry came from nowhere or moved");
+        assert_eq!(rest.next(), None, "an entry appeared or moved");
         missing
     }
 
     proptest! {
         #[test]
-        fn history_loses_and_reorders_nothing(steps in proptest::collection::vec(step(), 1..300)) {
+        fn history_is_neither_lost_nor_reordered(steps in proptest::collection::vec(step(), 1..300)) {
             let mut status = ClusterVersionStatus::default();
             for (second, step) in (1i64..).zip(steps) {
                 let before = status.history.clone();

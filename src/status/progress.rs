@@ -1,25 +1,25 @@
-//! `Failing` and `Progressing`: what a failure means right now, given how long is normal (payload-and-apply §4.7).
+//! `Failing` and `Progressing`: what a failure means now, given how long operators normally take.
 
 use crate::api::condition::ConditionStatus;
 use crate::graph::Mode;
-use crate::status::conditions::{FAILING, INVALID_CLUSTER_VERSION, PROGRESSING, Said};
+use crate::status::conditions::{FAILING, INVALID_CLUSTER_VERSION, NewCondition, PROGRESSING};
 use crate::status::failure::{Effect, Reason, UpdateError};
 use crate::status::{Facts, release, summary};
 use jiff::{SignedDuration, Timestamp};
 
-/// A degraded operator may take this long to recover.
+/// A degraded operator is given this long to recover.
 const DEGRADED_LIMIT: SignedDuration = SignedDuration::from_mins(40);
-/// An operator that updates for longer is slow; the one that reboots every node has more.
+/// An operator that updates for longer is slow. The one that reboots every node is given more time.
 const UPDATING_LIMIT: SignedDuration = SignedDuration::from_mins(30);
 const NODES_LIMIT: SignedDuration = SignedDuration::from_mins(90);
 const NODES_OPERATOR: &str = "machine-config";
 const SLOW: &str = "SlowClusterOperator";
 
-/// What the failure of the pass amounts to.
+/// What the failure of the rollout amounts to.
 #[derive(Debug)]
 enum Verdict {
     Fine,
-    /// Within the time that is granted.
+    /// Not a failure yet: within the time that is granted.
     Waiting {
         reason: Reason,
         effect: Effect,
@@ -37,8 +37,8 @@ enum Verdict {
     },
 }
 
-/// The two conditions. `history_empty` after the merge: without any release there is nothing to be patient with.
-pub(super) fn conditions(facts: &Facts, history_empty: bool, now: Timestamp) -> [Said; 2] {
+/// The two conditions. `history_empty`: no release is known that could be given time, so every failure counts at once.
+pub(super) fn conditions(facts: &Facts, history_empty: bool, now: Timestamp) -> [NewCondition; 2] {
     let verdict = judge(facts, history_empty, now);
     [failing(&verdict), progressing(&verdict, facts)]
 }
@@ -59,9 +59,9 @@ fn fails(error: &UpdateError) -> Verdict {
 }
 
 fn judge_one(error: &UpdateError, facts: &Facts, now: Timestamp) -> Verdict {
-    let late = |limit: SignedDuration, wanted: fn(&str) -> bool| {
-        let names = error.names.iter().filter(|name| wanted(name));
-        // Since when is unknown: then nothing can be said to last too long (payload-and-apply C9).
+    let late = |limit: SignedDuration, counts: fn(&str) -> bool| {
+        let names = error.names.iter().filter(|name| counts(name));
+        // A wait whose start is unknown is not late: else Failing would be True for a moment after a restart.
         let over =
             |name: &&String| facts.waiting_since.get(*name).is_some_and(|since| now.duration_since(*since) > limit);
         names.filter(over).map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -90,13 +90,13 @@ fn judge_one(error: &UpdateError, facts: &Facts, now: Timestamp) -> Verdict {
     }
 }
 
-/// Whom we wait for; an error without names at least says what it is about.
+/// What the update waits for; the message of an error without names.
 fn who(error: &UpdateError) -> String {
     if error.names.is_empty() { error.message.clone() } else { error.names.join(", ") }
 }
 
-/// Each child has its own time (cluster-version §14 no. 18, 19): what really failed outweighs what is slow, and that
-/// outweighs what is merely awaited.
+/// Each child is judged by its own time: a failure outweighs a slow operator, and that outweighs one that is still within
+/// its time.
 fn judge_several(children: Vec<Verdict>) -> Verdict {
     let (mut failed, mut late, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     let (mut slow_reason, mut strongest) = (None, None::<(Effect, Reason)>);
@@ -131,17 +131,17 @@ fn judge_several(children: Vec<Verdict>) -> Verdict {
     }
 }
 
-fn failing(verdict: &Verdict) -> Said {
+fn failing(verdict: &Verdict) -> NewCondition {
     match verdict {
-        Verdict::Fine | Verdict::Waiting { .. } => Said::new(FAILING, ConditionStatus::False, "", ""),
-        Verdict::Slow { late, .. } => Said::new(FAILING, ConditionStatus::Unknown, SLOW, late.clone()),
+        Verdict::Fine | Verdict::Waiting { .. } => NewCondition::new(FAILING, ConditionStatus::False, "", ""),
+        Verdict::Slow { late, .. } => NewCondition::new(FAILING, ConditionStatus::Unknown, SLOW, late.clone()),
         Verdict::Failing { error, .. } => {
-            Said::new(FAILING, ConditionStatus::True, error.reason.as_str(), error.message.clone())
+            NewCondition::new(FAILING, ConditionStatus::True, error.reason.as_str(), error.message.clone())
         }
     }
 }
 
-fn progressing(verdict: &Verdict, facts: &Facts) -> Said {
+fn progressing(verdict: &Verdict, facts: &Facts) -> NewCondition {
     use ConditionStatus::{False, True};
     let release = release::actual(facts);
     let v = release::label(&release);
@@ -162,7 +162,7 @@ fn progressing(verdict: &Verdict, facts: &Facts) -> Said {
             (reason.as_str(), working_towards(v, facts, Some(text)))
         }
     };
-    Said::new(PROGRESSING, status, reason, message)
+    NewCondition::new(PROGRESSING, status, reason, message)
 }
 
 fn working_towards(v: &str, facts: &Facts, waiting: Option<&str>) -> String {

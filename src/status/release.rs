@@ -1,9 +1,9 @@
-//! Releases compared and completed: the label users see, the digest, the missing metadata (cluster-version §1.5).
+//! Comparing releases and completing their metadata.
 
 use crate::api::cluster_version::Release;
 use crate::status::Facts;
 
-/// Version, else image, else a placeholder.
+/// The name users see: version, else image, else a placeholder.
 pub fn label(release: &Release) -> &str {
     match (release.version.as_str(), release.image.as_str()) {
         ("", "") => "<unknown>",
@@ -12,7 +12,7 @@ pub fn label(release: &Release) -> &str {
     }
 }
 
-/// Identical pull specs, or both by digest and the digests match. Mirrors have other names and the same digest.
+/// Whether two pull specs mean the same image: identical, or with the same digest, as a mirror has it under another name.
 pub fn same_digest(a: &str, b: &str) -> bool {
     if a.is_empty() || b.is_empty() {
         return false;
@@ -20,7 +20,7 @@ pub fn same_digest(a: &str, b: &str) -> bool {
     a == b || matches!((digest(a), digest(b)), (Some(a), Some(b)) if a == b)
 }
 
-/// What stands after the one `@` of a pull spec.
+/// What follows the only `@` of a pull spec.
 fn digest(image: &str) -> Option<&str> {
     let (_, digest) = image.split_once('@')?;
     (!digest.contains('@') && !digest.is_empty()).then_some(digest)
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_match_across_registries_and_tags_do_not() {
+    fn digests_match_across_registries_but_tags_do_not() {
         let table = [
             ("a/r@sha256:1", "b/m@sha256:1", true),
             ("a/r@sha256:1", "a/r@sha256:2", false),

@@ -1,5 +1,4 @@
-//! Tables of the conditions (payload-and-apply §4.7, cluster-version §2), and what must hold for any facts. Here: history,
-//! plain fields, and what the tables share.
+//! Status from facts: history and plain fields here, conditions in tables, and properties that hold for any facts.
 
 mod conditions;
 mod progress;
@@ -35,16 +34,15 @@ fn said(facts: &Facts, type_: &str) -> (ConditionStatus, String, String) {
     (c.status, c.reason, c.message)
 }
 
-/// §10.14: a process that begins where another one had completed changes nothing that anybody sees.
 #[test]
-fn a_restart_of_a_completed_release_does_not_flicker() {
+fn restart_after_completion_changes_nothing() {
     let completed = Facts { mode: Mode::Reconcile, completed: true, done: 7, total: 7, ..facts() };
     let before = compute(&ClusterVersionStatus::default(), &completed, at(NOW).0);
     for done in [0, 3, 7] {
         let begun = Facts { mode: Mode::Reconcile, completed: false, done, total: 7, ..facts() };
         assert_eq!(compute(&before, &begun, at(NOW + 60).0), before, "{done} of 7");
     }
-    // An update that was under way is taken up as what it was.
+    // An update that was in progress continues its entry.
     let update = Facts { actual: release("1.1.0", "img-2"), done: 3, total: 7, ..facts() };
     let before = compute(&before, &update, at(NOW + 1).0);
     let again = compute(&before, &Facts { done: 0, ..update }, at(NOW + 60).0);
@@ -52,9 +50,8 @@ fn a_restart_of_a_completed_release_does_not_flicker() {
     assert_eq!((again.history[0].state, again.history[1].state), (HistoryState::Partial, HistoryState::Completed));
 }
 
-/// §10.17: another release begins without the failure of the last one, whatever had been done of that.
 #[test]
-fn another_release_begins_without_the_failure_of_the_last() {
+fn new_release_starts_without_old_failure() {
     let failed =
         Facts { failure: Some(UpdateError::new(Reason::Other("X".into()), "broken")), done: 5, total: 7, ..facts() };
     let before = compute(&ClusterVersionStatus::default(), &failed, at(NOW).0);
@@ -66,7 +63,7 @@ fn another_release_begins_without_the_failure_of_the_last() {
 }
 
 #[test]
-fn plain_fields_follow_the_facts_and_missing_ones_wipe_nothing() {
+fn plain_fields_follow_facts_and_missing_facts_erase_nothing() {
     let mut known = facts();
     known.generation = 4;
     known.version_hash = "hash".into();
@@ -80,7 +77,7 @@ fn plain_fields_follow_the_facts_and_missing_ones_wipe_nothing() {
 }
 
 #[test]
-fn desired_gets_missing_metadata_by_digest_and_never_by_version() {
+fn desired_metadata_is_filled_in_by_digest_only() {
     let full = |version: &str, image: &str| Release {
         url: format!("https://{image}"),
         channels: vec!["stable".into()],

@@ -74,7 +74,7 @@ struct Heard {
 impl Heard {
     /// The predecessor's advice, which stands in status, is taken for as fresh as this process.
     fn nothing_yet(now: Instant) -> Heard {
-        Heard { question: None, advice: Retrieval::unheard(), confirmed: now }
+        Heard { question: None, advice: Retrieval::unanswered(), confirmed: now }
     }
 
     /// Passing trouble of the service does not withdraw its last advice, for a while (cluster-version §4.2).
@@ -101,7 +101,7 @@ impl Asker {
             Ok(advice) => Retrieval {
                 outcome: Ok(()),
                 current: Some(advice.current),
-                heard: true,
+                answered: true,
                 available: advice.available,
                 conditional: advice.conditional,
             },
@@ -186,8 +186,8 @@ mod tests {
         // A process that has heard nothing yet withdraws nothing that its predecessor heard.
         let mut new = Heard::nothing_yet(begun);
         let unheard = new.take(question(), bad("RemoteFailed"), begun);
-        assert!(!unheard.heard && unheard.outcome.is_err());
-        assert!(!new.take(question(), bad("ResponseFailed"), begun).heard);
-        assert!(new.take(question(), bad("VersionNotFound"), begun).heard);
+        assert!(!unheard.answered && unheard.outcome.is_err());
+        assert!(!new.take(question(), bad("ResponseFailed"), begun).answered);
+        assert!(new.take(question(), bad("VersionNotFound"), begun).answered);
     }
 }

@@ -1,11 +1,11 @@
-//! The other conditions: when each is there, and what it says.
+//! The other conditions: when each is present, and its reason and message.
 
 use super::*;
 use crate::api::condition::{Condition, ConditionStatus::Unknown};
 use crate::status::facts::{Conflict, LoadStatus, LoadStep};
 
 #[test]
-fn available_becomes_true_at_the_end_and_stays_through_the_next_update() {
+fn available_stays_true_during_next_update() {
     assert_eq!(said(&facts(), "Available"), (False, String::new(), String::new()));
     let done = Facts { completed: true, mode: Mode::Reconcile, ..facts() };
     let status = compute(&ClusterVersionStatus::default(), &done, at(NOW).0);
@@ -21,7 +21,7 @@ fn available_becomes_true_at_the_end_and_stays_through_the_next_update() {
 }
 
 #[test]
-fn release_accepted_mirrors_the_last_load() {
+fn release_accepted_reports_last_load() {
     assert!(
         find(&compute(&ClusterVersionStatus::default(), &facts(), at(NOW).0).conditions, "ReleaseAccepted").is_none()
     );
@@ -82,7 +82,7 @@ fn release_accepted_mirrors_the_last_load() {
             "",
             False,
             "PreconditionChecks",
-            format!("Preconditions hold the release back: {subject}: no"),
+            format!("Preconditions are not met: {subject}: no"),
         ),
         (
             LoadStep::PayloadLoaded,
@@ -107,7 +107,7 @@ fn release_accepted_mirrors_the_last_load() {
 }
 
 #[test]
-fn advice_is_null_when_unknown_and_empty_when_known_to_be_none() {
+fn available_updates_are_null_when_unknown_and_empty_when_none() {
     let some = vec![release("1.1.0", "img-2")];
     let failed = Err(("RemoteFailed".to_owned(), "no route".to_owned()));
     // outcome, available, published, condition
@@ -124,28 +124,28 @@ fn advice_is_null_when_unknown_and_empty_when_known_to_be_none() {
         assert_eq!(computed.available_updates, published);
         assert_eq!(said(&facts, "RetrievedUpdates"), (status, reason.to_owned(), message.to_owned()));
     }
-    // Before the first answer: what the predecessor knew stays, or a placeholder.
+    // Before the first answer the updates that the predecessor published stay, or a placeholder.
     let previous = ClusterVersionStatus { available_updates: Some(some.clone()), ..Default::default() };
     assert_eq!(compute(&previous, &facts(), at(NOW).0).available_updates, Some(some.clone()));
-    let unheard = Retrieval { outcome: Err(("RemoteFailed".into(), "no route".into())), ..Retrieval::unheard() };
-    let unheard = Facts { actual: facts().own, completed: true, retrieval: Some(unheard), ..facts() };
+    let unanswered = Retrieval { outcome: Err(("RemoteFailed".into(), "no route".into())), ..Retrieval::unanswered() };
+    let unanswered = Facts { actual: facts().own, completed: true, retrieval: Some(unanswered), ..facts() };
     let entry = |image: &str| {
         let status = compute(&ClusterVersionStatus::default(), &facts(), at(NOW).0);
         let mut entry = status.history[0].clone();
         (entry.image, entry.state) = (image.to_owned(), HistoryState::Completed);
         ClusterVersionStatus { history: vec![entry], ..previous.clone() }
     };
-    let own = unheard.own.image.clone();
-    assert_eq!(compute(&entry(&own), &unheard, at(NOW).0).available_updates, Some(some));
-    // To the release before it was given, whatever this one is told.
-    let updating = Facts { completed: false, ..unheard.clone() };
+    let own = unanswered.own.image.clone();
+    assert_eq!(compute(&entry(&own), &unanswered, at(NOW).0).available_updates, Some(some));
+    // Updates published for the previous release are withdrawn.
+    let updating = Facts { completed: false, ..unanswered.clone() };
     assert_eq!(compute(&entry("before"), &updating, at(NOW).0).available_updates, None);
-    assert_eq!(said(&unheard, "RetrievedUpdates"), (False, "RemoteFailed".into(), "no route".into()));
+    assert_eq!(said(&unanswered, "RetrievedUpdates"), (False, "RemoteFailed".into(), "no route".into()));
     assert_eq!(said(&facts(), "RetrievedUpdates"), (False, String::new(), String::new()));
 }
 
 #[test]
-fn invalid_is_there_only_while_something_is() {
+fn invalid_is_present_only_while_spec_is_invalid() {
     let one = Facts { invalid: vec!["a: b".into()], ..facts() };
     let two = Facts { invalid: vec!["a: b".into(), "c: d".into()], ..facts() };
     assert_eq!(
@@ -157,9 +157,8 @@ fn invalid_is_there_only_while_something_is() {
     assert!(find(&compute(&status, &facts(), at(NOW).0).conditions, "Invalid").is_none());
 }
 
-/// §10.9: what was enabled without being asked for is told.
 #[test]
-fn implicit_capabilities_are_listed_sorted() {
+fn implicitly_enabled_capabilities_are_listed_sorted() {
     assert_eq!(said(&facts(), "ImplicitlyEnabledCapabilities").1, "AsExpected");
     let mut facts = facts();
     facts.capabilities.implicit = vec!["b".into(), "a".into()];
@@ -183,7 +182,7 @@ fn conflict_names_object_field_manager_fields_and_count() {
         "configmap \"ns/a\" by field manager \"kubectl-edit\" (.data.x, .data.y; repaired 4 times in ten minutes)";
     assert!(message.contains(line), "{message}");
     assert!(message.ends_with("; and 2 more"), "{message}");
-    // It goes when the conflict ends, and steps back behind a failure while reconciling.
+    // Removed when the conflict ends, and while reconciling fails.
     let status = compute(&ClusterVersionStatus::default(), &contested, at(NOW).0);
     for quiet in [
         Facts { conflicts: Vec::new(), ..contested.clone() },
@@ -204,7 +203,7 @@ fn condition(type_: &str, status: ConditionStatus) -> Condition {
 }
 
 #[test]
-fn transition_times_move_with_the_status_alone_retired_types_go_and_foreign_ones_stay() {
+fn transition_time_changes_with_status_only_and_retired_types_are_removed() {
     let retired = ["UpgradeableAdminAckRequired", "UpgradeableUpgradeInProgress", "ImplicitlyEnabled"];
     let mut conditions: Vec<_> = retired.iter().map(|t| condition(t, False)).collect();
     conditions.extend([condition("Upgradeable", False), condition("Progressing", True), condition("Failing", True)]);

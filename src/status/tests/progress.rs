@@ -1,4 +1,4 @@
-//! Failing and Progressing: how far a release is, and what each failure counts for.
+//! Failing and Progressing: how far a release is, and how each failure counts.
 
 use super::*;
 use crate::api::condition::ConditionStatus::Unknown;
@@ -7,11 +7,7 @@ use crate::status::failure::{Effect, Reason, aggregate};
 const WELL: (ConditionStatus, &str, &str) = (False, "", "");
 
 fn operator(reason: Reason, name: &str, effect: Effect) -> UpdateError {
-    UpdateError {
-        effect,
-        names: vec![name.into()],
-        ..UpdateError::new(reason, format!("operator {name} is in trouble"))
-    }
+    UpdateError { effect, names: vec![name.into()], ..UpdateError::new(reason, format!("operator {name} is not well")) }
 }
 
 fn multiple(errors: Vec<UpdateError>) -> UpdateError {
@@ -25,9 +21,8 @@ fn check(facts: &Facts, failing: (ConditionStatus, &str, &str), progressing: (Co
     }
 }
 
-/// §10.18: no failure.
 #[test]
-fn without_a_failure_progressing_tells_how_far_it_is() {
+fn progressing_reports_progress_without_failure() {
     // mode, done, total, invalid, status, reason, text
     let table = [
         (Mode::Reconcile, 3, 7, false, False, "", "Cluster version is 1.0.1"),
@@ -54,7 +49,7 @@ fn without_a_failure_progressing_tells_how_far_it_is() {
 }
 
 #[test]
-fn the_release_is_named_by_version_else_image_else_a_placeholder() {
+fn release_is_named_by_version_image_or_placeholder() {
     for (actual, text) in [
         (release("", "img-7"), "Working towards img-7"),
         (Release::default(), "Working towards <unknown>"),
@@ -64,12 +59,12 @@ fn the_release_is_named_by_version_else_image_else_a_placeholder() {
     }
 }
 
-/// §10.18: A failure of each effect, before and after its time, in an update with work done.
+/// Each effect before and after its time.
 #[test]
-fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
+fn failure_counts_by_effect_and_waiting_time() {
     let updating = |name| operator(Reason::OperatorUpdating, name, Effect::Wait);
     let degraded = |name| operator(Reason::OperatorDegraded, name, Effect::FailAfterInterval);
-    let trouble = "operator a is in trouble";
+    let text = "operator a is not well";
     let on_the_way = "Working towards 1.0.1: 1 of 4 done (25% complete), ";
     // error, minutes since it is waited for (None: unknown), Failing, Progressing reason and text
     let table = [
@@ -121,21 +116,21 @@ fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
         (
             degraded("a"),
             Some(41),
-            (True, "ClusterOperatorDegraded", trouble),
+            (True, "ClusterOperatorDegraded", text),
             "ClusterOperatorDegraded",
             "Unable to apply 1.0.1: waited more than 40 minutes on a".into(),
         ),
         (
             operator(Reason::OperatorDegraded, "a", Effect::Report),
             Some(1),
-            (True, "ClusterOperatorDegraded", trouble),
+            (True, "ClusterOperatorDegraded", text),
             "ClusterOperatorDegraded",
-            format!("Unable to apply 1.0.1: {trouble}"),
+            format!("Unable to apply 1.0.1: {text}"),
         ),
         (
             operator(Reason::OperatorNotAvailable, "a", Effect::Fail),
             Some(1),
-            (True, "ClusterOperatorNotAvailable", trouble),
+            (True, "ClusterOperatorNotAvailable", text),
             "ClusterOperatorNotAvailable",
             "Unable to apply 1.0.1: the cluster operator a is not available".into(),
         ),
@@ -178,9 +173,8 @@ fn a_failure_in_an_update_is_judged_by_its_effect_and_its_time() {
     }
 }
 
-/// §10.18: nothing done yet.
 #[test]
-fn before_anything_is_done_the_waiting_text_follows_directly() {
+fn progress_is_omitted_before_anything_is_done() {
     let failure = Some(operator(Reason::OperatorUpdating, "a", Effect::Wait));
     check(
         &Facts { failure, ..facts() },
@@ -189,9 +183,9 @@ fn before_anything_is_done_the_waiting_text_follows_directly() {
     );
 }
 
-/// §10.18: several operators, machine-config among them, and one without a start.
+/// One of them waits since an unknown time.
 #[test]
-fn slow_operators_and_slow_nodes_are_told_apart() {
+fn slow_operators_and_slow_nodes_have_different_limits() {
     let mut error = operator(Reason::OperatorsUpdating, "a", Effect::Wait);
     error.names = ["a", "b", "machine-config", "new"].map(String::from).to_vec();
     let mut facts = Facts { failure: Some(error), ..facts() };
@@ -203,12 +197,11 @@ fn slow_operators_and_slow_nodes_are_told_apart() {
     check(&facts, (Unknown, "SlowClusterOperator", text), (True, "ClusterOperatorsUpdating", &progress));
 }
 
-/// §10.18: while reconciling, and without history.
 #[test]
-fn while_reconciling_or_without_history_every_failure_counts_at_once() {
+fn every_failure_counts_at_once_while_reconciling_or_without_history() {
     for effect in [Effect::Report, Effect::Wait, Effect::FailAfterInterval, Effect::Fail] {
         let failure = Some(operator(Reason::OperatorDegraded, "a", effect));
-        let failing = (True, "ClusterOperatorDegraded", "operator a is in trouble");
+        let failing = (True, "ClusterOperatorDegraded", "operator a is not well");
         let text = "Error while reconciling 1.0.1: the cluster operator a is degraded";
         let reconciling = Facts { failure: failure.clone(), mode: Mode::Reconcile, ..facts() };
         check(&reconciling, failing, (False, "ClusterOperatorDegraded", text));
@@ -218,9 +211,8 @@ fn while_reconciling_or_without_history_every_failure_counts_at_once() {
     }
 }
 
-/// §10.18: several errors.
 #[test]
-fn several_errors_are_judged_one_by_one_and_show_their_causes() {
+fn several_errors_are_judged_individually() {
     let updating = operator(Reason::OperatorUpdating, "u", Effect::Wait);
     let degraded = operator(Reason::OperatorDegraded, "d", Effect::FailAfterInterval);
     let down = operator(Reason::OperatorNotAvailable, "n", Effect::Fail);
@@ -244,17 +236,21 @@ fn several_errors_are_judged_one_by_one_and_show_their_causes() {
             "Working towards 1.0.1: waiting on u over 30 minutes, waiting up to 40 minutes on d",
         ),
     );
-    // One real failure speaks for itself.
+    // A single failure is reported as itself.
     check(
         &with(&[&updating, &degraded, &down]),
-        (True, "ClusterOperatorNotAvailable", "operator n is in trouble"),
+        (True, "ClusterOperatorNotAvailable", "operator n is not well"),
         (True, "ClusterOperatorNotAvailable", "Unable to apply 1.0.1: the cluster operator n is not available"),
     );
-    // Several real failures: all causes, nothing unknown.
+    // Several failures: all causes are named.
     let causes = "the cluster operator n is not available; the API server refuses changes of the release";
     check(
         &with(&[&updating, &down, &forbidden]),
-        (True, "MultipleErrors", "Several things hold the release back:\n* forbidden\n* operator n is in trouble"),
+        (
+            True,
+            "MultipleErrors",
+            "Several errors prevent the release from being applied:\n* forbidden\n* operator n is not well",
+        ),
         (True, "MultipleErrors", &format!("Unable to apply 1.0.1: {causes}")),
     );
     let reconciling = Facts { mode: Mode::Reconcile, ..with(&[&down, &forbidden]) };

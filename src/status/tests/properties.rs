@@ -1,4 +1,4 @@
-//! What must hold for any facts, in whatever order they come.
+//! Properties that hold for any facts in any order.
 
 use super::*;
 use crate::api::cluster_version::HistoryEntry;
@@ -42,11 +42,10 @@ fn any_facts() -> impl Strategy<Value = Facts> {
 }
 
 proptest! {
-    /// Whatever happened, in whatever order.
     #[test]
-    fn a_status_is_stable_and_completed_only_when_the_pass_ended_well(life in proptest::collection::vec(any_facts(), 1..20)) {
+    fn status_is_stable_and_completed_only_by_a_completed_rollout(sequence in proptest::collection::vec(any_facts(), 1..20)) {
         let mut status = ClusterVersionStatus::default();
-        for (second, facts) in (NOW..).zip(life) {
+        for (second, facts) in (NOW..).zip(sequence) {
             let ended = |s: &ClusterVersionStatus| s.history.iter().filter(|e| e.state == HistoryState::Completed).count();
             let before = status;
             status = compute(&before, &facts, at(second).0);
@@ -73,12 +72,12 @@ proptest! {
                 let moved = find(&before.conditions, &c.type_).is_none_or(|old| old.status != c.status);
                 prop_assert_eq!(moved, c.last_transition_time == at(second) , "{}", c.type_);
             }
-            // A failure is silent only where patience is granted.
-            let patient = |e: &UpdateError| matches!(e.effect, Effect::Wait | Effect::FailAfterInterval);
+            // A failure goes unreported only while time is granted.
+            let granted_time = |e: &UpdateError| matches!(e.effect, Effect::Wait | Effect::FailAfterInterval);
             if let Some(failure) = &facts.failure {
-                let all_patient = if failure.nested.is_empty() { patient(failure) } else { failure.nested.iter().all(patient) };
+                let all_granted = if failure.nested.is_empty() { granted_time(failure) } else { failure.nested.iter().all(granted_time) };
                 let silent = find(&status.conditions, "Failing").unwrap().status == ConditionStatus::False;
-                prop_assert!(!silent || (all_patient && facts.mode != Mode::Reconcile), "{failure:?} is not reported");
+                prop_assert!(!silent || (all_granted && facts.mode != Mode::Reconcile), "{failure:?} is not reported");
             }
         }
     }
