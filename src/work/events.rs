@@ -1,7 +1,6 @@
 //! Events on the ClusterVersion: what the load pipeline does and why it refuses (payload-and-apply §4.3). A task of its
 //! own publishes; an event that cannot be published is lost, never waited for.
 
-use crate::api::Release;
 use crate::cluster::objects::FIELD_MANAGER;
 use crate::status::facts::{LoadStatus, LoadStep};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -97,6 +96,7 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Release;
 
     #[test]
     fn a_refusal_is_a_warning_on_one_line_within_the_limit() {
