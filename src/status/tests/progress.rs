@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::condition::ConditionStatus::Unknown;
-use crate::status::failure::{Effect, Reason, aggregate};
+use crate::status::failure::{Effect, Reason};
 
 const WELL: (ConditionStatus, &str, &str) = (False, "", "");
 
@@ -11,7 +11,7 @@ fn operator(reason: Reason, name: &str, effect: Effect) -> UpdateError {
 }
 
 fn multiple(errors: Vec<UpdateError>) -> UpdateError {
-    aggregate(errors).unwrap()
+    UpdateError::multiple(errors)
 }
 
 fn check(facts: &Facts, failing: (ConditionStatus, &str, &str), progressing: (ConditionStatus, &str, &str)) {
