@@ -1,4 +1,4 @@
-//! Random manifests of every kind that a release may hold and a plain API server serves, valid for the most part.
+//! Random manifests of every kind that a release may contain and a plain API server serves. Most of them are valid.
 
 pub mod extensions;
 pub mod openshift;
@@ -10,10 +10,10 @@ mod workloads;
 use crate::random::SeededRandom;
 use serde_json::{Value, json};
 
-/// How the body of a manifest of one kind is made; the name of the object matters to few.
+/// Makes the body of a manifest of one kind; only a few use the name of the object.
 type Body = fn(&SeededRandom, &str) -> Value;
 
-/// A kind, as the server addresses it.
+/// A kind and its place in the API.
 #[derive(Clone, Debug)]
 pub struct Kind {
     pub api_version: String,
@@ -26,8 +26,8 @@ pub struct Kind {
 #[derive(Clone, Debug)]
 enum Source {
     Made(Body),
-    /// An object of a release, by whose name it goes.
-    Thinned(Value),
+    /// An object of a release, whose name the manifests have.
+    Reduced(Value),
 }
 
 impl Kind {
@@ -43,26 +43,26 @@ impl Kind {
             kind: object["kind"].as_str().unwrap().to_owned(),
             plural: definition["spec"]["names"]["plural"].as_str().unwrap().to_owned(),
             namespaced: definition["spec"]["scope"] == "Namespaced",
-            body: Source::Thinned(object.clone()),
+            body: Source::Reduced(object.clone()),
         }
     }
 
-    /// Whether its objects have names of their own.
+    /// Whether its objects are made here, and not taken from a release.
     pub fn is_made(&self) -> bool {
         matches!(self.body, Source::Made(_))
     }
 
-    /// The name of the n-th object.
+    /// The name of object `number`.
     pub fn name(&self, number: usize) -> String {
         match (&self.body, self.kind.as_str()) {
-            (Source::Thinned(object), _) => object["metadata"]["name"].as_str().unwrap().to_owned(),
+            (Source::Reduced(object), _) => object["metadata"]["name"].as_str().unwrap().to_owned(),
             (_, "CustomResourceDefinition") => format!("widgets.g{number}.merge.example"),
             (_, "APIService") => format!("v1.a{number}.merge.example"),
             _ => format!("m{number}"),
         }
     }
 
-    /// Everything of a kind lives in a namespace of its own, so that quotas and limits meet nobody else.
+    /// Each kind has its own namespace, so that quotas and limits affect no other kind.
     pub fn namespace(&self) -> Option<String> {
         self.namespaced.then(|| format!("merge-{}", self.plural))
     }
@@ -74,14 +74,14 @@ impl Kind {
         format!("/{root}/{}/{namespace}{}", self.api_version, self.plural)
     }
 
-    /// The manifest of the n-th object for this turn.
+    /// Manifest number `turn` of object `number`.
     pub fn manifest(&self, seed: u64, number: usize, turn: u64) -> Value {
         let salt = self.kind.bytes().fold(number as u64, |sum, byte| sum.wrapping_mul(257).wrapping_add(byte.into()));
         let d = SeededRandom::new(seed, salt, turn);
         let name = self.name(number);
         let mut object = match &self.body {
             Source::Made(body) => body(&d, &name),
-            Source::Thinned(object) => openshift::thinned(&d, object),
+            Source::Reduced(object) => openshift::reduced(&d, object),
         };
         let mut metadata = d.some(&[("labels", SeededRandom::entries), ("annotations", SeededRandom::entries)]);
         metadata["name"] = json!(name);
@@ -102,7 +102,7 @@ fn group_of(name: &str) -> &str {
 /// The group of the custom resources with defaults.
 pub const CUSTOM: &str = "custom.merge.example";
 
-/// What any API server serves, and the custom resource of [`extensions::custom_definition`].
+/// The kinds that any API server serves, and the custom resource of [`extensions::custom_definition`].
 pub fn served() -> Vec<Kind> {
     const RBAC: &str = "rbac.authorization.k8s.io/v1";
     const ADMISSION: &str = "admissionregistration.k8s.io/v1";
@@ -166,7 +166,7 @@ pub fn served() -> Vec<Kind> {
     kinds
 }
 
-/// Kinds of the OpenShift APIs with rules of their own; their definitions are part of the shared release.
+/// Kinds of the OpenShift APIs that are merged by special rules; the shared release contains their definitions.
 pub fn openshift() -> Vec<Kind> {
     vec![
         Kind::made(

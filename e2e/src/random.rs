@@ -10,7 +10,7 @@ pub type Make = fn(&SeededRandom) -> Value;
 #[derive(Clone, Debug)]
 pub struct SeededRandom {
     state: Cell<u64>,
-    /// Stays the same for all manifests of one object.
+    /// The same for all manifests of one object.
     object: u64,
     /// How many of a thousand optional fields are null or empty.
     odd: usize,
@@ -54,12 +54,12 @@ impl SeededRandom {
         from[self.below(from.len())].clone()
     }
 
-    /// Some of the words, in their order.
+    /// Some of the words, in the same order.
     pub fn some_of(&self, words: &[&str]) -> Vec<String> {
         words.iter().filter(|_| self.chance(40)).map(|word| (*word).to_owned()).collect()
     }
 
-    /// `least` to `most` values.
+    /// A list of `least` to `most` values.
     pub fn list(&self, least: usize, most: usize, make: impl Fn(&SeededRandom) -> Value) -> Value {
         let count = least + self.below(most - least + 1);
         (0..count).map(|_| make(self)).collect()
@@ -70,7 +70,7 @@ impl SeededRandom {
         self.with(json!({}), fields)
     }
 
-    /// The same beside fields that must be there.
+    /// The same in addition to required fields.
     pub fn with(&self, mut object: Value, fields: &[(&str, Make)]) -> Value {
         let map = object.as_object_mut().unwrap();
         for (name, make) in fields {
@@ -97,7 +97,7 @@ impl SeededRandom {
         }
     }
 
-    /// Labels, annotations, data: up to three entries.
+    /// Up to four entries, for labels, annotations and data.
     pub fn entries(&self) -> Value {
         let mut map = Map::new();
         for key in self.some_of(&["app", "example.com/tier", "part", "x.y"]) {
@@ -106,7 +106,7 @@ impl SeededRandom {
         Value::Object(map)
     }
 
-    /// A label selector, as policies have them; may be empty.
+    /// A label selector, which may be empty.
     pub fn selector(&self) -> Value {
         self.some(&[
             ("matchLabels", SeededRandom::entries),

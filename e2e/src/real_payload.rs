@@ -1,12 +1,11 @@
-//! A real release's manifests (`payload-5.0` of the shared data) laid out as two releases, 5.0.0 and 5.0.1, ready in a
-//! payload store, the second one signed; and a cluster on which the stage hand plays them. Shared by the test and the
-//! bench.
+//! A real release's manifests (`payload-5.0` of the shared data) laid out as two releases, 5.0.0 and 5.0.1, in a
+//! payload store, the second one signed; and a cluster on which they can be installed.
 //!
-//! What differs between the two is what differs between two real releases of equal code: every version string, and by
-//! it the 31 operator Deployments and two ConfigMaps, and the daemon's own Deployment.
+//! The two differ as two real releases of the same code do: in every version string, and therefore in the 31 operator
+//! Deployments, two ConfigMaps and the daemon's own Deployment.
 
 pub mod signer;
-pub mod stage;
+pub mod simulated;
 
 use cvo::payload::metadata::{self, ReleaseMetadata};
 use cvo::payload::references::{self, ImageReferences, Tag};
@@ -18,41 +17,41 @@ use std::path::{Path, PathBuf};
 /// A version, and what the operands' Kubernetes is called in it.
 type Version = (&'static str, &'static str);
 const VERSIONS: [Version; 2] = [("5.0.0", "1.36.0"), ("5.0.1", "1.36.1")];
-/// What the files have in the place of those.
+/// What the files contain instead of the version.
 const PLACEHOLDER: &str = "0.0.1-snapshot";
 const KUBERNETES_PLACEHOLDER: &str = "0.0.1-snapshot-kubernetes";
-/// Files of the daemon's own folder.
+/// Part of the names of the files in the daemon's own folder.
 const OWN: &str = "_cluster-version-operator_";
 const VERIFICATION_FILE: &str = "0000_03_release-verification_00_config.yaml";
 
-/// A release that lies ready.
+/// A release in a payload store.
 #[derive(Clone, Debug)]
 pub struct Release {
     pub version: String,
-    /// Pull spec by digest; nothing pulls it.
+    /// Pull spec by digest; it is never pulled.
     pub image: String,
     pub folder: PathBuf,
 }
 
-/// The folder with the manifests: `CVO_SHARED_DATA`, or `shared/data` beside the project. `None`, with a note, where
-/// it is not.
+/// The folder with the manifests, in `CVO_SHARED_DATA` or in `shared/data` beside the project. Prints a note when it is
+/// missing.
 pub fn manifests() -> Option<PathBuf> {
     let folder = crate::workspace::shared_data().join("payload-5.0");
     if folder.is_dir() {
         return Some(folder);
     }
-    println!("skipped: {} is not there; CVO_SHARED_DATA names the folder that holds payload-5.0", folder.display());
+    println!("skipped: {} is missing; CVO_SHARED_DATA names the folder that contains payload-5.0", folder.display());
     None
 }
 
-/// Lays both releases out in `store`, in the folders in which the daemon looks for them, and signs the second one into
-/// the store of signatures that both trust.
+/// Lays both releases out in `store`, in the folders in which the daemon looks for them, and adds signatures to the
+/// signature store that both trust.
 pub fn lay_out(manifests: &Path, store: &Path, signer: Signer) -> anyhow::Result<[Release; 2]> {
     let releases = lay_out_all(manifests, store, &signer, &VERSIONS)?;
     releases.try_into().map_err(|_| anyhow::anyhow!("two versions give two releases"))
 }
 
-/// The same with other versions, in their order; each may be reached from all before it.
+/// The same with other versions, in their order; each can be updated to from all before it.
 pub fn lay_out_all(
     manifests: &Path,
     store: &Path,
@@ -87,7 +86,7 @@ fn lay_out_one(
             continue;
         };
         if name.contains(OWN) {
-            // Templates, which the daemon fills in; a release tool leaves them alone.
+            // Templates that the daemon renders; a release tool does not change them.
             fs::copy(&path, own.join(name))?;
         } else {
             let text = fs::read_to_string(&path)?;
@@ -102,7 +101,7 @@ fn lay_out_one(
     let tag = Tag::image("cluster-version-operator", "registry.invalid/cluster-version-operator:1");
     let images = ImageReferences { name: version.to_owned(), created: None, tags: vec![tag] };
     fs::write(others.join(references::FILE), images.to_json()?)?;
-    // No registry takes part, so any digest will do that is the content's own.
+    // No registry is used, so any digest of the content will do.
     let image = format!("registry.invalid/release@sha256:{}", payload_dir::tree_hash(&making)?);
     let folder = store.join(retrieve::folder(&image));
     fs::rename(&making, &folder)?;

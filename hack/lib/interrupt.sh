@@ -1,20 +1,20 @@
-# What a script does when it ends early. To be sourced; needs bash with `set -euo pipefail`.
+# Cleans up when a script ends early. To be sourced; needs bash with `set -euo pipefail`.
 #
-# A long command runs in a process group of its own (`watched`): bash hears a signal at once only while it waits for a
-# command in the background, and nothing of what the command started may outlive the script.
+# A long command runs in a separate process group (`watched`): bash handles a signal at once only while it waits for a
+# command in the background, and nothing that the command started may outlive the script.
 
-# Quoted commands, for the end of the script.
+# Quoted commands to run when the script ends.
 AT_EXIT=()
-# Process id of what is watched, which is its group's too; the exit code once a signal came.
+# Process id of the watched command, which is also the id of its group; the exit code after a signal.
 WATCHED='' STOPPED=''
 
 trap leave EXIT
 trap 'interrupted INT 130' INT
 trap 'interrupted TERM 143' TERM
-# The terminal is gone.
+# The terminal was closed.
 trap 'interrupted TERM 129' HUP
 
-# at_exit COMMAND...: runs it when the script ends, in whichever way but `exec` and SIGKILL; the last one first.
+# at_exit COMMAND...: runs it when the script ends, except by `exec` or SIGKILL; the last one first.
 at_exit() { AT_EXIT+=("$(printf '%q ' "$@")"); }
 
 leave() {
@@ -22,7 +22,7 @@ leave() {
     for ((i = ${#AT_EXIT[@]} - 1; i >= 0; i--)); do eval "${AT_EXIT[i]}" || true; done
 }
 
-# interrupted SIGNAL CODE: the first signal is handed on, so that what runs can clean up; the second ends it at once.
+# interrupted SIGNAL CODE: forwards the first signal, so that the watched command can clean up; the second one kills it.
 interrupted() {
     [ -n "$WATCHED" ] || exit "$2"
     [ -z "$STOPPED" ] || set -- KILL "$2"
@@ -30,16 +30,16 @@ interrupted() {
     kill -s "$1" -- "-$WATCHED" 2>/dev/null || true
 }
 
-# watched COMMAND...: runs it, and returns as it does. Does not return when a signal came: ends the script.
+# watched COMMAND...: runs it and returns its status. After a signal it ends the script instead.
 watched() {
     local status=0
     [ -z "$STOPPED" ] || exit "$STOPPED"
-    # Gives it a group of its own.
+    # Gives the command a process group.
     set -m
     "$@" &
     WATCHED=$!
     set +m
-    # A signal ends `wait` before the command.
+    # `wait` may return because of a signal, before the command has ended.
     while
         status=0
         wait "$WATCHED" || status=$?
@@ -51,7 +51,7 @@ watched() {
     return "$status"
 }
 
-# end_group ID: ends what a command left behind. These are no children of the script, so there is no event to wait for.
+# end_group ID: kills what a command left running. These are not children of the script, so it cannot wait for them.
 end_group() {
     local _
     for _ in {1..100}; do
@@ -61,7 +61,7 @@ end_group() {
     say "error: process group $1 does not end"
 }
 
-# group_runs ID: whether it has a process that is no zombie. Those may stay for long where process 1 is no init.
+# group_runs ID: whether the group has a process that is not a zombie. Zombies may stay where process 1 is not an init.
 group_runs() {
     { cat /proc/[0-9]*/stat 2>/dev/null || true; } |
         awk -v group="$1" '{ sub(/^.*\) /, "") } $3 == group && $1 !~ /[ZX]/ { runs = 1 } END { exit !runs }'

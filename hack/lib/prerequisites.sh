@@ -1,14 +1,14 @@
-# Installs what a test cluster needs. To be sourced: `. hack/lib/prerequisites.sh`; needs bash with `set -euo pipefail`.
+# Installs what test clusters need. To be sourced: `. hack/lib/prerequisites.sh`; needs bash with `set -euo pipefail`.
 #
-# Everything goes into one cache folder, in directories named after the content of what they were made from, so that
-# a fresh clone finds what an older one built, and a changed pin builds anew. e2e/src/harness/toolbox.rs computes the
-# same names. Nothing is started, and nothing outside the cache folder is changed, save for missing shared libraries
-# and programs that a script asks for, which apt installs.
+# Everything goes into one cache folder, in directories whose names contain a hash of what they were made from, so that a
+# new clone finds what an older one built, and a changed version is built again. e2e/src/harness/toolbox.rs computes the
+# same names. Nothing is started, and nothing outside the cache folder is changed, except that apt installs missing shared
+# libraries and programs.
 
 CVO_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# Absolute, as the caller's folder is left soon.
+# Absolute, because the scripts change the directory.
 CVO_CACHE=$(realpath -m -- "${CVO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cvo}")
-# Real releases and what belongs to them, where there are any.
+# The folder of real releases, if there is one.
 if [ -z "${CVO_SHARED_DATA:-}" ] && [ -d "$CVO_ROOT/../shared/data" ]; then CVO_SHARED_DATA=$CVO_ROOT/../shared/data; fi
 [ -z "${CVO_SHARED_DATA:-}" ] || { CVO_SHARED_DATA=$(realpath -m -- "$CVO_SHARED_DATA") && export CVO_SHARED_DATA; }
 
@@ -20,10 +20,10 @@ failed() { say "error: $*"; exit 1; }
 
 content_key() { cat "$@" | sha256sum | cut -c1-12; }
 
-# Where the Go tools (etcd, kube-*, kubelet, kubectl, kwok) are or will be.
+# Folder of the Go tools (etcd, kube-*, kubelet, kubectl, kwok).
 go_tools_dir() { printf '%s/tools-%s\n' "$CVO_CACHE" "$(content_key "$CVO_ROOT"/e2e/tools/go.mod "$CVO_ROOT"/e2e/tools/go.sum)"; }
 
-# Where containerd, runc, the CNI plugins and the registry are or will be.
+# Folder of containerd, runc, the CNI plugins and the registry.
 node_tools_dir() { printf '%s/node-%s\n' "$CVO_CACHE" "$(content_key "$CVO_ROOT"/hack/lib/node-packages.txt)"; }
 
 # require_linux: test clusters run kubelet and containerd, which are Linux programs.
@@ -31,16 +31,16 @@ require_linux() {
     [ "$(uname -s)" = Linux ] || lacking "a test cluster needs Linux, this is $(uname -s)"
 }
 
-# require_root [WAY OUT]: a node mounts file systems, makes cgroups and bridges.
+# require_root [ALTERNATIVE]: a node mounts file systems and makes cgroups and bridges.
 require_root() {
-    [ "$(id -u)" = 0 ] || lacking "a cluster with a node needs root (it mounts, and makes cgroups and bridges): run it with sudo${1:+, or $1}"
+    [ "$(id -u)" = 0 ] || lacking "a cluster with a node needs root (it mounts file systems and makes cgroups and bridges): run it with sudo${1:+, or $1}"
 }
 
-# require_disk GIB [DIR]: at least so much free space where clusters and the cache live.
+# require_disk GIB [DIR]: requires so much free space, by default where clusters are.
 require_disk() {
     local want=$1 dir=${2:-${TMPDIR:-/tmp}} free
     free=$(df -Pk "$dir" | awk 'NR==2 {print int($4 / 1048576)}')
-    [ "$free" -ge "$want" ] || lacking "$dir has $free GiB free, $want GiB are needed: free some, or set TMPDIR to a roomier place"
+    [ "$free" -ge "$want" ] || lacking "$dir has $free GiB free, $want GiB are needed: free some, or set TMPDIR to another disk"
 }
 
 # install_go_tools: builds the pinned Go tools once. 5 to 15 minutes on 2 cores, 0.5 GB kept (and 2 GB of Go's own cache).
@@ -51,12 +51,12 @@ install_go_tools() {
     command -v go >/dev/null || lacking "the cluster tools are built from source: install Go 1.26 or newer (https://go.dev/dl)"
     mkdir -p "$CVO_CACHE" && require_disk 5 "$CVO_CACHE"
     version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$CVO_ROOT/e2e/tools/go.mod")
-    # Without these the API server reports v0.0.0, and version-dependent clients misjudge it.
+    # Without these the API server reports v0.0.0, which misleads clients that depend on the version.
     ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$version"
     ldflags+=" -X k8s.io/component-base/version.gitMajor=$(cut -d. -f1 <<<"${version#v}")"
     ldflags+=" -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$version")"
     say "Building etcd, Kubernetes $version and kwok from e2e/tools into $dir: once, 5 to 15 minutes on 2 cores."
-    workshop tools && tmp=$WORKSHOP
+    build_folder tools && tmp=$BUILD_FOLDER
     while read -r name package; do
         started=$SECONDS
         watched build_go_tool "$ldflags" "$tmp/$name" "$package" </dev/null ||
@@ -82,8 +82,8 @@ go_tools() {
     done
 }
 
-# install_node_tools: unpacks Debian's containerd, runc, CNI plugins and registry. Seconds, 200 MB. Installed
-# packages would start services and belong to the whole machine; unpacked ones are only files.
+# install_node_tools: unpacks Debian's containerd, runc, CNI plugins and registry. Takes seconds, keeps 200 MB. Installed
+# packages would start services and affect the whole machine; unpacked ones are only files.
 install_node_tools() {
     local dir tmp missing
     dir=$(node_tools_dir)
@@ -91,7 +91,7 @@ install_node_tools() {
         command -v apt-get >/dev/null || lacking "containerd, runc, CNI plugins and the registry come from Debian packages: this machine has no apt-get"
         mkdir -p "$CVO_CACHE" && require_disk 2 "$CVO_CACHE"
         say "Unpacking Debian's $(tr '\n' ' ' <"$CVO_ROOT/hack/lib/node-packages.txt")into $dir: once, some seconds."
-        workshop node && tmp=$WORKSHOP
+        build_folder node && tmp=$BUILD_FOLDER
         unpack_packages "$tmp" || failed "fetching or unpacking the Debian packages failed, see above"
         keep "$tmp" "$dir"
     fi
@@ -102,8 +102,8 @@ install_node_tools() {
     }
 }
 
-# unpack_packages DIR: the packages' programs into DIR/bin, the CNI plugins into DIR/cni. Chained by &&, for bash does
-# not stop at an error in a function whose outcome is asked for.
+# unpack_packages DIR: the packages' programs into DIR/bin, the CNI plugins into DIR/cni. Chained by &&, because
+# `set -e` has no effect in a function whose status is tested.
 unpack_packages() (
     cd "$1" && mapfile -t packages <"$CVO_ROOT/hack/lib/node-packages.txt" || exit
     download() { apt-get -o APT::Sandbox::User=root download -qq "${packages[@]}"; }
@@ -115,8 +115,8 @@ unpack_packages() (
         rm -rf unpacked ./*.deb
 )
 
-# install_commands NAME...: small programs of the host: `ip` makes the network of a node, `gpg` signs releases, `readelf`
-# looks into programs.
+# install_commands NAME...: installs small programs: `ip` makes the network of a node, `gpg` signs releases, `readelf`
+# inspects programs.
 install_commands() {
     local name packages=()
     for name in "$@"; do
@@ -138,21 +138,21 @@ apt_install() {
         lacking "apt-get could not install: $*"
 }
 
-# workshop NAME: makes a folder in the cache to build in, and sets WORKSHOP to it. What becomes of it goes by `keep`; it is
-# removed when the script ends before, and a later run removes those of runs that were killed, a day old.
-workshop() {
+# build_folder NAME: makes a folder in the cache to build in, and sets BUILD_FOLDER to it. `keep` makes the result permanent. The
+# folder is removed when the script ends before that; folders of killed runs are removed by a later run after a day.
+build_folder() {
     find "$CVO_CACHE" -maxdepth 1 -type d -name ".$1.??????" -mmin +1440 -exec rm -rf {} + || true
-    WORKSHOP=$(mktemp -d "$CVO_CACHE/.$1.XXXXXX")
-    at_exit rm -rf "$WORKSHOP"
+    BUILD_FOLDER=$(mktemp -d "$CVO_CACHE/.$1.XXXXXX")
+    at_exit rm -rf "$BUILD_FOLDER"
 }
 
-# keep TMP DIR: makes a finished directory visible under its name in one step; another run may have been faster.
+# keep TMP DIR: renames a finished directory atomically. Another run may have been faster.
 keep() {
     chmod 755 "$1"
     mv -T "$1" "$2" 2>/dev/null || { [ -d "$2" ] && rm -rf "$1"; }
 }
 
-# install_cluster_tools: all of the above that clusters with a node and signed releases need.
+# install_cluster_tools: installs what clusters with a node and signed releases need.
 install_cluster_tools() {
     require_linux
     install_commands ip gpg

@@ -1,13 +1,13 @@
-//! What extends the API: definitions with random schemas, webhooks, policies, API services, flow control; and objects of
-//! definitions with defaults.
+//! Kinds that extend the API: definitions with random schemas, webhooks, policies, API services, flow control; and
+//! objects of definitions with defaults.
 
 use crate::random::{Make, SeededRandom, flag, number};
 use serde_json::{Map, Value, json};
 
-/// Somebody's certificate, since servers read what is called a CA bundle.
+/// A valid certificate, because servers parse CA bundles.
 pub const BUNDLE: &str = include_str!("bundle.b64");
 
-/// A group in which nothing is, so that no webhook and no policy meets a request.
+/// A group without resources, so that no webhook or policy applies to a request.
 const NOWHERE: &str = "nowhere.example.com";
 
 pub fn client(d: &SeededRandom) -> Value {
@@ -164,7 +164,7 @@ pub fn priority_level(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-/// A definition called `plural.group`; only what may change does.
+/// A definition called `plural.group`; only mutable fields differ between its manifests.
 pub fn definition(d: &SeededRandom, group: &str) -> Value {
     let fixed = d.fixed("names");
     let scope = fixed.pick(&["Namespaced", "Cluster"]);
@@ -304,7 +304,7 @@ fn schema(d: &SeededRandom, depth: usize) -> Value {
         made["x-kubernetes-validations"] = json!([{"rule": "self == self", "message": "m"}]);
     }
     if d.chance(8) {
-        // Not kept by the server.
+        // The server drops this field.
         made["$comment"] = json!("x");
     }
     made

@@ -1,5 +1,5 @@
-//! Kinds whose definitions lie in the shared release: constraints, operator groups, cluster operators, and whatever else
-//! of it is an object of one of its definitions.
+//! Kinds whose definitions are in the shared release: security context constraints, operator groups, cluster operators,
+//! and all other objects of its definitions.
 
 use crate::random::{SeededRandom, flag};
 use cvo::payload::yaml;
@@ -32,8 +32,8 @@ pub fn read(folder: &Path) -> (BTreeMap<(String, String), Value>, Vec<Value>) {
     (definitions, others)
 }
 
-/// The manifest without some of its fields, no deeper than a few levels.
-pub fn thinned(d: &SeededRandom, object: &Value) -> Value {
+/// The manifest without some of its fields, at most a few levels deep.
+pub fn reduced(d: &SeededRandom, object: &Value) -> Value {
     let mut object = object.clone();
     for (key, value) in object.as_object_mut().unwrap() {
         if key != "metadata" {

@@ -1,9 +1,9 @@
-//! Pod templates: containers, probes, mounts, security, everything with a default or two spellings.
+//! Pod templates: containers, probes, mounts, security, every field with a default or with two spellings.
 
 use crate::random::{Make, SeededRandom, flag, number};
 use serde_json::{Value, json};
 
-/// What the kind that makes the pods says about them.
+/// What the kind of the workload determines about its pods.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Runs {
     Always,
@@ -55,7 +55,7 @@ fn pod(d: &SeededRandom, runs: Runs) -> Value {
     if network {
         pod["hostNetwork"] = json!(true);
     }
-    // Longer than any hook sleeps.
+    // Longer than the sleep of any hook.
     if d.chance(30) {
         pod["terminationGracePeriodSeconds"] = json!(d.pick(&[10, 30, 70]));
     }
@@ -66,7 +66,7 @@ fn pod(d: &SeededRandom, runs: Runs) -> Value {
     pod
 }
 
-/// What excludes what when pods share things with the host.
+/// Fields that exclude each other when pods share namespaces with the host.
 fn settle_host(d: &SeededRandom, pod: &mut Value, network: bool) {
     match d.below(6) {
         0 => pod["hostPID"] = json!(true),

@@ -1,4 +1,4 @@
-//! Kinds of the core, of networks and of access.
+//! Small kinds of the core, networking, RBAC and storage groups.
 
 use crate::random::{Make, SeededRandom, flag};
 use serde_json::{Value, json};
@@ -43,12 +43,12 @@ pub fn service(d: &SeededRandom) -> Value {
         ("trafficDistribution", |_| json!("PreferClose")),
         ("externalIPs", |d| d.pick(&[json!([]), json!(["192.0.2.7"])])),
     ];
-    // Whether there is a cluster address does not change.
+    // Whether a service has a cluster IP cannot change.
     let headless = d.fixed("address").chance(25);
     let mut spec = d.some(FIELDS);
     if headless {
         spec["clusterIP"] = json!("None");
-        // Without a selector the server makes it one of both address families, which does not go away with it.
+        // Without a selector the server makes the service dual-stack, and it stays so.
         spec["selector"] = json!({"app": d.pick(&["a", "b"])});
     } else {
         match d.below(6) {

@@ -1,9 +1,9 @@
-//! Volumes of pods, one of each source, with what the server fills in left out or said.
+//! Volumes of pods of every source, with fields that the server defaults absent or present.
 
 use crate::random::{Make, SeededRandom, flag, quantity};
 use serde_json::{Value, json};
 
-/// Some volumes, each with a name of its own; the same name may have another source in another manifest.
+/// Some volumes with different names; a name may have another source in another manifest.
 pub fn volumes(d: &SeededRandom) -> Vec<Value> {
     let names = d.some_of(&["data", "certs", "cache", "token", "extra"]);
     names
@@ -114,7 +114,7 @@ fn projected(d: &SeededRandom) -> Value {
     json!({"projected": d.with(json!({"sources": sources}), &[("defaultMode", mode)])})
 }
 
-/// The spec of a claim for storage.
+/// The spec of a PersistentVolumeClaim.
 pub fn claim(d: &SeededRandom) -> Value {
     d.with(
         json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}),

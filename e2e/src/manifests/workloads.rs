@@ -1,15 +1,15 @@
-//! Deployment, DaemonSet, StatefulSet, Job, CronJob and what limits them.
+//! Deployment, DaemonSet, StatefulSet, Job, CronJob, and quotas, limits and budgets.
 
 use super::pods::{Runs, template};
 use crate::random::{Make, SeededRandom, flag, number, quantity};
 use serde_json::{Value, json};
 
-/// A number, a number as text, or a share.
+/// A number, or a percentage as text.
 fn some_pods(d: &SeededRandom) -> Value {
     d.pick(&[json!(1), json!("10%"), json!("25%"), json!(2), json!("100%")])
 }
 
-/// Labels that the selector finds, with others.
+/// Labels that match the selector, and others.
 fn labels(d: &SeededRandom) -> Value {
     let mut labels = json!({"name": "x"});
     if d.chance(40) {
@@ -63,7 +63,7 @@ pub fn daemon_set(d: &SeededRandom) -> Value {
 pub fn stateful_set(d: &SeededRandom) -> Value {
     let labels = labels(d);
     let mut spec = json!({"selector": selector(), "template": template(d, &labels, Runs::Always)});
-    // What cannot change.
+    // Immutable fields.
     let fixed = d.fixed("claims");
     spec["serviceName"] = json!(fixed.pick(&["x", ""]));
     if fixed.chance(50) {
@@ -221,7 +221,7 @@ pub fn limit_range(d: &SeededRandom) -> Value {
 }
 
 pub fn claim(d: &SeededRandom) -> Value {
-    // Nothing but the request may change, and it may only grow on a bound claim.
+    // Only the request may change, and on a bound claim it may only grow.
     let fixed = d.fixed("claim");
     json!({"spec": super::volumes::claim(&fixed)})
 }

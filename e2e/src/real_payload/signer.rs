@@ -1,4 +1,4 @@
-//! A gpg key of its own, and the store of what it has signed.
+//! A new gpg key, and the store of its signatures.
 
 use anyhow::{Context, ensure};
 use serde_json::json;
@@ -19,7 +19,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// A fresh key in `dir`. `cvo` makes the messages that are signed.
+    /// A new key in `dir`. The program `cvo` makes the messages that are signed.
     pub fn new(dir: &Path, cvo: &Path) -> anyhow::Result<Signer> {
         let (home, signatures) = (dir.join("gpg"), dir.join("signatures"));
         for folder in [&home, &signatures] {
@@ -35,17 +35,17 @@ impl Signer {
     fn gpg(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("gpg");
         command.arg("--homedir").arg(&self.home).args(["--batch", "--quiet", "--pinentry-mode", "loopback"]);
-        said(command.args(arguments))
+        output_of(command.args(arguments))
     }
 
     /// Adds a signature of the release image to the store.
     pub fn sign(&self, image: &str) -> anyhow::Result<()> {
         let mut command = Command::new(&self.cvo);
         command.args(["release", "sign", image, "--gpg-key", USER, "--to"]).arg(&self.signatures);
-        said(command.env("GNUPGHOME", &self.home)).map(|_| ())
+        output_of(command.env("GNUPGHOME", &self.home)).map(|_| ())
     }
 
-    /// The ConfigMap by which a release says that it trusts the key and where signatures lie.
+    /// The ConfigMap with which a release trusts the key and names the signature store.
     pub fn verification_config(&self) -> String {
         json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -67,13 +67,13 @@ impl Signer {
 
 impl Drop for Signer {
     fn drop(&mut self) {
-        // gpg starts an agent for its home, which would outlive the test.
+        // gpg starts an agent for its home directory, which would outlive the test.
         let _ = Command::new("gpgconf").arg("--homedir").arg(&self.home).args(["--kill", "all"]).output();
     }
 }
 
-/// Runs a command; its standard output.
-fn said(command: &mut Command) -> anyhow::Result<String> {
+/// Runs a command and returns its standard output.
+fn output_of(command: &mut Command) -> anyhow::Result<String> {
     let program = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("cannot run {program}"))?;
     ensure!(output.status.success(), "{program} failed: {}", String::from_utf8_lossy(&output.stderr));

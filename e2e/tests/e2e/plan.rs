@@ -1,10 +1,10 @@
-//! What `cvo plan` says before an update of a real release is what the daemon then does, in the stages it said; from the
-//! cluster and from the two releases alike, and with no right but to read.
+//! What `cvo plan` says before an update of a real release is what the daemon then does, in the stages it said; from
+//! the cluster and from the two releases alike, and with no right but to read.
 
 use cvo::api::{ClusterVersion, NAME};
 use cvo::cluster::Kinds;
 use e2e::harness::{Programs, audit, programs};
-use e2e::real_payload::stage::{DAEMON_USER, Stage};
+use e2e::real_payload::simulated::{DAEMON_USER, SimulatedCluster};
 use e2e::real_payload::{Release, lay_out, manifests, signer::Signer};
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -26,12 +26,12 @@ type Write = (String, String);
 async fn a_plan_of_a_real_update_is_what_happens() {
     let Some(manifests) = manifests() else { return };
     let programs = Programs::find().unwrap();
-    let stage = Stage::build(programs.clone()).await.unwrap();
+    let stage = SimulatedCluster::build(programs.clone()).await.unwrap();
     let signer = Signer::new(&stage.cluster.dir(), &programs.cvo).unwrap();
     let releases = lay_out(&manifests, &stage.store(), signer).unwrap();
     let [first, second] = &releases;
     stage.install(first).await.unwrap();
-    stage.play(&releases, Duration::ZERO).unwrap();
+    stage.start(&releases, Duration::ZERO).unwrap();
     stage.completed(first, LIMIT).await.unwrap();
 
     let kinds = Kinds::default();
@@ -72,7 +72,7 @@ async fn a_plan_of_a_real_update_is_what_happens() {
 
     let (code, after) = run_plan(&from_cluster).await;
     assert_eq!((code, writes(&after, &kinds)), (Some(0), BTreeMap::new()), "nothing is left to do");
-    stage.end().await.unwrap();
+    stage.stop().await.unwrap();
     stage.cluster.down().await.unwrap();
 }
 
@@ -115,7 +115,7 @@ fn writes(plan: &Value, kinds: &Kinds) -> BTreeMap<Write, u64> {
 }
 
 /// Gives the planner what reading takes.
-async fn allow_reading(stage: &Stage) {
+async fn allow_reading(stage: &SimulatedCluster) {
     let role: ClusterRole = serde_json::from_value(json!({"metadata": {"name": PLANNER},
         "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]}))
     .unwrap();
@@ -127,7 +127,7 @@ async fn allow_reading(stage: &Stage) {
     Api::all(stage.client.clone()).create(&PostParams::default(), &binding).await.unwrap();
 }
 
-async fn update(stage: &Stage, release: &Release) {
+async fn update(stage: &SimulatedCluster, release: &Release) {
     let versions: Api<ClusterVersion> = Api::all(stage.client.clone());
     let patch = Patch::Merge(json!({"spec": {"desiredUpdate": {"image": release.image}}}));
     versions.patch(NAME, &PatchParams::default(), &patch).await.unwrap();

@@ -6,7 +6,7 @@ mod foreign;
 use cvo::api::{ClusterVersion, HistoryState, NAME};
 use e2e::fire::{faults::Chance, release::taking_part};
 use e2e::harness::{Programs, audit};
-use e2e::real_payload::stage::{DAEMON_USER, Stage, Usage};
+use e2e::real_payload::simulated::{DAEMON_USER, SimulatedCluster, Usage};
 use e2e::real_payload::{Release, lay_out, manifests, signer::Signer};
 use foreign::Foreign;
 use jiff::Timestamp;
@@ -26,14 +26,14 @@ const LIMIT: Duration = Duration::from_secs(300);
 async fn a_real_release_installs_updates_and_then_rests() {
     let Some(manifests) = manifests() else { return };
     let programs = Programs::find().unwrap();
-    let stage = Stage::build(programs.clone()).await.unwrap();
+    let stage = SimulatedCluster::build(programs.clone()).await.unwrap();
     let signer = Signer::new(&stage.cluster.dir(), &programs.cvo).unwrap();
     let releases = lay_out(&manifests, &stage.store(), signer).unwrap();
     let [first, second] = &releases;
 
     stage.install(first).await.unwrap();
     let begun = Timestamp::now();
-    stage.play(&releases, Duration::ZERO).unwrap();
+    stage.start(&releases, Duration::ZERO).unwrap();
     stage.completed(first, LIMIT).await.unwrap();
     let installed = Timestamp::now();
     tell("install", &stage, begun, installed);
@@ -59,8 +59,8 @@ async fn a_real_release_installs_updates_and_then_rests() {
 
     let restarted = Timestamp::now();
     stage.signal(Signal::HUP).unwrap();
-    stage.passed(second, restarted, LIMIT).await.unwrap();
-    stage.end().await.unwrap();
+    stage.rolled_out(second, restarted, LIMIT).await.unwrap();
+    stage.stop().await.unwrap();
     let rested = Timestamp::now();
     tell("second pass", &stage, restarted, rested);
     let requests = audit::requests(&stage.cluster.audit_log(), DAEMON_USER).unwrap();
@@ -131,13 +131,13 @@ fn assert_each_kind_is_read_once(requests: &[audit::Request], release: &Release)
     assert!(total <= kinds.len(), "more than the release has: {:#?}", of_kinds.keys());
 }
 
-async fn update(stage: &Stage, release: &Release) {
+async fn update(stage: &SimulatedCluster, release: &Release) {
     let versions: Api<ClusterVersion> = Api::all(stage.client.clone());
     let patch = Patch::Merge(json!({"spec": {"desiredUpdate": {"image": release.image}}}));
     versions.patch(NAME, &PatchParams::default(), &patch).await.unwrap();
 }
 
-fn tell(what: &str, stage: &Stage, from: Timestamp, to: Timestamp) {
+fn tell(what: &str, stage: &SimulatedCluster, from: Timestamp, to: Timestamp) {
     let requests = audit::requests(&stage.cluster.audit_log(), DAEMON_USER).unwrap();
     let requests = audit::within(&requests, from..to);
     println!(

@@ -1,40 +1,40 @@
-//! `lab bench`: what installing, updating, resting and repairing a real release costs, beside the floor of what the API
-//! server itself needs for as many objects; several runs with minimum, median and maximum, as a table and as JSON.
+//! `lab bench`: what installing, updating, idling and repairing a real release costs, compared with a floor: what the API
+//! server itself needs for as many objects. Several runs with minimum, median and maximum, as a table and as JSON.
 //!
-//! Each run has clusters of its own: one for the floor, one that is installed, updated, watched at rest and robbed of its
-//! ConfigMaps, and one whose operators answer late. Seconds are those of the events themselves: when the stage hand starts
+//! Each run has separate clusters: one for the floor, one that is installed, updated, observed while idle and loses its
+//! ConfigMaps, and one whose operators answer late. Times are those of the events themselves: when the simulator starts
 //! the process, when the watch shows the history entry Completed.
 
+mod cluster;
 mod figures;
 mod floor;
 mod machine;
 mod release;
 mod repair;
-mod scene;
 mod steady;
 
 use super::interrupt::interrupted;
 use anyhow::{Context, bail};
+use cluster::BenchCluster;
 use e2e::harness::Programs;
 use e2e::real_payload::manifests;
 use figures::{Measured, Report, Row};
-use scene::Scene;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Lines of `--details`.
 const DETAILS: usize = 25;
 
-/// `lab bench`; `hack/bench` builds it optimised and calls it.
+/// `lab bench`; `hack/bench` builds it optimized and calls it.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Bench {
-    /// What to measure: all when absent. `install` brings `floor` with it.
+    /// What to measure: all when absent. `install` includes `floor`.
     #[arg(long = "row", value_enum, value_delimiter = ',', value_name = "ROW")]
     rows: Vec<Row>,
-    /// How often; each run has clusters of its own.
+    /// Number of runs, each on new clusters.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// How long the cluster is watched at rest, in seconds.
+    /// How long the idle cluster is observed, in seconds.
     #[arg(long, default_value_t = 400, value_name = "SECONDS")]
     steady_seconds: u64,
     /// How many ConfigMaps are deleted.
@@ -43,7 +43,7 @@ pub struct Bench {
     /// How long after its Deployment each operator answers, in the row `update-slow`, in seconds.
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = delay)]
     delay: Duration,
-    /// Say of each row what was asked for most often; the JSON has it all.
+    /// Print the most frequent requests of each row; the JSON has all of them.
     #[arg(long)]
     details: bool,
     /// Fail when a target is missed.
@@ -57,17 +57,18 @@ pub struct Bench {
     commit: String,
 }
 
-/// Judged before anything is measured: the row that needs it is the last one. More than an hour would outlast every limit.
+/// Checked before anything is measured, because the row that needs it is the last one. More than an hour would exceed
+/// every limit.
 fn delay(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is expected".to_owned())?;
     if (0.0..=3600.0).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
     } else {
-        Err("0 to 3600 seconds are possible".to_owned())
+        Err("0 to 3600 seconds are allowed".to_owned())
     }
 }
 
-/// Runs it; an interrupt ends the clusters as well.
+/// Runs the benchmark; an interrupt removes the clusters as well.
 pub async fn run(mut bench: Bench) -> anyhow::Result<()> {
     if bench.rows.is_empty() {
         bench.rows = Row::ALL.to_vec();
@@ -79,7 +80,7 @@ pub async fn run(mut bench: Bench) -> anyhow::Result<()> {
         ended = measure(&bench) => ended,
         heard = interrupted() => {
             heard?;
-            bail!("interrupted; the clusters are ended")
+            bail!("interrupted; the clusters are removed")
         }
     }
 }
@@ -93,13 +94,13 @@ async fn measure(bench: &Bench) -> anyhow::Result<()> {
     for run in 1..=bench.runs {
         println!("\n== run {run} of {}", bench.runs);
         let session = Session { bench, run, folder: &folder, programs: &programs };
-        for act in Act::ALL {
-            if !act.rows().iter().any(|row| bench.wants(*row)) {
+        for group in Group::ALL {
+            if !group.rows().iter().any(|row| bench.wants(*row)) {
                 continue;
             }
-            if let Err(error) = session.play(act, &mut report).await {
-                eprintln!("error: {act:?} of run {run}: {error:#}");
-                failures.push(format!("{act:?} of run {run}"));
+            if let Err(error) = session.measure(group, &mut report).await {
+                eprintln!("error: {group:?} of run {run}: {error:#}");
+                failures.push(format!("{group:?} of run {run}"));
             }
         }
     }
@@ -119,9 +120,9 @@ impl Bench {
     }
 }
 
-/// What shares one cluster.
+/// Rows that share one cluster.
 #[derive(Clone, Copy, Debug)]
-enum Act {
+enum Group {
     Floor,
     /// Operators answer at once.
     AtOnce,
@@ -129,14 +130,14 @@ enum Act {
     Late,
 }
 
-impl Act {
-    const ALL: [Act; 3] = [Act::Floor, Act::AtOnce, Act::Late];
+impl Group {
+    const ALL: [Group; 3] = [Group::Floor, Group::AtOnce, Group::Late];
 
     fn rows(self) -> &'static [Row] {
         match self {
-            Act::Floor => &[Row::Floor],
-            Act::AtOnce => &[Row::Install, Row::Update, Row::Steady, Row::Repair],
-            Act::Late => &[Row::UpdateSlow],
+            Group::Floor => &[Row::Floor],
+            Group::AtOnce => &[Row::Install, Row::Update, Row::Steady, Row::Repair],
+            Group::Late => &[Row::UpdateSlow],
         }
     }
 }
@@ -150,56 +151,56 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    async fn play(&self, act: Act, report: &mut Report) -> anyhow::Result<()> {
-        let scene = Scene::build(self.programs.clone(), self.folder).await?;
-        let played = match act {
-            Act::Floor => self.floor(&scene, report).await,
-            Act::AtOnce => self.at_once(&scene, report).await,
-            Act::Late => self.late(&scene, report).await,
+    async fn measure(&self, group: Group, report: &mut Report) -> anyhow::Result<()> {
+        let cluster = BenchCluster::build(self.programs.clone(), self.folder).await?;
+        let outcome = match group {
+            Group::Floor => self.floor(&cluster, report).await,
+            Group::AtOnce => self.at_once(&cluster, report).await,
+            Group::Late => self.late(&cluster, report).await,
         };
-        if let Err(error) = &played {
-            eprintln!("{error:#}\nThe end of the daemon's log:\n{}", scene.daemon_log());
+        if let Err(error) = &outcome {
+            eprintln!("{error:#}\nThe end of the daemon's log:\n{}", cluster.daemon_log());
         }
-        let ended = scene.stage.cluster.down().await;
-        played.and(Ok(ended?))
+        let ended = cluster.simulated.cluster.down().await;
+        outcome.and(Ok(ended?))
     }
 
-    async fn floor(&self, scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
-        let floor = floor::measure(scene).await?;
+    async fn floor(&self, cluster: &BenchCluster, report: &mut Report) -> anyhow::Result<()> {
+        let floor = floor::measure(cluster).await?;
         self.keep(report, Row::Floor, floor);
         Ok(())
     }
 
-    async fn at_once(&self, scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    async fn at_once(&self, cluster: &BenchCluster, report: &mut Report) -> anyhow::Result<()> {
         let floor = report.value(self.run, Row::Floor, figures::SECONDS);
-        let installed = scene.install(Duration::ZERO, floor).await?;
+        let installed = cluster.install(Duration::ZERO, floor).await?;
         self.keep(report, Row::Install, installed);
-        let mut release = scene.first();
+        let mut release = cluster.first();
         if self.bench.wants(Row::Update) {
-            let updated = scene.update(Duration::ZERO).await?;
+            let updated = cluster.update(Duration::ZERO).await?;
             self.keep(report, Row::Update, updated);
-            release = scene.second();
+            release = cluster.second();
         }
         if self.bench.wants(Row::Steady) {
-            let rested = steady::measure(scene, Duration::from_secs(self.bench.steady_seconds)).await?;
-            self.keep(report, Row::Steady, rested);
+            let idle = steady::measure(cluster, Duration::from_secs(self.bench.steady_seconds)).await?;
+            self.keep(report, Row::Steady, idle);
         }
         if self.bench.wants(Row::Repair) {
-            let repaired = repair::measure(scene, release, self.bench.deletions).await?;
+            let repaired = repair::measure(cluster, release, self.bench.deletions).await?;
             self.keep(report, Row::Repair, repaired);
         }
         Ok(())
     }
 
-    async fn late(&self, scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    async fn late(&self, cluster: &BenchCluster, report: &mut Report) -> anyhow::Result<()> {
         let delay = self.bench.delay;
-        scene.install(delay, None).await?;
-        let updated = scene.update(delay).await?;
+        cluster.install(delay, None).await?;
+        let updated = cluster.update(delay).await?;
         self.keep(report, Row::UpdateSlow, updated);
         Ok(())
     }
 
-    /// Takes a row in, if it is wanted, and says at once what it showed.
+    /// Adds the figures of a row, if it is selected, and prints them.
     fn keep(&self, report: &mut Report, row: Row, measured: Measured) {
         if self.bench.wants(row) {
             println!("{row}: {measured}");
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_delay_is_a_finite_number_of_seconds_within_an_hour() {
+    fn delay_is_limited_to_an_hour() {
         for (text, milliseconds) in [("0", 0), ("5", 5000), ("0.25", 250), ("3600", 3_600_000)] {
             assert_eq!(delay(text), Ok(Duration::from_millis(milliseconds)), "{text}");
         }

@@ -18,19 +18,19 @@ pub enum Command {
     Up(Up),
     /// End a cluster and remove everything it had.
     Down { name: Option<String> },
-    /// Print the shell lines that make a cluster the current one.
+    /// Print shell lines that select a cluster.
     Env { name: Option<String> },
     /// Print the names of all clusters.
     List,
-    /// Remove what clusters left whose owner was killed, as the next `up` would (hack/test and hack/soak, when they end).
+    /// Remove clusters whose owner was killed, as the next `up` does (for hack/test and hack/soak when they end).
     #[command(hide = true)]
     Sweep,
 }
 
-/// What the cluster shall have.
+/// What the cluster has.
 #[derive(Debug, Args)]
 pub struct Up {
-    /// Its name; chosen when absent.
+    /// Its name; derived from its slot when absent.
     #[arg(long)]
     name: Option<String>,
     /// With a real node: containerd and kubelet (needs root).
@@ -39,7 +39,7 @@ pub struct Up {
     /// With an image registry on loopback.
     #[arg(long)]
     registry: bool,
-    /// With kwok, which plays nodes that carry the annotation kwok.x-k8s.io/node=fake.
+    /// With kwok, which simulates nodes with the annotation kwok.x-k8s.io/node=fake.
     #[arg(long)]
     kwok: bool,
     /// With an audit log.
@@ -53,7 +53,7 @@ pub struct Up {
     foreground: bool,
 }
 
-/// Carries one of them out.
+/// Runs the command.
 pub async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Up(up) => start(up).await,
@@ -85,7 +85,7 @@ async fn start(up: Up) -> anyhow::Result<()> {
         up = Cluster::up(options) => up?,
         heard = interrupted() => {
             heard?;
-            bail!("interrupted; what was started of the cluster is ended")
+            bail!("interrupted; the cluster is removed")
         }
     };
     println!(
@@ -109,8 +109,8 @@ async fn start(up: Up) -> anyhow::Result<()> {
 /// Blocks.
 fn sweep() -> anyhow::Result<()> {
     for id in harness::sweep(&Toolbox::find()?)? {
-        // Whoever read it may have been interrupted as well.
-        let _unheard = writeln!(io::stdout(), "# cluster {id}, left by a killed process, is ended");
+        // The reader of the output may have been interrupted as well.
+        let _ = writeln!(io::stdout(), "# cluster {id}, left by a killed process, is removed");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `lab demo`: a fresh cluster is carried from release to release while one watches (`hack/demo` calls it).
+//! `lab demo`: a new cluster is updated from release to release while you watch (`hack/demo` calls it).
 
 use std::{
     path::Path,
@@ -25,27 +25,27 @@ use e2e::{
     },
 };
 
-/// An update of the sample platform takes a quarter of a minute; a machine with two busy cores may need many times that.
+/// An update of the sample platform takes about 15 s; a machine with two busy cores may need much longer.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How the demonstration ends.
+/// What happens to the cluster.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Leave the cluster running, to look around in it; also when something fails.
+    /// Keep the cluster running to look around in it, also when something fails.
     #[arg(long)]
     keep: bool,
-    /// Name of the cluster; chosen when absent.
+    /// Name of the cluster; derived from its slot when absent.
     #[arg(long)]
     name: Option<String>,
 }
 
-/// Runs it; an interrupt ends the cluster as well.
+/// Runs the demo; an interrupt removes the cluster as well.
 pub async fn run(demo: Demo) -> anyhow::Result<()> {
     tokio::select! {
         ended = begin(&demo) => ended,
         heard = interrupted() => {
             heard?;
-            bail!("interrupted; the cluster is ended")
+            bail!("interrupted; the cluster is removed")
         }
     }
 }
@@ -58,21 +58,21 @@ async fn begin(demo: &Demo) -> anyhow::Result<()> {
     let cluster = Cluster::up(options).await?;
     println!("  cluster {} is up after {:.1} s", cluster.id(), begun.elapsed().as_secs_f32());
     let platform = Platform::prepare(cluster, programs).await?;
-    let played = play(&platform).await;
-    if played.is_ok() {
+    let outcome = updates(&platform).await;
+    if outcome.is_ok() {
         println!("\nEverything together took {:.0} s.", begun.elapsed().as_secs_f32());
     }
     if demo.keep {
         look_around(&platform.cluster, platform.cvo_program());
         platform.cluster.detach()?;
     } else {
-        step("Ending the cluster (--keep would leave it, to look around)");
+        step("Removing the cluster (--keep would keep it)");
         platform.cluster.down().await?;
     }
-    played
+    outcome
 }
 
-async fn play(platform: &Platform) -> anyhow::Result<()> {
+async fn updates(platform: &Platform) -> anyhow::Result<()> {
     step("Building three releases of a platform of four components; 1.0.1 and 1.1.0 are signed");
     let releases = platform.samples().await?;
     for release in &releases {
@@ -106,7 +106,7 @@ async fn play(platform: &Platform) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `cvo status --watch`, as people may call it, and the daemon's pods.
+/// The output of `cvo status --watch`, and the daemon's pods.
 struct Follower {
     lines: Lines<BufReader<ChildStdout>>,
     /// Ends when dropped.
@@ -120,7 +120,7 @@ impl Follower {
         let mut child = Command::new(platform.cvo_program())
             .args(["status", "--watch", "--kubeconfig"])
             .arg(platform.cluster.kubeconfig())
-            // Without a terminal it writes a line for each thing that happens.
+            // Without a terminal it writes one line for each event.
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
@@ -168,7 +168,7 @@ fn step(text: &str) {
     println!("\n== {text}");
 }
 
-/// Digests are for machines; eight characters are enough to tell one from another.
+/// Shortens digests to eight characters, which are enough to tell them apart.
 fn shortened(text: &str) -> String {
     let mut parts = text.split("sha256:");
     let mut short = parts.next().unwrap_or_default().to_owned();
@@ -207,15 +207,15 @@ fn history(entries: &[HistoryEntry]) -> String {
 
 fn look_around(cluster: &Cluster, cvo: &Path) {
     let id = cluster.id();
-    step("The cluster stays. To look around:");
+    step("The cluster keeps running. To look around:");
     println!(
         "  eval \"$(hack/cluster env {id})\"\n  \
          {} status\n  \
          kubectl get clusterversion version -o yaml\n  \
          kubectl get pods -A\n  \
          kubectl logs -n openshift-cluster-version deployment/cluster-version-operator\n  \
-         kubectl delete configmap network-settings -n network    # comes back at once\n\
-         To end it:\n  hack/cluster down {id}",
+         kubectl delete configmap network-settings -n network    # the daemon restores it\n\
+         To remove it:\n  hack/cluster down {id}",
         cvo.display()
     );
 }
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_cut_and_nothing_else() {
+    fn only_digests_are_shortened() {
         let digest = "0123456789abcdef".repeat(4);
         let text = format!("image r/x@sha256:{digest}: no; sha256:{digest}");
         assert_eq!(shortened(&text), "image r/x@sha256:01234567: no; sha256:01234567");

@@ -1,4 +1,4 @@
-//! `lab forward`: passes TCP connections on. It stands for the one service address that pods need, the API server's.
+//! `lab forward`: forwards TCP connections. It serves the one service address that pods need, that of the API server.
 
 use std::net::SocketAddr;
 
@@ -9,13 +9,13 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// From where to where.
+/// Addresses of the forwarder.
 #[derive(Debug, Args)]
 pub struct Forward {
     /// Address and port to listen on.
     #[arg(long)]
     listen: SocketAddr,
-    /// Address and port to pass connections on to.
+    /// Address and port to forward connections to.
     #[arg(long)]
     to: SocketAddr,
 }
@@ -25,12 +25,12 @@ pub async fn run(forward: Forward) -> anyhow::Result<()> {
     let listener = TcpListener::bind(forward.listen).await.with_context(|| format!("listen on {}", forward.listen))?;
     loop {
         let (incoming, _) = listener.accept().await.context("accept")?;
-        tokio::spawn(pass(incoming, forward.to));
+        tokio::spawn(forward_connection(incoming, forward.to));
     }
 }
 
-/// A connection that cannot be made or breaks is the client's to notice: its own is closed.
-async fn pass(mut incoming: TcpStream, to: SocketAddr) {
+/// When the outgoing connection cannot be made or breaks, the client's connection is closed.
+async fn forward_connection(mut incoming: TcpStream, to: SocketAddr) {
     let Ok(mut outgoing) = TcpStream::connect(to).await else { return };
     let _ = incoming.set_nodelay(true);
     let _ = outgoing.set_nodelay(true);

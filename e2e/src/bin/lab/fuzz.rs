@@ -1,8 +1,9 @@
-//! `lab fuzz`: a million inputs that nobody would write, for everything that reads from outside. No panic, no broken property, no
-//! endless loop, no memory without bound; and what an input costs at worst.
+//! `lab fuzz`: a million changed inputs for everything that reads from outside. None may panic, break a property, take too
+//! long or too much memory. Also says what an input costs at worst.
 //!
-//! Each input follows from the seed and its number. Workers are processes of their own, since what ends a whole process
-//! (a deep recursion, memory) can be seen from outside only; each says in a file which input it is at.
+//! Each input is determined by the seed and its number. Workers are separate processes, because what ends a whole
+//! process (deep recursion, memory) can be seen only from outside; each writes the number of its current input to a
+//! file.
 
 mod corpus;
 mod fixture;
@@ -28,18 +29,18 @@ use std::time::{Duration, Instant};
 use tally::{Memory, Tally};
 use targets::{TARGETS, Target};
 
-/// Findings after which there is no point in going on.
+/// Findings after which the run stops.
 const ENOUGH: usize = 20;
-/// Address space of a worker, in bytes: what an input may cost at most, far above what any does.
+/// Address space of a worker in bytes: the limit for one input, far above what any needs.
 const MEMORY: u64 = 2 << 30;
 
-/// Feed everything that reads from outside with changed inputs, and count.
+/// Feed everything that reads from outside with changed inputs
 #[derive(Args, Clone, Debug)]
 pub struct Fuzz {
     /// How many inputs
     #[arg(value_name = "N", default_value_t = 1_000_000)]
     inputs: u64,
-    /// Inputs follow from this number; without it another one each time
+    /// Seed of the inputs; a different one each time when absent
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Only this reader
@@ -54,7 +55,7 @@ pub struct Fuzz {
     /// Where findings are saved, and the key that signatures are made with
     #[arg(long, value_name = "DIR", default_value_os_t = workspace::root().join("target/fuzz"))]
     save: PathBuf,
-    /// An input that takes longer is a finding; the process that hangs on it is ended
+    /// An input that takes longer is a finding, and its process is killed
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     limit: u64,
     /// Take every N-th input from the K-th on, for the process that started this one
@@ -66,9 +67,9 @@ pub struct Fuzz {
 }
 
 fn part(text: &str) -> Result<(u64, u64), String> {
-    let (k, n) = text.split_once('/').ok_or("K/N is wanted")?;
+    let (k, n) = text.split_once('/').ok_or("K/N is expected")?;
     let (k, n) = (k.parse().map_err(|e| format!("{e}"))?, n.parse().map_err(|e| format!("{e}"))?);
-    if k < n { Ok((k, n)) } else { Err("K is to be less than N".to_owned()) }
+    if k < n { Ok((k, n)) } else { Err("K must be less than N".to_owned()) }
 }
 
 pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
@@ -87,7 +88,7 @@ pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
     }
 }
 
-/// What makes inputs and runs them.
+/// Makes inputs and runs them.
 struct Runner {
     fixture: Fixture,
     seed: u64,
@@ -118,19 +119,19 @@ impl Runner {
         limit_memory()?;
         let place = File::create(progress(&self.save, first))?;
         let tally = self.count((first..inputs).step_by(usize::try_from(step)?), |number| {
-            place.write_all_at(&number.to_le_bytes(), 0).context("cannot say which input comes")
+            place.write_all_at(&number.to_le_bytes(), 0).context("cannot write the number of the input")
         })?;
         println!("{}", serde_json::to_string(&tally)?);
         Ok(())
     }
 
-    /// Runs inputs; `before` hears the number of each.
+    /// Runs inputs; `before` is called with the number of each.
     fn count(
         &self,
         numbers: impl Iterator<Item = u64>,
         before: impl Fn(u64) -> anyhow::Result<()>,
     ) -> anyhow::Result<Tally> {
-        let said = catch_messages();
+        let panics = catch_messages();
         let mut tally = Tally::default();
         let mut memory = Memory::watch();
         for number in numbers {
@@ -138,7 +139,7 @@ impl Runner {
             let Some((position, target, input)) = self.make(number) else { continue };
             memory.begin();
             let started = Instant::now();
-            let verdict = guarded(&said, || (target.run)(&self.fixture, &input));
+            let verdict = guarded(&panics, || (target.run)(&self.fixture, &input));
             let took = started.elapsed();
             tally.count(position, number, took, memory.grown(), matches!(verdict, Ok(true)));
             if let Err(what) = verdict {
@@ -152,7 +153,7 @@ impl Runner {
         Ok(tally)
     }
 
-    /// Saves an input and says how to have it again.
+    /// Saves an input and says how to run it again.
     fn finding(&self, target: &Target, number: u64, input: &[u8], what: &str) -> anyhow::Result<String> {
         let file = self.save.join(format!("{}-{}-{number}", target.name.replace(' ', "-"), self.seed));
         fs::write(&file, input).with_context(|| file.display().to_string())?;
@@ -197,7 +198,7 @@ fn limit_memory() -> anyhow::Result<()> {
     setrlimit(Resource::As, limit).context("cannot limit the memory")
 }
 
-/// Runs the one input in a process of its own, which may hang or die of it.
+/// Runs the one input in a separate process, which it may hang or kill.
 fn alone(fuzz: &Fuzz) -> anyhow::Result<()> {
     if let Some(file) = &fuzz.input {
         File::open(file).with_context(|| file.display().to_string())?;
@@ -207,7 +208,7 @@ fn alone(fuzz: &Fuzz) -> anyhow::Result<()> {
     within(again, Duration::from_secs(fuzz.limit))
 }
 
-/// An error if the process does not end well within `limit`.
+/// An error if the process does not succeed within `limit`.
 fn within(mut command: Command, limit: Duration) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut process = command.spawn().context("cannot start the process that runs the input")?;
@@ -225,12 +226,12 @@ fn within(mut command: Command, limit: Duration) -> anyhow::Result<()> {
     }
 }
 
-/// Where a worker says which input it is at: eight bytes, the lowest first.
+/// The file in which a worker writes the number of its current input: eight bytes, little-endian.
 fn progress(save: &Path, worker: u64) -> PathBuf {
     save.join(format!("worker-{worker}"))
 }
 
-/// Keeps what panics say from the terminal, for the finding.
+/// Collects the messages of panics for the finding, instead of printing them.
 fn catch_messages() -> Arc<Mutex<String>> {
     let said = Arc::new(Mutex::new(String::new()));
     let hook = said.clone();
@@ -247,7 +248,7 @@ fn guarded(said: &Mutex<String>, run: impl FnOnce() -> Verdict) -> Verdict {
     }
 }
 
-/// A worker process and where it was seen last.
+/// A worker process and the input at which it was last seen.
 struct Worker {
     number: u64,
     process: Child,
@@ -255,7 +256,7 @@ struct Worker {
     since: Instant,
 }
 
-/// Starts the workers, watches them, adds up.
+/// Starts the workers, watches them and adds up their results.
 fn supervise(fuzz: &Fuzz, runner: &Runner) -> anyhow::Result<()> {
     let started = Instant::now();
     let workers = u64::try_from(std::thread::available_parallelism().map_or(1, usize::from))?;
@@ -290,8 +291,8 @@ fn supervise(fuzz: &Fuzz, runner: &Runner) -> anyhow::Result<()> {
 }
 
 fn start(fuzz: &Fuzz, runner: &Runner, number: u64, workers: u64) -> anyhow::Result<Worker> {
-    // What an earlier worker left would look like its progress.
-    let _absent = fs::remove_file(progress(&fuzz.save, number));
+    // The file of an earlier worker would be read as progress of this one.
+    let _ = fs::remove_file(progress(&fuzz.save, number));
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["fuzz", &fuzz.inputs.to_string(), "--seed", &runner.seed.to_string()]);
     command.args(["--part", &format!("{number}/{workers}"), "--save"]).arg(&fuzz.save);
@@ -302,7 +303,7 @@ fn start(fuzz: &Fuzz, runner: &Runner, number: u64, workers: u64) -> anyhow::Res
     Ok(Worker { number, process, at: None, since: Instant::now() })
 }
 
-/// The worker's tally when it is done. An error is a finding: the worker died of an input, or hangs on it.
+/// The worker's tally when it is done. An error is a finding: an input ended the worker, or it hangs.
 fn watch(worker: &mut Worker, runner: &Runner, limit: Duration) -> anyhow::Result<Option<Tally>> {
     let at = fs::read(progress(&runner.save, worker.number)).ok();
     let at = at.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
@@ -337,25 +338,24 @@ mod tests {
         Runner { fixture: Fixture::read(save).unwrap(), seed: 1, only: None, save: save.to_owned() }
     }
 
-    /// The short run of what hack/fuzz does at length: loader, templates, metadata, image references, versions, update
-    /// graphs, signatures and their content, merging, annotations.
+    /// A short run of what hack/fuzz does with many more inputs.
     #[test]
-    fn inputs_that_nobody_would_write_do_no_harm() {
+    fn changed_inputs_break_no_property() {
         const INPUTS: u64 = 20_000;
         let save = tempfile::tempdir().unwrap();
         let runner = runner(save.path());
         let started = Instant::now();
         let tally = runner.count(0..INPUTS, |_| Ok(())).unwrap();
-        let _ours = std::panic::take_hook();
+        let _hook = std::panic::take_hook();
         println!("{}", tally.table(started.elapsed(), 1));
         assert!(tally.findings.is_empty(), "{}", tally.findings.join("\n"));
         assert_eq!(tally.inputs(), INPUTS);
-        tally.each_target_was_met();
+        tally.assert_each_target_was_tested();
         assert!(tally.slowest() < Duration::from_secs(20), "an input took {:?}", tally.slowest());
     }
 
     #[test]
-    fn an_input_follows_from_its_number() {
+    fn input_is_determined_by_its_number() {
         let save = tempfile::tempdir().unwrap();
         let (one, again) = (runner(save.path()), runner(save.path()));
         let mut different = 0;
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_hangs_or_kills_is_a_finding_when_run_alone() {
+    fn input_that_hangs_or_kills_is_a_finding() {
         const LONG: Duration = Duration::from_secs(60);
         let shell = |script: &str, limit: Duration| {
             let mut command = Command::new("sh");
@@ -385,9 +385,9 @@ mod tests {
 
     #[test]
     fn panic_is_a_finding_and_findings_are_saved() {
-        let said = catch_messages();
-        let verdict = guarded(&said, || panic!("of this input"));
-        let _ours = std::panic::take_hook();
+        let panics = catch_messages();
+        let verdict = guarded(&panics, || panic!("of this input"));
+        let _hook = std::panic::take_hook();
         assert!(verdict.unwrap_err().contains("of this input"));
         let save = tempfile::tempdir().unwrap();
         let runner = runner(save.path());

@@ -1,4 +1,4 @@
-//! Hears what asks a program to end: Ctrl-C, and SIGTERM as service managers and `kill` send it.
+//! Signals that ask a program to end: SIGINT (Ctrl-C), and SIGTERM as service managers and `kill` send it.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use tokio::signal::{
     unix::{SignalKind, signal},
 };
 
-/// Returns at the first of them. From the first call on, neither ends the process by itself.
+/// Returns at the first signal. After the first call, the signals no longer end the process by themselves.
 pub async fn interrupted() -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
-        heard = ctrl_c() => heard,
+        received = ctrl_c() => received,
         _ = terminate.recv() => Ok(()),
     }
 }

@@ -1,4 +1,5 @@
-//! The laboratory: test clusters for people, and the programs that play in them. Not part of an installation.
+//! Test clusters for people, what measures and fuzzes cvo, and the programs that run in test clusters. Not part of an
+//! installation.
 
 mod bench;
 mod cluster;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use e2e::stage_hand;
 
-/// Test clusters and what plays in them.
+/// Test clusters, benchmarks and fuzzing.
 #[derive(Debug, Parser)]
 #[command(name = "lab", version)]
 struct Arguments {
@@ -28,23 +29,23 @@ struct Arguments {
 enum Command {
     /// Measure installing, updating, resting and repairing with a real release.
     Bench(bench::Bench),
-    /// Test clusters: start, stop, use.
+    /// Start, stop and use test clusters.
     #[command(subcommand)]
     Cluster(cluster::Command),
-    /// Carry a fresh cluster from release to release while one watches.
+    /// Update a new cluster from release to release while you watch.
     Demo(demo::Demo),
-    /// Pass TCP connections on (a node's stand-in for kube-proxy).
+    /// Forward TCP connections (in place of kube-proxy on a node).
     #[command(hide = true)]
     Forward(forward::Forward),
-    /// Feed everything that reads from outside with inputs that nobody would write.
+    /// Feed everything that reads from outside with changed inputs.
     Fuzz(fuzz::Fuzz),
     /// A sample component's operator, as it runs in its pod.
     #[command(hide = true)]
     Operator(operator::OperatorArgs),
-    /// Sleep until ended (the pause container).
+    /// Sleep until terminated (the pause container).
     #[command(hide = true)]
     Pause,
-    /// Ask the API server for its version as a pod does (a probe of the test cluster's network).
+    /// Ask the API server for its version as a pod does (a test of the cluster's network).
     #[command(hide = true)]
     Reach,
     /// Play what a cluster without nodes and operators lacks, and run the daemon as a process.

@@ -1,5 +1,5 @@
-//! The operator of one component of the sample platform: a real program in a pod. It rolls out its operands, and says
-//! on its ClusterOperator how far it is. `operator/facts.rs` watches, `operator/decide.rs` decides, this file performs.
+//! The operator of one component of the sample platform, a real program in a pod. It rolls out its operands and reports
+//! its progress on its ClusterOperator. `operator/facts.rs` watches, `operator/decide.rs` decides, this file acts.
 //!
 //! The ClusterOperator itself is created by the daemon; the operator writes only its status.
 
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Before another try after the API refused a write; every watch event tries at once.
+/// Delay before another try after the API server refused a write; a watch event causes one at once.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// `lab operator`: what a component's Deployment says in its arguments and environment.
+/// `lab operator`: arguments and environment from a component's Deployment.
 #[derive(clap::Args, Clone, Debug)]
 pub struct OperatorArgs {
     /// Name of the component: of its ClusterOperator and of its namespace.
@@ -45,7 +45,8 @@ pub struct OperatorArgs {
     /// Report Degraded and not Available until the ConfigMap of this name exists in the component's namespace.
     #[arg(long, env = "FAIL_UNTIL_CONFIGMAP", value_name = "NAME")]
     pub fail_until: Option<String>,
-    /// Do not run as an operator: set `layout` in the ConfigMap NAME of the component's namespace to this version, and end.
+    /// Do not run as an operator: set `layout` in the ConfigMap NAME of the component's namespace to this version, and
+    /// end.
     #[arg(long, value_name = "NAME")]
     pub migrate: Option<String>,
 }
@@ -80,7 +81,7 @@ impl FromStr for Operand {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || format!("{text:?} is no operand: write Deployment/NAME or DaemonSet/NAME");
+        let bad = || format!("{text:?} is not an operand: write Deployment/NAME or DaemonSet/NAME");
         let (kind, name) = text.split_once('/').ok_or_else(bad)?;
         let kind = match kind {
             "Deployment" => OperandKind::Deployment,
@@ -94,7 +95,7 @@ impl FromStr for Operand {
     }
 }
 
-/// Runs until the process is ended or its watches are.
+/// Runs until the process is terminated or its watches end.
 pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     let client = kube::Client::try_default()
         .await
@@ -107,28 +108,28 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     }
     println!("operator of {} at {}", args.component, args.version);
     let (stores, mut events) = facts::watch(&client, &args);
-    let mut owed = false;
+    let mut retry = false;
     let mut awaited = Versions::new();
     loop {
         let event =
-            async { if owed { tokio::time::timeout(RETRY, events.next()).await } else { Ok(events.next().await) } };
+            async { if retry { tokio::time::timeout(RETRY, events.next()).await } else { Ok(events.next().await) } };
         tokio::select! {
             event = event => match event {
                 Ok(Some(())) => {}
                 Ok(None) => return Ok(()),
-                // What was written has been deleted or overtaken meanwhile.
+                // The written object has been deleted or changed meanwhile.
                 Err(_) => awaited.clear(),
             },
             () = stopped() => return Ok(()),
         };
         let Some(facts) = stores.facts(jiff::Timestamp::now()) else { continue };
-        // Deciding on a picture that lacks our own last writes would repeat them.
+        // A decision on a state without our last writes would repeat them.
         awaited.retain(|object, version| facts.versions.get(object).is_none_or(|seen| seen < version));
         if !awaited.is_empty() {
-            owed = true;
+            retry = true;
             continue;
         }
-        owed = match perform(&client, &args, decide::decide(&args, &facts), &mut awaited).await {
+        retry = match perform(&client, &args, decide::decide(&args, &facts), &mut awaited).await {
             Ok(()) => false,
             Err(error) => {
                 eprintln!("{}: {error:#}", args.component);
@@ -145,14 +146,14 @@ async fn stopped() {
     }
 }
 
-/// Resource version by `KIND/NAME`. The API server's grow, and compare as numbers.
+/// Resource version by `KIND/NAME`. The API server's versions increase and can be compared as numbers.
 type Versions = BTreeMap<String, u64>;
 
 fn version(metadata: &ObjectMeta) -> u64 {
     metadata.resource_version.as_ref().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Does what was decided, and notes the versions that the writes gave.
+/// Performs the actions and records the resource versions of the written objects.
 async fn perform(
     client: &kube::Client,
     args: &OperatorArgs,
@@ -169,7 +170,7 @@ async fn perform(
             decide::Action::RollOut(operand, object) => {
                 let api: Api<DynamicObject> =
                     Api::namespaced_with(client.clone(), &args.component, &operand.kind.resource());
-                println!("{}: rolls out {} {}", args.component, operand.kind.name(), operand.name);
+                println!("{}: rolling out {} {}", args.component, operand.kind.name(), operand.name);
                 let written = api
                     .patch(&operand.name, &params, &Patch::Apply(&object))
                     .await
@@ -202,7 +203,7 @@ async fn report(
         .with_context(|| format!("cannot write the status of ClusterOperator {}", args.component))
 }
 
-/// What a release's Job runs: brings stored data to this version's layout. Doing it twice changes nothing.
+/// What a release's Job runs: converts stored data to this version's layout. Running it again changes nothing.
 async fn migrate(client: kube::Client, args: &OperatorArgs, name: &str) -> anyhow::Result<()> {
     let api: Api<ConfigMap> = Api::namespaced(client, &args.component);
     let patch = Patch::Merge(json!({"data": {"layout": args.version}}));

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Sleeps until it is told to end. As process 1 of a container it gets only the signals it asks for.
+/// Sleeps until terminated. As process 1 of a container it receives only the signals that it handles.
 pub async fn run() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

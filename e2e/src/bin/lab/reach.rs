@@ -1,4 +1,4 @@
-//! `lab reach`: asks the API server for its version with what a pod is given: environment, token and authority.
+//! `lab reach`: asks the API server for its version with a pod's environment, token and CA certificate.
 
 use anyhow::Context;
 use kube::{Client, Config};

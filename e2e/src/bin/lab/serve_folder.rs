@@ -1,5 +1,5 @@
-//! `lab serve-folder`: the files of a folder over plain HTTP. In a test cluster it is the signature store and the update
-//! service, which needs no more than one file that holds the graph.
+//! `lab serve-folder`: serves the files of a folder over plain HTTP. In a test cluster it is the signature store and the
+//! update service, whose graph is one file.
 
 use std::{
     net::SocketAddr,
@@ -14,13 +14,13 @@ use axum::{
 };
 use clap::Args;
 
-/// What is served, and where.
+/// The folder and the address.
 #[derive(Debug, Args)]
 pub struct ServeFolder {
     /// Address and port to listen on.
     #[arg(long)]
     listen: SocketAddr,
-    /// The folder; read anew for each request.
+    /// The folder; read again for each request.
     folder: PathBuf,
 }
 

@@ -11,7 +11,7 @@ use e2e::{
     real_payload::{
         Release, lay_out_all, manifests,
         signer::Signer,
-        stage::{DAEMON_USER, Stage},
+        simulated::{DAEMON_USER, SimulatedCluster},
     },
 };
 use jiff::Timestamp;
@@ -36,7 +36,7 @@ enum Fire {
 }
 
 struct Play {
-    stage: Stage,
+    stage: SimulatedCluster,
     proxy: Proxy,
     done: Vec<Release>,
 }
@@ -81,13 +81,13 @@ async fn real_release_under_fire(delay: Duration) {
     let Some(manifests) = manifests() else { return };
     let programs = Programs::find().unwrap();
     let seed = Chance::seed();
-    let stage = Stage::build(programs.clone()).await.unwrap();
+    let stage = SimulatedCluster::build(programs.clone()).await.unwrap();
     let signer = Signer::new(&stage.cluster.dir(), &programs.cvo).unwrap();
     let releases = lay_out_all(&manifests, &stage.store(), &signer, &VERSIONS).unwrap();
     let proxy = Proxy::start(&stage.cluster, &seed).await.unwrap();
     proxy.stand_before(&stage.cluster.dir().join("daemon.kubeconfig")).unwrap();
     stage.install(&releases[0]).await.unwrap();
-    stage.play(&releases, delay).unwrap();
+    stage.start(&releases, delay).unwrap();
     stage.completed(&releases[0], LIMIT).await.unwrap();
 
     let mut play = Play { stage, proxy, done: vec![releases[0].clone()] };
@@ -109,7 +109,7 @@ async fn real_release_under_fire(delay: Duration) {
         );
     }
     let Play { stage, .. } = play;
-    stage.end().await.unwrap();
+    stage.stop().await.unwrap();
     stage.cluster.down().await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Figures: what one run of one row showed, the targets, and what several runs are together, as a table and as JSON.
+//! Figures of one run of one row, their targets, and the summary of several runs, as a table and as JSON.
 
 use super::machine;
 use anyhow::Context;
@@ -46,7 +46,7 @@ impl fmt::Display for Row {
     }
 }
 
-// Names of figures that others refer to.
+// Names of figures that are used in several places.
 pub const SECONDS: &str = "seconds";
 const LAST: &str = "seconds to the last object";
 pub const TIMES_FLOOR: &str = "seconds / floor";
@@ -59,7 +59,7 @@ pub const RATE: &str = "requests / s beside the lease";
 pub const P50: &str = "p50, seconds";
 pub const P99: &str = "p99, seconds";
 
-/// At most so much. A megabyte is 10^6 bytes.
+/// Upper limits. A megabyte is 10^6 bytes.
 const TARGETS: &[(Row, &str, f64)] = &[
     (Row::Install, TIMES_FLOOR, 1.4),
     (Row::Install, PER_DOCUMENT, 1.3),
@@ -79,7 +79,8 @@ const TARGETS: &[(Row, &str, f64)] = &[
 pub struct Measured {
     /// By name, in the order in which they are shown.
     figures: Vec<(String, f64)>,
-    /// How often the daemon asked for what: `update apps/deployments/`, refused ones as `create /configmaps/ 404`.
+    /// The daemon's requests and how often it made them: `update apps/deployments/`, refused ones as `create
+    /// /configmaps/ 404`.
     asked: BTreeMap<String, usize>,
     /// Objects created in each second since the start.
     created: Vec<usize>,
@@ -90,14 +91,14 @@ impl Measured {
         self.figures.push((name.into(), value));
     }
 
-    /// Adds it if it is known.
+    /// Adds the figure if it is known.
     pub fn add_known(&mut self, name: &str, value: Option<f64>) {
         if let Some(value) = value {
             self.add(name, value);
         }
     }
 
-    /// Adds how many requests there were, how many of each verb, and in the JSON what they were for.
+    /// Adds the number of requests in all and by verb, and for the JSON by resource.
     pub fn add_requests(&mut self, requests: &[Request]) {
         self.add(REQUESTS, requests.len() as f64);
         for (verb, number) in by_verb(requests) {
@@ -113,7 +114,7 @@ impl Measured {
         }
     }
 
-    /// Adds when the last object was created, and in the JSON how many in each second.
+    /// Adds when the last object was created, and for the JSON how many were created in each second.
     pub fn add_creations(&mut self, requests: &[Request], start: Timestamp) {
         let created = requests.iter().filter(|r| r.verb == "create" && r.code == 201);
         let after: Vec<SignedDuration> = created.map(|r| r.at.duration_since(start)).collect();
@@ -128,7 +129,7 @@ impl Measured {
         }
     }
 
-    /// What was asked for most often, a line each, and the objects created in each second.
+    /// The most frequent requests, one on each line, and the objects created in each second.
     pub fn details(&self, lines: usize) -> String {
         let mut asked: Vec<(&String, &usize)> = self.asked.iter().collect();
         asked.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
@@ -153,7 +154,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// Three significant digits are what such a measurement has.
+/// Such a measurement has about three significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -191,7 +192,7 @@ impl Line {
     }
 }
 
-/// Of values in ascending order; of an even number the mean of the middle two.
+/// The median of values in ascending order; of an even number the mean of the middle two.
 fn median(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
     if sorted.len() % 2 == 1 {
@@ -225,7 +226,7 @@ impl Report {
         self.found.iter().find(|(r, of, _)| (*r, *of) == (run, row))?.2.value(name)
     }
 
-    /// Row by row, figures in the order in which they first came.
+    /// By row, figures in the order in which they were first added.
     fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         for row in Row::ALL {
@@ -242,7 +243,7 @@ impl Report {
         lines
     }
 
-    /// How many targets are missed; a figure with a target that a wanted row does not have is missed as well.
+    /// How many targets are missed. A target also counts as missed when a selected row lacks its figure.
     pub fn missed(&self) -> usize {
         let lines = self.lines();
         let met =
@@ -252,7 +253,7 @@ impl Report {
 
     pub fn table(&self) -> String {
         let mut table = String::new();
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             table,
             "{:<12} {:<32} {:>10} {:>10} {:>10}  {:>8}",
@@ -286,7 +287,7 @@ impl Report {
         let file = folder.join(format!("{}.json", self.at.strftime("%Y%m%dT%H%M%SZ")));
         for path in [folder.join("latest.json"), file.clone()] {
             files::write_json(&path, &report)
-                .with_context(|| format!("cannot keep the figures in {}", path.display()))?;
+                .with_context(|| format!("cannot write the figures to {}", path.display()))?;
         }
         Ok(file)
     }
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_judged_by_the_median() {
+    fn target_is_compared_with_the_median() {
         let met = report(&[Row::Update], &[3.0, 9.0, 4.0]);
         let line = &met.lines()[0];
         assert_eq!((line.min, line.median, line.max, line.target, line.met), (3.0, 4.0, 9.0, Some(4.0), Some(true)));
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_by_verb_and_by_what_they_are_for() {
+    fn requests_are_counted_by_verb_and_resource() {
         let request = |verb: &str, resource: &str, code| Request {
             at: Timestamp::UNIX_EPOCH + SignedDuration::from_millis(1500),
             user: "daemon".to_owned(),
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wanted_and_not_measured_is_missed() {
+    fn target_without_a_figure_is_missed() {
         assert_eq!(report(&[Row::Update, Row::Repair], &[1.0]).missed(), 2);
         assert_eq!(report(&[Row::Update], &[]).missed(), 2);
     }

@@ -1,7 +1,7 @@
-//! The floor: what the API server needs to take the objects of the release, from a loop that does nothing else.
+//! The floor: how long the API server takes to create the objects of the release, called from a bare loop.
 
 use super::figures::{Measured, SECONDS};
-use super::{machine, scene::Scene};
+use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, bail, ensure};
 use cvo::api::NAME;
 use cvo::cluster::{Clients, Kinds, objects};
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 /// Requests at a time.
 const IN_FLIGHT: usize = 32;
-/// Before a refused request is repeated: its kind is not served yet, or its namespace not there.
+/// Before a refused request is repeated: its kind is not served yet, or its namespace does not exist yet.
 const PAUSE: Duration = Duration::from_millis(50);
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -34,17 +34,17 @@ struct Loop {
     permits: Semaphore,
 }
 
-/// Namespaces and definitions first, then the rest. The same objects that the daemon creates, as the daemon's user, on a
-/// cluster that is prepared as for an install; everything is encoded before the clock starts.
-pub async fn measure(scene: &Scene) -> anyhow::Result<Measured> {
-    let config = scene.daemon_config().await?;
+/// Creates namespaces and definitions first, then the rest: the same objects that the daemon creates, as the daemon's
+/// user, on a cluster that is prepared as for an installation. Everything is encoded before the clock starts.
+pub async fn measure(cluster: &BenchCluster) -> anyhow::Result<Measured> {
+    let config = cluster.daemon_config().await?;
     let client = Clients::new(config)?.call;
-    let owner = scene.owner().await?;
-    let (early, late) = prepare(&client, &owner, &scene.facts.manifests).await?;
+    let owner = cluster.owner().await?;
+    let (early, late) = prepare(&client, &owner, &cluster.facts.manifests).await?;
     let objects = early.len() + late.len();
     let work = Arc::new(Loop { client, permits: Semaphore::new(IN_FLIGHT) });
-    // Not part of the release: on a real cluster others make them.
-    let others = scene.facts.namespaces.iter().map(|name| namespace(name)).collect();
+    // Namespaces that are not part of the release: on a real cluster others create them.
+    let others = cluster.facts.namespaces.iter().map(|name| namespace(name)).collect();
     send_all(&work, others).await?;
     let busy = machine::quiet().await;
     let start = Timestamp::now();
@@ -55,8 +55,11 @@ pub async fn measure(scene: &Scene) -> anyhow::Result<Measured> {
     .await
     .with_context(|| format!("the floor takes more than {} s", LIMIT.as_secs()))??;
     let end = Timestamp::now();
-    let requests = scene.requests(start, end).await?;
-    ensure!(requests.iter().all(|r| r.verb == "create"), "the floor has company: somebody else speaks as the daemon");
+    let requests = cluster.requests(start, end).await?;
+    ensure!(
+        requests.iter().all(|r| r.verb == "create"),
+        "another process made requests as the daemon during the floor"
+    );
     let mut measured = Measured::default();
     measured.add(SECONDS, end.duration_since(start).as_secs_f64());
     measured.add("objects", objects as f64);
@@ -71,7 +74,7 @@ fn namespace(name: &str) -> Post {
     Post { what: format!("namespace {name}"), path: "/api/v1/namespaces".to_owned(), body: body.to_string().into() }
 }
 
-/// The requests of both steps. All kinds must be known: by the server, or by a definition of the release.
+/// The requests of both steps. Every kind must be served, or defined by the release.
 async fn prepare(
     client: &Client,
     owner: &Owner,
@@ -86,7 +89,8 @@ async fn prepare(
     let mut seen = BTreeSet::new();
     for manifest in manifests {
         let id = &manifest.id;
-        let kind = kinds.get(&manifest.api_version, &id.kind).with_context(|| format!("{id}: nobody serves it"))?;
+        let kind =
+            kinds.get(&manifest.api_version, &id.kind).with_context(|| format!("{id}: its kind is not served"))?;
         let namespace = if id.namespace.is_empty() { "default" } else { &id.namespace };
         let object = merge::initial(merge::prepare(manifest.object()?, Some(owner), manifest.create_only()));
         let post = Post {
@@ -101,7 +105,7 @@ async fn prepare(
     Ok((early, late))
 }
 
-/// Sends all of them and waits until each was taken.
+/// Sends all requests and waits until each has succeeded.
 async fn send_all(work: &Arc<Loop>, posts: Vec<Post>) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     for post in posts {
@@ -126,7 +130,7 @@ impl Loop {
             match answer {
                 Ok(_) => return Ok(()),
                 Err(kube::Error::Api(status)) => match status.code {
-                    // Part of what is prepared for the daemon: there already.
+                    // It was created when the cluster was prepared for the daemon.
                     409 => return Ok(()),
                     403 | 404 | 429 | 500.. => {}
                     code => bail!("{}: {code} {}", post.what, status.message),
@@ -138,11 +142,11 @@ impl Loop {
     }
 }
 
-impl Scene {
-    /// The ClusterVersion, to which the objects belong as they would to the daemon's: without it the garbage collector
-    /// would take them.
+impl BenchCluster {
+    /// The ClusterVersion as owner of the objects, as the daemon sets it. Without an existing owner the garbage
+    /// collector would delete them.
     async fn owner(&self) -> anyhow::Result<Owner> {
-        let versions: kube::Api<cvo::api::ClusterVersion> = kube::Api::all(self.stage.client.clone());
+        let versions: kube::Api<cvo::api::ClusterVersion> = kube::Api::all(self.simulated.client.clone());
         let uid = versions.get(NAME).await?.metadata.uid.context("the ClusterVersion has no uid")?;
         Ok(Owner { name: NAME.to_owned(), uid })
     }

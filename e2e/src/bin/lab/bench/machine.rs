@@ -1,30 +1,30 @@
-//! The machine on which is measured: what it is, and whether it has anything else to do.
+//! The machine on which is measured: its hardware, and whether it is idle.
 
 use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
 
-/// A stretch over which the processors are looked at.
-const STRETCH: Duration = Duration::from_secs(1);
-/// Busier than this is not quiet: share of all processors.
+/// Time over which the use of the processors is measured.
+const SAMPLE: Duration = Duration::from_secs(1);
+/// The share of all processors that may be in use on an idle machine.
 const QUIET: f64 = 0.15;
-/// A machine that others use will not become quiet.
-const STRETCHES: usize = 20;
+/// A machine that is used otherwise never becomes idle.
+const SAMPLES: usize = 20;
 
-/// Waits until what was started before has settled, so that it is not measured with what comes. Returns the share of the
-/// processors that is in use all the same.
+/// Waits until the machine is idle, so that only what comes next is measured. Returns the share of the processors that
+/// is in use nevertheless.
 pub async fn quiet() -> f64 {
     let mut busy = 1.0;
-    for _ in 0..STRETCHES {
+    for _ in 0..SAMPLES {
         let before = ticks();
-        // There is no event for nothing happening.
-        tokio::time::sleep(STRETCH).await;
+        // There is no event for an idle machine.
+        tokio::time::sleep(SAMPLE).await;
         busy = share(before, ticks());
         if busy <= QUIET {
             return busy;
         }
     }
-    println!("note: the machine does not become quiet, {:.0} % of its processors are in use", busy * 100.0);
+    println!("note: the machine does not become idle, {:.0} % of its processors are in use", busy * 100.0);
     busy
 }
 
@@ -32,7 +32,7 @@ pub async fn quiet() -> f64 {
 fn ticks() -> (u64, u64) {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let first = text.lines().next().unwrap_or_default();
-    // user nice system idle iowait irq softirq steal; what follows is counted in user already.
+    // user nice system idle iowait irq softirq steal; the fields after these are already counted in user.
     let fields: Vec<u64> = first.split_whitespace().skip(1).take(8).filter_map(|field| field.parse().ok()).collect();
     let all: u64 = fields.iter().sum();
     let idle: u64 = fields.iter().skip(3).take(2).sum();
@@ -44,7 +44,7 @@ fn share(before: (u64, u64), after: (u64, u64)) -> f64 {
     if all == 0 { 1.0 } else { after.0.saturating_sub(before.0) as f64 / all as f64 }
 }
 
-/// Load averages as the kernel tells them.
+/// The kernel's load averages.
 pub fn load() -> String {
     read("/proc/loadavg")
 }

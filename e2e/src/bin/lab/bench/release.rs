@@ -1,4 +1,4 @@
-//! What the two releases say about the play: how many objects, what is deleted, how many levels wait.
+//! What must be known of the two releases: their objects, namespaces and how many operators are waited for in a row.
 
 use anyhow::Context;
 use cvo::graph::{self, Graph, Mode};
@@ -13,11 +13,11 @@ use std::sync::Arc;
 /// What is read from the folders of the releases.
 #[derive(Debug)]
 pub struct Facts {
-    /// Of the first release: what takes part, and is not there to be deleted.
+    /// Of the first release: the manifests that are included and do not delete an object.
     pub manifests: Vec<Arc<Manifest>>,
-    /// Namespaces that others make.
+    /// Namespaces that are not part of the release.
     pub namespaces: BTreeSet<String>,
-    /// How many operators of the second release have to be waited for one after the other.
+    /// How many operators of the second release must be waited for one after the other.
     pub waits: usize,
 }
 
@@ -37,11 +37,11 @@ impl Facts {
         Ok(Facts { manifests, namespaces, waits })
     }
 
-    /// Namespace and name of the ConfigMaps that are kept as the release says.
+    /// Namespace and name of the ConfigMaps that the daemon keeps reconciling.
     pub fn config_maps(&self) -> Vec<(String, String)> {
-        let kept =
+        let reconciled =
             |m: &&Arc<Manifest>| (m.id.group.as_str(), m.id.kind.as_str()) == ("", "ConfigMap") && !m.create_only();
-        self.manifests.iter().filter(kept).map(|m| (m.id.namespace.clone(), m.id.name.clone())).collect()
+        self.manifests.iter().filter(reconciled).map(|m| (m.id.namespace.clone(), m.id.name.clone())).collect()
     }
 }
 
@@ -56,15 +56,15 @@ fn operators(manifests: &[Arc<Manifest>]) -> anyhow::Result<BTreeMap<usize, (Str
     reports.collect()
 }
 
-/// The most nodes of a way through the graph for which `counts` says yes of their manifests.
+/// The largest number of nodes on a path through the graph for whose manifests `counts` returns true.
 fn longest(graph: &Graph, counts: impl Fn(&[usize]) -> bool) -> usize {
-    let mut ways: Vec<usize> = Vec::new();
+    let mut paths: Vec<usize> = Vec::new();
     // Edges lead from earlier nodes to later ones.
     for (index, node) in graph.nodes().iter().enumerate() {
-        let before = graph.predecessors(index).into_iter().filter_map(|p| ways.get(p)).max().copied().unwrap_or(0);
-        ways.push(before + usize::from(counts(&node.manifests)));
+        let before = graph.predecessors(index).into_iter().filter_map(|p| paths.get(p)).max().copied().unwrap_or(0);
+        paths.push(before + usize::from(counts(&node.manifests)));
     }
-    ways.into_iter().max().unwrap_or(0)
+    paths.into_iter().max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     use cvo::graph::Node;
 
     #[test]
-    fn the_longest_way_counts_only_nodes_that_wait() {
+    fn longest_path_counts_only_selected_nodes() {
         let node = |i: usize| Node { id: format!("1/10/{i}"), stage: 1, manifests: vec![i] };
         let graph = Graph::from_edges((0..5).map(node).collect(), &[(0, 1), (1, 2), (0, 3), (3, 4)]).unwrap();
         assert_eq!(longest(&graph, |m| m != [1]), 3);

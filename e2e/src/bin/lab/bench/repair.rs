@@ -1,7 +1,7 @@
-//! Managed ConfigMaps are deleted one after the other: how long until each is back.
+//! Deletes managed ConfigMaps one after the other and measures how long each is missing.
 
 use super::figures::{Measured, P50, P99};
-use super::{machine, scene::Scene};
+use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, bail, ensure};
 use cvo::cluster::Clients;
 use e2e::real_payload::Release;
@@ -14,26 +14,26 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// A ConfigMap that is not back after so long does not come back.
+/// Limit for one repair.
 const LIMIT: Duration = Duration::from_secs(60);
-/// A pass of a daemon that was started anew.
-const PASS: Duration = Duration::from_secs(300);
-/// The third repair of an object within ten minutes is slowed down on purpose: that is a fight, and not measured here.
+/// Limit for the first rollout of a restarted daemon.
+const ROLLOUT: Duration = Duration::from_secs(300);
+/// The daemon delays the third repair of an object within ten minutes, which is not to be measured here.
 const PER_DAEMON: usize = 2;
 
 /// Namespace and name.
 type Key = (String, String);
 
-/// A ConfigMap appeared, and when that was seen.
+/// A ConfigMap that appeared, and when the watch reported it.
 type Appeared = (Key, Instant);
 
-/// Deletes `number` random ConfigMaps. When each was deleted as often as a daemon repairs without haste, the daemon is
-/// started anew and forgets.
-pub async fn measure(scene: &Scene, release: &Release, number: usize) -> anyhow::Result<Measured> {
-    ensure!(number > 0, "no ConfigMap is to be deleted");
-    let clients = Clients::new(scene.stage.cluster.config().await?)?;
+/// Deletes `number` random ConfigMaps. When each was deleted as often as a daemon repairs it without delay, the daemon
+/// is restarted, which resets its delays.
+pub async fn measure(cluster: &BenchCluster, release: &Release, number: usize) -> anyhow::Result<Measured> {
+    ensure!(number > 0, "the number of deletions must be at least 1");
+    let clients = Clients::new(cluster.simulated.cluster.config().await?)?;
     let mut seen = watch(clients.for_watch()?).await?;
-    let names = scene.facts.config_maps();
+    let names = cluster.facts.config_maps();
     ensure!(!names.is_empty(), "the release has no ConfigMap");
     let busy = machine::quiet().await;
     let begun = Timestamp::now();
@@ -50,16 +50,16 @@ pub async fn measure(scene: &Scene, release: &Release, number: usize) -> anyhow:
         }
         if times.len() < number {
             let since = Timestamp::now();
-            scene.stage.signal(Signal::HUP)?;
-            scene.stage.passed(release, since, PASS).await?;
+            cluster.simulated.signal(Signal::HUP)?;
+            cluster.simulated.rolled_out(release, since, ROLLOUT).await?;
             machine::quiet().await;
             daemons += 1.0;
         }
     }
-    let requests = scene.requests(begun, Timestamp::now()).await?;
+    let requests = cluster.requests(begun, Timestamp::now()).await?;
     let made = |r: &&_| is_created(r);
     let made = requests.iter().filter(made).count();
-    ensure!(made >= number, "of {number} ConfigMaps the daemon brought back {made}, and somebody else the others");
+    ensure!(made >= number, "of {number} ConfigMaps the daemon created only {made} again");
     times.sort_by(f64::total_cmp);
     let mut measured = Measured::default();
     measured.add_known(P50, percentile(&times, 0.50));
@@ -79,12 +79,12 @@ fn is_created(request: &e2e::harness::audit::Request) -> bool {
 /// In random order.
 fn shuffled(names: &[Key]) -> Vec<Key> {
     let mut names = names.to_vec();
-    // A random UUID is the randomness already in the tree.
+    // A random UUID saves a dependency for random numbers.
     names.sort_by_cached_key(|_| uuid::Uuid::new_v4());
     names
 }
 
-/// Deletes it; seconds from the answer until its successor was seen.
+/// Deletes a ConfigMap; the seconds from the answer until the new one was seen.
 async fn repaired(client: &Client, seen: &mut mpsc::UnboundedReceiver<Appeared>, key: &Key) -> anyhow::Result<f64> {
     let (namespace, name) = key;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
@@ -93,7 +93,7 @@ async fn repaired(client: &Client, seen: &mut mpsc::UnboundedReceiver<Appeared>,
     let back = async {
         loop {
             match seen.recv().await {
-                // The successor may be seen before the answer to the deletion is.
+                // The new one may be seen before the answer to the deletion.
                 Some((found, at)) if found == *key => return Ok(at.saturating_duration_since(deleted).as_secs_f64()),
                 Some(_) => {}
                 None => bail!("the watch of ConfigMaps has ended"),
@@ -104,32 +104,32 @@ async fn repaired(client: &Client, seen: &mut mpsc::UnboundedReceiver<Appeared>,
     back.with_context(|| format!("ConfigMap {namespace}/{name} is not back after {} s", LIMIT.as_secs()))?
 }
 
-/// Tells which ConfigMaps appear from now on.
+/// Reports which ConfigMaps appear from now on.
 async fn watch(client: Client) -> anyhow::Result<mpsc::UnboundedReceiver<Appeared>> {
     let maps: Api<ConfigMap> = Api::all(client);
     let mut version = maps.list_metadata(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
-    let (tell, told) = mpsc::unbounded_channel();
+    let (sender, receiver) = mpsc::unbounded_channel();
     let params = WatchParams::default().timeout(1800);
     let mut events = Box::pin(maps.watch_metadata(&params, &version).await?);
     tokio::spawn(async move {
         loop {
             let event = tokio::select! {
                 event = events.try_next() => event,
-                () = tell.closed() => return,
+                () = sender.closed() => return,
             };
             match event {
                 Ok(Some(WatchEvent::Added(object))) => {
                     let metadata = object.metadata;
                     version = metadata.resource_version.unwrap_or(version);
                     let key = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
-                    // Nobody listens any more: said by `closed`.
-                    let _ = tell.send((key, Instant::now()));
+                    // An error means that nobody listens any more, which `closed` reports.
+                    let _ = sender.send((key, Instant::now()));
                 }
                 Ok(Some(WatchEvent::Modified(object) | WatchEvent::Deleted(object))) => {
                     version = object.metadata.resource_version.unwrap_or(version);
                 }
                 Ok(Some(WatchEvent::Bookmark(mark))) => version = mark.metadata.resource_version,
-                // Its time is over.
+                // The watch has timed out.
                 Ok(None) => match maps.watch_metadata(&params, &version).await {
                     Ok(next) => events = Box::pin(next),
                     Err(error) => return eprintln!("watch of ConfigMaps: {error}"),
@@ -139,10 +139,10 @@ async fn watch(client: Client) -> anyhow::Result<mpsc::UnboundedReceiver<Appeare
             }
         }
     });
-    Ok(told)
+    Ok(receiver)
 }
 
-/// Nearest rank, of values in ascending order.
+/// Percentile by nearest rank of values in ascending order.
 fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied()
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_values_that_were_there() {
+    fn percentiles_are_measured_values() {
         let values: Vec<f64> = (1..=200).map(f64::from).collect();
         assert_eq!((percentile(&values, 0.5), percentile(&values, 0.99)), (Some(100.0), Some(198.0)));
         assert_eq!((percentile(&[7.0], 0.99), percentile(&[], 0.5)), (Some(7.0), None));

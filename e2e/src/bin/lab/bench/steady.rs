@@ -1,21 +1,22 @@
-//! At rest: what the daemon asks of the API server and what memory it keeps while nothing happens.
+//! Idle: the daemon's requests and memory while nothing happens.
 
+use super::cluster::{BenchCluster, Spent};
 use super::figures::{Measured, RATE, RESIDENT};
 use super::machine;
-use super::scene::{Scene, Spent};
 use anyhow::ensure;
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// How often memory is looked at.
+/// How often memory is measured.
 const SAMPLE: Duration = Duration::from_secs(10);
-/// The pass over all objects that repairs what events did not tell takes so long.
+/// The period in which the daemon compares all objects, to repair what no event reported.
 const SAFETY_NET: Duration = Duration::from_secs(30 * 60);
 
-/// Watches for so long. Nothing is extrapolated: how much of the safety-net pass the window covers is a figure of its own.
-pub async fn measure(scene: &Scene, window: Duration) -> anyhow::Result<Measured> {
+/// Measures for the length of `window`. Nothing is extrapolated: the share of the period that the window covers is one
+/// of the figures.
+pub async fn measure(cluster: &BenchCluster, window: Duration) -> anyhow::Result<Measured> {
     machine::quiet().await;
-    let process = scene.stage.running()?;
+    let process = cluster.simulated.running()?;
     let cpu = |spent: &Spent| spent.cpu_seconds.unwrap_or(f64::NAN);
     let before = Spent::by(&process);
     let begun = Timestamp::now();
@@ -33,7 +34,7 @@ pub async fn measure(scene: &Scene, window: Duration) -> anyhow::Result<Measured
     let after = Spent::by(&process);
     ensure!(after.resident.is_some(), "the daemon (process {}) has ended", process.pid);
     resident.extend(after.resident);
-    let requests = scene.requests(begun, ended).await?;
+    let requests = cluster.requests(begun, ended).await?;
     let (lease, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(|r| r.resource == "leases");
     let seconds = ended.duration_since(begun).as_secs_f64();
     let mut measured = Measured::default();

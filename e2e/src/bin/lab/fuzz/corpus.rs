@@ -1,5 +1,5 @@
-//! Good inputs to begin with: the manifests and sample releases of this repository, real ones if they lie beside it, and
-//! small ones that show what is rarely written.
+//! Good inputs to begin with: the manifests and sample releases of this repository, real ones where the shared data has
+//! them, and small ones with rare syntax.
 
 use anyhow::Context;
 use cvo::payload::yaml;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// Files longer than this are cut, in bytes: a large file would be changed hardly anywhere that matters.
+/// Longer files are cut to so many bytes: in a large file hardly any change would be at an interesting place.
 const MAX_SEED: usize = 24 << 10;
 
-/// Seeds by what they are.
+/// Seeds by their type.
 #[derive(Debug, Default)]
 pub struct Corpus {
     /// Files with manifests.
@@ -26,7 +26,7 @@ pub struct Corpus {
 }
 
 impl Corpus {
-    /// Reads what there is; the same in the same order each time.
+    /// Reads all seeds, in the same order each time.
     pub fn read() -> anyhow::Result<Corpus> {
         let (root, shared) = (workspace::root(), workspace::shared_data());
         let mut corpus = Corpus {
@@ -62,7 +62,7 @@ impl Corpus {
     }
 }
 
-/// Files of a folder with their names, in byte order; what lies in folders below is left alone.
+/// Files of a folder with their names, sorted by name, without those in folders below.
 fn files(folder: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -75,7 +75,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     Ok(found)
 }
 
-/// At the end of a line.
+/// Cuts at the end of a line.
 fn cut(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.len() > MAX_SEED {
         let end = bytes.get(..MAX_SEED).and_then(|head| head.iter().rposition(|b| *b == b'\n'));
@@ -84,7 +84,7 @@ fn cut(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A release as one text: a line with `= ` and the path in front of each file.
+/// A release as one text: before each file a line with `= ` and its path.
 fn pack(own: &[(String, Vec<u8>)], release: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut packed = Vec::new();
     let described =
@@ -98,7 +98,7 @@ fn pack(own: &[(String, Vec<u8>)], release: &[(String, Vec<u8>)]) -> Vec<u8> {
     packed
 }
 
-/// The first nodes of a graph and what is between them.
+/// The first nodes of a graph and the edges between them.
 fn small_graph(bytes: &[u8]) -> Option<Vec<u8>> {
     const NODES: usize = 30;
     let mut graph: Value = serde_json::from_slice(bytes).ok()?;
@@ -113,7 +113,7 @@ fn small_graph(bytes: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&graph).ok()
 }
 
-/// What a signature says.
+/// The signed content of a signature.
 pub fn message(digest: &str) -> Vec<u8> {
     let identity = json!({"docker-reference": "registry.example.com/release:1.0.0"});
     let critical = json!({
@@ -135,7 +135,7 @@ const GRAPH: &str = r#"{"nodes":[{"version":"1.0.0","payload":"r/x@sha256:1","me
 "edges":[[0,1],[0,2],[1,2]],"conditionalEdges":[{"edges":[{"from":"1.0.0","to":"1.1.0-rc.1"}],"risks":[{"url":"https://r","name":"Risk",
 "message":"m","matchingRules":[{"type":"Always"},{"type":"PromQL","promql":{"promql":"up == 1"}}]}]}]}"#;
 
-/// YAML as it is rarely written.
+/// YAML with rare syntax.
 const ODD_YAML: [&str; 8] = [
     "apiVersion: v1\nkind: ConfigMap\nmetadata: &m\n  name: a\n  annotations: {<<: *m, x: yes}\ndata: {a: 'b'}\n",
     "a: &a [1, 2]\nb: [*a, *a, *a]\nc: &c {x: *a}\nd: {<<: [*c, *c], y: 0644}\n---\n# nothing\n---\nnull\n---\n? [a]\n: b\n",

@@ -1,12 +1,11 @@
-//! Inputs that nobody would write: a good one, changed a few times in ways that parsers stumble over. Everything comes
-//! from a number, so that an input can be had again.
+//! Changes good inputs a few times in ways that parsers stumble over.
 
 use e2e::random::SeededRandom;
 use serde_json::{Map, Value};
 
 /// Longest input, in bytes.
 const MAX_INPUT: usize = 256 << 10;
-/// Where numbers change their meaning.
+/// Numbers at the limits of types, and unusual spellings.
 const NUMBERS: [&str; 16] = [
     "0",
     "-1",
@@ -33,13 +32,13 @@ fn range(random: &SeededRandom, length: usize) -> (usize, usize) {
     (start, start + random.below((length - start).min(longest) + 1))
 }
 
-/// One to eight, mostly one or two: what is changed much is refused at its first character.
+/// One to eight, mostly one or two: an input with many changes is usually refused at its first character.
 fn times(random: &SeededRandom) -> usize {
     let most = if random.below(3) == 0 { 8 } else { 2 };
     1 + random.below(most)
 }
 
-/// One of `seeds`, changed one to eight times. `tokens` are words that mean something where it will be read.
+/// One of `seeds`, changed one to eight times. `tokens` are words with a meaning for the reader.
 pub fn bytes(random: &SeededRandom, seeds: &[Vec<u8>], tokens: &[&str]) -> Vec<u8> {
     let mut input = random.one_of(seeds).cloned().unwrap_or_default();
     for _ in 0..times(random) {
@@ -59,7 +58,7 @@ pub fn bytes(random: &SeededRandom, seeds: &[Vec<u8>], tokens: &[&str]) -> Vec<u
                 insert(random, &mut input, &token);
             }
             5 => {
-                // Nesting and bombs.
+                // Deep nesting, and inputs that expand.
                 let token = random.one_of(tokens).copied().unwrap_or("[");
                 let times = if random.below(8) == 0 { 3000 } else { 40 };
                 let many = token.repeat(1 + random.below(times));
@@ -97,7 +96,7 @@ fn insert(random: &SeededRandom, input: &mut Vec<u8>, part: &[u8]) {
     input.splice(at..at, part.iter().copied());
 }
 
-/// Another number in the place of one, or the first digit after some place.
+/// Replaces a number by another one.
 fn number(random: &SeededRandom, input: &mut Vec<u8>) {
     let start = random.below(input.len() + 1);
     let digit = |from: usize, wanted: bool| {
@@ -110,7 +109,7 @@ fn number(random: &SeededRandom, input: &mut Vec<u8>) {
     input.splice(from..to, other.bytes());
 }
 
-/// Lines that go, come twice, change places or their indentation.
+/// Removes, repeats, swaps or indents lines.
 fn lines(random: &SeededRandom, input: &mut Vec<u8>) {
     let mut lines: Vec<Vec<u8>> = input.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
     let (one, other) = (random.below(lines.len()), random.below(lines.len()));
@@ -140,7 +139,7 @@ fn lines(random: &SeededRandom, input: &mut Vec<u8>) {
     *input = lines.concat();
 }
 
-/// Changes a JSON value one to eight times; it stays JSON. `others` lend their parts.
+/// Changes a JSON value one to eight times; it stays JSON. Parts of `others` are inserted.
 pub fn value(random: &SeededRandom, value: &mut Value, others: &[Value]) {
     for _ in 0..times(random) {
         let depth = 1 + random.below(8);

@@ -23,13 +23,13 @@ fn property(holds: bool, text: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(text.to_owned()) }
 }
 
-/// What was read can be written as JSON and read again, and is the same.
+/// What was read can be written as JSON and read again without a change.
 pub fn yaml(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(documents) = cvo::payload::yaml::documents(input) else { return Ok(false) };
     for document in &documents {
         let json = serde_json::to_vec(&document.value).map_err(|e| e.to_string())?;
         let again: Value = serde_json::from_slice(&json).map_err(|e| format!("the JSON cannot be read again: {e}"))?;
-        property(serde_json::to_vec(&again).ok() == Some(json), "the JSON reads as something else")?;
+        property(serde_json::to_vec(&again).ok() == Some(json), "the JSON is read differently")?;
     }
     Ok(!documents.is_empty())
 }
@@ -57,7 +57,7 @@ fn unpack(input: &[u8]) -> PayloadFiles {
     files
 }
 
-/// A release loads the same whatever the order of its files, and every manifest of it stands in the graph once.
+/// The order of its files does not change a release, and the graph contains every manifest once.
 pub fn release(fixture: &Fixture, input: &[u8]) -> Verdict {
     let files = unpack(input);
     let mut reversed = files.clone();
@@ -72,14 +72,14 @@ pub fn release(fixture: &Fixture, input: &[u8]) -> Verdict {
     let other = load::load(reversed, &options).map(|other| other.hash);
     property(
         !comparable || other.is_ok_and(|hash| hash == payload.hash),
-        "in another order the files are another release",
+        "the order of the files changes the release",
     )?;
     let own = ObjectId::new("apps", "Deployment", "openshift-cluster-version", "cluster-version-operator");
     for mode in [Mode::Install, Mode::Update, Mode::Reconcile] {
         let graph = build(&payload.manifests, mode, Some(&own));
         let mut seen: Vec<usize> = graph.nodes().iter().flat_map(|node| node.manifests.clone()).collect();
         seen.sort_unstable();
-        property(seen.into_iter().eq(0..payload.manifests.len()), "the graph does not hold each manifest once")?;
+        property(seen.into_iter().eq(0..payload.manifests.len()), "the graph does not contain each manifest once")?;
         property(!graph.to_dot().is_empty(), "the graph cannot be drawn")?;
     }
     for manifest in payload.manifests.iter().chain(payload.excluded.iter().map(|(manifest, _)| manifest)) {
@@ -98,13 +98,13 @@ pub fn template(_: &Fixture, input: &[u8]) -> Verdict {
     Ok(true)
 }
 
-/// What was understood can be written and understood again.
+/// What was read can be written and read again without a change.
 pub fn metadata(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(read) = ReleaseMetadata::parse(input) else { return Ok(false) };
     let (release, _) = read.release("r/x");
-    property(version::parse(&release.version).is_ok(), "the version is none")?;
+    property(version::parse(&release.version).is_ok(), "the version is invalid")?;
     let again = read.to_json().and_then(|json| ReleaseMetadata::parse(&json)).map_err(|e| e.to_string())?;
-    property(again.release("r/x") == read.release("r/x"), "written metadata reads as something else")?;
+    property(again.release("r/x") == read.release("r/x"), "written metadata is read differently")?;
     Ok(true)
 }
 
@@ -113,12 +113,12 @@ pub fn references(_: &Fixture, input: &[u8]) -> Verdict {
     let again = read.to_json().and_then(|json| ImageReferences::parse(&json)).map_err(|e| e.to_string())?;
     property(
         again.images().len() == read.images().len() && again.name == read.name,
-        "written references read as others",
+        "written references are read differently",
     )?;
     Ok(true)
 }
 
-/// The order of versions is one.
+/// Precedence is an order.
 pub fn versions(_: &Fixture, input: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let _judged: Vec<_> = text.lines().map(|line| (uri_problem(line), run_level(line).is_some())).collect();
@@ -168,14 +168,14 @@ pub fn annotations(fixture: &Fixture, input: &[u8]) -> Verdict {
         let _said = (manifest.delete(), manifest.create_only(), manifest.run_level().is_some());
         let [open, strict] = &fixture.filters;
         let [open, strict] = [open, strict].map(|filter| takes_part(&manifest, filter));
-        property(strict.is_err() || open.is_ok(), "more filters let more through")?;
-        property(open.as_ref().err().is_none_or(|why| !why.is_empty()), "somebody is left out without a reason")?;
+        property(strict.is_err() || open.is_ok(), "a stricter filter includes more")?;
+        property(open.as_ref().err().is_none_or(|why| !why.is_empty()), "a manifest is excluded without a reason")?;
         part |= open.is_ok();
     }
     Ok(part)
 }
 
-/// What was merged once is as wanted.
+/// An object that was merged once needs no further change.
 pub fn merge(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(pair) = serde_json::from_slice::<Value>(input) else { return Ok(false) };
     let (Some(live), Some(want)) = (pair.get("live"), pair.get("want")) else { return Ok(false) };
@@ -199,12 +199,12 @@ pub fn merge(_: &Fixture, input: &[u8]) -> Verdict {
     }
 }
 
-/// Only the messages that were signed pass.
+/// Only messages that were signed are accepted.
 pub fn signature(fixture: &Fixture, input: &[u8]) -> Verdict {
     let checked = fixture.verifier.check(&fixture.digest, input, fixture.now);
     let other = Digest::parse("sha256:ff").map_err(|e| e.to_string())?;
     let stolen = fixture.verifier.check(&other, input, fixture.now);
-    property(stolen.satisfied.is_empty(), "a signature passes for a digest that was never signed")?;
+    property(stolen.satisfied.is_empty(), "a signature is accepted for a digest that was never signed")?;
     property(!checked.satisfied.is_empty() || !checked.refused.is_empty(), "refused without a reason")?;
     Ok(!checked.satisfied.is_empty())
 }
@@ -214,8 +214,8 @@ pub fn message(fixture: &Fixture, input: &[u8]) -> Verdict {
     let checked = fixture.verifier.check(&fixture.digest, &signed, fixture.now);
     property(!checked.satisfied.is_empty() || !checked.refused.is_empty(), "refused without a reason")?;
     let names = input.windows(fixture.digest.hex().len()).any(|part| part == fixture.digest.hex().as_bytes());
-    // An escape may spell a letter of the digest.
-    property(checked.satisfied.is_empty() || names || input.contains(&b'\\'), "passes without naming the digest")?;
+    // A character of the digest may be written as an escape.
+    property(checked.satisfied.is_empty() || names || input.contains(&b'\\'), "accepted without naming the digest")?;
     Ok(!checked.satisfied.is_empty())
 }
 

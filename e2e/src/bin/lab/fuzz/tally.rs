@@ -1,4 +1,4 @@
-//! What was run, and what it cost at worst.
+//! Counts the inputs that were run, and what they cost at worst.
 
 use super::targets::TARGETS;
 use serde::{Deserialize, Serialize};
@@ -11,20 +11,20 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Count {
     inputs: u64,
-    /// Those that were of use to the reader.
+    /// Those that the reader accepted.
     useful: u64,
     time: Duration,
     /// Longest time, and the input that took it.
     slowest: (Duration, u64),
-    /// Most memory in KiB, and the input that took it.
+    /// Most memory in KiB, and the input that needed it.
     largest: (u64, u64),
 }
 
-/// Counts by the position of the target, and findings in words.
+/// Counts by the position of the target, and descriptions of findings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     counts: Vec<Count>,
-    /// The most that a process ever held, in KiB.
+    /// The most memory that a process ever had, in KiB.
     pub peak: u64,
     pub findings: Vec<String>,
 }
@@ -47,7 +47,7 @@ impl Tally {
         count.largest = count.largest.max((memory, number));
     }
 
-    /// With what another process counted.
+    /// Adds the counts of another process.
     pub fn add(&mut self, other: Tally) {
         for (position, theirs) in other.counts.into_iter().enumerate() {
             let Some(count) = self.of(position) else { continue };
@@ -65,7 +65,7 @@ impl Tally {
         self.counts.iter().map(|count| count.inputs).sum()
     }
 
-    /// For people: a line a target.
+    /// A table with one line for each target.
     pub fn table(&self, took: Duration, processes: u64) -> String {
         let mut text = format!(
             "{:14} {:>9} {:>9} {:>11} {:>11} {:>9} {:>12} {:>9}\n",
@@ -75,7 +75,7 @@ impl Tally {
             let rate = count.inputs as f64 / count.time.as_secs_f64().max(1e-9);
             let (slowest, slow) = count.slowest;
             let (largest, large) = count.largest;
-            let _infallible = writeln!(
+            let _ = writeln!(
                 text,
                 "{:14} {:>9} {:>9} {rate:>11.0} {:>8.1} ms {slow:>9} {largest:>8} KiB {large:>9}",
                 target.name,
@@ -86,7 +86,7 @@ impl Tally {
         }
         let inputs = self.inputs();
         let rate = inputs as f64 / took.as_secs_f64().max(1e-9);
-        let _infallible = writeln!(
+        let _ = writeln!(
             text,
             "{inputs} inputs in {:.1} s, {rate:.0} a second with {processes} processes of at most {} MiB, {} findings",
             took.as_secs_f64(),
@@ -103,8 +103,8 @@ impl Tally {
         self.counts.iter().map(|count| count.slowest.0).max().unwrap_or_default()
     }
 
-    /// Each reader got inputs, and could read some of them: only those try what comes after parsing.
-    pub fn each_target_was_met(&self) {
+    /// Each reader got inputs and accepted some of them: only those test what comes after parsing.
+    pub fn assert_each_target_was_tested(&self) {
         assert_eq!(self.counts.len(), TARGETS.len());
         for (target, count) in TARGETS.iter().zip(&self.counts) {
             assert!(
@@ -116,10 +116,10 @@ impl Tally {
     }
 }
 
-/// How much more memory the process has held since a moment, as the kernel counts it.
+/// How much the memory of the process has grown since a moment, as the kernel counts it.
 #[derive(Debug)]
 pub struct Memory {
-    /// Resets the peak; absent where the kernel has no such file.
+    /// Resets the peak; absent where the kernel does not support that.
     reset: Option<File>,
     before: u64,
     /// The most so far, in KiB.
@@ -140,7 +140,7 @@ impl Memory {
         }
     }
 
-    /// KiB at the peak since [`Self::begin`] above what was held then; 0 if it cannot be measured.
+    /// KiB of the peak since [`Self::begin`] above the memory at that time; 0 if it cannot be measured.
     pub fn grown(&mut self) -> u64 {
         if self.reset.is_none() {
             return 0;

@@ -5,18 +5,18 @@ use super::mutate;
 use super::properties::{self, Verdict};
 use e2e::random::SeededRandom;
 
-/// What seeds are, and so how they may be changed.
+/// How seeds may be changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Bytes,
-    /// As the tree that it is, as well.
+    /// Also as a tree.
     Json,
 }
 
 /// One reader.
 pub struct Target {
     pub name: &'static str,
-    /// Inputs of a hundred.
+    /// Share of the inputs in percent.
     pub weight: usize,
     seeds: fn(&Fixture) -> &[Vec<u8>],
     form: Form,

@@ -1,4 +1,4 @@
-//! What the operator does next, as a function of what it sees.
+//! What the operator does next, as a function of the cluster's state.
 
 use super::facts::Facts;
 use super::{Operand, OperandKind, OperatorArgs};
@@ -14,18 +14,18 @@ pub enum Action {
     Report(ClusterOperatorStatus),
 }
 
-/// The four sentences of a report: `Available`, `Progressing`, `Degraded`, each with reason and message.
-type Sentence = (bool, &'static str, String);
+/// Status, reason and message of a condition.
+type Verdict = (bool, &'static str, String);
 
 struct Report {
-    available: Sentence,
-    progressing: Sentence,
-    degraded: Sentence,
-    /// Has this version rolled out?
+    available: Verdict,
+    progressing: Verdict,
+    degraded: Verdict,
+    /// Whether this version has rolled out.
     reached: bool,
 }
 
-/// Progressing is reported before the rollout begins, so that nobody sees the new workload beside an old report.
+/// Progressing is reported before the rollout begins, so that the new workload is never visible with the old report.
 /// Nothing is decided before the daemon has created the ClusterOperator.
 pub fn decide(args: &OperatorArgs, facts: &Facts) -> Vec<Action> {
     let Some(own) = facts.operators.get(&args.component) else { return Vec::new() };
@@ -35,9 +35,9 @@ pub fn decide(args: &OperatorArgs, facts: &Facts) -> Vec<Action> {
     let mut changes = Vec::new();
     if !blocked {
         for (operand, live) in args.operands.iter().zip(&facts.operands) {
-            let wanted = workload(args, operand, facts.config.as_ref());
-            if !live.as_ref().is_some_and(|live| contains(live, &wanted)) {
-                changes.push(Action::RollOut(operand.clone(), wanted));
+            let desired = workload(args, operand, facts.config.as_ref());
+            if !live.as_ref().is_some_and(|live| contains(live, &desired)) {
+                changes.push(Action::RollOut(operand.clone(), desired));
             }
         }
     }
@@ -52,7 +52,7 @@ pub fn decide(args: &OperatorArgs, facts: &Facts) -> Vec<Action> {
     actions
 }
 
-/// What has to be there before operands may be rolled out, and is not.
+/// What is missing and must exist before operands may be rolled out.
 fn missing(args: &OperatorArgs, facts: &Facts) -> Vec<String> {
     let mut missing: Vec<String> = args
         .needs
@@ -92,7 +92,7 @@ fn progress(
     changing: bool,
 ) -> Report {
     let version = &args.version;
-    let settled = before.versions.iter().any(|v| v.name == "operator" && v.version == *version)
+    let rolled_out_before = before.versions.iter().any(|v| v.name == "operator" && v.version == *version)
         && find(&before.conditions, "Progressing").is_some_and(|c| c.status == ConditionStatus::False);
     let behind: Vec<String> = args
         .operands
@@ -101,38 +101,42 @@ fn progress(
         .filter(|(operand, live)| !live.as_ref().is_some_and(|live| rolled_out(operand.kind, live)))
         .map(|(operand, _)| format!("{} {} has not rolled out", operand.kind.name(), operand.name))
         .collect();
-    let gone = args.operands.iter().zip(&facts.operands).any(|(operand, live)| !serves(operand.kind, live.as_ref()));
+    let unavailable =
+        args.operands.iter().zip(&facts.operands).any(|(operand, live)| !serves(operand.kind, live.as_ref()));
     let healthy = (false, "AsExpected", String::new());
     let ready = (true, "AsExpected", format!("{} serves", args.component));
     if missing.is_empty() && !changing && behind.is_empty() {
         let done = (false, "AsExpected", format!("{version} is rolled out"));
         return Report { available: ready, progressing: done, degraded: healthy, reached: true };
     }
-    if settled && !changing && missing.is_empty() {
-        // A pod of a finished rollout is down: no rollout, but perhaps no service.
-        let available =
-            if gone { (false, "OperandUnavailable", format!("no pod serves: {}", behind.join(", "))) } else { ready };
+    if rolled_out_before && !changing && missing.is_empty() {
+        // A pod of a finished rollout is down: this is not a rollout, but the component may be unavailable.
+        let available = if unavailable {
+            (false, "OperandUnavailable", format!("no pod serves: {}", behind.join(", ")))
+        } else {
+            ready
+        };
         let done = (false, "AsExpected", format!("{version} is rolled out"));
         return Report { available, progressing: done, degraded: healthy, reached: true };
     }
-    // While pods are being replaced, having served before counts; a first rollout has nothing to show yet.
-    let served = holds(before, "Available") || !gone && before.versions.iter().any(|v| v.name == "operator");
+    // While pods are being replaced, a component that has served before is available; on its first rollout it is not.
+    let served = holds(before, "Available") || !unavailable && before.versions.iter().any(|v| v.name == "operator");
     let available =
         if served { ready } else { (false, "NotRolledOut", format!("{} has not served yet", args.component)) };
-    let progressing = match (missing.is_empty(), settled) {
+    let progressing = match (missing.is_empty(), rolled_out_before) {
         (true, _) if behind.is_empty() => (true, "RollingOut", format!("rolling out {version}")),
         (true, _) => (true, "RollingOut", format!("rolling out {version}: {}", behind.join(", "))),
         (false, true) => (false, "AsExpected", format!("{version} is rolled out")),
         (false, false) => (true, "WaitingForOthers", format!("{version} waits: {}", missing.join(", "))),
     };
-    let reached = settled && !changing;
+    let reached = rolled_out_before && !changing;
     Report { available, progressing, degraded: healthy, reached }
 }
 
-/// The report as status: times move only with the condition's status, versions only after the rollout.
+/// The report as status: transition times change only with the condition's status, versions only after the rollout.
 fn status(args: &OperatorArgs, facts: &Facts, before: &ClusterOperatorStatus, report: Report) -> ClusterOperatorStatus {
     let now = jiff::Timestamp::from_second(facts.now.as_second()).unwrap_or(facts.now);
-    let condition = |type_: &str, (status, reason, message): Sentence| {
+    let condition = |type_: &str, (status, reason, message): Verdict| {
         let status = if status { ConditionStatus::True } else { ConditionStatus::False };
         let since = find(&before.conditions, type_)
             .filter(|c| c.status == status)
@@ -168,7 +172,7 @@ fn status(args: &OperatorArgs, facts: &Facts, before: &ClusterOperatorStatus, re
     }
 }
 
-/// The operand at this version. A changed configuration changes the pods as well.
+/// The operand at this version. A changed configuration replaces its pods as well.
 fn workload(args: &OperatorArgs, operand: &Operand, config: Option<&Value>) -> Value {
     let labels = json!({"app": operand.name});
     let settings = config.map_or_else(|| "{}".to_owned(), Value::to_string);
@@ -201,16 +205,16 @@ fn workload(args: &OperatorArgs, operand: &Operand, config: Option<&Value>) -> V
     })
 }
 
-/// Does `live` say everything `wanted` says? What the API server or others added does not count.
-fn contains(live: &Value, wanted: &Value) -> bool {
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| live.get(key).is_some_and(|live| contains(live, wanted)))
+/// Whether `live` contains everything in `desired`. What the API server or others added is ignored.
+fn contains(live: &Value, desired: &Value) -> bool {
+    match (live, desired) {
+        (Value::Object(live), Value::Object(desired)) => {
+            desired.iter().all(|(key, desired)| live.get(key).is_some_and(|live| contains(live, desired)))
         }
-        (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
+        (Value::Array(live), Value::Array(desired)) => {
+            live.len() == desired.len() && live.iter().zip(desired).all(|(live, desired)| contains(live, desired))
         }
-        _ => live == wanted,
+        _ => live == desired,
     }
 }
 
@@ -218,10 +222,10 @@ fn count(live: &Value, pointer: &str) -> i64 {
     live.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Has the controller seen the newest spec, and do all pods run it and serve?
+/// Whether the controller has observed the newest spec, and all pods run it and are available.
 fn rolled_out(kind: OperandKind, live: &Value) -> bool {
-    let seen = count(live, "/status/observedGeneration") >= count(live, "/metadata/generation");
-    let (wanted, total, updated, available) = match kind {
+    let observed = count(live, "/status/observedGeneration") >= count(live, "/metadata/generation");
+    let (desired, total, updated, available) = match kind {
         OperandKind::Deployment => (
             live.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1),
             count(live, "/status/replicas"),
@@ -229,15 +233,15 @@ fn rolled_out(kind: OperandKind, live: &Value) -> bool {
             count(live, "/status/availableReplicas"),
         ),
         OperandKind::DaemonSet => {
-            let wanted = count(live, "/status/desiredNumberScheduled");
-            (wanted, wanted, count(live, "/status/updatedNumberScheduled"), count(live, "/status/numberAvailable"))
+            let desired = count(live, "/status/desiredNumberScheduled");
+            (desired, desired, count(live, "/status/updatedNumberScheduled"), count(live, "/status/numberAvailable"))
         }
     };
-    // A DaemonSet that no node takes serves nobody.
-    seen && wanted > 0 && total == wanted && updated == wanted && available == wanted
+    // A DaemonSet that fits no node is not available.
+    observed && desired > 0 && total == desired && updated == desired && available == desired
 }
 
-/// Does at least one pod of the operand serve?
+/// Whether at least one pod of the operand is available.
 fn serves(kind: OperandKind, live: Option<&Value>) -> bool {
     let pointer = match kind {
         OperandKind::Deployment => "/status/availableReplicas",

@@ -1,4 +1,4 @@
-//! What the operator sees: stores fed by watches, and one stream that says that something moved.
+//! The cluster's state as the operator knows it: stores fed by watches, and one stream that reports every change.
 
 use super::{Operand, OperatorArgs, version};
 use cvo::api::ClusterOperator;
@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Everything `decide` is told.
+/// The input of `decide`.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub now: jiff::Timestamp,
@@ -23,13 +23,13 @@ pub struct Facts {
     pub operands: Vec<Option<Value>>,
     /// Spec of PlatformConfig `cluster`.
     pub config: Option<Value>,
-    /// What the stores hold of the objects that the operator writes.
+    /// The versions, in the stores, of the objects that the operator writes.
     pub versions: super::Versions,
     /// Does the ConfigMap that repairs a failing component exist?
     pub repaired: bool,
 }
 
-/// One store a kind; a store that nothing needs is not there.
+/// One store for each kind that is needed.
 pub struct Stores {
     operators: Store<ClusterOperator>,
     workloads: Vec<(Operand, Store<DynamicObject>)>,
@@ -68,8 +68,8 @@ fn named(name: &str) -> watcher::Config {
     watcher::Config::default().fields(&format!("metadata.name={name}"))
 }
 
-/// A store and the ticks of its watch. Errors (the kind is not there yet, the API server restarts) are said and
-/// retried with the watcher's own back-off.
+/// A store and a stream of its changes. Errors (the kind is not served yet, the API server restarts) are logged and
+/// retried with the watcher's back-off.
 fn follow<K>(api: Api<K>, dynamic: K::DynamicType, config: watcher::Config) -> (Store<K>, BoxStream<'static, ()>)
 where
     K: kube::Resource + Clone + Debug + serde::de::DeserializeOwned + Send + Sync + 'static,
@@ -89,8 +89,8 @@ where
 }
 
 impl Stores {
-    /// Nothing until the stores that must be there have been listed once; acting on half a picture would report
-    /// a component as lost that only has not been read yet.
+    /// `None` until the required stores have been listed once: otherwise a component that has not been read yet would be
+    /// reported as missing.
     pub fn facts(&self, now: jiff::Timestamp) -> Option<Facts> {
         let listed = ready(&self.operators)
             && self.workloads.iter().all(|(_, store)| ready(store))
@@ -121,7 +121,7 @@ impl Stores {
     }
 }
 
-/// `wait_until_ready` of a store resolves at once when the first list is in.
+/// `wait_until_ready` of a store resolves at once after its first list.
 fn ready<K>(store: &Store<K>) -> bool
 where
     K: Lookup + Clone + 'static,

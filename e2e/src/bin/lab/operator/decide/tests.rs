@@ -36,7 +36,7 @@ fn operator(name: &str, version: &str, conditions: &[(&str, bool)]) -> ClusterOp
     object
 }
 
-/// The operand as the API server would hold it: with more fields than were written.
+/// The operand as the API server returns it, with more fields than were written.
 fn live(args: &OperatorArgs, config: &Value, updated: i64, available: i64) -> Value {
     let mut object = workload(args, &args.operands[0], Some(config));
     object["metadata"]["generation"] = json!(2);
@@ -136,7 +136,7 @@ fn reports_follow_the_rollout() {
 }
 
 #[test]
-fn the_failing_variant_names_its_cure_and_recovers() {
+fn failing_component_names_its_repair_and_recovers() {
     let args = OperatorArgs { fail_until: Some("repair".into()), ..args() };
     let ran = [("Available", true), ("Progressing", false), ("Degraded", false)];
     let mut facts = facts(operator("network", "1.0.0", &ran), true, None);
@@ -149,7 +149,7 @@ fn the_failing_variant_names_its_cure_and_recovers() {
 }
 
 #[test]
-fn what_is_reported_is_not_reported_again() {
+fn unchanged_status_is_not_reported_again() {
     let args = args();
     let config = json!({"networkCIDR": "10.0.0.0/8"});
     let own = operator("network", "1.0.0", &[("Available", true), ("Progressing", true)]);
@@ -165,6 +165,6 @@ fn what_is_reported_is_not_reported_again() {
 }
 
 #[test]
-fn without_a_cluster_operator_nothing_is_done() {
+fn nothing_is_done_without_a_cluster_operator() {
     assert_eq!(decide(&args(), &Facts::default()), Vec::new());
 }

@@ -1,4 +1,4 @@
-//! A fresh cluster with both releases laid ready, and what its daemon costs while it installs and updates.
+//! A new cluster with both releases in its payload store, and what its daemon costs while it installs and updates.
 
 use super::figures::{CPU, Measured, PEAK, PER_DOCUMENT, RESIDENT, SECONDS, TIMES_FLOOR};
 use super::machine;
@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use cvo::api::{ClusterVersion, NAME};
 use e2e::harness::audit::{self, Request};
 use e2e::harness::{Programs, files, process};
-use e2e::real_payload::stage::{DAEMON_USER, Stage, Started};
+use e2e::real_payload::simulated::{DAEMON_USER, SimulatedCluster, Started};
 use e2e::real_payload::{Release, lay_out, signer::Signer};
 use jiff::Timestamp;
 use kube::Config;
@@ -17,15 +17,15 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-/// For what should take seconds.
+/// Limit for what should take seconds.
 const LIMIT: Duration = Duration::from_secs(600);
-/// The audit log tells of a request when it is answered: those of a stretch of time are all there a moment later.
+/// The audit log has a request when it is answered, so the last requests of a time range appear a moment later.
 const AUDIT_LAG: Duration = Duration::from_secs(2);
 const KIB: f64 = 1024.0 / 1e6;
 
-/// The cluster, ready to be installed.
-pub struct Scene {
-    pub stage: Stage,
+/// A cluster on which the first release can be installed.
+pub struct BenchCluster {
+    pub simulated: SimulatedCluster,
     pub facts: Facts,
     releases: [Release; 2],
 }
@@ -46,23 +46,23 @@ impl Spent {
         Spent { cpu_seconds, peak: megabytes(peak), resident: megabytes(resident) }
     }
 
-    fn tell(&self, measured: &mut Measured) {
+    fn add_to(&self, measured: &mut Measured) {
         measured.add_known(CPU, self.cpu_seconds);
         measured.add_known(PEAK, self.peak);
         measured.add_known(RESIDENT, self.resident);
     }
 }
 
-impl Scene {
-    pub async fn build(programs: Programs, manifests: &Path) -> anyhow::Result<Scene> {
+impl BenchCluster {
+    pub async fn build(programs: Programs, manifests: &Path) -> anyhow::Result<BenchCluster> {
         let cvo = programs.cvo.clone();
-        let stage = Stage::build(programs).await?;
-        let signer = Signer::new(&stage.cluster.dir(), &cvo)?;
-        let releases = lay_out(manifests, &stage.store(), signer)?;
-        let facts = Facts::read(&stage.store(), &releases)?;
+        let simulated = SimulatedCluster::build(programs).await?;
+        let signer = Signer::new(&simulated.cluster.dir(), &cvo)?;
+        let releases = lay_out(manifests, &simulated.store(), signer)?;
+        let facts = Facts::read(&simulated.store(), &releases)?;
         let [first, _] = &releases;
-        stage.install(first).await?;
-        Ok(Scene { stage, facts, releases })
+        simulated.install(first).await?;
+        Ok(BenchCluster { simulated, facts, releases })
     }
 
     pub fn first(&self) -> &Release {
@@ -75,20 +75,20 @@ impl Scene {
         second
     }
 
-    /// To speak to the API server as the daemon's user.
+    /// To call the API server as the daemon's user.
     pub async fn daemon_config(&self) -> anyhow::Result<Config> {
-        let kubeconfig = Kubeconfig::read_from(self.stage.daemon_kubeconfig())?;
+        let kubeconfig = Kubeconfig::read_from(self.simulated.daemon_kubeconfig())?;
         Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
     }
 
     pub fn daemon_log(&self) -> String {
-        files::tail(&self.stage.daemon_log(), 20)
+        files::tail(&self.simulated.daemon_log(), 20)
     }
 
-    /// Begins the play: from the start of the daemon's process until the first release is Completed. `floor` in seconds.
+    /// Measures from the start of the daemon's process until the first release is Completed. `floor` in seconds.
     pub async fn install(&self, delay: Duration, floor: Option<f64>) -> anyhow::Result<Measured> {
         let busy = machine::quiet().await;
-        self.stage.play(&self.releases, delay)?;
+        self.simulated.start(&self.releases, delay)?;
         let (process, done, spent) = self.completed(self.first()).await?;
         let requests = self.requests(process.started, done).await?;
         let mut measured = Measured::default();
@@ -98,16 +98,17 @@ impl Scene {
         measured.add_creations(&requests, process.started);
         measured.add_requests(&requests);
         measured.add(PER_DOCUMENT, requests.len() as f64 / self.facts.manifests.len() as f64);
-        spent.tell(&mut measured);
+        spent.add_to(&mut measured);
         measured.add("machine busy before", busy);
         Ok(measured)
     }
 
-    /// From the start of the new process, which the hand-over brings about, until the second release is Completed; and the
-    /// same from the request of the update. `delay`: how long each operator takes, which makes a floor.
+    /// Measures from the start of the new process, which the hand-over causes, until the second release is Completed;
+    /// and the same from the request of the update. `delay` is how long each operator takes, from which the floor is
+    /// computed.
     pub async fn update(&self, delay: Duration) -> anyhow::Result<Measured> {
         let busy = machine::quiet().await;
-        let versions: Api<ClusterVersion> = Api::all(self.stage.client.clone());
+        let versions: Api<ClusterVersion> = Api::all(self.simulated.client.clone());
         let patch = Patch::Merge(json!({"spec": {"desiredUpdate": {"image": self.second().image}}}));
         let asked = Timestamp::now();
         versions.patch(NAME, &PatchParams::default(), &patch).await?;
@@ -127,25 +128,29 @@ impl Scene {
         measured.add_requests(&own);
         measured.add("requests from the request", all.len() as f64);
         measured.add("writes from the request", audit::writes(&all).len() as f64);
-        spent.tell(&mut measured);
+        spent.add_to(&mut measured);
         measured.add("machine busy before", busy);
         Ok(measured)
     }
 
-    /// Waits for the release; who completed it, when, and what that had cost by then.
+    /// Waits until the release is completed; returns by which process, when, and what it had cost by then.
     async fn completed(&self, release: &Release) -> anyhow::Result<(Started, Timestamp, Spent)> {
-        self.stage.completed(release, LIMIT).await?;
+        self.simulated.completed(release, LIMIT).await?;
         let done = Timestamp::now();
-        let process = self.stage.running()?;
+        let process = self.simulated.running()?;
         let spent = Spent::by(&process);
-        ensure!(process.release == release.image, "release {} is completed by another's daemon", release.version);
+        ensure!(
+            process.release == release.image,
+            "release {} was completed by the daemon of another release",
+            release.version
+        );
         Ok((process, done, spent))
     }
 
-    /// The daemon's requests of a stretch of time that has just ended.
+    /// The daemon's requests within a time range that has just ended.
     pub async fn requests(&self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Request>> {
         tokio::time::sleep(AUDIT_LAG).await;
-        let log = self.stage.cluster.audit_log();
+        let log = self.simulated.cluster.audit_log();
         let requests = tokio::task::spawn_blocking(move || audit::requests(&log, DAEMON_USER)).await?;
         Ok(audit::within(&requests.context("cannot read the audit log")?, from..to))
     }

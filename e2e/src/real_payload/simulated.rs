@@ -1,5 +1,5 @@
-//! The cluster on which a release is played: control plane without node and without the controllers that the stage hand
-//! plays, the daemon's own user, a ClusterVersion, the stage hand.
+//! A cluster on which a whole release can be installed without nodes: a control plane without the controllers that are
+//! simulated, the simulator of workloads and operators, and a user for the daemon.
 
 use super::Release;
 use crate::harness::{Cluster, Launch, Options, Programs};
@@ -18,14 +18,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The user as whom the daemon's requests are counted.
+/// The daemon's user, by which its requests are recognized.
 pub const DAEMON_USER: &str = "system:serviceaccount:default:daemon";
-/// Controllers whose work the stage hand plays.
+/// All controllers but those that the simulator replaces.
 const CONTROLLERS: &str = "*,-deployment-controller,-daemonset-controller,-job-controller";
-const STAGE_HAND: &str = "stage-hand";
+const SIMULATOR: &str = "stage-hand";
 
-/// A cluster with everything but the play begun.
-pub struct Stage {
+/// See the top of the file.
+pub struct SimulatedCluster {
     pub cluster: Cluster,
     pub client: kube::Client,
     programs: Programs,
@@ -40,7 +40,7 @@ pub struct Usage {
     /// When it was asked to stop.
     pub asked: jiff::Timestamp,
     pub ended: jiff::Timestamp,
-    /// It was not asked to.
+    /// It ended without being asked.
     pub by_itself: bool,
     pub cpu_seconds: Option<f64>,
     #[serde(rename = "peakKiB")]
@@ -53,19 +53,19 @@ pub struct Usage {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Started {
     pub release: String,
-    /// Just before.
+    /// Just before it was started.
     pub started: jiff::Timestamp,
     pub pid: i32,
 }
 
-impl Stage {
-    pub async fn build(programs: Programs) -> anyhow::Result<Stage> {
+impl SimulatedCluster {
+    pub async fn build(programs: Programs) -> anyhow::Result<SimulatedCluster> {
         let options = Options { audit: true, controllers: Some(CONTROLLERS.to_owned()), ..Options::default() };
         let cluster = Cluster::up(options).await?;
         let client = cluster.client().await?;
-        let stage = Stage { cluster, client, programs };
-        stage.add_daemon_user().await?;
-        Ok(stage)
+        let simulated = SimulatedCluster { cluster, client, programs };
+        simulated.add_daemon_user().await?;
+        Ok(simulated)
     }
 
     /// Folder of the payload store.
@@ -73,7 +73,7 @@ impl Stage {
         self.cluster.dir().join("store")
     }
 
-    /// Kubeconfig of the user as whom the daemon speaks.
+    /// Kubeconfig of the daemon's user.
     pub fn daemon_kubeconfig(&self) -> PathBuf {
         self.cluster.dir().join("daemon.kubeconfig")
     }
@@ -99,8 +99,8 @@ impl Stage {
         Ok(fs::write(self.daemon_kubeconfig(), config.to_string())?)
     }
 
-    /// What an administrator applies to install: of what `cvo render` writes, the CRD, the namespace and the
-    /// ClusterVersion, which the daemon needs to begin.
+    /// Applies what an administrator applies to install a release: of the output of `cvo render` the CRD, the namespace
+    /// and the ClusterVersion, which the daemon needs to start.
     pub async fn install(&self, release: &Release) -> anyhow::Result<()> {
         let rendered = self.cluster.dir().join("rendered");
         let mut render = tokio::process::Command::new(&self.programs.cvo);
@@ -125,11 +125,11 @@ impl Stage {
         self.cluster.kubectl(["apply", "--server-side", "-f", &file]).await.map(|_| ()).context(file)
     }
 
-    /// Starts the stage hand, which starts the daemon of the first release.
-    pub fn play(&self, releases: &[Release], delay: Duration) -> anyhow::Result<()> {
+    /// Starts the simulator, which starts the daemon of the first release.
+    pub fn start(&self, releases: &[Release], delay: Duration) -> anyhow::Result<()> {
         let path = |path: PathBuf| path.display().to_string();
         let mut arguments = vec![
-            STAGE_HAND.to_owned(),
+            SIMULATOR.to_owned(),
             format!("--kubeconfig={}", path(self.cluster.kubeconfig())),
             format!("--daemon-kubeconfig={}", path(self.daemon_kubeconfig())),
             format!("--cvo={}", path(self.programs.cvo.clone())),
@@ -139,7 +139,7 @@ impl Stage {
             format!("--delay={}", delay.as_secs_f64()),
         ];
         arguments.extend(releases.iter().map(|release| format!("--release={}", release.image)));
-        let mut launch = Launch::new(STAGE_HAND, self.programs.lab.clone(), arguments);
+        let mut launch = Launch::new(SIMULATOR, self.programs.lab.clone(), arguments);
         if let Ok(level) = std::env::var("RUST_LOG") {
             launch = launch.env("RUST_LOG", level);
         }
@@ -155,7 +155,7 @@ impl Stage {
         self.cluster.dir().join("daemons.jsonl")
     }
 
-    /// The processes of the daemon that have ended.
+    /// The daemon processes that have ended.
     pub fn usages(&self) -> anyhow::Result<Vec<Usage>> {
         let text = fs::read_to_string(self.report())?;
         let mut found = Vec::new();
@@ -195,8 +195,8 @@ impl Stage {
         }
     }
 
-    /// Waits for a pass of the release that began after `since` to be through.
-    pub async fn passed(&self, release: &Release, since: jiff::Timestamp, limit: Duration) -> anyhow::Result<()> {
+    /// Waits until a rollout of the release that began after `since` is complete.
+    pub async fn rolled_out(&self, release: &Release, since: jiff::Timestamp, limit: Duration) -> anyhow::Result<()> {
         let records: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
         let done = |found: &ConfigMap| {
             progress(found).is_some_and(|p| {
@@ -208,7 +208,7 @@ impl Stage {
             })
         };
         let found = wait_for(records, CONFIG_MAP, done, limit).await;
-        ensure!(found.is_some(), "no whole pass within {} s; {}", limit.as_secs(), self.unfinished().await?);
+        ensure!(found.is_some(), "no complete rollout within {} s; {}", limit.as_secs(), self.unfinished().await?);
         Ok(())
     }
 
@@ -222,27 +222,27 @@ impl Stage {
         Ok(format!("unfinished nodes:\n{}", lines.take(40).collect::<Vec<_>>().join("\n")))
     }
 
-    /// Signals the stage hand.
+    /// Sends the simulator a signal.
     pub fn signal(&self, signal: rustix::process::Signal) -> anyhow::Result<()> {
         let dir = self.cluster.dir().display().to_string();
         let processes = crate::harness::process::marked(&dir);
-        let is_hand = |pid: i32| {
+        let is_simulator = |pid: i32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.split(|b| *b == 0).nth(1) == Some(STAGE_HAND.as_bytes())
+            line.split(|b| *b == 0).nth(1) == Some(SIMULATOR.as_bytes())
         };
-        let hand = processes.iter().find(|p| is_hand(p.pid)).context("the stage hand is gone")?;
-        let pid = rustix::process::Pid::from_raw(hand.pid).context("a process id")?;
+        let simulator = processes.iter().find(|p| is_simulator(p.pid)).context("the simulator is not running")?;
+        let pid = rustix::process::Pid::from_raw(simulator.pid).context("a process id")?;
         Ok(rustix::process::kill_process(pid, signal)?)
     }
 
-    /// Ends the play; returns when daemon and stage hand are gone.
-    pub async fn end(&self) -> anyhow::Result<()> {
+    /// Ends the simulator and the daemon.
+    pub async fn stop(&self) -> anyhow::Result<()> {
         let dir = self.cluster.dir().display().to_string();
         let before = self.usages().map_or(0, |u| u.len());
         self.signal(rustix::process::Signal::TERM)?;
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         while self.usages().map_or(0, |u| u.len()) == before {
-            ensure!(begun.elapsed() < Duration::from_secs(140), "the stage hand of {dir} does not end");
+            ensure!(started.elapsed() < Duration::from_secs(140), "the simulator of {dir} does not end");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
@@ -253,17 +253,17 @@ fn progress(record: &ConfigMap) -> Option<Progress> {
     serde_json::from_str(record.data.as_ref()?.get(KEY)?).ok()
 }
 
-/// Watches one object until it is as wanted.
-async fn wait_for<K>(api: Api<K>, name: &str, wanted: impl Fn(&K) -> bool, limit: Duration) -> Option<K>
+/// Watches one object until it is as expected.
+async fn wait_for<K>(api: Api<K>, name: &str, expected: impl Fn(&K) -> bool, limit: Duration) -> Option<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut seen = std::pin::pin!(watcher(api, config).default_backoff().applied_objects());
+    let mut objects = std::pin::pin!(watcher(api, config).default_backoff().applied_objects());
     let wait = async {
         loop {
-            match seen.next().await {
-                Some(Ok(object)) if wanted(&object) => return Some(object),
+            match objects.next().await {
+                Some(Ok(object)) if expected(&object) => return Some(object),
                 Some(_) => {}
                 None => return None,
             }
