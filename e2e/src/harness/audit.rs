@@ -72,18 +72,18 @@ impl Request {
 
 /// All requests in the order of their arrival. A watch is listed once, when it began.
 pub fn everything(log: &Path) -> std::io::Result<Vec<Request>> {
-    read(log, |_| true)
+    read(BufReader::new(File::open(log)?), |_| true)
 }
 
 /// One user's requests.
 pub fn requests(log: &Path, user: &str) -> std::io::Result<Vec<Request>> {
-    read(log, |who| who == user)
+    read(BufReader::new(File::open(log)?), |who| who == user)
 }
 
-fn read(log: &Path, whose: impl Fn(&str) -> bool) -> std::io::Result<Vec<Request>> {
+fn read(log: impl BufRead, whose: impl Fn(&str) -> bool) -> std::io::Result<Vec<Request>> {
     let mut found = Vec::new();
     let mut unanswered = BTreeMap::new();
-    for line in BufReader::new(File::open(log)?).lines() {
+    for line in log.lines() {
         // The last line may be half written.
         let Ok(event) = serde_json::from_str::<Event>(&line?) else { continue };
         // A watch is complete only when it ends, so its beginning counts. For all others their end counts.
@@ -183,7 +183,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::fmt::Write;
 
     fn line(stage: &str, verb: &str, rest: &str) -> String {
         format!(
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn requests_are_in_order_of_arrival_and_watch_counts_once() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut log = String::new();
         let own = r#","user":{"username":"admin","extra":{"authentication.kubernetes.io/pod-name":["p"]}}"#;
         let acted = r#","user":{"username":"admin"},"impersonatedUser":{"username":"daemon"}"#;
         let object = r#","objectRef":{"resource":"deployments","namespace":"n","name":"d","apiGroup":"apps","subresource":"status"},"responseStatus":{"code":200}"#;
@@ -206,16 +206,16 @@ mod tests {
             line("ResponseComplete", "get", own),
             line("RequestReceived", "patch", r#","user":{"username":"killed"}"#),
         ] {
-            writeln!(file, "{text}").unwrap();
+            writeln!(log, "{text}").unwrap();
         }
-        write!(file, "{{\"stage\":\"Respon").unwrap();
-        let all = everything(file.path()).unwrap();
+        write!(log, "{{\"stage\":\"Respon").unwrap();
+        let all = read(log.as_bytes(), |_| true).unwrap();
         let seen: Vec<_> = all.iter().map(|r| (r.user.as_str(), r.verb.as_str(), r.pod.as_str())).collect();
         assert_eq!(
             seen,
             [("admin", "get", "p"), ("daemon", "update", ""), ("daemon", "watch", ""), ("killed", "patch", "")]
         );
-        let daemon = requests(file.path(), "daemon").unwrap();
+        let daemon = read(log.as_bytes(), |who| who == "daemon").unwrap();
         assert_eq!(daemon, all[1..3]);
         assert_eq!(daemon[0].object(), "apps/deployments/status n/d");
         assert_eq!((daemon[0].resource_path().as_str(), daemon[0].wrote()), ("deployments/status", true));

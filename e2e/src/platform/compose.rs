@@ -56,8 +56,7 @@ mod tests {
     #[test]
     fn later_folders_win_and_the_key_survives_yaml() {
         let releases = crate::workspace::root().join("e2e/releases");
-        let out = tempfile::tempdir().unwrap();
-        let into = out.path().join("release");
+        let into = std::env::temp_dir().join(format!("cvo-compose-{}", std::process::id()));
         let public_key = "-----BEGIN-----\n\nab: c\n-----END-----\n";
         let verification = Some(Verification { public_key, store: "http://127.0.0.1:1/s" });
         compose(&releases, &["base", "1.1.0"], verification, &into).unwrap();
@@ -69,5 +68,6 @@ mod tests {
         assert_eq!(map["data"]["verifier-public-key-sample"], public_key);
         assert_eq!(map["data"]["store-sample"], "http://127.0.0.1:1/s");
         assert!(compose(&releases, &["base"], None, &into).is_err(), "never over something else");
+        fs::remove_dir_all(into).unwrap();
     }
 }

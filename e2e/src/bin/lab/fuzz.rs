@@ -334,16 +334,24 @@ fn watch(worker: &mut Worker, runner: &Runner, limit: Duration) -> anyhow::Resul
 mod tests {
     use super::*;
 
-    fn runner(save: &Path) -> Runner {
-        Runner { fixture: Fixture::read(save).unwrap(), seed: 1, only: None, save: save.to_owned() }
+    /// Saves to a new folder for `test`.
+    fn runner(test: &str) -> Runner {
+        let save = std::env::temp_dir().join(format!("cvo-fuzz-{test}-{}", std::process::id()));
+        fs::create_dir_all(&save).unwrap();
+        Runner { fixture: Fixture::read(&save).unwrap(), seed: 1, only: None, save }
+    }
+
+    impl Drop for Runner {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.save);
+        }
     }
 
     /// A short run of what hack/fuzz does with many more inputs.
     #[test]
     fn changed_inputs_break_no_property() {
         const INPUTS: u64 = 20_000;
-        let save = tempfile::tempdir().unwrap();
-        let runner = runner(save.path());
+        let runner = runner("properties");
         let started = Instant::now();
         let tally = runner.count(0..INPUTS, |_| Ok(())).unwrap();
         let _hook = std::panic::take_hook();
@@ -356,8 +364,7 @@ mod tests {
 
     #[test]
     fn input_is_determined_by_its_number() {
-        let save = tempfile::tempdir().unwrap();
-        let (one, again) = (runner(save.path()), runner(save.path()));
+        let (one, again) = (runner("number"), runner("number"));
         let mut different = 0;
         for number in 0..200 {
             let ((position, _, input), (other, _, same)) = (one.make(number).unwrap(), again.make(number).unwrap());
@@ -389,10 +396,9 @@ mod tests {
         let verdict = guarded(&panics, || panic!("of this input"));
         let _hook = std::panic::take_hook();
         assert!(verdict.unwrap_err().contains("of this input"));
-        let save = tempfile::tempdir().unwrap();
-        let runner = runner(save.path());
+        let runner = runner("finding");
         let text = runner.finding(&TARGETS[0], 7, b"a: b", "bad").unwrap();
         assert!(text.contains("seed 1, input 7") && text.contains("\"a: b\""), "{text}");
-        assert_eq!(fs::read(save.path().join("yaml-1-7")).unwrap(), b"a: b");
+        assert_eq!(fs::read(runner.save.join("yaml-1-7")).unwrap(), b"a: b");
     }
 }
