@@ -21,8 +21,11 @@ use std::time::Duration;
 
 /// `base` doubled for each failure after the first, at most `cap`, plus up to a quarter of jitter.
 pub fn jittered(base: Duration, failures: u32, cap: Duration) -> Duration {
-    let doubled = base.saturating_mul(1u32 << failures.saturating_sub(1).min(16));
-    let pause = doubled.min(cap);
+    with_jitter(crate::rollout::doubled(base, failures, cap))
+}
+
+/// `pause` plus up to a quarter of it, so that not all clients come back at one moment.
+pub fn with_jitter(pause: Duration) -> Duration {
     // A random UUID is the randomness already in the tree.
     let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
     let share = (random % 1000) as f64 / 4000.0;

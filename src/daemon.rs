@@ -7,6 +7,7 @@ use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, load};
 use crate::serve;
 use crate::work::apply::{Applier, Kept, Wanted};
 use crate::work::available::{self, Asker};
+use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::events::Events;
 use crate::work::features;
 use crate::work::feeds::Feeds;
@@ -15,7 +16,6 @@ use crate::work::record;
 use crate::work::retrieve::Retriever;
 pub use crate::work::retrieve::Source as PayloadSource;
 use crate::work::surroundings::Settings;
-use crate::work::sync::{Parts, Sync};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -200,7 +200,7 @@ async fn lead(
         always_enabled: config.always_enabled,
         events,
     };
-    Sync::new(parts).run(stop).await;
+    ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
     let _recorded = recording.await;
     Ok(())

@@ -6,7 +6,7 @@ pub mod build;
 pub mod frontier;
 
 pub use build::build;
-pub use frontier::{End, Frontier, Outcome};
+pub use frontier::Frontier;
 
 use petgraph::Direction;
 use petgraph::algo::{has_path_connecting, tarjan_scc, toposort};

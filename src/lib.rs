@@ -21,6 +21,7 @@ pub mod graph;
 pub mod merge;
 pub mod payload;
 pub mod plan;
+pub mod rollout;
 pub mod status;
 pub mod updates;
 pub mod verify;

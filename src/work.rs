@@ -2,14 +2,12 @@
 
 pub mod apply;
 pub mod available;
-pub mod drift;
+pub mod cluster_version;
 pub mod events;
 pub mod features;
 pub mod feeds;
-pub mod node;
-pub mod pass;
 pub mod payload_dir;
 pub mod record;
 pub mod retrieve;
+pub mod rollout;
 pub mod surroundings;
-pub mod sync;

@@ -124,6 +124,19 @@ pub struct LoadStatus {
 }
 
 impl LoadStatus {
+    pub fn started(release: Release) -> LoadStatus {
+        LoadStatus { step: LoadStep::RetrievePayload, outcome: None, release, message: String::new() }
+    }
+
+    pub fn failed(release: Release, cause: String) -> LoadStatus {
+        LoadStatus { outcome: Some(Err(cause)), ..LoadStatus::started(release) }
+    }
+
+    /// The release is loaded, or is the one that this process was started with.
+    pub fn accepted(release: Release) -> LoadStatus {
+        LoadStatus { step: LoadStep::PayloadLoaded, outcome: Some(Ok(())), ..LoadStatus::started(release) }
+    }
+
     /// What happens or happened to which release, and why it failed: condition and event say the same.
     pub fn text(&self) -> String {
         let (doing, failed) = self.step.text();

@@ -17,25 +17,12 @@ use crate::cluster::objects::Cause;
 use crate::cluster::{ApiError, CachedState, Index, Kind, Kinds, Objects};
 use crate::merge::MergeError;
 use crate::payload::{Manifest, ObjectId};
+use crate::rollout::Applied;
 use crate::status::failure::{Reason, UpdateError, classify};
 use one::One;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// What came of one manifest.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Applied {
-    /// Already as wanted.
-    Left,
-    Created,
-    /// Dotted paths of what differed, and the field manager that wrote last before us, if the object names one.
-    Updated {
-        fields: Vec<String>,
-        by: Option<String>,
-    },
-    Deleted,
-}
 
 /// What keeps a manifest from being applied now.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Acceptance lines 10 and 13 of payload-and-apply, the hand-over, and properties of any list of manifests.
 
-use super::super::{Frontier, Graph, Mode, Outcome};
+use super::super::{Frontier, Graph, Mode};
 use super::build;
 use crate::payload::{Manifest, ObjectId, Origin};
 use proptest::prelude::*;
@@ -149,10 +149,10 @@ fn the_order_of_a_pass_is_the_same_in_every_attempt() {
                 let graph = build(&list, mode, None);
                 let mut frontier = Frontier::new(&graph);
                 let mut order = Vec::new();
-                while frontier.end().is_none() {
+                while !frontier.is_completed() {
                     order.extend(frontier.start());
                     // Always the one that runs longest ends.
-                    frontier.done(frontier.running()[0], Outcome::Done);
+                    frontier.done(frontier.running()[0]);
                 }
                 (drawn(&graph), order)
             };

@@ -1,7 +1,7 @@
 //! One object on its way: what the index knows decides which request is needed, if any (architecture §3 step 5).
 
 use super::wanted::Want;
-use super::{Applied, Applier, Obstacle, namespace_id};
+use super::{Applier, Obstacle, namespace_id};
 use crate::cluster::index::View;
 use crate::cluster::objects::{Cause, FIELD_MANAGER, Removed};
 use crate::cluster::partial_object::PartialObject;
@@ -9,6 +9,7 @@ use crate::cluster::{ApiError, CachedState, Kind};
 use crate::gate;
 use crate::merge::{Left, Step};
 use crate::payload::ObjectId;
+use crate::rollout::Applied;
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
 

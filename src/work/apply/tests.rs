@@ -7,7 +7,8 @@ use crate::cluster::Clients;
 use crate::graph::{self, Mode};
 use crate::merge::Owner;
 use crate::payload::{Origin, load};
-use crate::work::pass::{Event, Pass, Plan};
+use crate::rollout::{Applied, Plan};
+use crate::work::rollout::RunningRollout;
 use serde_json::json;
 use server::Server;
 use std::time::Duration;
@@ -397,10 +398,10 @@ fn told(server: &Server) -> Option<String> {
     Some(variable["value"].as_str()?.to_owned())
 }
 
-async fn until_told(server: &Server, pass: &mut Pass, address: Option<&str>) {
+async fn until_told(server: &Server, rollout: &mut RunningRollout, address: Option<&str>) {
     let following = async {
         while told(server).as_deref() != address {
-            tokio::select! { _ = pass.next() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
+            tokio::select! { _ = rollout.moved() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
         }
     };
     assert!(
@@ -410,12 +411,16 @@ async fn until_told(server: &Server, pass: &mut Pass, address: Option<&str>) {
     );
 }
 
-/// A pass over one manifest that has completed.
-async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode) -> Pass {
-    let mut pass = Pass::start(plan(vec![manifest.clone()], mode), applier.clone());
-    let end = async { while pass.next().await != Event::Completed {} };
-    assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the pass does not end");
-    pass
+/// A rollout over one manifest that has completed.
+async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode) -> RunningRollout {
+    let mut rollout = RunningRollout::start(plan(vec![manifest.clone()], mode), applier.clone());
+    let end = async {
+        while !rollout.state().is_completed() {
+            rollout.moved().await;
+        }
+    };
+    assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the rollout does not end");
+    rollout
 }
 
 fn plan(manifests: Vec<Arc<Manifest>>, mode: Mode) -> Plan {
@@ -435,7 +440,7 @@ async fn a_workload_follows_the_proxy_at_once_and_that_is_no_fight() {
     server.put(PROXY, proxy("http://one"));
     let applier = process_with(&server, vec![proxies()]).await;
     // Its gate would wait for pods that nobody runs.
-    let mut pass = completed(&applier, &manifest(&operator()), Mode::Install).await;
+    let mut rollout = completed(&applier, &manifest(&operator()), Mode::Install).await;
     assert_eq!(told(&server).as_deref(), Some("http://one"), "known before it was created");
     let requests = server.requests();
     let of_the_proxy: Vec<_> = requests.iter().filter(|r| r.contains("proxies")).collect();
@@ -443,31 +448,31 @@ async fn a_workload_follows_the_proxy_at_once_and_that_is_no_fight() {
 
     for address in ["http://two", "http://three", "http://four", "http://five"] {
         server.edit(PROXY, |live| live["status"]["httpProxy"] = json!(address));
-        until_told(&server, &mut pass, Some(address)).await;
+        until_told(&server, &mut rollout, Some(address)).await;
         let writes = server.requests().into_iter().filter(|r| !r.starts_with("GET")).collect::<Vec<_>>();
         assert_eq!(writes, [format!("PUT {OPERATOR}")]);
     }
-    assert_eq!(pass.conflicts(), [], "nobody else writes");
+    assert_eq!(rollout.state().conflicts(jiff::Timestamp::now()), [], "nobody else writes");
     server.edit(PROXY, |live| live["status"] = json!({}));
-    until_told(&server, &mut pass, None).await;
+    until_told(&server, &mut rollout, None).await;
     server.edit(PROXY, |live| live["status"] = json!({"httpProxy": "http://six"}));
-    until_told(&server, &mut pass, Some("http://six")).await;
+    until_told(&server, &mut rollout, Some("http://six")).await;
     server.remove(PROXY);
-    until_told(&server, &mut pass, None).await;
-    pass.cancel().await;
+    until_told(&server, &mut rollout, None).await;
+    rollout.cancel().await;
 }
 
 #[tokio::test]
 async fn a_proxy_that_appears_with_its_kind_is_followed() {
     let server = Server::default();
     let applier = process(&server).await;
-    let mut pass = completed(&applier, &manifest(&operator()), Mode::Install).await;
+    let mut rollout = completed(&applier, &manifest(&operator()), Mode::Install).await;
     assert_eq!(told(&server), None, "a kind that is not served counts as an absent object");
     assert!(!server.requests().iter().any(|r| r.contains("proxies")));
     server.put(PROXY, proxy("http://late"));
     applier.kinds.add([proxies()]);
-    until_told(&server, &mut pass, Some("http://late")).await;
-    pass.cancel().await;
+    until_told(&server, &mut rollout, Some("http://late")).await;
+    rollout.cancel().await;
 }
 
 #[tokio::test]
@@ -487,23 +492,23 @@ async fn pending_deletions_are_told() {
     held["metadata"]["finalizers"] = json!(["somebody/else"]);
     server.put(CONFIG, held);
     let applier = process(&server).await;
-    let mut pass = completed(&applier, &to_delete(config("1")), Mode::Reconcile).await;
-    assert_eq!(pass.pending_deletions(), ["configmap \"b/a\""]);
+    let mut rollout = completed(&applier, &to_delete(config("1")), Mode::Reconcile).await;
+    assert_eq!(rollout.pending_deletions(), ["configmap \"b/a\""]);
     server.edit(CONFIG, |live| live["metadata"]["finalizers"] = json!([]));
     let gone = async {
-        while !pass.pending_deletions().is_empty() {
-            pass.next().await;
+        while !rollout.pending_deletions().is_empty() {
+            rollout.moved().await;
         }
     };
     assert!(tokio::time::timeout(LIMIT, gone).await.is_ok(), "pending for ever");
     server.put(CONFIG, config("again"));
     let deleted = async {
         while server.get(CONFIG).is_some() {
-            tokio::select! { _ = pass.next() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
+            tokio::select! { _ = rollout.moved() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
         }
     };
     assert!(tokio::time::timeout(LIMIT, deleted).await.is_ok(), "it may stay");
-    pass.cancel().await;
+    rollout.cancel().await;
 }
 
 /// Several manifests may have one kind in several versions, and each feed tells of all objects in its own.
@@ -534,12 +539,16 @@ async fn a_kind_that_another_hand_brings_is_found() {
     let server = Server::default();
     let applier = process_with(&server, vec![definitions]).await;
     let manifests = vec![manifest(&definition), manifest(&gadget)];
-    let mut pass = Pass::start(plan(manifests, Mode::Reconcile), applier.clone());
+    let mut rollout = RunningRollout::start(plan(manifests, Mode::Reconcile), applier.clone());
     server.serve("example.org/v1", "Gadget", "gadgets");
-    let end = async { while pass.next().await != Event::Completed {} };
+    let end = async {
+        while !rollout.state().is_completed() {
+            rollout.moved().await;
+        }
+    };
     assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the kind is served, and nobody asks");
     assert!(server.get("/apis/example.org/v1/namespaces/b/gadgets/a").is_some());
-    pass.cancel().await;
+    rollout.cancel().await;
 }
 
 /// Whoever takes the own Deployment out of an update that is under way must not have the old process call it complete.
@@ -549,18 +558,19 @@ async fn another_release_is_not_complete_without_its_successor() {
     let applier = process(&server).await;
     let own_deployment = ObjectId::new("apps", "Deployment", "own", "daemon");
     let plan = Plan { hand_over: true, own_deployment, ..plan(vec![manifest(&config("1"))], Mode::Update) };
-    let mut pass = Pass::start(plan, applier.clone());
+    let mut rollout = RunningRollout::start(plan, applier.clone());
     let failing = async {
-        while pass.failure().is_none() {
-            assert_ne!(pass.next().await, Event::Completed);
+        while rollout.state().failure().is_none() {
+            assert!(!rollout.state().is_completed());
+            rollout.moved().await;
         }
     };
     assert!(tokio::time::timeout(LIMIT, failing).await.is_ok(), "nobody is told");
-    let failure = pass.failure().unwrap();
+    let failure = rollout.state().failure().unwrap();
     assert!(
         failure.reason == crate::status::failure::Reason::NoSuccessor && failure.message.contains("own/daemon"),
         "{failure:?}"
     );
     assert!(server.get(CONFIG).is_some());
-    pass.cancel().await;
+    rollout.cancel().await;
 }

@@ -1,4 +1,5 @@
-//! What this cluster filters by, kept up to date with the spec, the FeatureGate, and what was decided before.
+//! What this cluster filters the manifests of a release by, kept up to date with the spec, the FeatureGate, and what was
+//! decided before.
 
 use crate::api::cluster_version::CapabilitiesSpec;
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, ComponentOverride};
@@ -8,24 +9,23 @@ use crate::status::facts::CapabilityFacts;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The filters, and what of them must be remembered. A process that starts finds all of it in the ClusterVersion and in
-/// the FeatureGate; nothing is kept elsewhere.
+/// The filter, and what of it must be remembered. A process that starts finds all of it in the ClusterVersion and in the
+/// FeatureGate; nothing is kept elsewhere.
 ///
-/// Upstream a changed feature set restarts the process, and changed gates load the release again (§2.11). Here both
-/// take effect at once: the payload keeps what its filters left out, so choosing again gives the very manifests that a
-/// fresh load would, and nothing else in this process is fixed by either at its start (§9.1 S8).
+/// A changed feature set or feature gate takes effect at once: the payload keeps what its filters excluded, so selecting
+/// again gives the very manifests that a fresh load would.
 #[derive(Debug)]
-pub struct Choice {
+pub struct EffectiveFilter {
     /// Profile and excluded identifier: what a process is started with.
     base: Filter,
     /// `--always-enable-capabilities`.
     always: BTreeSet<String>,
     /// The gates of the last entry that decided. They hold for a release that nothing is decided for yet, so that what
-    /// they bring neither goes nor comes for the while until its entry is written (§9.3 C16).
+    /// they bring neither goes nor comes until its entry is written.
     gates: Option<BTreeSet<String>>,
     /// `None` before the first look at the spec.
     capabilities: Option<Capabilities>,
-    wanted: ApplyFilter,
+    filter: ApplyFilter,
     inputs: Option<Inputs>,
 }
 
@@ -47,9 +47,9 @@ impl Inputs {
     }
 }
 
-impl Choice {
+impl EffectiveFilter {
     pub fn new(base: Filter, always: BTreeSet<String>) -> Self {
-        Choice { base, always, gates: None, capabilities: None, wanted: ApplyFilter::default(), inputs: None }
+        EffectiveFilter { base, always, gates: None, capabilities: None, filter: ApplyFilter::default(), inputs: None }
     }
 
     /// What `payload` is to be filtered by now.
@@ -79,7 +79,7 @@ impl Choice {
         // Gates that no manifest speaks of make no difference, and are no reason to begin again.
         let mentioned = payload.mentioned_gates();
         let feature_gates = gates.into_iter().filter(|gate| mentioned.contains(gate.as_str())).collect();
-        self.wanted = ApplyFilter {
+        self.filter = ApplyFilter {
             load: Filter {
                 feature_set: Some(features.set.clone()),
                 feature_gates: Some(feature_gates),
@@ -98,8 +98,8 @@ impl Choice {
         });
     }
 
-    pub fn wanted(&self) -> &ApplyFilter {
-        &self.wanted
+    pub fn get(&self) -> &ApplyFilter {
+        &self.filter
     }
 
     /// The load-time filter for a release that is about to be loaded.
@@ -115,13 +115,13 @@ impl Choice {
         features.enabled([version]).or(self.gates.as_ref())
     }
 
-    /// Enables what keeps managed things managed when `new` takes the place of `old`, and returns it (§2.9).
+    /// Enables the capabilities that keep managed objects managed when `new` takes the place of `old`, and returns them.
     pub fn imply(&mut self, new: &Selection, old: &Selection) -> BTreeSet<String> {
         let Some(capabilities) = &mut self.capabilities else { return BTreeSet::new() };
         let none = BTreeSet::new();
         let implied = capabilities.imply(&new.loadable, &old.loadable, self.gates.as_ref().unwrap_or(&none));
         if !implied.is_empty() {
-            self.wanted.capabilities = Some(capabilities.clone());
+            self.filter.capabilities = Some(capabilities.clone());
         }
         implied
     }

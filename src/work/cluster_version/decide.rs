@@ -1,4 +1,4 @@
-//! What the main loop does next, as a pure function of the situation (cluster-version §6; payload-and-apply §4.1, §4.2).
+//! What the controller does next, as a pure function of the situation.
 
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryState, Release};
 use crate::graph::Mode;
@@ -7,13 +7,20 @@ use crate::updates::{self, Target};
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// The pass that is running or has ended well.
+/// The rollout that is running or has completed.
 #[derive(Clone, Debug)]
 pub struct Running<'a> {
     pub image: &'a str,
     pub mode: Mode,
     /// What it was begun with.
     pub filter: &'a ApplyFilter,
+}
+
+/// A release that is being loaded, or is loaded and not yet started.
+#[derive(Clone, Copy, Debug)]
+pub struct Loading<'a> {
+    pub target: &'a Target,
+    pub ended: bool,
 }
 
 /// All that the decision may depend on.
@@ -26,26 +33,27 @@ pub struct Situation<'a> {
     pub own: &'a Release,
     pub running: Option<Running<'a>>,
     /// What the release that runs is to be filtered by now.
-    pub wanted: &'a ApplyFilter,
-    /// The release being loaded.
-    pub loading: Option<&'a Target>,
+    pub filter: &'a ApplyFilter,
+    pub loading: Option<Loading<'a>>,
     /// The release whose loading failed, and when to try again.
     pub refused: Option<(&'a Target, Timestamp)>,
     pub now: Timestamp,
 }
 
-/// One step of the main loop.
+/// One step of the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Action {
     /// Apply the own release.
     StartOwn { mode: Mode },
     /// Retrieve, verify and load another release; what runs goes on meanwhile.
     Load(Target),
+    /// Apply the release that was loaded.
+    StartLoaded,
     /// The request was withdrawn or replaced.
     StopLoading,
     /// Nothing is asked for beyond what runs: forget about the release that was refused.
     ForgetRefused,
-    /// Overrides, capabilities, gates or the feature set changed: begin the pass again with them.
+    /// Overrides, capabilities, gates or the feature set changed: begin the rollout again with them.
     Restart { mode: Mode },
 }
 
@@ -53,58 +61,64 @@ pub fn decide(s: &Situation) -> Vec<Action> {
     let choice = updates::choose(s.spec, s.status, s.own);
     let target = Target { release: choice.target, force: choice.force };
     let Some(running) = &s.running else { return first(s, target) };
-    let mut actions = if target.release.image == running.image { settle(s) } else { towards(s, running, target) };
+    let mut actions =
+        if target.release.image == running.image { keep_running(s) } else { change_release(s, running, target) };
     // What runs follows its filters whatever is asked for next: a release may take long to load, or never be accepted,
-    // and an install that ignores another version does not ignore these (payload-and-apply §4.2 steps 5 and 7).
-    let replaced = actions.iter().any(|action| matches!(action, Action::StartOwn { .. }));
-    if !replaced && !s.wanted.agrees_with(running.filter) {
+    // and an install that ignores another version does not ignore these.
+    let replaced = actions.iter().any(|action| matches!(action, Action::StartOwn { .. } | Action::StartLoaded));
+    if !replaced && !s.filter.agrees_with(running.filter) {
         let mode = if running.mode == Mode::Install { Mode::Install } else { Mode::Update };
         actions.push(Action::Restart { mode });
     }
     actions
 }
 
-/// The first work of a process is its own release, so that the platform is looked after whatever is asked for. The
-/// exception is an update that was interrupted before it was handed over: going back to the own release for a moment
-/// would be a step the administrator never asked for.
+/// The first work of a process is its own release, so that the platform is reconciled whatever is asked for. The
+/// exception is an update that was interrupted before the hand-over: going back to the own release for a moment would be
+/// a step the administrator never asked for.
 fn first(s: &Situation, target: Target) -> Vec<Action> {
     let start_own = || vec![Action::StartOwn { mode: updates::mode(&s.status.history, s.own) }];
     let newest = s.status.history.first();
     let interrupted = newest
         .is_some_and(|h| h.state == HistoryState::Partial && h.image == target.release.image && h.image != s.own.image)
         && s.status.history.iter().any(|h| h.state == HistoryState::Completed);
-    match (s.loading, s.refused) {
-        _ if !interrupted => start_own(),
-        (Some(loading), _) if loading.is(&target) => vec![],
-        (Some(_), _) => vec![Action::StopLoading],
-        (None, Some((refused, _))) if refused.is(&target) => start_own(),
-        (None, _) => vec![Action::Load(target)],
+    if !interrupted {
+        return start_own();
+    }
+    match s.refused {
+        Some((refused, _)) if s.loading.is_none() && refused.is(&target) => start_own(),
+        _ => load(s, target),
     }
 }
 
-fn towards(s: &Situation, running: &Running, target: Target) -> Vec<Action> {
-    // Cancelling an install for another version would break it (payload-and-apply §4.2 step 5).
+fn change_release(s: &Situation, running: &Running, target: Target) -> Vec<Action> {
+    // Cancelling an install for another version would break it.
     if running.mode == Mode::Install {
         return vec![];
     }
     if target.release.image == s.own.image {
-        let mut actions = settle(s);
+        let mut actions = keep_running(s);
         actions.push(Action::StartOwn { mode: Mode::Update });
         return actions;
     }
-    match s.loading {
-        Some(loading) if loading.is(&target) => return vec![],
-        Some(_) => return vec![Action::StopLoading],
-        None => {}
-    }
     match s.refused {
-        Some((refused, again)) if refused.is(&target) && s.now < again => vec![],
-        _ => vec![Action::Load(target)],
+        Some((refused, again)) if s.loading.is_none() && refused.is(&target) && s.now < again => vec![],
+        _ => load(s, target),
     }
 }
 
-/// What runs is what is wanted.
-fn settle(s: &Situation) -> Vec<Action> {
+/// On the way to the target.
+fn load(s: &Situation, target: Target) -> Vec<Action> {
+    match s.loading {
+        Some(loading) if !loading.target.is(&target) => vec![Action::StopLoading],
+        Some(loading) if loading.ended => vec![Action::StartLoaded],
+        Some(_) => vec![],
+        None => vec![Action::Load(target)],
+    }
+}
+
+/// What runs is what is asked for.
+fn keep_running(s: &Situation) -> Vec<Action> {
     let mut actions = Vec::new();
     if s.loading.is_some() {
         actions.push(Action::StopLoading);
@@ -154,13 +168,13 @@ mod tests {
         spec: ClusterVersionSpec,
         status: ClusterVersionStatus,
         running: Option<(&'static str, Mode)>,
-        loading: Option<&'static str>,
+        loading: Option<(&'static str, bool)>,
         /// Version and seconds from now until it is tried again.
         refused: Option<(&'static str, i64)>,
         expected: Vec<Action>,
     }
 
-    /// §10.14, §10.15, §10.16: how a process begins; that a running pass goes on while another release is retrieved or refused; an install stays one.
+    /// How a process begins; that a rollout goes on while another release is retrieved or refused; an install stays one.
     #[test]
     fn one_step_for_every_situation() {
         use HistoryState::{Completed, Partial};
@@ -193,21 +207,41 @@ mod tests {
                 own(Mode::Update),
             ),
             case("interrupted before the hand-over", asking("2"), stuck(), None, None, None, load("2")),
-            case("the same, loading", asking("2"), stuck(), None, Some("2"), None, vec![]),
+            case("the same, loading", asking("2"), stuck(), None, Some(("2", false)), None, vec![]),
             case("the same, refused", asking("2"), stuck(), None, None, Some(("2", 10)), own(Mode::Update)),
             case("nothing asked", none(), done(), steady, None, None, vec![]),
             case("asked", asking("2"), done(), steady, None, None, load("2")),
-            case("loading", asking("2"), done(), steady, Some("2"), None, vec![]),
+            case("loading", asking("2"), done(), steady, Some(("2", false)), None, vec![]),
             case(
                 "asked for another while loading",
                 asking("3"),
                 done(),
                 steady,
-                Some("2"),
+                Some(("2", true)),
                 None,
                 vec![Action::StopLoading],
             ),
-            case("withdrawn while loading", none(), done(), steady, Some("2"), None, vec![Action::StopLoading]),
+            case(
+                "withdrawn while loading",
+                none(),
+                done(),
+                steady,
+                Some(("2", false)),
+                None,
+                vec![Action::StopLoading],
+            ),
+            case("loaded", asking("2"), done(), steady, Some(("2", true)), None, vec![Action::StartLoaded]),
+            case("withdrawn once loaded", none(), done(), steady, Some(("2", true)), None, vec![Action::StopLoading]),
+            case(
+                "loaded again after a refusal",
+                asking("2"),
+                done(),
+                steady,
+                Some(("2", true)),
+                Some(("2", 10)),
+                vec![Action::StartLoaded],
+            ),
+            case("interrupted, loaded", asking("2"), stuck(), None, Some(("2", true)), None, vec![Action::StartLoaded]),
             case("refused, not yet", asking("2"), done(), steady, None, Some(("2", 10)), vec![]),
             case("refused, due", asking("2"), done(), steady, None, Some(("2", -10)), load("2")),
             case("refused, another asked", asking("3"), done(), steady, None, Some(("2", 10)), load("3")),
@@ -234,7 +268,7 @@ mod tests {
         for case in cases {
             let (own, filter) = (release("1"), ApplyFilter::default());
             let image = case.running.map(|(v, _)| release(v).image);
-            let loading = case.loading.map(target);
+            let loading = case.loading.map(|(v, ended)| (target(v), ended));
             let refused = case.refused.map(|(v, _)| target(v));
             let at = case.refused.map(|(_, s)| Timestamp::from_second(s).unwrap());
             let running =
@@ -244,8 +278,8 @@ mod tests {
                 status: &case.status,
                 own: &own,
                 running,
-                wanted: &filter,
-                loading: loading.as_ref(),
+                filter: &filter,
+                loading: loading.as_ref().map(|(target, ended)| Loading { target, ended: *ended }),
                 refused: refused.as_ref().zip(at),
                 now: Timestamp::UNIX_EPOCH,
             };
@@ -265,14 +299,13 @@ mod tests {
         Filter { feature_gates: Some(set(names)), ..Filter::default() }
     }
 
-    /// What the pass was begun with.
+    /// What the rollout was begun with.
     fn begun() -> ApplyFilter {
         ApplyFilter { load: gates(&["A"]), capabilities: enabling(&["Console"]), overrides: Vec::new() }
     }
 
-    /// §10.15, §10.16: each change of what the cluster filters by begins the pass again, and an install stays one.
     #[test]
-    fn a_changed_filter_begins_the_pass_again_but_an_install_stays_one() {
+    fn changed_filter_restarts_the_rollout_but_an_install_stays_one() {
         let hidden = ComponentOverride { kind: "Deployment".into(), unmanaged: true, ..ComponentOverride::default() };
         let told = Capabilities { implicit: set(&["Console"]), ..enabling(&["Console"]).unwrap() };
         let table = [
@@ -298,7 +331,7 @@ mod tests {
                     status: &status,
                     own: &own,
                     running: Some(Running { image: &own.image, mode, filter: &begun() }),
-                    wanted: &wanted,
+                    filter: &wanted,
                     loading: None,
                     refused: None,
                     now: Timestamp::UNIX_EPOCH,
@@ -309,10 +342,10 @@ mod tests {
         }
     }
 
-    /// §10.16: what runs follows its filters while another release is asked for, loaded, refused or ignored; and its
-    /// restart is not asked for twice, nor instead of the return to the own release.
+    /// What runs follows its filters while another release is asked for, loaded, refused or ignored; and its restart is not
+    /// asked for twice, nor instead of the return to the own release.
     #[test]
-    fn a_changed_filter_counts_whatever_else_is_asked_for() {
+    fn changed_filter_counts_whatever_else_is_asked_for() {
         let (own, wanted) = (release("1"), begun());
         let done = history(&[(HistoryState::Completed, "1")]);
         let again = |mode| Action::Restart { mode };
@@ -337,8 +370,8 @@ mod tests {
                 status: &done,
                 own: &own,
                 running: Some(Running { image: &image, mode, filter: &ApplyFilter::default() }),
-                wanted: &wanted,
-                loading: loading.as_ref(),
+                filter: &wanted,
+                loading: loading.as_ref().map(|target| Loading { target, ended: false }),
                 refused: None,
                 now: Timestamp::UNIX_EPOCH,
             };

@@ -69,12 +69,12 @@ fn spec(baseline: &str, additional: &[&str]) -> ClusterVersionSpec {
     ClusterVersionSpec { capabilities: Some(capabilities), ..ClusterVersionSpec::default() }
 }
 
-fn choice() -> Choice {
-    Choice::new(Filter::default(), BTreeSet::new())
+fn filter() -> EffectiveFilter {
+    EffectiveFilter::new(Filter::default(), BTreeSet::new())
 }
 
-fn names(payload: &Payload, choice: &Choice) -> String {
-    let selection = payload.select(choice.wanted());
+fn names(payload: &Payload, filter: &EffectiveFilter) -> String {
+    let selection = payload.select(filter.get());
     selection.manifests.iter().map(|m| m.id.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
@@ -86,9 +86,9 @@ const GATED: [(&str, &str, &str); 3] = [("on", GATE, "A"), ("off", GATE, "-A"), 
 fn gates_hold_until_the_release_has_an_entry() {
     let release = payload("5.0.1", &GATED);
     let fresh = |entries: &[(&str, &[&str])], history: &[&str], expected: &str| {
-        let mut choice = choice();
-        choice.update(&release, &ClusterVersionSpec::default(), &status(history, &[]), &features(entries));
-        assert_eq!(names(&release, &choice), expected, "{entries:?} {history:?}");
+        let mut filter = filter();
+        filter.update(&release, &ClusterVersionSpec::default(), &status(history, &[]), &features(entries));
+        assert_eq!(names(&release, &filter), expected, "{entries:?} {history:?}");
     };
     fresh(&[], &[], "off");
     fresh(&[("5.0.0", &["A"])], &[], "off");
@@ -96,66 +96,66 @@ fn gates_hold_until_the_release_has_an_entry() {
     fresh(&[("5.0.0", &["A"]), ("4.9.0", &["B"])], &["5.0.1", "5.0.0", "4.9.0"], "on");
     fresh(&[("5.0.0", &["A"]), ("5.0.1", &["B"])], &["5.0.1", "5.0.0"], "off other");
     // What one process has decided by holds when the entry goes for a while.
-    let mut choice = choice();
+    let mut filter = filter();
     let history = status(&["5.0.1", "5.0.0"], &[]);
     for (entries, expected) in [(&[("5.0.1", &["A"][..])][..], "on"), (&[("5.0.0", &["B"])], "on")] {
-        choice.update(&release, &ClusterVersionSpec::default(), &history, &features(entries));
-        assert_eq!(names(&release, &choice), expected, "{entries:?}");
+        filter.update(&release, &ClusterVersionSpec::default(), &history, &features(entries));
+        assert_eq!(names(&release, &filter), expected, "{entries:?}");
     }
 }
 
 /// The filter that a target is loaded with is the one it is applied with.
 #[test]
-fn a_target_is_loaded_with_its_own_gates_or_with_those_held() {
-    let (own, mut choice) = (payload("5.0.0", &[]), choice());
+fn target_is_loaded_with_its_own_gates_or_else_the_last_ones() {
+    let (own, mut filter) = (payload("5.0.0", &[]), filter());
     let now = features(&[("5.0.0", &["A"]), ("5.0.2", &["B"])]);
-    choice.update(&own, &ClusterVersionSpec::default(), &status(&[], &[]), &now);
+    filter.update(&own, &ClusterVersionSpec::default(), &status(&[], &[]), &now);
     for (version, gate) in [("5.0.1", "A"), ("5.0.2", "B"), ("", "A")] {
-        let gates = choice.for_load(version, &now).feature_gates.unwrap();
+        let gates = filter.for_load(version, &now).feature_gates.unwrap();
         assert_eq!(gates.into_iter().collect::<Vec<_>>(), [gate], "{version}");
     }
 }
 
 #[test]
-fn gates_that_nobody_speaks_of_are_no_reason_to_begin_again() {
-    let (release, mut choice) = (payload("5.0.0", &GATED), choice());
+fn gates_that_no_manifest_mentions_do_not_change_the_filter() {
+    let (release, mut filter) = (payload("5.0.0", &GATED), filter());
     let (spec, status) = (ClusterVersionSpec::default(), status(&[], &[]));
-    choice.update(&release, &spec, &status, &features(&[("5.0.0", &["A"])]));
-    let begun = choice.wanted().clone();
-    choice.update(&release, &spec, &status, &features(&[("5.0.0", &["A", "Elsewhere"])]));
-    assert!(choice.wanted().agrees_with(&begun));
-    choice.update(&release, &spec, &status, &features(&[("5.0.0", &["A", "B"])]));
-    assert!(!choice.wanted().agrees_with(&begun));
+    filter.update(&release, &spec, &status, &features(&[("5.0.0", &["A"])]));
+    let begun = filter.get().clone();
+    filter.update(&release, &spec, &status, &features(&[("5.0.0", &["A", "Elsewhere"])]));
+    assert!(filter.get().agrees_with(&begun));
+    filter.update(&release, &spec, &status, &features(&[("5.0.0", &["A", "B"])]));
+    assert!(!filter.get().agrees_with(&begun));
 }
 
-/// §10.9: what an update implied is still enabled, and told, in the process that takes over, because status says so.
+/// What an update implied is still enabled, and told, in the process that takes over, because status says so.
 #[test]
 fn implied_capabilities_outlive_the_process() {
     let old = payload("5.0.0", &[("moves", CAPABILITY, ""), ("disabled", CAPABILITY, "Console")]);
     let new = payload("5.0.1", &[("moves", CAPABILITY, "Build"), ("disabled", CAPABILITY, "Console+Insights")]);
     let (wish, none) = (spec("None", &["Storage"]), features(&[]));
-    let mut outgoing = choice();
+    let mut outgoing = filter();
     outgoing.update(&old, &wish, &status(&[], &[]), &none);
     assert_eq!(names(&old, &outgoing), "moves");
-    let before = old.select(outgoing.wanted());
+    let before = old.select(outgoing.get());
     outgoing.update(&new, &wish, &status(&[], &[]), &none);
     assert_eq!(names(&new, &outgoing), "", "it would become unmanaged");
-    let implied = outgoing.imply(&new.select(outgoing.wanted()), &before);
+    let implied = outgoing.imply(&new.select(outgoing.get()), &before);
     assert_eq!(implied.into_iter().collect::<Vec<_>>(), ["Build"]);
     assert_eq!(names(&new, &outgoing), "moves");
     let told = outgoing.facts();
     assert_eq!((told.enabled.join(" "), told.implicit.join(" ")), ("Build Storage".into(), "Build".into()));
-    let begun = outgoing.wanted().clone();
+    let begun = outgoing.get().clone();
 
     let enabled: Vec<&str> = told.enabled.iter().map(String::as_str).collect();
-    let mut successor = choice();
+    let mut successor = filter();
     successor.update(&new, &wish, &status(&["5.0.1", "5.0.0"], &enabled), &none);
     assert_eq!(successor.facts(), told);
-    assert!(successor.wanted().agrees_with(&begun));
+    assert!(successor.get().agrees_with(&begun));
 
     // Withdrawn wishes disable nothing; granted ones are no longer implicit.
     successor.update(&new, &spec("None", &["Build"]), &status(&[], &[]), &none);
     let told = successor.facts();
     assert_eq!((told.enabled.join(" "), told.implicit.join(" ")), ("Build Storage".into(), "Storage".into()));
-    assert!(successor.wanted().agrees_with(&begun));
+    assert!(successor.get().agrees_with(&begun));
 }

@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// What the cluster's schema refused is left out for this long, then tried again: the release may bring a schema that takes
-/// it.
+/// What the cluster's schema refused is left out for this long and then tried again, because the release may bring a schema
+/// that accepts it.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 /// The object as written, and what had to be left out.
 type Written = (Value, Refused);
 
-/// What the cluster's schema does not take. All else must not be held up by it.
+/// What the cluster's schema does not accept. The rest of the status must not be held up by it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Refused {
-    /// Names of capabilities: the schema enumerates them (apis §1.6).
+    /// Names of capabilities: the schema enumerates them.
     capabilities: BTreeSet<String>,
-    /// The updates that an update service offers: it has the say in what stands in them.
+    /// The updates that an update service offers, whose contents are not ours.
     updates: bool,
 }
 
@@ -31,15 +31,15 @@ pub struct StatusWriter {
     objects: Objects,
     name: String,
     writing: Option<JoinHandle<Result<Written, ApiError>>>,
-    /// Offered and not yet written: when it may be.
+    /// When the status that was offered may be written.
     due: Option<Instant>,
     last: Option<Instant>,
     failures: u32,
     refused: Option<(Instant, Refused)>,
 }
 
-/// What an administrator or another program waits for: generations, releases, history, updates, and which conditions hold.
-/// Everything else is how far things are and why.
+/// Whether something changed that an administrator or another program waits for: generations, releases, history, updates,
+/// and which conditions hold. Everything else is progress and explanation, and may wait a second.
 fn turned(before: &ClusterVersionStatus, after: &ClusterVersionStatus) -> bool {
     let edges = |status: &ClusterVersionStatus| {
         let mut status = status.clone();
@@ -82,7 +82,7 @@ impl StatusWriter {
     pub fn offer(&mut self, live: Value, status: ClusterVersionStatus) {
         self.due = None;
         if self.writing.is_some() {
-            return; // Its end wakes the loop, which offers again.
+            return; // Its end wakes the controller, which offers again.
         }
         let before = live.get("status").cloned().and_then(|s| serde_json::from_value(s).ok()).unwrap_or_default();
         let pause = match self.failures {
@@ -100,7 +100,7 @@ impl StatusWriter {
         self.writing = Some(tokio::spawn(async move { write(&objects, &name, live, &status).await }));
     }
 
-    /// What is written is what is to be written.
+    /// There is nothing to write.
     pub fn rest(&mut self) {
         self.due = None;
     }
@@ -133,7 +133,7 @@ impl StatusWriter {
     }
 
     /// Waits for the write under way, if there is one, and returns the object as written.
-    pub async fn settled(&mut self) -> Option<Value> {
+    pub async fn finish(&mut self) -> Option<Value> {
         self.writing.is_some().then_some(())?;
         self.ended().await
     }
@@ -162,7 +162,10 @@ async fn write(
             None => return Err(error),
         },
     };
-    tracing::warn!(?refused, "the cluster's schema of ClusterVersion refuses a part of the status, which goes without");
+    tracing::warn!(
+        ?refused,
+        "the cluster's schema of ClusterVersion refuses a part of the status; it is written without that part"
+    );
     let mut rest = status.clone();
     refused.leave_out(&mut rest);
     Ok((put(objects, name, &mut live, &rest).await?, refused))
@@ -174,7 +177,7 @@ async fn put(
     live: &mut Value,
     status: &ClusterVersionStatus,
 ) -> Result<Value, ApiError> {
-    // A PUT, because merge patches cannot carry the nulls that the schema requires (apis §1.8).
+    // A PUT, because merge patches cannot carry the nulls that the schema requires.
     let status = serde_json::to_value(status).unwrap_or_default();
     if let Some(map) = live.as_object_mut() {
         map.insert("status".into(), status);
@@ -222,7 +225,7 @@ mod tests {
     use crate::api::cluster_version::Capabilities;
 
     #[test]
-    fn a_name_that_the_schema_does_not_take_is_found_and_left_out() {
+    fn name_that_the_schema_refuses_is_found_and_left_out() {
         let list = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let capabilities = Capabilities {
             enabled_capabilities: list(&["Build", "Future"]),
@@ -258,14 +261,14 @@ mod tests {
         );
     }
 
-    /// A past time to offer again would wake the loop on and on.
+    /// A past time to offer again would wake the controller again and again.
     #[tokio::test]
-    async fn what_needs_no_write_any_more_is_due_no_more() {
+    async fn status_that_needs_no_write_is_no_longer_due() {
         let client = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         let mut writer = StatusWriter::new(Objects::new(client, std::sync::Arc::new(|| false)), "version");
         let offer = |writer: &mut StatusWriter| writer.offer(Value::Null, ClusterVersionStatus::default());
         offer(&mut writer);
-        assert_eq!(writer.settled().await, None);
+        assert_eq!(writer.finish().await, None);
         offer(&mut writer);
         assert!(writer.due().is_some(), "it failed, so that the next comes later");
         writer.rest();

@@ -1,4 +1,4 @@
-//! The ClusterVersion as the loop sees it: the latest of what the watch and our own writes returned.
+//! The ClusterVersion as the controller sees it: the latest of what the watch and our own writes returned.
 
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus};
 use crate::cluster::{Clients, Kind, WatchBackoff};
@@ -20,25 +20,26 @@ pub struct Live {
     pub uid: String,
 }
 
-/// Keeps the newest version of the one object that counts, and the names of others that do not.
+/// Keeps the newest version of the one object that counts, and the names of the other ClusterVersions, which are ignored.
 #[derive(Debug)]
 pub struct Latest {
     name: String,
     live: Option<Live>,
     unreadable: Option<String>,
-    strangers: BTreeSet<String>,
+    others: BTreeSet<String>,
 }
 
-/// What the watch says.
+/// What the watch says of one ClusterVersion.
 #[derive(Debug)]
-pub enum Seen {
-    Object(Box<Value>),
-    Gone(String),
+pub enum Change {
+    Applied(Box<Value>),
+    /// By name.
+    Deleted(String),
 }
 
 impl Latest {
     pub fn new(name: &str) -> Self {
-        Latest { name: name.to_owned(), live: None, unreadable: None, strangers: BTreeSet::new() }
+        Latest { name: name.to_owned(), live: None, unreadable: None, others: BTreeSet::new() }
     }
 
     pub fn live(&self) -> Option<&Live> {
@@ -46,48 +47,48 @@ impl Latest {
     }
 
     /// What is wrong with the set of ClusterVersions and with this one's shape, for the `Invalid` condition.
-    pub fn troubles(&self) -> Vec<String> {
-        let stranger = |other: &String| {
+    pub fn problems(&self) -> Vec<String> {
+        let ignored = |other: &String| {
             let name = &self.name;
             format!("metadata.name: Forbidden: ClusterVersion {other:?} is ignored, only {name:?} counts: delete it")
         };
-        self.strangers.iter().map(stranger).chain(self.unreadable.clone()).collect()
+        self.others.iter().map(ignored).chain(self.unreadable.clone()).collect()
     }
 
-    pub fn take(&mut self, seen: Seen) {
-        match seen {
-            Seen::Gone(name) if name == self.name => {
+    pub fn on_change(&mut self, change: Change) {
+        match change {
+            Change::Deleted(name) if name == self.name => {
                 if self.live.take().is_some() {
                     tracing::warn!(
                         "the ClusterVersion was deleted; everything is left as it is until there is one again"
                     );
                 }
             }
-            Seen::Gone(name) => {
-                self.strangers.remove(&name);
+            Change::Deleted(name) => {
+                self.others.remove(&name);
             }
-            Seen::Object(object) => self.take_object(*object),
+            Change::Applied(object) => self.on_object(*object),
         }
     }
 
     /// What a write of ours returned counts like an event.
-    pub fn wrote(&mut self, object: Option<Value>) {
-        // Written before the object was deleted, but told after.
+    pub fn on_written(&mut self, object: Option<Value>) {
+        // The write may have preceded a deletion that the watch has told of already.
         if let (Some(object), true) = (object, self.live.is_some()) {
-            self.take_object(object);
+            self.on_object(object);
         }
     }
 
-    fn take_object(&mut self, raw: Value) {
+    fn on_object(&mut self, raw: Value) {
         let text = |p: &str| raw.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
         let name = text("/metadata/name");
         if name != self.name {
-            if self.strangers.insert(name.clone()) {
+            if self.others.insert(name.clone()) {
                 tracing::warn!(%name, "a second ClusterVersion is ignored");
             }
             return;
         }
-        // Somebody wants it gone, and the garbage collector is at work on what it owns: from here on we have no task.
+        // The garbage collector is about to delete what it owns, so nothing may be applied from here on.
         if raw.pointer("/metadata/deletionTimestamp").is_some() {
             if self.live.take().is_some() {
                 tracing::warn!("the ClusterVersion is being deleted; everything is left as it is");
@@ -101,7 +102,7 @@ impl Latest {
         let part = |key: &str| raw.get(key).cloned().unwrap_or_else(|| Value::Object(Map::new()));
         let status = match serde_json::from_value::<ClusterVersionStatus>(part("status")) {
             Ok(status) => status,
-            // Without its history nothing may be decided.
+            // Without the history nothing may be decided.
             Err(error) => {
                 tracing::error!(%error, "status of the ClusterVersion cannot be read; waiting until it can");
                 return;
@@ -127,7 +128,7 @@ fn version(raw: &Value) -> u128 {
 }
 
 /// Watches all ClusterVersions: there should be one.
-pub fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receiver<Seen> {
+pub fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receiver<Change> {
     let (sender, receiver) = mpsc::channel(16);
     let Kind { group, version, kind, plural, .. } = Kind::cluster_version();
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind { group, version, kind }, &plural);
@@ -141,7 +142,7 @@ pub fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receiver<Seen>
     receiver
 }
 
-async fn forward(api: Api<DynamicObject>, sender: mpsc::Sender<Seen>) {
+async fn forward(api: Api<DynamicObject>, sender: mpsc::Sender<Change>) {
     let mut events = watcher(api, watcher::Config::default().timeout(1800)).backoff(WatchBackoff::default()).boxed();
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut listed: BTreeSet<String> = BTreeSet::new();
@@ -152,33 +153,33 @@ async fn forward(api: Api<DynamicObject>, sender: mpsc::Sender<Seen>) {
             Ok(watcher::Event::Init) => listed.clear(),
             Ok(watcher::Event::InitApply(object)) => {
                 listed.extend(object.metadata.name.clone());
-                out.extend(seen(object));
+                out.extend(applied(object));
             }
             // Deletions during a broken watch show as absence.
             Ok(watcher::Event::InitDone) => {
-                out.extend(known.difference(&listed).cloned().map(Seen::Gone));
+                out.extend(known.difference(&listed).cloned().map(Change::Deleted));
                 known.clone_from(&listed);
             }
             Ok(watcher::Event::Apply(object)) => {
                 known.extend(object.metadata.name.clone());
-                out.extend(seen(object));
+                out.extend(applied(object));
             }
             Ok(watcher::Event::Delete(object)) => {
                 let name = object.metadata.name.unwrap_or_default();
                 known.remove(&name);
-                out.push(Seen::Gone(name));
+                out.push(Change::Deleted(name));
             }
         }
-        for seen in out {
-            if sender.send(seen).await.is_err() {
+        for change in out {
+            if sender.send(change).await.is_err() {
                 return;
             }
         }
     }
 }
 
-fn seen(object: DynamicObject) -> Option<Seen> {
-    serde_json::to_value(object).ok().map(|v| Seen::Object(Box::new(v)))
+fn applied(object: DynamicObject) -> Option<Change> {
+    serde_json::to_value(object).ok().map(|v| Change::Applied(Box::new(v)))
 }
 
 #[cfg(test)]
@@ -186,45 +187,47 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn object(name: &str, rv: u64, spec: Value) -> Seen {
-        Seen::Object(Box::new(json!({"metadata": {"name": name, "resourceVersion": rv.to_string(), "generation": rv,
-            "uid": "u"}, "spec": spec})))
+    fn object(name: &str, rv: u64, spec: Value) -> Change {
+        Change::Applied(Box::new(
+            json!({"metadata": {"name": name, "resourceVersion": rv.to_string(), "generation": rv,
+            "uid": "u"}, "spec": spec}),
+        ))
     }
 
     #[test]
-    fn a_second_cluster_version_is_named_until_it_is_gone() {
+    fn second_cluster_version_is_named_until_it_is_deleted() {
         let mut latest = Latest::new("version");
-        latest.take(object("version", 1, json!({"clusterID": "a"})));
-        latest.take(object("other", 2, json!({})));
-        assert!(latest.troubles().first().unwrap().contains("\"other\""));
+        latest.on_change(object("version", 1, json!({"clusterID": "a"})));
+        latest.on_change(object("other", 2, json!({})));
+        assert!(latest.problems().first().unwrap().contains("\"other\""));
         assert_eq!(latest.live().unwrap().spec.cluster_id, "a");
-        latest.take(Seen::Gone("other".into()));
-        assert!(latest.troubles().is_empty());
+        latest.on_change(Change::Deleted("other".into()));
+        assert!(latest.problems().is_empty());
     }
 
     #[test]
-    fn one_that_is_being_deleted_counts_as_gone() {
+    fn cluster_version_that_is_being_deleted_counts_as_deleted() {
         let mut latest = Latest::new("version");
-        latest.take(object("version", 1, json!({"clusterID": "a"})));
-        let going = json!({"metadata": {"name": "version", "resourceVersion": "2", "uid": "u",
+        latest.on_change(object("version", 1, json!({"clusterID": "a"})));
+        let terminating = json!({"metadata": {"name": "version", "resourceVersion": "2", "uid": "u",
             "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["orphan"]}, "spec": {}});
-        latest.take(Seen::Object(Box::new(going)));
+        latest.on_change(Change::Applied(Box::new(terminating)));
         assert!(latest.live().is_none());
         // A new one may have any resource version.
-        latest.take(object("version", 1, json!({"clusterID": "b"})));
+        latest.on_change(object("version", 1, json!({"clusterID": "b"})));
         assert_eq!(latest.live().unwrap().spec.cluster_id, "b");
     }
 
     #[test]
-    fn an_older_event_and_an_unreadable_spec_change_nothing() {
+    fn older_event_and_unreadable_spec_change_nothing() {
         let mut latest = Latest::new("version");
-        latest.take(object("version", 5, json!({"channel": "new"})));
-        latest.take(object("version", 4, json!({"channel": "old"})));
+        latest.on_change(object("version", 5, json!({"channel": "new"})));
+        latest.on_change(object("version", 4, json!({"channel": "old"})));
         assert_eq!(latest.live().unwrap().spec.channel, "new");
-        latest.take(object("version", 6, json!({"channel": 7})));
+        latest.on_change(object("version", 6, json!({"channel": 7})));
         assert_eq!(latest.live().unwrap().spec.channel, "new");
-        assert!(latest.troubles().first().unwrap().contains("cannot be read"));
-        latest.take(object("version", 7, json!({"channel": "x"})));
-        assert!(latest.troubles().is_empty());
+        assert!(latest.problems().first().unwrap().contains("cannot be read"));
+        latest.on_change(object("version", 7, json!({"channel": "x"})));
+        assert!(latest.problems().is_empty());
     }
 }

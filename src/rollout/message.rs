@@ -1,0 +1,142 @@
+//! What the rollout and its executor say to each other.
+
+use crate::gate::Verdict;
+use crate::graph::Mode;
+use crate::merge::inject::Source;
+use crate::payload::ObjectId;
+use crate::status::failure::UpdateError;
+use std::time::Duration;
+
+/// What came of applying one manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Applied {
+    /// Already as desired.
+    Left,
+    Created,
+    /// Dotted paths of what differed, and the field manager that wrote last before us, if the object names one.
+    Updated {
+        fields: Vec<String>,
+        by: Option<String>,
+    },
+    Deleted,
+}
+
+/// Something that the executor does. Positions are those of [`super::Plan::manifests`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Creates an object that the rest of an install needs. A failure does not matter: its own turn comes.
+    CreatePrerequisite(usize),
+    /// Creates a ClusterOperator before the manifests of its node. A failure does not matter: its own turn comes.
+    Precreate { node: usize, position: usize },
+    /// Makes the kinds of a CustomResourceDefinition usable as soon as it is established. Reports nothing.
+    ServeKinds(usize),
+    /// Brings an object to its desired state, and judges its gate if that is asked for.
+    Reconcile(Reconcile),
+    /// Reports [`Event::HandOverExpired`] after this time.
+    HandOverTimer { node: usize, after: Duration },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reconcile {
+    pub position: usize,
+    pub purpose: Purpose,
+    /// The mode that the gate is judged in; `None` if there is nothing to judge.
+    pub gate: Option<Mode>,
+    pub delay: Delay,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The turn of the manifest in its node.
+    Apply { node: usize },
+    /// It is applied, and its gate is waited for. A write now means that another client changed the object meanwhile.
+    Gate { node: usize },
+    /// Its turn is over, and another client may have changed the object.
+    Repair,
+    /// Its turn is over, and the cluster configuration that goes into it changed.
+    Configuration,
+}
+
+/// What comes before the next attempt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delay {
+    /// At most so long; the executor adds jitter.
+    pub pause: Duration,
+    pub until: Wake,
+}
+
+impl Delay {
+    pub(super) fn of(pause: Duration) -> Delay {
+        Delay { pause, until: Wake::Timeout }
+    }
+}
+
+/// What ends a delay early.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Wake {
+    #[default]
+    Timeout,
+    NamespaceChanged(String),
+    /// The object is gone or changed.
+    ObjectChanged,
+    /// The kind is served. With `refresh` the server is asked for its kinds if that did not happen in time.
+    KindServed {
+        refresh: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    PrerequisiteDone {
+        position: usize,
+        applied: Option<Applied>,
+    },
+    Precreated {
+        node: usize,
+    },
+    Reconciled(Reconcile, Outcome),
+    /// The watch saw a change by another client. `content`: not only the status changed.
+    Changed {
+        position: usize,
+        content: bool,
+    },
+    ConfigurationChanged(Vec<Source>),
+    HandOverExpired {
+        node: usize,
+    },
+}
+
+/// What came of one attempt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// The object as the cluster names it, once its kind is known.
+    pub id: Option<ObjectId>,
+    /// `None`: it could not be applied, see `failure`.
+    pub applied: Option<Applied>,
+    pub judged: Option<Judged>,
+    /// What kept the object from being applied or read.
+    pub failure: Option<Failure>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    pub verdict: Verdict,
+    /// The object was still as desired after it was judged; otherwise the verdict is about something else.
+    pub as_desired: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub error: UpdateError,
+    pub cause: Cause,
+}
+
+/// The causes that an event can remove; all others are tried again after a pause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    NamespaceMissing(String),
+    /// The object has to be deleted first, and finalizers hold it.
+    Terminating,
+    KindNotServed,
+    Other,
+}

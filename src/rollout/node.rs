@@ -1,0 +1,110 @@
+//! One running node of the graph: its manifests in order, each applied and then gated. CustomResourceDefinitions are
+//! gated together, before the first manifest that may need one, because the server takes a while for each.
+
+use crate::graph::Mode;
+use crate::payload::Manifest;
+use crate::status::failure::UpdateError;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a node does next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    Precreate(usize),
+    Apply(usize),
+    /// Waits for the gate of a definition that was applied before.
+    Gate(usize),
+    Done,
+}
+
+#[derive(Debug, Default)]
+pub struct NodeRun {
+    /// ClusterOperators appear when their node starts, so that dashboards show them before their operator runs.
+    precreate: VecDeque<usize>,
+    /// Not applied yet, in order.
+    queue: VecDeque<usize>,
+    /// Definitions that are applied, and whose gates are still to be passed.
+    definitions: VecDeque<usize>,
+    /// The next manifest is of a kind that is not served before these definitions are established.
+    needs_definitions: bool,
+    pub attempt: Attempt,
+}
+
+/// Where the present manifest of a node stands.
+#[derive(Debug, Default)]
+pub struct Attempt {
+    /// `None` before the first manifest.
+    position: Option<usize>,
+    /// In a row.
+    pub failures: u32,
+    /// How often in a row the object changed while it was judged.
+    pub unstable: u32,
+    /// What was reported last about the gate.
+    pub reported: Option<(String, String, Option<UpdateError>)>,
+    /// The gate is closed; the next change of the object wakes the node.
+    pub parked: bool,
+}
+
+impl NodeRun {
+    pub fn new(positions: &[usize], manifests: &[Arc<Manifest>]) -> Self {
+        let is_operator = |position: &&usize| {
+            manifests.get(**position).is_some_and(|m| {
+                m.id.group == "config.openshift.io" && m.id.kind == "ClusterOperator" && m.delete() == Ok(false)
+            })
+        };
+        NodeRun {
+            precreate: positions.iter().filter(is_operator).copied().collect(),
+            queue: positions.iter().copied().collect(),
+            ..NodeRun::default()
+        }
+    }
+
+    /// What comes next, with a fresh attempt.
+    pub fn step(&mut self, manifests: &[Arc<Manifest>], mode: Mode) -> Step {
+        self.attempt = Attempt::default();
+        if let Some(position) = self.precreate.pop_front() {
+            return Step::Precreate(position);
+        }
+        let next = self.queue.front().copied();
+        // In an install only a manifest of a kind that is not served yet has reason to wait.
+        let waits = next.and_then(|position| manifests.get(position)).is_none_or(|manifest| {
+            manifest.id.kind != "CustomResourceDefinition" && (mode != Mode::Install || self.needs_definitions)
+        });
+        match (next, self.definitions.front()) {
+            (_, Some(definition)) if waits => {
+                self.attempt.position = Some(*definition);
+                Step::Gate(*definition)
+            }
+            (Some(position), _) => {
+                self.attempt.position = Some(position);
+                Step::Apply(position)
+            }
+            (None, _) => Step::Done,
+        }
+    }
+
+    /// The object changed: whether its closed gate is what the node waits for. If so, it waits no more.
+    pub fn unpark(&mut self, position: usize) -> bool {
+        let parked = self.attempt.parked && self.attempt.position == Some(position);
+        self.attempt.parked &= !parked;
+        parked
+    }
+
+    /// The kind of the present manifest is not served. `true` if definitions of this node are to be waited for first.
+    pub fn wait_for_definitions(&mut self) -> bool {
+        self.needs_definitions = !self.definitions.is_empty();
+        self.needs_definitions
+    }
+
+    /// The definition is applied; its gate is passed later.
+    pub fn defer_gate(&mut self) {
+        self.definitions.extend(self.queue.pop_front());
+    }
+
+    /// The manifest is in place and its gate passed.
+    pub fn passed(&mut self, position: usize) {
+        self.queue.retain(|p| *p != position);
+        self.definitions.retain(|p| *p != position);
+        self.needs_definitions &= !self.definitions.is_empty();
+    }
+}

@@ -1,0 +1,62 @@
+//! The rollout as tables of transitions, and its promises over random events.
+
+mod properties;
+mod transitions;
+
+use super::*;
+use crate::graph;
+use crate::payload::{Origin, load};
+use serde_json::{Value, json};
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + seconds).unwrap()
+}
+
+fn manifest(file: &str, version: &str, kind: &str, name: &str, annotations: Value) -> Arc<Manifest> {
+    let object = json!({"apiVersion": version, "kind": kind,
+        "metadata": {"name": name, "namespace": "ns", "annotations": annotations}});
+    load::manifests_of(Origin::Release, file, &serde_json::to_vec(&object).unwrap()).unwrap().remove(0)
+}
+
+/// By a short name for its kind: `config`, `deployment`, `operator`, `definition`, `namespace`, `job`, `widget`.
+fn object(file: &str, kind: &str, name: &str) -> Arc<Manifest> {
+    let (version, kind) = match kind {
+        "deployment" => ("apps/v1", "Deployment"),
+        "operator" => ("config.openshift.io/v1", "ClusterOperator"),
+        "definition" => ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+        "namespace" => ("v1", "Namespace"),
+        "job" => ("batch/v1", "Job"),
+        "widget" => ("example.com/v1", "Widget"),
+        _ => ("v1", "ConfigMap"),
+    };
+    manifest(file, version, kind, name, json!({}))
+}
+
+fn plan(manifests: Vec<Arc<Manifest>>, mode: Mode) -> Plan {
+    Plan {
+        release: Release::default(),
+        mode,
+        graph: graph::build::build(&manifests, mode, None),
+        own_deployment: ObjectId::new("apps", "Deployment", "ns", "own"),
+        hand_over: false,
+        manifests,
+    }
+}
+
+fn applied() -> Outcome {
+    Outcome { applied: Some(Applied::Created), ..Outcome::default() }
+}
+
+fn judged(verdict: Verdict) -> Outcome {
+    Outcome { judged: Some(Judged { verdict, as_desired: true }), applied: Some(Applied::Left), ..Outcome::default() }
+}
+
+fn waiting() -> Verdict {
+    let report = UpdateError { effect: Effect::Wait, ..UpdateError::new(Reason::Other("NotYet".into()), "not yet") };
+    Verdict::Waiting { reason: "NotYet".into(), message: "not yet".into(), report: Some(report) }
+}
+
+fn failed(cause: Cause) -> Outcome {
+    let failure = Failure { error: UpdateError::new(Reason::Other("Broken".into()), "it is broken"), cause };
+    Outcome { failure: Some(failure), ..Outcome::default() }
+}

@@ -1,0 +1,375 @@
+//! Tables: what the rollout does after each event, in a short notation.
+
+use super::*;
+use NodeState::{Done, Failing, Pending, Running, Waiting};
+
+/// `apply 0`, `gate 0 after 500ms until namespace ns`, `repair 0`, ...
+fn text(command: &Command) -> String {
+    match command {
+        Command::CreatePrerequisite(position) => format!("prerequisite {position}"),
+        Command::Precreate { position, .. } => format!("precreate {position}"),
+        Command::ServeKinds(position) => format!("serve {position}"),
+        Command::HandOverTimer { after, .. } => format!("timer {after:?}"),
+        Command::Reconcile(Reconcile { position, purpose, delay, .. }) => {
+            let purpose = match purpose {
+                Purpose::Apply { .. } => "apply",
+                Purpose::Gate { .. } => "gate",
+                Purpose::Repair => "repair",
+                Purpose::Configuration => "configure",
+            };
+            let after = if delay.pause.is_zero() { String::new() } else { format!(" after {:?}", delay.pause) };
+            let until = match &delay.until {
+                Wake::Timeout => String::new(),
+                Wake::NamespaceChanged(name) => format!(" until namespace {name}"),
+                Wake::ObjectChanged => " until changed".into(),
+                Wake::KindServed { refresh: false } => " until served".into(),
+                Wake::KindServed { refresh: true } => " until served or refreshed".into(),
+            };
+            format!("{purpose} {position}{after}{until}")
+        }
+    }
+}
+
+/// A rollout with the commands that are under way.
+struct Run {
+    rollout: Rollout,
+    running: Vec<Command>,
+    now: i64,
+}
+
+impl Run {
+    fn start(plan: Plan) -> (Run, String) {
+        let (rollout, commands) = Rollout::start(plan, at(0));
+        let mut run = Run { rollout, running: Vec::new(), now: 0 };
+        let texts = run.begin(commands);
+        (run, texts)
+    }
+
+    fn begin(&mut self, commands: Vec<Command>) -> String {
+        let texts: Vec<String> = commands.iter().map(text).collect();
+        self.running.extend(commands);
+        texts.join(", ")
+    }
+
+    fn on(&mut self, event: Event) -> String {
+        let commands = self.rollout.on(event, at(self.now));
+        self.begin(commands)
+    }
+
+    /// Ends the attempt at this position.
+    fn ends(&mut self, position: usize, outcome: Outcome) -> String {
+        let is = |command: &Command| matches!(command, Command::Reconcile(r) if r.position == position);
+        let index = self.running.iter().position(is).expect("an attempt is under way");
+        let Command::Reconcile(request) = self.running.remove(index) else { unreachable!() };
+        self.on(Event::Reconciled(request, outcome))
+    }
+
+    fn node(&self, node: usize) -> NodeState {
+        self.rollout.nodes()[node].state
+    }
+}
+
+fn update(files: &[(&str, &str)]) -> (Run, String) {
+    start(files, Mode::Update)
+}
+
+fn start(files: &[(&str, &str)], mode: Mode) -> (Run, String) {
+    let manifests = files.iter().map(|(file, kind)| object(file, kind, &file.replace(['_', '.'], "-"))).collect();
+    Run::start(plan(manifests, mode))
+}
+
+#[test]
+fn manifests_of_a_node_follow_each_other_and_the_next_stage_waits() {
+    let (mut run, first) = update(&[("0000_10_a_1", "config"), ("0000_10_a_2", "config"), ("0000_20_b_1", "config")]);
+    assert_eq!((first.as_str(), run.node(0), run.node(1)), ("apply 0", Running, Pending));
+    assert_eq!(run.ends(0, applied()), "apply 1");
+    assert_eq!((run.ends(1, applied()).as_str(), run.node(0), run.node(1)), ("apply 2", Done, Running));
+    assert!(!run.rollout.is_completed());
+    assert_eq!((run.ends(2, applied()).as_str(), run.rollout.is_completed()), ("", true));
+    assert_eq!((run.rollout.done(), run.rollout.current_mode()), (3, Mode::Reconcile));
+}
+
+#[test]
+fn failed_attempt_is_repeated_with_the_wake_of_its_cause() {
+    let table = [
+        (Cause::Other, ""),
+        (Cause::Terminating, " until changed"),
+        (Cause::NamespaceMissing("ns".into()), " until namespace ns"),
+        // No definition of the release brings the kind, so the server is asked at once.
+        (Cause::KindNotServed, " until served or refreshed"),
+    ];
+    for (cause, until) in table {
+        let (mut run, _) = update(&[("0000_10_a_1", "widget")]);
+        for (failures, pause) in [(1, "500ms"), (2, "1s"), (3, "2s"), (4, "4s")] {
+            assert_eq!(run.ends(0, failed(cause.clone())), format!("apply 0 after {pause}{until}"));
+            assert_eq!(run.rollout.failure().is_some(), failures >= 3, "{cause:?}: reported with the third failure");
+            assert_eq!(run.node(0), if failures >= 3 { Failing } else { Waiting });
+            assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(0)));
+            run.now += 1;
+        }
+        run.ends(0, applied());
+        assert_eq!((run.rollout.failure(), run.node(0)), (None, Done));
+    }
+}
+
+#[test]
+fn kind_that_the_release_defines_is_waited_for_before_the_server_is_asked() {
+    let definition = manifest(
+        "0000_10_a_1",
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "widgets.example.com",
+        json!({}),
+    );
+    let widget = object("0000_10_b_1", "widget", "a");
+    let (mut run, first) = Run::start(plan(vec![definition, widget], Mode::Update));
+    assert_eq!(first, "apply 0, apply 1");
+    for next in ["500ms until served", "1s until served", "2s until served or refreshed"] {
+        assert_eq!(run.ends(1, failed(Cause::KindNotServed)), format!("apply 1 after {next}"));
+    }
+}
+
+#[test]
+fn closed_gate_parks_the_node_until_the_object_changes() {
+    let (mut run, _) = update(&[("0000_10_a_1", "deployment"), ("0000_20_b_1", "config")]);
+    run.now = 5;
+    assert_eq!((run.ends(0, judged(waiting())).as_str(), run.node(0)), ("", Waiting));
+    run.now = 9;
+    assert_eq!(run.on(Event::Changed { position: 0, content: false }), "gate 0");
+    assert_eq!(run.on(Event::Changed { position: 0, content: false }), "", "one attempt at a time");
+    assert_eq!(run.ends(0, judged(waiting())), "gate 0", "it changed while it was judged");
+    assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(5)));
+    assert_eq!((run.ends(0, judged(Verdict::Ready)).as_str(), run.node(0)), ("apply 1", Done));
+}
+
+#[test]
+fn failing_gate_is_reported_as_its_effect_says() {
+    let with =
+        |effect| Verdict::Failing(UpdateError { effect, ..UpdateError::new(Reason::Other("Bad".into()), "bad") });
+    let (mut run, _) = update(&[("0000_10_a_1", "operator"), ("0000_20_b_1", "config")]);
+    assert_eq!(run.on(Event::Precreated { node: 0 }), "apply 0");
+    assert_eq!((run.ends(0, judged(with(Effect::Fail))).as_str(), run.node(0)), ("", Failing));
+    assert_eq!(run.rollout.awaited_operators(), BTreeSet::from(["0000-10-a-1".to_owned()]));
+    run.on(Event::Changed { position: 0, content: false });
+    assert_eq!((run.ends(0, judged(with(Effect::Report))).as_str(), run.node(0)), ("apply 1", Done), "it goes on");
+    assert_eq!(run.rollout.failure().unwrap().message, "bad");
+    assert!(run.rollout.awaited_operators().contains("0000-10-a-1") && !run.rollout.is_ahead("0000-10-a-1"));
+}
+
+#[test]
+fn object_that_changes_while_it_is_judged_is_judged_again_and_reported_after_ten_times() {
+    let (mut run, _) = update(&[("0000_10_a_1", "deployment")]);
+    let overtaken = || Outcome {
+        applied: Some(Applied::Left),
+        judged: Some(Judged { verdict: Verdict::Ready, as_desired: false }),
+        ..Outcome::default()
+    };
+    let pauses: Vec<String> = (0..10).map(|_| run.ends(0, overtaken())).collect();
+    assert_eq!((pauses[0].as_str(), pauses[9].as_str()), ("gate 0 after 10ms", "gate 0 after 1s"));
+    let waiting = &run.rollout.nodes()[0].waiting[0];
+    assert_eq!((waiting.reason.as_str(), run.rollout.failure()), ("Unsettled", None));
+    run.ends(0, judged(Verdict::Ready));
+    assert_eq!(run.node(0), Done);
+}
+
+#[test]
+fn change_by_another_client_during_the_gate_is_undone_ever_more_slowly() {
+    let (mut run, _) = update(&[("0000_10_a_1", "deployment")]);
+    let restored = || Outcome {
+        applied: Some(Applied::Updated { fields: vec!["spec".into()], by: Some("x".into()) }),
+        ..judged(waiting())
+    };
+    run.ends(0, judged(waiting()));
+    assert_eq!(run.on(Event::Changed { position: 0, content: true }), "gate 0");
+    let next: Vec<String> = (0..4).map(|_| run.ends(0, restored())).collect();
+    assert_eq!(next, ["gate 0", "gate 0 after 1s", "gate 0 after 2s", "gate 0 after 4s"]);
+    let conflicts = run.rollout.conflicts(at(0));
+    assert_eq!((conflicts.len(), conflicts[0].manager.as_str(), conflicts[0].repairs), (1, "x", 4));
+    assert_eq!(run.rollout.conflict_ends(at(0)), Some(at(600)));
+}
+
+#[test]
+fn definitions_of_a_node_are_gated_together_before_what_may_need_them() {
+    let files = [("0000_10_a_1", "definition"), ("0000_10_a_2", "definition"), ("0000_10_a_3", "widget")];
+    let (mut run, first) = update(&files);
+    assert_eq!(first, "apply 0");
+    assert_eq!(run.ends(0, applied()), "serve 0, apply 1");
+    assert_eq!(run.ends(1, applied()), "serve 1, gate 0");
+    assert_eq!(run.ends(0, judged(Verdict::Ready)), "gate 1");
+    assert_eq!(run.ends(1, judged(Verdict::Ready)), "apply 2");
+}
+
+#[test]
+fn definitions_of_an_install_hold_only_kinds_that_are_not_served() {
+    let files = [("0000_10_a_1", "definition"), ("0000_10_a_2", "config"), ("0000_10_a_3", "widget")];
+    let (mut run, first) = start(&files, Mode::Install);
+    assert_eq!(first, "prerequisite 0");
+    assert_eq!(run.on(Event::PrerequisiteDone { position: 0, applied: Some(Applied::Created) }), "serve 0, apply 0");
+    assert_eq!(run.ends(0, judged(Verdict::Ready)), "apply 1", "its kinds are served by the prerequisite");
+    assert_eq!(run.ends(1, applied()), "apply 2");
+    assert_eq!(run.ends(2, failed(Cause::KindNotServed)), "gate 0", "no failure: the definition comes first");
+    assert_eq!(run.ends(0, judged(Verdict::Ready)), "apply 2");
+    assert_eq!(run.ends(2, failed(Cause::KindNotServed)), "apply 2 after 500ms until served or refreshed");
+    run.ends(2, applied());
+    assert!(run.rollout.is_completed());
+}
+
+#[test]
+fn install_creates_namespaces_then_definitions_but_none_behind_a_job() {
+    let files = [
+        ("0000_10_a_1", "config"),
+        ("0000_20_b_1", "definition"),
+        ("0000_30_c_1", "namespace"),
+        ("0000_40_d_1", "job"),
+        ("0000_50_e_1", "namespace"),
+    ];
+    let (mut run, first) = start(&files, Mode::Install);
+    assert_eq!((first.as_str(), run.node(0)), ("prerequisite 2", Running));
+    assert_eq!(
+        run.on(Event::PrerequisiteDone { position: 2, applied: None }),
+        "prerequisite 1",
+        "a failure is no matter"
+    );
+    let next = run.on(Event::PrerequisiteDone { position: 1, applied: Some(Applied::Left) });
+    assert_eq!(next, "apply 0, apply 1, apply 2");
+}
+
+#[test]
+fn prerequisites_are_created_sixteen_at_once() {
+    let names: Vec<String> = (10..40).map(|i| format!("0000_10_a_{i}")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "namespace")).collect();
+    let (mut run, first) = start(&files, Mode::Install);
+    assert_eq!(first.split(", ").count(), 16);
+    let mut largest = 0;
+    while let Some(Command::CreatePrerequisite(position)) = run.running.first().cloned() {
+        largest = largest.max(run.running.len());
+        run.running.remove(0);
+        run.on(Event::PrerequisiteDone { position, applied: Some(Applied::Created) });
+    }
+    assert_eq!((largest, run.running.len()), (16, 1), "all thirty, then the first manifest of the node");
+}
+
+#[test]
+fn own_deployment_hands_over_and_a_missing_stop_is_a_failure() {
+    let own = object("0000_00_own_1", "deployment", "own");
+    let plan = Plan { hand_over: true, ..plan(vec![own, object("0000_10_a_1", "config", "a")], Mode::Update) };
+    let (mut run, _) = Run::start(plan);
+    assert_eq!(run.ends(0, applied()), "timer 300s");
+    assert_eq!((run.node(0), run.rollout.nodes()[0].waiting[0].reason.as_str()), (Waiting, "HandOver"));
+    run.now = 300;
+    assert_eq!(run.on(Event::HandOverExpired { node: 0 }), "");
+    let failure = run.rollout.failure().unwrap();
+    assert!(failure.effect == Effect::Fail && failure.message.contains("has not been asked to stop"), "{failure:?}");
+    assert_eq!((run.node(0), run.node(1)), (Failing, Pending));
+}
+
+#[test]
+fn own_deployment_of_the_running_release_is_not_waited_for() {
+    let (mut run, _) = Run::start(plan(vec![object("0000_00_own_1", "deployment", "own")], Mode::Update));
+    let Some(Command::Reconcile(request)) = run.running.first() else { panic!("nothing starts") };
+    assert_eq!(request.gate, None);
+    run.ends(0, applied());
+    assert!(run.rollout.is_completed());
+}
+
+#[test]
+fn release_without_its_own_deployment_never_completes() {
+    let plan = Plan { hand_over: true, ..plan(vec![object("0000_10_a_1", "config", "a")], Mode::Update) };
+    let (mut run, _) = Run::start(plan);
+    run.ends(0, applied());
+    let failure = run.rollout.failure().unwrap();
+    assert!(!run.rollout.is_completed() && failure.message.contains("cannot take over"), "{failure:?}");
+}
+
+#[test]
+fn change_after_the_turn_is_repaired_one_at_a_time() {
+    let (mut run, _) = update(&[("0000_10_a_1", "config"), ("0000_20_b_1", "deployment")]);
+    run.ends(0, applied());
+    assert_eq!(run.on(Event::Changed { position: 0, content: false }), "", "nothing reads the status of a ConfigMap");
+    assert_eq!(run.on(Event::Changed { position: 0, content: true }), "repair 0");
+    assert_eq!(run.on(Event::Changed { position: 0, content: true }), "");
+    assert_eq!(run.ends(0, applied()), "repair 0", "it changed again meanwhile");
+    assert_eq!(run.ends(0, Outcome { applied: Some(Applied::Left), ..Outcome::default() }), "");
+    assert_eq!(run.node(0), Done, "a repair does not move its node");
+}
+
+#[test]
+fn change_during_the_turn_is_looked_at_once_it_is_over() {
+    let (mut run, _) = update(&[("0000_10_a_1", "config"), ("0000_20_b_1", "config")]);
+    run.on(Event::Changed { position: 0, content: true });
+    assert_eq!(run.ends(0, applied()), "repair 0, apply 1");
+    // Before the attempt began it is no news.
+    let (mut run, _) = update(&[("0000_10_a_1", "config"), ("0000_10_a_2", "config")]);
+    run.on(Event::Changed { position: 1, content: true });
+    assert_eq!((run.ends(0, applied()), run.ends(1, applied())), ("apply 1".to_owned(), String::new()));
+}
+
+#[test]
+fn failed_repair_is_repeated_and_reported_with_the_third_failure() {
+    let (mut run, _) = update(&[("0000_10_a_1", "config")]);
+    run.ends(0, applied());
+    run.on(Event::Changed { position: 0, content: true });
+    for (failures, next) in [(1, "repair 0 after 1s"), (2, "repair 0 after 2s"), (3, "repair 0 after 4s")] {
+        assert_eq!(run.ends(0, failed(Cause::Other)), next);
+        assert_eq!(run.rollout.failure().is_some(), failures == 3);
+    }
+    assert_eq!((run.ends(0, applied()), run.rollout.failure()), (String::new(), None));
+}
+
+#[test]
+fn changed_configuration_is_applied_and_is_no_repair() {
+    let annotated = json!({"config.openshift.io/inject-proxy": "main"});
+    let workload = manifest("0000_10_a_1", "apps/v1", "Deployment", "a", annotated);
+    let (mut run, _) = Run::start(plan(vec![workload, object("0000_10_a_2", "config", "b")], Mode::Reconcile));
+    let updated = || Outcome { applied: Some(Applied::Updated { fields: vec![], by: None }), ..judged(Verdict::Ready) };
+    assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Proxy])), "", "the attempt under way comes first");
+    assert_eq!(run.ends(0, judged(Verdict::Ready)), "repair 0, apply 1");
+    run.ends(0, judged(Verdict::Ready));
+    run.ends(1, applied());
+    for _ in 0..5 {
+        assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Infrastructure])), "", "not a part of it");
+        assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Proxy])), "configure 0");
+        run.ends(0, updated());
+    }
+    assert_eq!(run.rollout.conflicts(at(0)), []);
+}
+
+#[test]
+fn repair_that_was_judged_before_completion_is_judged_again() {
+    let (mut run, _) = update(&[("0000_10_a_1", "deployment"), ("0000_20_b_1", "config")]);
+    run.ends(0, judged(Verdict::Ready));
+    assert_eq!(run.on(Event::Changed { position: 0, content: false }), "repair 0");
+    run.ends(1, applied());
+    assert!(run.rollout.is_completed());
+    assert_eq!(run.ends(0, judged(waiting())), "repair 0");
+    let Some(Command::Reconcile(request)) = run.running.first() else { panic!("no repair") };
+    assert_eq!((request.gate, run.rollout.failure()), (Some(Mode::Reconcile), None));
+}
+
+#[test]
+fn deletions_are_told_in_order_once_their_turn_is_over() {
+    let deleted = |name: &str| {
+        let annotations = json!({"release.openshift.io/delete": "true"});
+        manifest(&format!("0000_10_a_{name}"), "v1", "ConfigMap", name, annotations)
+    };
+    let (mut run, _) =
+        Run::start(plan(vec![deleted("1"), object("0000_10_a_2", "config", "2"), deleted("3")], Mode::Update));
+    let told = |run: &Run| run.rollout.deletions().map(|id| id.name.clone()).collect::<Vec<_>>();
+    assert_eq!(told(&run), Vec::<String>::new());
+    run.ends(0, applied());
+    assert_eq!(told(&run), ["1"]);
+    run.ends(1, applied());
+    run.ends(2, applied());
+    assert_eq!(told(&run), ["1", "3"]);
+}
+
+#[test]
+fn wait_that_began_before_this_process_keeps_its_beginning() {
+    let (mut run, _) = update(&[("0000_10_a_1", "deployment")]);
+    run.now = 50;
+    run.ends(0, judged(waiting()));
+    run.rollout.backdate(&BTreeMap::from([(clock("Deployment", "ns", "0000-10-a-1"), at(20))]));
+    assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(20)));
+    run.rollout.backdate(&BTreeMap::from([(clock("Deployment", "ns", "0000-10-a-1"), at(40))]));
+    assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(20)), "the earlier one counts");
+}

@@ -1,0 +1,367 @@
+//! The ClusterVersion controller: ClusterVersion in, ClusterVersion.status out. It waits for an event (the object, the
+//! rollout, a load, the update service), a deadline or the stop; takes in what happened; decides; performs; and writes
+//! what is to be told.
+
+mod decide;
+mod filters;
+mod live;
+mod loading;
+mod report;
+mod retry;
+mod status_writer;
+
+use super::apply::Applier;
+use super::available::Question;
+use super::events::{Events, Notice};
+use super::retrieve::{Retriever, Terms};
+use super::rollout::RunningRollout;
+use crate::api::progress::Progress;
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, OWN_DEPLOYMENT};
+use crate::cluster::Clients;
+use crate::graph::{self, Mode};
+use crate::merge::Owner;
+use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection};
+use crate::rollout::Plan;
+use crate::status::facts::Retrieval;
+use crate::updates::{self, Gates, Target};
+use decide::{Action, Loading, Running, Situation};
+use filters::EffectiveFilter;
+use jiff::Timestamp;
+use loading::{Load, LoadNews};
+use retry::Refused;
+use status_writer::StatusWriter;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Everything the controller is built from.
+#[derive(Debug)]
+pub struct Parts {
+    pub clients: Arc<Clients>,
+    pub applier: Arc<Applier>,
+    pub retriever: Arc<Retriever>,
+    /// The payload of the running image.
+    pub own: Arc<Payload>,
+    /// Name of the ClusterVersion.
+    pub name: String,
+    pub namespace: String,
+    /// The record that a predecessor left.
+    pub progress: Progress,
+    pub records: watch::Sender<Progress>,
+    /// What the update service is to be asked; the controller keeps it up to date.
+    pub questions: watch::Sender<Option<Question>>,
+    pub answers: watch::Receiver<Option<Retrieval>>,
+    /// What the FeatureGate says now.
+    pub features: watch::Receiver<Arc<Features>>,
+    /// Profile and excluded identifier.
+    pub filter: Filter,
+    /// `--always-enable-capabilities`.
+    pub always_enabled: BTreeSet<String>,
+    pub events: Events,
+}
+
+/// The release that is being applied, and how it was accepted.
+struct Accepted {
+    payload: Arc<Payload>,
+    /// Verified by signature in this process.
+    verified: bool,
+    /// What was forced or warned about, for the history.
+    risks: String,
+}
+
+/// A rollout, and what it was begun with.
+struct Current {
+    rollout: RunningRollout,
+    filter: ApplyFilter,
+    selection: Selection,
+}
+
+/// The state of the controller. Whatever must outlive the process is in the cluster.
+pub struct ClusterVersionController {
+    parts: Parts,
+    live: live::Latest,
+    writer: StatusWriter,
+    accepted: Accepted,
+    current: Option<Current>,
+    /// What the last rollout was begun with, for the capabilities that the next one implies.
+    selected: Option<Selection>,
+    filter: EffectiveFilter,
+    load: Option<Load>,
+    refused: Option<Refused>,
+    /// Errors of the spec's validation.
+    invalid: Vec<String>,
+    /// The event that was published last about loading.
+    told: Option<Notice>,
+    clocks: BTreeMap<String, Timestamp>,
+    durations: BTreeMap<String, f64>,
+    payloads: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for ClusterVersionController {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterVersionController").field("name", &self.parts.name).finish_non_exhaustive()
+    }
+}
+
+impl ClusterVersionController {
+    pub fn new(parts: Parts) -> Self {
+        // Clocks belong to a release; those of another one say nothing.
+        let same_release = parts.progress.release.image == parts.own.release.image;
+        ClusterVersionController {
+            live: live::Latest::new(&parts.name),
+            writer: StatusWriter::new(parts.applier.objects.clone(), &parts.name),
+            accepted: Accepted { payload: parts.own.clone(), verified: false, risks: String::new() },
+            current: None,
+            selected: None,
+            filter: EffectiveFilter::new(parts.filter.clone(), parts.always_enabled.clone()),
+            load: None,
+            refused: None,
+            invalid: Vec::new(),
+            told: None,
+            clocks: if same_release { parts.progress.clocks.clone() } else { BTreeMap::new() },
+            durations: parts.progress.durations.clone(),
+            payloads: parts.progress.payloads.clone(),
+            parts,
+        }
+    }
+
+    /// Runs until `stop`; writes the last status before it returns.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut objects = live::watch(&self.parts.clients, stop.clone());
+        let mut answers = self.parts.answers.clone();
+        let mut features = self.parts.features.clone();
+        tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
+        loop {
+            let deadline = self.deadline(Timestamp::now());
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(event) = objects.recv() => self.live.on_change(event),
+                () = moved(&mut self.current) => {}
+                news = loading::next(&mut self.load) => self.on_load(news),
+                Ok(()) = answers.changed() => {}
+                Ok(()) = features.changed() => {}
+                written = self.writer.ended() => self.live.on_written(written),
+                () = tokio::time::sleep(deadline) => {}
+            }
+            // Whatever else has happened meanwhile is taken in before deciding once.
+            while let Ok(event) = objects.try_recv() {
+                self.live.on_change(event);
+            }
+            self.turn().await;
+        }
+        self.end().await;
+    }
+
+    async fn end(mut self) {
+        self.stop_loading();
+        self.observe_rollout(Timestamp::now());
+        if let Some(current) = &mut self.current {
+            current.rollout.cancel().await;
+        }
+        self.writer.forget_refused();
+        if let Some(written) = self.writer.finish().await {
+            self.live.on_written(Some(written));
+        }
+        self.write_last_status().await;
+    }
+
+    /// Once more if another client was faster: the successor must find what has been reached.
+    async fn write_last_status(&mut self) {
+        for _ in 0..2 {
+            let Some((live, status)) = self.status_to_write(Timestamp::now()) else { return };
+            match self.writer.write_last(live, &status).await {
+                Err(error) if error.is_conflict() => match self.writer.read().await {
+                    Ok(Some(object)) => self.live.on_change(live::Change::Applied(Box::new(object))),
+                    Ok(None) => return,
+                    Err(error) => return tracing::warn!(%error, "last status not written"),
+                },
+                Err(error) => return tracing::warn!(%error, "last status not written"),
+                Ok(()) => return,
+            }
+        }
+        tracing::warn!("last status not written: the ClusterVersion keeps being changed");
+    }
+
+    /// Takes in what happened, decides, performs, reports.
+    async fn turn(&mut self) {
+        let Some((spec, status)) = self.observe_live() else { return self.rest().await };
+        // Each action changes the situation. A handful of rounds is enough, and the bound keeps a mistake from spinning.
+        for _ in 0..8 {
+            let actions = self.decide(&spec, &status, Timestamp::now());
+            if actions.is_empty() {
+                break;
+            }
+            for action in actions {
+                tracing::info!(?action, "decided");
+                self.perform(action, &spec, &status).await;
+            }
+        }
+        let now = Timestamp::now();
+        self.observe_rollout(now);
+        self.publish(now);
+    }
+
+    /// Without a ClusterVersion there is nobody to act for: what is under way ends, and drift is not repaired. Objects that
+    /// were kept going would be given back an owner that is gone, and the garbage collector would take them.
+    async fn rest(&mut self) {
+        self.writer.rest();
+        self.refused = None;
+        self.stop_loading();
+        self.stop_rollout().await;
+    }
+
+    /// The valid part of the spec, and the status as it stands. What depends on them is brought up to date.
+    fn observe_live(&mut self) -> Option<(ClusterVersionSpec, ClusterVersionStatus)> {
+        let live = self.live.live()?;
+        let (spec, status) = (live.spec.clone(), live.status.clone());
+        if let Some(refused) = &mut self.refused {
+            refused.consider(live.generation, Timestamp::now());
+        }
+        self.parts.applier.wanted.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
+        let errors = updates::validate(&self.parts.name, Gates::default(), &spec, &status);
+        self.invalid = errors.iter().map(ToString::to_string).chain(self.live.problems()).collect();
+        let valid = updates::clear(&spec, &errors);
+        self.filter.update(&self.accepted.payload, &valid, &status, &self.features());
+        let question = Question {
+            // The address as it was given, valid or not: without it another service would be asked.
+            upstream: spec.upstream,
+            channel: spec.channel,
+            cluster_id: spec.cluster_id,
+            architecture: valid.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
+        };
+        self.parts.questions.send_if_modified(|current| {
+            let changed = current.as_ref() != Some(&question);
+            *current = Some(question);
+            changed
+        });
+        Some((valid, status))
+    }
+
+    fn features(&self) -> Arc<Features> {
+        self.parts.features.borrow().clone()
+    }
+
+    fn decide(&self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus, now: Timestamp) -> Vec<Action> {
+        let mode = self.current.as_ref().map(|current| current.rollout.state().current_mode());
+        decide::decide(&Situation {
+            spec,
+            status,
+            own: &self.parts.own.release,
+            running: self.current.as_ref().zip(mode).map(|(current, mode)| Running {
+                image: &self.accepted.payload.release.image,
+                mode,
+                filter: &current.filter,
+            }),
+            filter: self.filter.get(),
+            loading: self.load.as_ref().map(|load| Loading { target: &load.target, ended: load.loaded.is_some() }),
+            refused: self.refused.as_ref().map(|r| (&r.target, r.again)),
+            now,
+        })
+    }
+
+    async fn perform(&mut self, action: Action, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
+        match action {
+            Action::StartOwn { mode } => {
+                let payload = self.parts.own.clone();
+                self.accepted = Accepted { payload, verified: false, risks: String::new() };
+                self.start(mode, spec, status).await;
+            }
+            Action::StartLoaded => {
+                let Some(loaded) = self.load.take().and_then(|load| load.loaded) else { return };
+                self.refused = None;
+                self.accepted =
+                    Accepted { payload: loaded.payload, verified: loaded.verified, risks: loaded.accepted_risks };
+                // Older folders are pruned when the next one is extracted.
+                self.payloads = BTreeMap::from([loaded.tree]);
+                self.clocks.clear();
+                self.start(Mode::Update, spec, status).await;
+            }
+            Action::Restart { mode } => self.start(mode, spec, status).await,
+            Action::Load(target) => self.begin_load(target, spec),
+            Action::StopLoading => self.stop_loading(),
+            Action::ForgetRefused => self.refused = None,
+        }
+    }
+
+    async fn stop_rollout(&mut self) {
+        if let Some(mut current) = self.current.take() {
+            current.rollout.cancel().await;
+            self.selected = Some(current.selection);
+        }
+    }
+
+    async fn start(&mut self, mode: Mode, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
+        self.stop_rollout().await;
+        let selection = self.select(spec, status);
+        let manifests = selection.manifests.clone();
+        let release = self.accepted.payload.release.clone();
+        let own_deployment = ObjectId::new("apps", "Deployment", &self.parts.namespace, OWN_DEPLOYMENT);
+        let graph = graph::build::build(&manifests, mode, Some(&own_deployment));
+        tracing::info!(release = %release.version, ?mode, nodes = graph.len(), manifests = manifests.len(), "rollout begins");
+        let hand_over = release.image != self.parts.own.release.image;
+        let plan = Plan { release, mode, manifests, graph, own_deployment, hand_over };
+        let rollout = RunningRollout::start(plan, self.parts.applier.clone());
+        self.current = Some(Current { rollout, filter: self.filter.get().clone(), selection });
+    }
+
+    /// What of the release is included. A capability that a managed object has moved into is enabled, so that the object
+    /// stays managed.
+    fn select(&mut self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) -> Selection {
+        let payload = self.accepted.payload.clone();
+        self.filter.update(&payload, spec, status, &self.features());
+        let selection = payload.select(self.filter.get());
+        let before = match self.selected.take() {
+            Some(before) => before,
+            // At the start the own release takes its own place.
+            None if Arc::ptr_eq(&payload, &self.parts.own) => return selection,
+            None => self.parts.own.select(self.filter.get()),
+        };
+        if before.hash == selection.hash {
+            return selection;
+        }
+        let implied = self.filter.imply(&selection, &before);
+        if implied.is_empty() {
+            return selection;
+        }
+        tracing::info!(?implied, "capabilities enabled, because managed objects have moved into them");
+        payload.select(self.filter.get())
+    }
+
+    fn begin_load(&mut self, target: Target, spec: &ClusterVersionSpec) {
+        let terms = Terms {
+            filter: self.filter.for_load(&target.release.version, &self.features()),
+            stores: spec.signature_stores.clone(),
+            overrides: spec.overrides.clone(),
+        };
+        // What was refused before is not asked for any more.
+        self.refused.take_if(|refused| !refused.target.is(&target));
+        let generation = self.live.live().map_or(0, |live| live.generation);
+        self.load = Some(Load::start(self.parts.retriever.clone(), target, generation, terms, self.payloads.clone()));
+    }
+
+    fn stop_loading(&mut self) {
+        if let Some(load) = self.load.take() {
+            load.stop();
+        }
+    }
+
+    fn on_load(&mut self, news: LoadNews) {
+        match (news, self.load.take()) {
+            (LoadNews::Failed(status), Some(Load { target, generation, .. })) => {
+                tracing::warn!(image = %target.release.image, step = ?status.step, outcome = ?status.outcome, "release not accepted");
+                let before = self.refused.as_ref();
+                self.refused = Some(Refused::new(target, *status, before, generation, Timestamp::now()));
+            }
+            (LoadNews::Moved | LoadNews::Failed(_), load) => self.load = load,
+        }
+    }
+}
+
+/// Waits until the rollout has moved; for ever without one. Cancel safe.
+async fn moved(current: &mut Option<Current>) {
+    match current {
+        Some(current) => current.rollout.moved().await,
+        None => std::future::pending().await,
+    }
+}

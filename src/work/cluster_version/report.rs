@@ -1,0 +1,152 @@
+//! What the controller tells: facts for the status, the progress record, events, and when it has to look again.
+
+use super::{ClusterVersionController, Current};
+use crate::api::ClusterVersionStatus;
+use crate::api::progress::{self, Progress, SCHEMA};
+use crate::graph::Mode;
+use crate::rollout::{Rollout, clock};
+use crate::status::facts::LoadStatus;
+use crate::status::{self, Facts};
+use crate::work::events;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When the report of a waiting operator changes by time alone.
+const REPORT_AFTER: [SignedDuration; 3] =
+    [SignedDuration::from_mins(30), SignedDuration::from_mins(40), SignedDuration::from_mins(90)];
+
+impl ClusterVersionController {
+    /// Everything that the status is computed from.
+    fn facts(&self, now: Timestamp) -> Facts {
+        let mut facts = Facts {
+            generation: self.live.live().map_or(0, |live| live.generation),
+            verified: self.accepted.verified,
+            local: Arc::ptr_eq(&self.accepted.payload, &self.parts.own),
+            accepted_risks: self.accepted.risks.clone(),
+            load: self.load_status(),
+            capabilities: self.filter.facts(),
+            retrieval: self.parts.answers.borrow().clone(),
+            waiting_since: self.waiting_since(),
+            invalid: self.invalid.clone(),
+            ..Facts::new(self.parts.own.release.clone())
+        };
+        if let Some(Current { rollout, selection, .. }) = &self.current {
+            facts.version_hash.clone_from(&selection.hash);
+            facts.pending_deletions = rollout.pending_deletions();
+            let rollout = rollout.state();
+            facts.actual.clone_from(&rollout.plan().release);
+            (facts.mode, facts.completed) = (rollout.current_mode(), rollout.is_completed());
+            (facts.done, facts.total) = (rollout.done(), rollout.plan().manifests.len());
+            facts.failure = rollout.failure();
+            facts.conflicts = rollout.conflicts(now);
+        }
+        facts
+    }
+
+    /// The last attempt to load a release, as long as it is asked for; otherwise the release that runs was accepted.
+    fn load_status(&self) -> Option<LoadStatus> {
+        let loading = self.load.as_ref().map(|load| &load.status);
+        let refused = self.refused.as_ref().map(|refused| &refused.status);
+        let accepted = || self.current.as_ref().map(|_| LoadStatus::accepted(self.accepted.payload.release.clone()));
+        loading.or(refused).cloned().or_else(accepted)
+    }
+
+    /// When the daemon began to wait, by ClusterOperator.
+    fn waiting_since(&self) -> BTreeMap<String, Timestamp> {
+        let awaited = self.current.as_ref().map(|current| current.rollout.state().awaited_operators());
+        let since = |name: String| Some((name.clone(), *self.clocks.get(&clock("ClusterOperator", "", &name))?));
+        awaited.into_iter().flatten().filter_map(since).collect()
+    }
+
+    /// Brings clocks and durations up to date with the rollout.
+    pub(super) fn observe_rollout(&mut self, now: Timestamp) {
+        let Some(current) = &self.current else { return };
+        let mut rollout = current.rollout.state();
+        let awaited = rollout.awaited_operators();
+        for name in &awaited {
+            self.clocks.entry(clock("ClusterOperator", "", name)).or_insert(now);
+        }
+        // An operator that is no longer waited for starts afresh the next time. For one whose turn has not come yet in this
+        // process, the clock of the process before goes on.
+        let of_operators = clock("ClusterOperator", "", "");
+        self.clocks.retain(|key, _| {
+            let operator = key.strip_prefix(&of_operators).unwrap_or_default();
+            awaited.contains(operator) || rollout.is_ahead(operator)
+        });
+        rollout.backdate(&self.clocks);
+        // A rollout that finds everything in place says nothing about how long an update takes.
+        if rollout.plan().mode != Mode::Reconcile {
+            for node in rollout.nodes() {
+                if let (Some(started), Some(finished)) = (node.started, node.finished)
+                    && let Some(component) = node.id.rsplit('/').next()
+                {
+                    self.durations.insert(component.to_owned(), finished.duration_since(started).as_secs_f64());
+                }
+            }
+        }
+    }
+
+    /// Event, progress record and status, if they differ from what was told before.
+    pub(super) fn publish(&mut self, now: Timestamp) {
+        self.tell_load_status();
+        if let Some(current) = &self.current {
+            let record = self.record(&current.rollout.state());
+            self.parts.records.send_replace(record);
+        }
+        match self.status_to_write(now) {
+            Some((live, status)) => self.writer.offer(live, status),
+            None => self.writer.rest(),
+        }
+    }
+
+    fn tell_load_status(&mut self) {
+        let Some((notice, live)) = self.load_status().as_ref().map(events::notice).zip(self.live.live()) else {
+            return;
+        };
+        if self.told.as_ref() != Some(&notice) {
+            self.parts.events.tell(notice.clone(), &self.parts.name, &live.uid);
+            self.told = Some(notice);
+        }
+    }
+
+    pub(super) fn status_to_write(&self, now: Timestamp) -> Option<(Value, ClusterVersionStatus)> {
+        let live = self.live.live()?;
+        let next = self.writer.acceptable(status::compute(&live.status, &self.facts(now), now));
+        (next != live.status).then(|| (live.raw.clone(), next))
+    }
+
+    fn record(&self, rollout: &Rollout) -> Progress {
+        let plan = rollout.plan();
+        Progress {
+            schema: SCHEMA,
+            release: plan.release.clone(),
+            pass: progress::Pass {
+                mode: format!("{:?}", rollout.current_mode()).to_lowercase(),
+                started: Some(rollout.started()),
+                done: rollout.done(),
+                total: plan.manifests.len(),
+            },
+            nodes: rollout.nodes().to_vec(),
+            clocks: self.clocks.clone(),
+            durations: self.durations.clone(),
+            payloads: self.payloads.clone(),
+            history: self.live.live().map(|l| l.status.history.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// How long nothing can change by itself.
+    pub(super) fn deadline(&self, now: Timestamp) -> Duration {
+        let retry = self.refused.as_ref().filter(|_| self.load.is_none()).map(|refused| refused.again);
+        let waiting = self.waiting_since();
+        let reports =
+            waiting.values().flat_map(|since| REPORT_AFTER.map(|after| *since + after + SignedDuration::from_secs(1)));
+        let conflict = self.current.as_ref().and_then(|current| current.rollout.state().conflict_ends(now));
+        let conflict = conflict.map(|end| end + SignedDuration::from_millis(10));
+        let next = reports.filter(|at| *at > now).chain(retry).chain(conflict).min();
+        let next = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
+        [next, self.writer.due()].into_iter().flatten().min().unwrap_or(Duration::from_secs(3600))
+    }
+}

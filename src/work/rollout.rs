@@ -1,0 +1,172 @@
+//! Runs a rollout on the cluster: performs the commands of the state machine as tasks, side by side, and hands it what
+//! came of them, what the watches saw, and what changed in the cluster configuration.
+
+mod operation;
+
+use super::apply::Applier;
+use super::surroundings::{self, Changed};
+use crate::cluster::index::ChangeKind;
+use crate::payload::{Manifest, ObjectId};
+use crate::rollout::{Command, Event, Plan, Rollout};
+use jiff::Timestamp;
+use operation::Operations;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// A rollout under way. Dropping it without [`RunningRollout::cancel`] leaves its tasks running.
+#[derive(Debug)]
+pub struct RunningRollout {
+    state: Arc<Mutex<Rollout>>,
+    applier: Arc<Applier>,
+    progress: watch::Receiver<()>,
+    executor: JoinHandle<()>,
+    cancel: CancellationToken,
+}
+
+impl RunningRollout {
+    pub fn start(plan: Plan, applier: Arc<Applier>) -> RunningRollout {
+        surroundings::follow(&applier, &plan.manifests);
+        let configuration = applier.settings.changed();
+        applier.want(&plan.manifests);
+        let manifests: Arc<[Arc<Manifest>]> = plan.manifests.as_slice().into();
+        let (rollout, commands) = Rollout::start(plan, Timestamp::now());
+        let state = Arc::new(Mutex::new(rollout));
+        let cancel = CancellationToken::new();
+        let (moved, progress) = watch::channel(());
+        let executor = Executor {
+            state: state.clone(),
+            positions: Positions::new(manifests.clone(), applier.clone()),
+            operations: Operations { applier: applier.clone(), manifests, cancel: cancel.clone() },
+            running: JoinSet::new(),
+            configuration,
+            moved,
+        };
+        let executor = tokio::spawn(executor.run(commands));
+        RunningRollout { state, applier, progress, executor, cancel }
+    }
+
+    /// The state as it is now. It does not move while the guard is held, so hold it for a moment only.
+    pub fn state(&self) -> MutexGuard<'_, Rollout> {
+        lock(&self.state)
+    }
+
+    /// Waits until the state has moved since the last call. Cancel safe.
+    pub async fn moved(&mut self) {
+        if self.progress.changed().await.is_err()
+            && let Err(error) = (&mut self.executor).await
+        {
+            ended_badly(error);
+        }
+    }
+
+    /// Objects that the release has deleted and that are there still or again, in the order of the release.
+    pub fn pending_deletions(&self) -> Vec<String> {
+        let deleted: Vec<ObjectId> = self.state().deletions().cloned().collect();
+        deleted.iter().filter(|id| self.applier.index.is_present(id)).map(ToString::to_string).collect()
+    }
+
+    /// Starts nothing more and waits until what is under way has ended.
+    pub async fn cancel(&mut self) {
+        self.state().cancel();
+        self.cancel.cancel();
+        if let Err(error) = (&mut self.executor).await {
+            ended_badly(error);
+        }
+    }
+}
+
+fn lock(state: &Mutex<Rollout>) -> MutexGuard<'_, Rollout> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// If a task that panicked were left alone, its node would be waited for without end. So the panic goes on, and the next
+/// process continues.
+fn ended_badly(error: JoinError) {
+    tracing::error!(%error, "a task of the rollout ended badly");
+    if let Ok(panic) = error.try_into_panic() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+struct Executor {
+    state: Arc<Mutex<Rollout>>,
+    operations: Operations,
+    running: JoinSet<Option<Event>>,
+    positions: Positions,
+    configuration: Changed,
+    moved: watch::Sender<()>,
+}
+
+impl Executor {
+    /// Runs until cancelled and nothing is under way any more.
+    async fn run(mut self, first: Vec<Command>) {
+        self.perform(first);
+        while !self.operations.cancel.is_cancelled() || !self.running.is_empty() {
+            let cancelled = self.operations.cancel.is_cancelled();
+            let index = self.operations.applier.index.clone();
+            let mut events = Vec::new();
+            tokio::select! {
+                () = self.operations.cancel.cancelled(), if !cancelled => {}
+                Some(ended) = self.running.join_next() => self.take(ended, &mut events),
+                changes = index.changes() => events.extend(changes.into_iter().filter_map(|(id, kind)| {
+                    let position = self.positions.of(&id)?;
+                    Some(Event::Changed { position, content: kind == ChangeKind::Content })
+                })),
+                sources = self.configuration.next() => events.push(Event::ConfigurationChanged(sources)),
+            }
+            // Who looks at the state afterwards looks once, however much has happened.
+            while let Some(ended) = self.running.try_join_next() {
+                self.take(ended, &mut events);
+            }
+            let now = Timestamp::now();
+            let commands = {
+                let mut rollout = lock(&self.state);
+                events.into_iter().flat_map(|event| rollout.on(event, now)).collect()
+            };
+            self.perform(commands);
+            self.moved.send_replace(());
+        }
+    }
+
+    fn take(&self, ended: Result<Option<Event>, JoinError>, events: &mut Vec<Event>) {
+        match ended {
+            Ok(event) => events.extend(event),
+            Err(error) => ended_badly(error),
+        }
+    }
+
+    fn perform(&mut self, commands: Vec<Command>) {
+        for command in commands {
+            let operations = self.operations.clone();
+            self.running.spawn(async move { operations.perform(command).await });
+        }
+    }
+}
+
+/// Which manifest an object belongs to.
+struct Positions {
+    known: HashMap<ObjectId, usize>,
+    manifests: Arc<[Arc<Manifest>]>,
+    applier: Arc<Applier>,
+}
+
+impl Positions {
+    fn new(manifests: Arc<[Arc<Manifest>]>, applier: Arc<Applier>) -> Positions {
+        let id = |m: &Manifest| applier.kinds.resolve(m).map_or_else(|| m.id.clone(), |(_, id)| id);
+        let known = manifests.iter().enumerate().map(|(position, m)| (id(m), position)).collect();
+        Positions { known, manifests, applier }
+    }
+
+    /// A kind that was not served when the rollout began is known by the identity in its manifest, whose namespace may
+    /// differ from what the cluster makes of it.
+    fn of(&self, id: &ObjectId) -> Option<usize> {
+        let resolves = |m: &Manifest| self.applier.kinds.resolve(m).is_some_and(|(_, resolved)| resolved == *id);
+        self.known.get(id).copied().or_else(|| {
+            let same = |m: &Manifest| (&m.id.group, &m.id.kind, &m.id.name) == (&id.group, &id.kind, &id.name);
+            self.manifests.iter().position(|m| same(m) && resolves(m))
+        })
+    }
+}

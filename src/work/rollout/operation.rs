@@ -1,0 +1,197 @@
+//! The commands of a rollout, each as one asynchronous operation. Writes under way are never cut off.
+
+use crate::cluster::Kind;
+use crate::cluster::index::View;
+use crate::gate::{self, Verdict};
+use crate::graph::Mode;
+use crate::payload::{Manifest, ObjectId};
+use crate::rollout::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
+use crate::work::apply::{Applier, Obstacle, namespace_id};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// What all operations of a rollout share.
+#[derive(Clone, Debug)]
+pub struct Operations {
+    pub applier: Arc<Applier>,
+    pub manifests: Arc<[Arc<Manifest>]>,
+    pub cancel: CancellationToken,
+}
+
+impl Operations {
+    /// `None`: there is nothing to report, or the rollout was cancelled before the operation began.
+    pub async fn perform(self, command: Command) -> Option<Event> {
+        match command {
+            Command::CreatePrerequisite(position) => {
+                let applied = self.apply_once(position).await;
+                Some(Event::PrerequisiteDone { position, applied })
+            }
+            Command::Precreate { node, position } => {
+                self.precreate(position).await;
+                Some(Event::Precreated { node })
+            }
+            Command::ServeKinds(position) => {
+                self.serve_kinds(position).await;
+                None
+            }
+            Command::Reconcile(request) => {
+                self.wait(request.position, &request.delay).await?;
+                let outcome = self.reconcile(&request).await?;
+                Some(Event::Reconciled(request, outcome))
+            }
+            Command::HandOverTimer { node, after } => {
+                self.cancel.run_until_cancelled(tokio::time::sleep(after)).await?;
+                Some(Event::HandOverExpired { node })
+            }
+        }
+    }
+
+    /// Applies without retry; a failure is left to the manifest's own turn.
+    async fn apply_once(&self, position: usize) -> Option<Applied> {
+        let manifest = self.manifests.get(position).filter(|_| !self.cancel.is_cancelled())?;
+        let applied = self.applier.apply(manifest).await;
+        applied.inspect_err(|error| tracing::debug!(object = %manifest.id, ?error, "not created in advance")).ok()
+    }
+
+    async fn precreate(&self, position: usize) {
+        let resolved = self.manifests.get(position).and_then(|manifest| self.applier.kinds.resolve(manifest));
+        let Some((kind, id)) = resolved else { return };
+        if self.applier.feeds.ensure(&kind).await.is_ok() && !self.applier.index.is_present(&id) {
+            self.apply_once(position).await;
+        }
+    }
+
+    /// Lets the kinds of a definition be used the moment it is established, wherever its own node stands: that node may be
+    /// waiting for something that needs the kind.
+    async fn serve_kinds(&self, position: usize) {
+        let Some(manifest) = self.manifests.get(position) else { return };
+        let Some((kind, id)) = self.applier.kinds.resolve(manifest) else { return };
+        let Ok(desired) = manifest.outline() else { return };
+        let mut changed = self.applier.index.subscribe(&id);
+        loop {
+            changed.mark_unchanged();
+            let view = self.applier.view(&kind, &id).await.unwrap_or_default();
+            // A definition is judged alike in every mode.
+            if gate::judge(&desired, view.as_deref(), Mode::Update) == Verdict::Ready {
+                return self.applier.kind_established(&id, &desired, &self.manifests);
+            }
+            let moved = async { changed.changed().await.is_ok() };
+            if self.cancel.run_until_cancelled(moved).await != Some(true) {
+                return;
+            }
+        }
+    }
+
+    /// Waits before an attempt; `None` when cancelled.
+    async fn wait(&self, position: usize, delay: &Delay) -> Option<()> {
+        if !delay.pause.is_zero() {
+            let waiting = self.wait_for(position, delay);
+            self.cancel.run_until_cancelled(waiting).await?;
+        }
+        (!self.cancel.is_cancelled()).then_some(())
+    }
+
+    async fn wait_for(&self, position: usize, Delay { pause, until }: &Delay) {
+        let pause = crate::cluster::with_jitter(*pause);
+        let Some(manifest) = self.manifests.get(position) else { return };
+        let Applier { index, kinds, objects, .. } = &*self.applier;
+        match until {
+            Wake::NamespaceChanged(name) if index.is_tracked(&namespace_id(name)) => {
+                let mut changed = index.subscribe(&namespace_id(name));
+                // Not for ever: it may be there without being known, or not be known to be gone.
+                let _elapsed = tokio::time::timeout(pause, changed.changed()).await;
+            }
+            Wake::ObjectChanged => {
+                let Some((_, id)) = kinds.resolve(manifest) else { return };
+                let mut changed = index.subscribe(&id);
+                if index.view(&id) != View::Absent {
+                    let _elapsed = tokio::time::timeout(pause, changed.changed()).await;
+                }
+            }
+            Wake::KindServed { refresh } => {
+                let served = kinds.served(&manifest.api_version, &manifest.id.kind);
+                let served = tokio::time::timeout(pause, served).await.is_ok();
+                if !served
+                    && *refresh
+                    && let Err(error) = kinds.refresh(objects.client()).await
+                {
+                    tracing::warn!(%error, "kinds not refreshed");
+                }
+                self.applier.take_in([manifest]);
+            }
+            Wake::Timeout | Wake::NamespaceChanged(_) => tokio::time::sleep(pause).await,
+        }
+    }
+
+    async fn reconcile(&self, request: &Reconcile) -> Option<Outcome> {
+        let manifest = self.manifests.get(request.position)?;
+        let mut outcome = Outcome::default();
+        match self.applier.apply(manifest).await {
+            Ok(applied) => {
+                log(request.purpose, manifest, &applied);
+                outcome.applied = Some(applied);
+            }
+            Err(error) => outcome.failure = Some(failure(&error, manifest)),
+        }
+        let resolved = self.applier.kinds.resolve(manifest);
+        if let (None, Some(mode), Some((kind, id))) = (&outcome.failure, request.gate, &resolved) {
+            match self.judge(manifest, kind, id, mode).await {
+                Ok(judged) => {
+                    if judged.as_desired && judged.verdict == Verdict::Ready {
+                        self.gate_passed(request.purpose, manifest, id);
+                    }
+                    outcome.judged = Some(judged);
+                }
+                Err(error) => outcome.failure = Some(failure(&error, manifest)),
+            }
+        }
+        outcome.id = resolved.map(|(_, id)| id);
+        Some(outcome)
+    }
+
+    async fn judge(&self, manifest: &Manifest, kind: &Kind, id: &ObjectId, mode: Mode) -> Result<Judged, Obstacle> {
+        let desired = manifest.outline().map_err(|error| Obstacle::Manifest(error.to_string()))?;
+        let view = self.applier.view(kind, id).await?;
+        let verdict = gate::judge(&desired, view.as_deref(), mode);
+        Ok(Judged { verdict, as_desired: self.applier.is_as_desired(id, manifest) })
+    }
+
+    /// What follows a definition in its node may use its kinds.
+    fn gate_passed(&self, purpose: Purpose, manifest: &Manifest, id: &ObjectId) {
+        let in_turn = matches!(purpose, Purpose::Apply { .. } | Purpose::Gate { .. });
+        if in_turn
+            && id.kind == "CustomResourceDefinition"
+            && let Ok(definition) = manifest.outline()
+        {
+            self.applier.kind_established(id, &definition, &self.manifests);
+        }
+    }
+}
+
+fn failure(error: &Obstacle, manifest: &Manifest) -> Failure {
+    let cause = match error {
+        Obstacle::NamespaceMissing(name) => Cause::NamespaceMissing(name.clone()),
+        Obstacle::Going(_) => Cause::Terminating,
+        Obstacle::KindNotServed => Cause::KindNotServed,
+        Obstacle::Api(_) | Obstacle::OwnerGone | Obstacle::Manifest(_) => Cause::Other,
+    };
+    let error = error.update_error(manifest);
+    tracing::debug!(object = %manifest.id, %error, "cannot apply yet");
+    Failure { error, cause }
+}
+
+fn log(purpose: Purpose, manifest: &Manifest, applied: &Applied) {
+    let object = &manifest.id;
+    match (purpose, applied) {
+        (_, Applied::Left) => {}
+        (Purpose::Apply { .. }, applied) => tracing::info!(%object, ?applied, "applied"),
+        (Purpose::Configuration, Applied::Updated { fields, .. }) => {
+            tracing::info!(%object, ?fields, "follows the cluster configuration");
+        }
+        (_, Applied::Updated { fields, by }) => {
+            tracing::info!(%object, ?fields, by = by.as_deref().unwrap_or("unknown"), "drift repaired");
+        }
+        (_, Applied::Created) => tracing::info!(%object, "deleted object restored"),
+        (_, Applied::Deleted) => tracing::info!(%object, "object that must not be there deleted again"),
+    }
+}
