@@ -6,7 +6,6 @@ use crate::cluster::{ApiError, ClientError, Clients, Index, Kinds, Objects};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, load};
 use crate::serve;
 use crate::work::apply::{Applier, Kept, Wanted};
-use crate::work::available::{self, Asker};
 use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::events::Events;
 use crate::work::features;
@@ -16,6 +15,7 @@ use crate::work::record;
 use crate::work::retrieve::Retriever;
 pub use crate::work::retrieve::Source as PayloadSource;
 use crate::work::surroundings::Settings;
+use crate::work::update_service;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -176,14 +176,14 @@ async fn lead(
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
     let recording = tokio::spawn(record::keep(objects, config.namespace.clone(), received, record_stop.clone()));
-    let (questions, asked) = watch::channel(None);
-    let (answers, answered) = watch::channel(None);
-    let asker = Asker {
+    let (requests, requested) = watch::channel(None);
+    let (retrieved, updates) = watch::channel(None);
+    let client = update_service::Client {
         update_service: config.update_service,
         own: own.release.clone(),
         architecture: architecture().to_owned(),
     };
-    tokio::spawn(available::run(asker, asked, answers, stop.clone()));
+    tokio::spawn(update_service::run(client, requested, retrieved, stop.clone()));
     let parts = Parts {
         clients,
         applier,
@@ -193,8 +193,8 @@ async fn lead(
         namespace: config.namespace,
         progress,
         records,
-        questions,
-        answers: answered,
+        requests,
+        updates,
         features,
         filter,
         always_enabled: config.always_enabled,

@@ -1,8 +1,8 @@
-//! Update graph, recommended and conditional updates, choosing the target (cluster-version §4, §6).
+//! Which release to update to: the answer of the update service, validation of the spec, and the choice of the target.
 
 pub mod choose;
 pub mod graph;
 pub mod validate;
 
-pub use choose::{Choice, Target, choose, mode};
-pub use validate::{FieldError, Gates, clear, validate};
+pub use choose::{Target, choose, mode};
+pub use validate::{FeatureGates, FieldError, clear, validate};

@@ -1,7 +1,6 @@
 //! The work loops. Each has one shape: wait for an event, a deadline or a stop; gather facts; decide; perform.
 
 pub mod apply;
-pub mod available;
 pub mod cluster_version;
 pub mod events;
 pub mod features;
@@ -11,3 +10,4 @@ pub mod record;
 pub mod retrieve;
 pub mod rollout;
 pub mod surroundings;
+pub mod update_service;

@@ -1,32 +1,32 @@
-//! Is the spec one that can be acted on, and what is left of it if not (cluster-version §1.4).
+//! Validates the ClusterVersion spec, and clears the fields that are invalid.
 
 use crate::api::cluster_version::{ClusterVersionSpec, ClusterVersionStatus, Update};
 use crate::updates::graph::uri_problem;
 use std::fmt;
 
-/// Feature gates that change what the spec may hold. By default all are off.
+/// Feature gates that change what the spec may contain. All are off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gates {
+pub struct FeatureGates {
     /// `ClusterUpdateAcceptRisks`: `desiredUpdate.acceptRisks` may be used.
     pub accept_risks: bool,
 }
 
-/// How a field is wrong, in the words of the API server.
+/// What is wrong with a field, in the words of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
     Required,
     Forbidden,
-    /// With the value that is there.
+    /// The invalid value.
     Invalid(String),
 }
 
-/// A field of the ClusterVersion that cannot be acted on.
+/// An invalid field of the ClusterVersion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct FieldError {
-    /// `spec.desiredUpdate.version`: what [`clear`] goes by.
+    /// Such as `spec.desiredUpdate.version`; [`clear`] clears the field by it.
     pub path: String,
     pub wrong: Wrong,
-    /// What is the matter and what to do.
+    /// The problem, and what to do about it.
     pub detail: String,
 }
 
@@ -46,10 +46,10 @@ fn error(path: &str, wrong: Wrong, detail: impl Into<String>) -> FieldError {
     FieldError { path: path.into(), wrong, detail: detail.into() }
 }
 
-/// All that is wrong, in the order of §1.4; of `desiredUpdate` only the first thing. `cv_name` is `metadata.name`.
+/// All errors in the order of the fields; of `desiredUpdate` only the first. `cv_name` is `metadata.name`.
 pub fn validate(
     cv_name: &str,
-    gates: Gates,
+    gates: FeatureGates,
     spec: &ClusterVersionSpec,
     status: &ClusterVersionStatus,
 ) -> Vec<FieldError> {
@@ -75,7 +75,7 @@ fn is_label(name: &str) -> bool {
     legal && name.len() <= 63 && name.starts_with(|c: char| c.is_ascii_lowercase()) && !name.ends_with('-')
 }
 
-/// Empty is no error here: the update service is then not asked.
+/// An empty ID is valid: the update service is then not queried.
 fn cluster_id_problem(id: &str) -> Option<&'static str> {
     if id.is_empty() {
         return None;
@@ -88,15 +88,15 @@ fn cluster_id_problem(id: &str) -> Option<&'static str> {
     }
 }
 
-fn desired_update_error(update: &Update, gates: Gates, status: &ClusterVersionStatus) -> Option<FieldError> {
+fn desired_update_error(update: &Update, gates: FeatureGates, status: &ClusterVersionStatus) -> Option<FieldError> {
     const PATH: &str = "spec.desiredUpdate";
     const VERSION: &str = "spec.desiredUpdate.version";
     let names_nothing = [&update.architecture, &update.version, &update.image].iter().all(|text| text.is_empty());
     let wrong_version = |detail: String| Some(error(VERSION, Wrong::Invalid(update.version.clone()), detail));
 
-    // Before everything else: a request to merely look must never be carried out (§14 no. 8).
+    // First of all: a request for a mere preflight must never be carried out as an update.
     if !update.mode.is_empty() {
-        let detail = "only real updates are supported; nothing was done. Remove mode to update for real";
+        let detail = "only real updates are supported, and nothing was done; remove mode to really update";
         return Some(error("spec.desiredUpdate.mode", Wrong::Invalid(update.mode.clone()), detail));
     }
     if !gates.accept_risks && !update.accept_risks.is_empty() {
@@ -126,16 +126,16 @@ fn desired_update_error(update: &Update, gates: Gates, status: &ClusterVersionSt
     }
 }
 
-/// Images that a version alone could stand for; history counts only where the updates offer none.
+/// How many images a version alone could mean. History counts only if no available update has the version.
 fn candidates(version: &str, status: &ClusterVersionStatus) -> usize {
     let available = status.available_updates.iter().flatten();
-    let offered = available.filter(|r| r.version == version && !r.image.is_empty()).count();
+    let matching = available.filter(|r| r.version == version && !r.image.is_empty()).count();
     let known = status.history.iter().any(|entry| entry.version == version && !entry.image.is_empty());
-    if offered > 0 { offered } else { usize::from(known) }
+    if matching > 0 { matching } else { usize::from(known) }
 }
 
-/// The spec without what the errors are about: what the rest of the sync goes by. An error inside `desiredUpdate`
-/// drops the whole request.
+/// The spec without its invalid fields, which is all that the rest of the controller sees. An error inside `desiredUpdate`
+/// clears the whole request.
 pub fn clear(spec: &ClusterVersionSpec, errors: &[FieldError]) -> ClusterVersionSpec {
     let mut spec = spec.clone();
     for FieldError { path, .. } in errors {
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    fn errors_of(update: Update, gates: Gates) -> Vec<String> {
+    fn errors_of(update: Update, gates: FeatureGates) -> Vec<String> {
         let spec = ClusterVersionSpec { desired_update: Some(update), cluster_id: ID.into(), ..Default::default() };
         validate("version", gates, &spec, &status()).iter().map(|e| e.to_string()).collect()
     }
@@ -188,43 +188,38 @@ mod tests {
     }
 
     #[test]
-    fn a_desired_update_is_refused_for_the_first_thing_that_is_wrong() {
+    fn desired_update_is_refused_for_its_first_error() {
         let risks = vec![AcceptRisk { name: "R".into() }];
-        let on = Gates { accept_risks: true };
-        let off = Gates::default();
-        let gate_off = "spec.desiredUpdate.acceptRisks: Forbidden: the feature gate";
-        let nothing = "spec.desiredUpdate: Required value: give a version";
-        // row of §1.4, update, gates, beginning of the error ("" for none)
+        let on = FeatureGates { accept_risks: true };
+        let off = FeatureGates::default();
+        let gate_off = ".acceptRisks: Forbidden: the feature gate";
+        let nothing = ": Required value: give a version";
+        // case, update, gates, beginning of the error behind spec.desiredUpdate ("" for none)
         let table = [
-            ("a", Update { accept_risks: risks.clone(), ..version("2.0.0") }, off, gate_off),
-            ("a first", Update { accept_risks: risks.clone(), ..Update::default() }, off, gate_off),
-            ("b", Update::default(), off, nothing),
-            ("b", Update { force: true, ..Update::default() }, off, nothing),
-            ("c", Update::default(), on, nothing),
-            ("c passes", Update { accept_risks: risks.clone(), ..Update::default() }, on, ""),
-            ("on", Update { accept_risks: risks, ..version("2.0.0") }, on, ""),
-            ("d", version("v2.0.0"), off, "spec.desiredUpdate.version: Invalid value: \"v2.0.0\": "),
+            ("risks while the gate is off", Update { accept_risks: risks.clone(), ..version("2.0.0") }, off, gate_off),
+            ("the gate comes first", Update { accept_risks: risks.clone(), ..Update::default() }, off, gate_off),
+            ("nothing is named", Update::default(), off, nothing),
+            ("force alone", Update { force: true, ..Update::default() }, off, nothing),
+            ("nothing is named, gate on", Update::default(), on, nothing),
+            ("risks alone, gate on", Update { accept_risks: risks.clone(), ..Update::default() }, on, ""),
+            ("version and risks, gate on", Update { accept_risks: risks, ..version("2.0.0") }, on, ""),
+            ("not a version", version("v2.0.0"), off, ".version: Invalid value: \"v2.0.0\": "),
             (
-                "d with image",
+                "not a version, with an image",
                 Update { image: "x".into(), ..version("2.0") },
                 off,
-                "spec.desiredUpdate.version: Invalid value: \"2.0\": ",
+                ".version: Invalid value: \"2.0\": ",
             ),
-            ("e", version("7.0.0"), off, "spec.desiredUpdate.version: Invalid value: \"7.0.0\": is neither"),
+            ("unknown version", version("7.0.0"), off, ".version: Invalid value: \"7.0.0\": is neither"),
+            ("available without an image", version("2.5.0"), off, ".version: Invalid value: \"2.5.0\": is neither"),
             (
-                "e no image offered",
-                version("2.5.0"),
-                off,
-                "spec.desiredUpdate.version: Invalid value: \"2.5.0\": is neither",
-            ),
-            (
-                "e no image in history",
+                "in the history without an image",
                 version("0.9.0"),
                 off,
-                "spec.desiredUpdate.version: Invalid value: \"0.9.0\": is neither",
+                ".version: Invalid value: \"0.9.0\": is neither",
             ),
-            ("f", version("3.0.0"), off, "spec.desiredUpdate.version: Invalid value: \"3.0.0\": 2 available updates"),
-            ("offered", version("2.0.0"), off, ""),
+            ("two images", version("3.0.0"), off, ".version: Invalid value: \"3.0.0\": 2 available updates"),
+            ("available", version("2.0.0"), off, ""),
             ("history, even twice", version("1.0.0"), off, ""),
             ("image decides", Update { image: "x".into(), ..version("7.0.0") }, off, ""),
             ("image alone", Update { image: "x".into(), ..Update::default() }, off, ""),
@@ -233,43 +228,34 @@ mod tests {
                 "preflight",
                 Update { mode: "Preflight".into(), ..version("2.0.0") },
                 off,
-                "spec.desiredUpdate.mode: Invalid value: \"Preflight\": ",
+                ".mode: Invalid value: \"Preflight\": ",
             ),
-            (
-                "preflight first",
-                Update { mode: "Preflight".into(), ..Update::default() },
-                on,
-                "spec.desiredUpdate.mode: ",
-            ),
-            (
-                "unknown mode",
-                Update { mode: "Later".into(), image: "x".into(), ..version("2.0.0") },
-                on,
-                "spec.desiredUpdate.mode: ",
-            ),
+            ("preflight first", Update { mode: "Preflight".into(), ..Update::default() }, on, ".mode: "),
+            ("unknown mode", Update { mode: "Later".into(), image: "x".into(), ..version("2.0.0") }, on, ".mode: "),
         ];
-        for (row, update, gates, want) in table {
+        for (case, update, gates, expected) in table {
             let errors = errors_of(update, gates);
-            match want {
-                "" => assert_eq!(errors, Vec::<String>::new(), "{row}"),
-                want => {
-                    assert_eq!(errors.len(), 1, "{row}: {errors:?}");
-                    assert!(errors[0].starts_with(want), "{row}: {}", errors[0]);
+            match expected {
+                "" => assert_eq!(errors, Vec::<String>::new(), "{case}"),
+                expected => {
+                    assert_eq!(errors.len(), 1, "{case}: {errors:?}");
+                    let error = errors[0].strip_prefix("spec.desiredUpdate").unwrap();
+                    assert!(error.starts_with(expected), "{case}: {error}");
                 }
             }
         }
     }
 
     #[test]
-    fn name_upstream_and_cluster_id_are_checked_in_order() {
+    fn errors_are_in_the_order_of_the_fields() {
         let spec = ClusterVersionSpec { upstream: "#%GG".into(), cluster_id: "x".into(), ..Default::default() };
         let paths: Vec<_> =
-            validate("Version", Gates::default(), &spec, &status()).into_iter().map(|e| e.path).collect();
+            validate("Version", FeatureGates::default(), &spec, &status()).into_iter().map(|e| e.path).collect();
         assert_eq!(paths, ["metadata.name", "spec.upstream", "spec.clusterID"]);
     }
 
     #[test]
-    fn a_cluster_id_is_a_random_uuid() {
+    fn cluster_id_is_a_random_uuid() {
         let table = [
             ("", None),
             (ID, None),
@@ -277,9 +263,9 @@ mod tests {
             ("01234567-89ab-4cde-cf01-23456789abcd", Some("RFC 4122")),
             ("nonsense", Some("RFC 4122")),
         ];
-        for (id, want) in table {
+        for (id, expected) in table {
             let problem = cluster_id_problem(id);
-            match want {
+            match expected {
                 None => assert_eq!(problem, None, "{id}"),
                 Some(part) => assert!(problem.is_some_and(|p| p.contains(part)), "{id}: {problem:?}"),
             }
@@ -287,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_labels() {
+    fn name_is_a_dns_label() {
         let long = "a".repeat(64);
         let table = [
             ("version", true),
@@ -299,13 +285,13 @@ mod tests {
             ("a.b", false),
             (&long, false),
         ];
-        for (name, want) in table {
-            assert_eq!(is_label(name), want, "{name}");
+        for (name, valid) in table {
+            assert_eq!(is_label(name), valid, "{name}");
         }
     }
 
     #[test]
-    fn clearing_removes_what_the_errors_are_about_and_no_more() {
+    fn clear_removes_invalid_fields_only() {
         let spec = ClusterVersionSpec {
             cluster_id: ID.into(),
             upstream: "https://u".into(),

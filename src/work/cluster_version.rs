@@ -11,10 +11,10 @@ mod retry;
 mod status_writer;
 
 use super::apply::Applier;
-use super::available::Question;
 use super::events::{Events, Notice};
 use super::retrieve::{Retriever, Terms};
 use super::rollout::RunningRollout;
+use super::update_service;
 use crate::api::progress::Progress;
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, OWN_DEPLOYMENT};
 use crate::cluster::Clients;
@@ -23,7 +23,7 @@ use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection};
 use crate::rollout::Plan;
 use crate::status::facts::Retrieval;
-use crate::updates::{self, Gates, Target};
+use crate::updates::{self, FeatureGates, Target};
 use decide::{Action, Loading, Running, Situation};
 use filters::EffectiveFilter;
 use jiff::Timestamp;
@@ -49,9 +49,9 @@ pub struct Parts {
     /// The record that a predecessor left.
     pub progress: Progress,
     pub records: watch::Sender<Progress>,
-    /// What the update service is to be asked; the controller keeps it up to date.
-    pub questions: watch::Sender<Option<Question>>,
-    pub answers: watch::Receiver<Option<Retrieval>>,
+    /// The request to the update service, which the controller keeps up to date.
+    pub requests: watch::Sender<Option<update_service::Request>>,
+    pub updates: watch::Receiver<Option<Retrieval>>,
     /// What the FeatureGate says now.
     pub features: watch::Receiver<Arc<Features>>,
     /// Profile and excluded identifier.
@@ -129,7 +129,7 @@ impl ClusterVersionController {
     /// Runs until `stop`; writes the last status before it returns.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut objects = live::watch(&self.parts.clients, stop.clone());
-        let mut answers = self.parts.answers.clone();
+        let mut updates = self.parts.updates.clone();
         let mut features = self.parts.features.clone();
         tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
         loop {
@@ -139,7 +139,7 @@ impl ClusterVersionController {
                 Some(event) = objects.recv() => self.live.on_change(event),
                 () = moved(&mut self.current) => {}
                 news = loading::next(&mut self.load) => self.on_load(news),
-                Ok(()) = answers.changed() => {}
+                Ok(()) = updates.changed() => {}
                 Ok(()) = features.changed() => {}
                 written = self.writer.ended() => self.live.on_written(written),
                 () = tokio::time::sleep(deadline) => {}
@@ -219,20 +219,20 @@ impl ClusterVersionController {
             refused.consider(live.generation, Timestamp::now());
         }
         self.parts.applier.wanted.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
-        let errors = updates::validate(&self.parts.name, Gates::default(), &spec, &status);
+        let errors = updates::validate(&self.parts.name, FeatureGates::default(), &spec, &status);
         self.invalid = errors.iter().map(ToString::to_string).chain(self.live.problems()).collect();
         let valid = updates::clear(&spec, &errors);
         self.filter.update(&self.accepted.payload, &valid, &status, &self.features());
-        let question = Question {
-            // The address as it was given, valid or not: without it another service would be asked.
+        let request = update_service::Request {
+            // The URL as it was given, valid or not: without it the default service would be queried.
             upstream: spec.upstream,
             channel: spec.channel,
             cluster_id: spec.cluster_id,
             architecture: valid.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
         };
-        self.parts.questions.send_if_modified(|current| {
-            let changed = current.as_ref() != Some(&question);
-            *current = Some(question);
+        self.parts.requests.send_if_modified(|current| {
+            let changed = current.as_ref() != Some(&request);
+            *current = Some(request);
             changed
         });
         Some((valid, status))

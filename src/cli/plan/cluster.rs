@@ -14,7 +14,7 @@ use crate::merge::inject::{Source, Surroundings};
 use crate::payload::capability::Wish;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
 use crate::plan::{self, Action, Blocker, Cause, Findings, Forecast, Found, Question, Side, Sight};
-use crate::updates::{self, Gates};
+use crate::updates::{self, FeatureGates};
 use crate::work::features;
 use anyhow::{Context, bail, ensure};
 use futures::StreamExt;
@@ -147,7 +147,7 @@ impl Cluster {
         let history = status.history.iter().map(|entry| entry.version.as_str());
         let versions = [to.as_str(), running].into_iter().chain(history);
         let gates = features.enabled(versions).cloned().unwrap_or_default();
-        let errors = updates::validate(&args.source.name, Gates::default(), &self.version.spec, &status);
+        let errors = updates::validate(&args.source.name, FeatureGates::default(), &self.version.spec, &status);
         let spec = updates::clear(&self.version.spec, &errors);
         let wanted = spec.capabilities.unwrap_or_default();
         let before = status.capabilities.enabled_capabilities.iter().cloned().collect();

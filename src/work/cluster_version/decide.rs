@@ -58,8 +58,7 @@ pub enum Action {
 }
 
 pub fn decide(s: &Situation) -> Vec<Action> {
-    let choice = updates::choose(s.spec, s.status, s.own);
-    let target = Target { release: choice.target, force: choice.force };
+    let target = updates::choose(s.spec, s.status, s.own);
     let Some(running) = &s.running else { return first(s, target) };
     let mut actions =
         if target.release.image == running.image { keep_running(s) } else { change_release(s, running, target) };

@@ -28,7 +28,7 @@ impl ClusterVersionController {
             accepted_risks: self.accepted.risks.clone(),
             load: self.load_status(),
             capabilities: self.filter.facts(),
-            retrieval: self.parts.answers.borrow().clone(),
+            retrieval: self.parts.updates.borrow().clone(),
             waiting_since: self.waiting_since(),
             invalid: self.invalid.clone(),
             ..Facts::new(self.parts.own.release.clone())

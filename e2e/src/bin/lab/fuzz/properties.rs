@@ -10,7 +10,7 @@ use cvo::payload::metadata::ReleaseMetadata;
 use cvo::payload::references::ImageReferences;
 use cvo::payload::template::Variables;
 use cvo::payload::{PayloadFiles, SourceFile, takes_part};
-use cvo::updates::graph::{advise, uri_problem};
+use cvo::updates::graph::{parse_updates, uri_problem};
 use cvo::verify::{Config, Digest};
 use cvo::version;
 use serde_json::Value;
@@ -134,9 +134,9 @@ pub fn update_graph(_: &Fixture, input: &[u8]) -> Verdict {
     let own = Release { version: "1.0.0".into(), image: "r/x@sha256:1".into(), ..Release::default() };
     let mut useful = false;
     for architecture in ["", "Multi"] {
-        let Ok(advice) = advise(input, &own, "stable", architecture) else { continue };
+        let Ok(updates) = parse_updates(input, &own, "stable", architecture) else { continue };
         useful = true;
-        let offered: Vec<&str> = advice.available.iter().map(|release| release.image.as_str()).collect();
+        let offered: Vec<&str> = updates.available.iter().map(|release| release.image.as_str()).collect();
         let unique: BTreeSet<&&str> = offered.iter().collect();
         property(unique.len() == offered.len(), "a release is offered twice")?;
         property(

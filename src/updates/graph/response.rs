@@ -1,4 +1,4 @@
-//! From the answer of the update service to available and conditional updates (cluster-version §4.4).
+//! Parses a response of the update service into available and conditional updates.
 
 use super::{Reason, RetrievalError};
 use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl, Release};
@@ -9,29 +9,29 @@ use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of an answer that are read; whole channels have a few hundred kilobytes. The net stops reading here.
+/// Most bytes of a response that are read; whole channels have a few hundred kilobytes.
 pub const MAX_BODY: usize = 16 << 20;
-/// What the API server accepts at most (apis §1.3, §1.7).
+/// What the schema of ClusterVersion accepts at most.
 const MAX_CONDITIONAL: usize = 500;
 const MAX_RISKS: usize = 200;
-/// Most recommended updates that are kept.
+/// Most available updates that are kept.
 const MAX_AVAILABLE: usize = 500;
-/// Most bytes that either list may have as JSON: an API server takes no object of more than about 1.5 MB, and would take
-/// none of the status. Whole channels have less than 150 kB.
+/// Most bytes that either list may have as JSON: an API server refuses an object of more than about 1.5 MB, and with it
+/// the whole status. Whole channels have less than 150 kB.
 const MAX_LIST: usize = 512 << 10;
 
 const MULTI: &str = "Multi";
 
-/// What the graph says about the own release.
+/// The updates that the graph has for the running release.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Advice {
-    /// The node that stands for the own release.
+pub struct Updates {
+    /// The node of the running release.
     pub current: Release,
     /// Recommended everywhere; highest version first.
     pub available: Vec<Release>,
-    /// Recommended where their risks do not apply; highest version first, conditions still to be evaluated.
+    /// Recommended where their risks do not apply; highest version first, conditions not evaluated yet.
     pub conditional: Vec<ConditionalUpdate>,
-    /// Targets left out, and why: for the log.
+    /// Targets that were excluded, and why: for the log.
     pub notes: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ struct Node {
     metadata: Option<Metadata>,
 }
 
-/// The three keys that mean something; the others are not even kept.
+/// The three keys that are used.
 #[derive(Deserialize, Default)]
 struct Metadata {
     url: Option<Value>,
@@ -94,7 +94,7 @@ struct Risk {
 struct Rule {
     #[serde(default, rename = "type")]
     type_: String,
-    /// Of any shape while the type is not known.
+    /// Of any shape, because an unknown type of rule may use it otherwise.
     #[serde(default)]
     promql: Option<Value>,
 }
@@ -103,58 +103,63 @@ fn invalid(message: impl Into<String>) -> RetrievalError {
     RetrievalError::new(Reason::ResponseInvalid, message)
 }
 
-/// Reads an answer. `own` is the release this process was built for (version, and `Multi` as architecture if it is
-/// that), `channel` what was asked for, `desired_architecture` `Multi` or empty: from a single architecture to `Multi`
-/// the only way is the own version itself.
+/// Parses a response. `own` is the running release (version, and `Multi` as architecture if it is that), `channel` the one
+/// in the request, `desired_architecture` `Multi` or empty: from a single architecture to `Multi` the only update is to
+/// the same version.
 ///
-/// A graph that contradicts itself is refused as a whole with `ResponseInvalid`. A target whose own data are of no use
-/// is left out with a note, from both lists: one bad node must not hide the good ones (§14 no. 11), nor one bad risk
-/// make the API server refuse the whole status (no. 27).
-pub fn advise(body: &[u8], own: &Release, channel: &str, desired_architecture: &str) -> Result<Advice, RetrievalError> {
+/// A graph that contradicts itself is refused as a whole with `ResponseInvalid`. A target with invalid data is excluded
+/// from both lists with a note: one bad node must not hide the good ones, nor may one bad risk make the API server refuse
+/// the whole status.
+pub fn parse_updates(
+    body: &[u8],
+    own: &Release,
+    channel: &str,
+    desired_architecture: &str,
+) -> Result<Updates, RetrievalError> {
     if body.len() > MAX_BODY {
-        return Err(invalid(format!("The answer has {} bytes, more than the {MAX_BODY} that are read", body.len())));
+        return Err(invalid(format!("The response has {} bytes, more than the {MAX_BODY} that are read", body.len())));
     }
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(invalid("The answer is no JSON object: is this the address of an update service?"));
+        return Err(invalid("The response is not a JSON object: is this the URL of an update service?"));
     }
     let graph: Graph =
-        serde_json::from_slice(body).map_err(|e| invalid(format!("The answer is no update graph: {e}")))?;
+        serde_json::from_slice(body).map_err(|e| invalid(format!("The response is not an update graph: {e}")))?;
     let nodes = graph.nodes.unwrap_or_default();
     let versions = parse_versions(&nodes)?;
     let (own_index, own_node) = find_own(&nodes, &versions, own, channel)?;
     let current =
-        release_of(own_node).map_err(|problem| invalid(format!("Node {own_index}, the running one: {problem}")))?;
-    let mut advice = Advice { current: current.clone(), ..Advice::default() };
+        release_of(own_node).map_err(|problem| invalid(format!("Node {own_index}, the running release: {problem}")))?;
+    let mut updates = Updates { current: current.clone(), ..Updates::default() };
     let edges = graph.edges.unwrap_or_default();
     let destinations = destinations(&edges, own_index, nodes.len())?;
     if desired_architecture == MULTI && own.architecture != MULTI {
-        advice.available = vec![current];
-        return Ok(advice);
+        updates.available = vec![current];
+        return Ok(updates);
     }
-    let mut conditional = conditional_of(graph.conditional.unwrap_or_default(), &nodes, own, &mut advice.notes)?;
+    let mut conditional = conditional_of(graph.conditional.unwrap_or_default(), &nodes, own, &mut updates.notes)?;
     let is_conditional: BTreeSet<String> = conditional.iter().map(|u| u.release.image.clone()).collect();
-    let mut held = BTreeSet::new();
+    let mut images = BTreeSet::new();
     for index in destinations {
         let Some(node) = nodes.get(index) else { continue };
         match target_of(node) {
             Ok(release) if is_conditional.contains(&release.image) => {}
-            Ok(release) if !held.insert(release.image.clone()) => {}
-            Ok(release) => advice.available.push(release),
-            Err(problem) => advice.notes.push(format!("update to {}: {problem}: left out", node.version)),
+            Ok(release) if !images.insert(release.image.clone()) => {}
+            Ok(release) => updates.available.push(release),
+            Err(problem) => updates.notes.push(format!("update to {}: {problem}: excluded", node.version)),
         }
     }
-    // Before any is left out: none of the risks of a target may go unjudged (update-service §1.7).
-    drop_contradictions(&mut conditional, &mut advice.notes);
+    // Before any is excluded: a target whose risks are listed twice must not be offered with one of the lists unevaluated.
+    drop_contradictions(&mut conditional, &mut updates.notes);
     conditional.retain(|update| match unusable_risk(&update.risks) {
         None => true,
         Some(problem) => {
-            advice.notes.push(format!("conditional update to {}: {problem}: left out", update.release.version));
+            updates.notes.push(format!("conditional update to {}: {problem}: excluded", update.release.version));
             false
         }
     });
-    advice.conditional = conditional;
-    sort(&mut advice, &nodes, &versions);
-    Ok(advice)
+    updates.conditional = conditional;
+    sort(&mut updates, &nodes, &versions);
+    Ok(updates)
 }
 
 fn parse_versions(nodes: &[Node]) -> Result<Vec<Version>, RetrievalError> {
@@ -164,17 +169,17 @@ fn parse_versions(nodes: &[Node]) -> Result<Vec<Version>, RetrievalError> {
     nodes.iter().enumerate().map(parse).collect()
 }
 
-/// The first node with the own version, build metadata aside.
+/// The first node with the running version. Build metadata is ignored.
 fn find_own<'a>(
     nodes: &'a [Node],
     versions: &[Version],
     own: &Release,
     channel: &str,
 ) -> Result<(usize, &'a Node), RetrievalError> {
-    let wanted = version::parse(&own.version).map_err(|problem| {
+    let version = version::parse(&own.version).map_err(|problem| {
         RetrievalError::new(Reason::InvalidCurrentVersion, format!("The running release: {problem}"))
     })?;
-    let same = |(_, (_, v)): &(usize, (&Node, &Version))| version::precedence(v, &wanted) == Ordering::Equal;
+    let same = |(_, (_, v)): &(usize, (&Node, &Version))| version::precedence(v, &version) == Ordering::Equal;
     let found = nodes.iter().zip(versions).enumerate().find(same);
     found.map(|(index, (node, _))| (index, node)).ok_or_else(|| {
         let message = format!("Version {} is not in the update graph of channel {channel:?}", own.version);
@@ -182,13 +187,14 @@ fn find_own<'a>(
     })
 }
 
-/// Where edges lead from `own`. Every index is checked, also of edges that do not matter here: the original crashed.
+/// Where edges lead from `own`. Every index is checked, also of edges that do not matter here, so that whether a graph is
+/// accepted does not depend on the running version.
 fn destinations(edges: &[[u32; 2]], own: usize, nodes: usize) -> Result<BTreeSet<usize>, RetrievalError> {
     let mut found = BTreeSet::new();
     for (position, [from, to]) in edges.iter().enumerate() {
         let index = |n: u32| usize::try_from(n).ok().filter(|n| *n < nodes);
         let (Some(origin), Some(destination)) = (index(*from), index(*to)) else {
-            return Err(invalid(format!("Edge {position} [{from}, {to}] points outside of the {nodes} nodes")));
+            return Err(invalid(format!("Edge {position} [{from}, {to}] points outside the {nodes} nodes")));
         };
         if origin == own && destination != own {
             found.insert(destination);
@@ -202,20 +208,20 @@ fn release_of(node: &Node) -> Result<Release, String> {
     let mut release = Release { version: node.version.clone(), image: node.payload.clone(), ..Release::default() };
     let Some(metadata) = &node.metadata else { return Ok(release) };
     if let Some(value) = &metadata.url {
-        let url = value.as_str().ok_or_else(|| format!("its url {value} is no string"))?;
+        let url = value.as_str().ok_or_else(|| format!("its url {value} is not a string"))?;
         if let Some(problem) = super::uri_problem(url) {
-            return Err(format!("its url {url:?} is no URL: {problem}"));
+            return Err(format!("its url {url:?} is not a URL: {problem}"));
         }
         release.url = url.to_owned();
     }
     if let Some(value) = &metadata.architecture {
         if value.as_str() != Some("multi") {
-            return Err(format!("its architecture {value} is none that is known; only \"multi\" may be named"));
+            return Err(format!("its architecture {value} is unknown; only \"multi\" is allowed"));
         }
         release.architecture = MULTI.to_owned();
     }
     if let Some(value) = &metadata.channels {
-        let list = value.as_str().ok_or_else(|| format!("its channels {value} are no string"))?;
+        let list = value.as_str().ok_or_else(|| format!("its channels {value} are not a string"))?;
         let channels: BTreeSet<&str> = list.split(',').collect();
         if channels.contains("") {
             return Err(format!("its channels {list:?} have an empty item"));
@@ -225,7 +231,7 @@ fn release_of(node: &Node) -> Result<Release, String> {
     Ok(release)
 }
 
-/// A release one can go to: it also has an image.
+/// The release of a node that can be updated to: it has an image.
 fn target_of(node: &Node) -> Result<Release, String> {
     match release_of(node)? {
         release if release.image.is_empty() => Err("it has no image".into()),
@@ -233,7 +239,7 @@ fn target_of(node: &Node) -> Result<Release, String> {
     }
 }
 
-/// All conditional updates from the own version, as text: here build metadata counts.
+/// All conditional updates from the running version. Versions are compared as text here, so build metadata counts.
 fn conditional_of(
     groups: Vec<ConditionalEdges>,
     nodes: &[Node],
@@ -246,7 +252,7 @@ fn conditional_of(
         let risks: Vec<ConditionalUpdateRisk> = group.risks.unwrap_or_default().into_iter().map(risk_of).collect();
         for edge in group.edges.unwrap_or_default().into_iter().filter(|edge| edge.from == own.version) {
             let Some(node) = by_version.get(edge.to.as_str()) else {
-                let message = format!("The conditional edge {} to {} leads to no node", edge.from, edge.to);
+                let message = format!("The conditional edge from {} to {} leads to no node", edge.from, edge.to);
                 return Err(invalid(message));
             };
             match target_of(node) {
@@ -256,14 +262,14 @@ fn conditional_of(
                     conditions: Vec::new(),
                     risk_names: Vec::new(),
                 }),
-                Err(problem) => notes.push(format!("conditional update to {}: {problem}: left out", node.version)),
+                Err(problem) => notes.push(format!("conditional update to {}: {problem}: excluded", node.version)),
             }
         }
     }
     Ok(found)
 }
 
-/// The risk with those of its rules that can be evaluated.
+/// The risk with the rules that can be evaluated.
 fn risk_of(risk: Risk) -> ConditionalUpdateRisk {
     ConditionalUpdateRisk {
         url: risk.url,
@@ -274,7 +280,7 @@ fn risk_of(risk: Risk) -> ConditionalUpdateRisk {
     }
 }
 
-/// A rule of a known type that is complete (§5.1).
+/// A rule of a known type that is complete: `PromQL` needs a query, `Always` must not have one.
 fn rule_of(rule: Rule) -> Option<MatchingRule> {
     let query = rule.promql.as_ref().and_then(|p| p.get("promql")).and_then(Value::as_str).unwrap_or("");
     let promql = match rule.type_.as_str() {
@@ -285,10 +291,11 @@ fn rule_of(rule: Rule) -> Option<MatchingRule> {
     Some(MatchingRule { type_: rule.type_, promql })
 }
 
-/// What makes a list of risks unusable. A target of which one risk cannot be judged is not offered at all: less is safe.
+/// Why a list of risks cannot be used. A target with one risk that cannot be evaluated is not offered at all, which is the
+/// safe side.
 fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
     if risks.is_empty() || risks.len() > MAX_RISKS {
-        return Some(format!("it has {} risks, and 1 to {MAX_RISKS} are possible", risks.len()));
+        return Some(format!("it has {} risks, and 1 to {MAX_RISKS} are allowed", risks.len()));
     }
     let mut names = BTreeSet::new();
     risks.iter().find_map(|risk| {
@@ -301,7 +308,7 @@ fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
         } else if risk.matching_rules.is_empty() {
             "has no rule that can be evaluated"
         } else if !names.insert(&risk.name) {
-            "is there twice"
+            "is listed twice"
         } else {
             return None;
         };
@@ -309,8 +316,8 @@ fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
     })
 }
 
-/// A whole URL, written so that the API server takes it: the reader of URLs forgives more than that does, which would
-/// take none of the status (cluster-version §14).
+/// An absolute URL that the API server accepts too. Its parser is stricter than the one here, and it would refuse the
+/// whole status because of one URL.
 fn is_uri(text: &str) -> bool {
     let host = text.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
     let plain = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~:[]@!$&'()*+,;=".contains(c);
@@ -320,19 +327,20 @@ fn is_uri(text: &str) -> bool {
         && host.chars().all(plain)
 }
 
-/// A target with several lists of risks: nobody knows which of them counts.
+/// Excludes targets with several lists of risks, because nothing says which of them counts.
 fn drop_contradictions(conditional: &mut Vec<ConditionalUpdate>, notes: &mut Vec<String>) {
-    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    let mut lists: BTreeMap<String, usize> = BTreeMap::new();
     for update in conditional.iter() {
-        *times.entry(update.release.image.clone()).or_default() += 1;
+        *lists.entry(update.release.image.clone()).or_default() += 1;
     }
-    times.retain(|_, count| *count > 1);
-    notes.extend(times.iter().map(|(image, n)| format!("conditional update to {image}: {n} lists of risks: left out")));
-    conditional.retain(|update| !times.contains_key(&update.release.image));
+    lists.retain(|_, count| *count > 1);
+    notes.extend(lists.iter().map(|(image, n)| format!("conditional update to {image}: {n} lists of risks: excluded")));
+    conditional.retain(|update| !lists.contains_key(&update.release.image));
 }
 
-/// Highest version first, equal ones by image so that the order never flickers; no more than status can hold.
-fn sort(advice: &mut Advice, nodes: &[Node], versions: &[Version]) {
+/// Sorts by version, highest first, and equal versions by image so that the order is stable; then cuts to what status can
+/// hold.
+fn sort(updates: &mut Updates, nodes: &[Node], versions: &[Version]) {
     let parsed: BTreeMap<&str, &Version> = nodes.iter().map(|n| n.version.as_str()).zip(versions).collect();
     let order = |a: &Release, b: &Release| {
         let by_version = match (parsed.get(b.version.as_str()), parsed.get(a.version.as_str())) {
@@ -341,26 +349,26 @@ fn sort(advice: &mut Advice, nodes: &[Node], versions: &[Version]) {
         };
         by_version.then_with(|| a.image.cmp(&b.image))
     };
-    advice.available.sort_by(order);
-    advice.conditional.sort_by(|a, b| order(&a.release, &b.release));
+    updates.available.sort_by(order);
+    updates.conditional.sort_by(|a, b| order(&a.release, &b.release));
     let notes = [
-        fit(&mut advice.available, MAX_AVAILABLE, "updates"),
-        fit(&mut advice.conditional, MAX_CONDITIONAL, "conditional updates"),
+        fit(&mut updates.available, MAX_AVAILABLE, "updates"),
+        fit(&mut updates.conditional, MAX_CONDITIONAL, "conditional updates"),
     ];
-    advice.notes.extend(notes.into_iter().flatten());
+    updates.notes.extend(notes.into_iter().flatten());
 }
 
-/// Keeps what status can hold, from the front, and says what it does not.
+/// Keeps the first items that fit into status, and returns a note about the others.
 fn fit<T: Serialize>(list: &mut Vec<T>, most: usize, what: &str) -> Option<String> {
-    let mut room = MAX_LIST;
+    let mut free = MAX_LIST;
     let fits = |item: &T| {
         let bytes = serde_json::to_vec(item).map_or(usize::MAX, |json| json.len());
-        room.checked_sub(bytes).map(|left| room = left).is_some()
+        free.checked_sub(bytes).map(|left| free = left).is_some()
     };
     let kept = list.iter().take(most).map(fits).take_while(|fits| *fits).count();
     let beyond = list.len() - kept;
     list.truncate(kept);
-    (beyond > 0).then(|| format!("{beyond} {what} of the lowest versions: left out, {kept} fit"))
+    (beyond > 0).then(|| format!("{beyond} {what} of the lowest versions: excluded, {kept} fit"))
 }
 
 #[cfg(test)]
