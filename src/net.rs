@@ -1,4 +1,4 @@
-//! HTTP with proxy and CA, OCI registry, signature stores.
+//! HTTP clients with proxy and CA, OCI registries, and signature stores.
 
 pub mod http;
 pub mod registry;

@@ -1,13 +1,13 @@
-//! HTTP clients with the cluster's proxy and trust, and bounded reads (cluster-version §4.3).
+//! HTTP clients with the cluster's proxy and trusted CAs, and bounded reads.
 //!
-//! A client is built from arguments alone: neither the environment's proxy variables nor any other ambient setting
-//! takes part. Clients are immutable; build a new one when the proxy or the CA bundle changes.
+//! A client depends on its arguments alone: proxy variables of the environment have no effect. A client never changes;
+//! build a new one when the proxy or the CA bundle changes.
 
 use crate::error::chain;
 use reqwest::{Certificate, Client, NoProxy, Proxy, StatusCode};
 use std::time::Duration;
 
-/// Hosts that no proxy is asked for, whatever the settings say.
+/// Hosts that are reached directly whatever the proxy settings say.
 const NEVER_PROXIED: &str = "localhost,127.0.0.0/8,::1";
 
 /// The status of the cluster's Proxy object; empty strings mean "none".
@@ -21,7 +21,7 @@ pub struct ProxySettings {
     pub no_proxy: String,
 }
 
-/// Which certificate authorities are believed.
+/// Which certificate authorities are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trust {
     /// The system's bundle.
@@ -29,24 +29,24 @@ pub enum Trust {
     System,
     /// The system's bundle and the certificates of this PEM text.
     SystemAnd(String),
-    /// Only the certificates of this PEM text: what the cluster's trusted CA bundle means.
+    /// Only the certificates of this PEM text, as for the cluster's trusted CA bundle.
     Only(String),
 }
 
-/// All that a client depends on.
+/// Everything a client depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientOptions {
     /// Goes into the user agent: `ClusterVersionOperator/<version>`.
     pub version: String,
     pub connect_timeout: Duration,
-    /// For a whole exchange, body included.
+    /// For a whole request, including the body of the response.
     pub timeout: Duration,
     pub proxy: ProxySettings,
     pub trust: Trust,
 }
 
 impl ClientOptions {
-    /// Direct, with the system's trust, ten seconds to connect and one minute for an exchange.
+    /// No proxy, the system's CAs, ten seconds to connect and one minute for a request.
     pub fn new(version: &str) -> Self {
         ClientOptions {
             version: version.to_owned(),
@@ -58,27 +58,27 @@ impl ClientOptions {
     }
 }
 
-/// Why a client could not be built or a URL not be read.
+/// Why a client could not be built or a URL could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
     #[error("the {scheme} proxy {url:?} cannot be used: {cause}")]
     Proxy { scheme: &'static str, url: String, cause: String },
     #[error("the trusted CA bundle cannot be used: {0}")]
     Trust(String),
-    #[error("no HTTP client can be built: {0}; is there a CA bundle under /etc/ssl/certs?")]
+    #[error("cannot build an HTTP client: {0}; is there a CA bundle under /etc/ssl/certs?")]
     Client(String),
     #[error("GET {url}: {cause}")]
     Transport { url: String, cause: String },
-    #[error("GET {url}: the answer broke off: {cause}")]
+    #[error("GET {url}: the response broke off: {cause}")]
     Body { url: String, cause: String },
     #[error("GET {url}: the server answered {status}")]
     Status { url: String, status: StatusCode },
-    #[error("GET {url}: the answer is larger than {max} bytes")]
+    #[error("GET {url}: the response is larger than {max} bytes")]
     TooLarge { url: String, max: usize },
 }
 
 impl HttpError {
-    /// True if the server said that there is nothing at the URL.
+    /// Whether the server answered 404.
     pub fn is_not_found(&self) -> bool {
         matches!(self, HttpError::Status { status, .. } if *status == StatusCode::NOT_FOUND)
     }
@@ -86,7 +86,7 @@ impl HttpError {
 
 /// Builds a client.
 pub fn client(options: &ClientOptions) -> Result<Client, HttpError> {
-    // The library aborts when no provider is installed; main installs the same one, and the first call wins.
+    // reqwest panics when no provider is installed. main installs the same one; only the first call has an effect.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut builder = Client::builder()
         .user_agent(format!("ClusterVersionOperator/{}", options.version))
@@ -112,7 +112,7 @@ fn proxy(scheme: &'static str, url: &str, no_proxy: &str) -> Result<Proxy, HttpE
     Ok(proxy.no_proxy(NoProxy::from_string(&format!("{NEVER_PROXIED},{no_proxy}"))))
 }
 
-/// A proxy URL as it may be shown: what stands before `@` can be a password.
+/// A proxy URL as it may be shown: the part before `@` can be a password.
 fn without_password(url: &str) -> String {
     match url.rsplit_once('@') {
         Some((before, host)) => {
@@ -125,7 +125,7 @@ fn without_password(url: &str) -> String {
 
 fn certificates(pem: &str) -> Result<Vec<Certificate>, HttpError> {
     match Certificate::from_pem_bundle(pem.as_bytes()) {
-        Ok(found) if found.is_empty() => Err(HttpError::Trust("it holds no PEM certificate".to_owned())),
+        Ok(found) if found.is_empty() => Err(HttpError::Trust("it contains no PEM certificate".to_owned())),
         Ok(found) => Ok(found),
         Err(error) => Err(HttpError::Trust(chain(&error))),
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reads_are_bounded_and_errors_name_url_and_cause() {
+    async fn read_is_bounded_and_error_names_url_and_cause() {
         let router = Router::new()
             .route("/agent", get(|headers: HeaderMap| async move { agent(&headers) }))
             .route("/big", get(|| async { vec![b'x'; 100] }));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_proxy_is_asked_unless_the_host_is_excepted() {
+    async fn proxy_is_used_unless_the_host_is_excluded() {
         let router = Router::new().fallback(|uri: Uri| async move { format!("proxied {uri}") });
         let mut options = ClientOptions::new("1");
         options.proxy.http = format!("http://{}", serve(router).await);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_settings_are_named_without_secrets() {
+    fn bad_setting_is_named_without_secrets() {
         let mut options = ClientOptions::new("1");
         options.proxy.https = "http://user:secret@:bad:port:".to_owned();
         let text = client(&options).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! OCI registries: pull and push images and their layers. A thin layer over the client library that adds what it
-//! leaves open: credentials files, plain HTTP for local registries, bounds, and errors that say what to do.
+//! OCI registries: pulls and pushes images and their layers. Adds to the client library what it lacks: credentials files,
+//! plain HTTP for local registries, bounds, and errors that say what to do.
 
 pub mod credentials;
 pub mod image;
@@ -21,21 +21,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::io::StreamReader;
 
-/// A registry that does not answer a connection attempt within this time is not there.
+/// A registry that accepts no connection within this time counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest silence in the middle of an answer.
+/// Longest pause in the middle of a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Most that is read of a manifest or a config, in bytes: what registries themselves accept.
+/// Largest manifest or config that is read, in bytes: the limit of the registries themselves.
 const MAX_DOCUMENT: u64 = 4 << 20;
-/// What we can read, best first.
+/// The types of manifests that can be read, the preferred first.
 const MANIFEST_TYPES: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json, \
      application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Something with a registry did not work.
+/// A request to a registry failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     #[error(
-        "{given:?} is no image reference: {cause} (write REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:HEX)"
+        "{given:?} is not an image reference: {cause} (write REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:HEX)"
     )]
     Reference { given: String, cause: String },
     #[error("registry {registry}, repository {repository}: cannot {attempt}: {cause}{way_out}")]
@@ -48,21 +48,21 @@ pub enum RegistryError {
     Credentials(#[from] CredentialsError),
 }
 
-/// How registries are reached: the same for all repositories of one command.
+/// How registries are reached; the same for all repositories of one command.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     pub credentials: Credentials,
     /// `HOST[:PORT]` of registries that speak plain HTTP. Those on this machine need not be named.
     pub plain_http: Vec<String>,
-    /// Certificates (PEM) to trust beside those of the system.
+    /// Certificates (PEM) to trust in addition to those of the system.
     pub extra_ca: Vec<u8>,
 }
 
-/// One repository of one registry, with the credentials that belong to it.
+/// One repository of one registry, with its credentials.
 #[derive(Clone)]
 pub struct Repository {
     client: Client,
-    /// For manifests, whose size the client library does not bound.
+    /// For manifests, whose size the client library does not limit.
     http: reqwest::Client,
     auth: RegistryAuth,
     scheme: &'static str,
@@ -88,7 +88,7 @@ pub fn pull_spec(reference: &Reference, digest: &str) -> String {
 }
 
 impl Access {
-    /// Opens the repository the reference names. Nothing is sent yet.
+    /// The repository of the reference. Sends nothing yet.
     pub fn repository(&self, reference: &Reference) -> Result<Repository, RegistryError> {
         let registry = reference.resolve_registry();
         let auth = self.credentials.of(registry, reference.repository());
@@ -105,7 +105,7 @@ impl Access {
             protocol: if plain { ClientProtocol::Http } else { ClientProtocol::Https },
             connect_timeout: Some(CONNECT_TIMEOUT),
             read_timeout: Some(READ_TIMEOUT),
-            // One upload request a blob: understood everywhere, and not every registry takes chunks.
+            // One upload request per blob, because not every registry accepts chunks.
             use_monolithic_push: true,
             user_agent: concat!("cvo/", env!("CARGO_PKG_VERSION")),
             ..ClientConfig::default()
@@ -125,7 +125,7 @@ impl Access {
     }
 }
 
-/// Registries on this machine speak plain HTTP, as everybody's tools assume.
+/// Registries on this machine speak plain HTTP, as other image tools assume too.
 fn is_local(registry: &str) -> bool {
     let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
     matches!(host, "localhost" | "[::1]") || host.strip_prefix("127.").is_some_and(|rest| rest.split('.').count() == 3)
@@ -136,8 +136,7 @@ impl Repository {
         &self.reference
     }
 
-    /// Pulls manifest and config. Of an image for several platforms the one for Linux and `architecture` (as Go names
-    /// it) is taken.
+    /// Pulls manifest and config. From an image index the image for Linux and `architecture` (as Go names it) is chosen.
     pub async fn pull(&self, architecture: &str) -> Result<Image, RegistryError> {
         let name = self.reference.digest().or(self.reference.tag()).unwrap_or("latest").to_string();
         let (mut bytes, mut digest) = self.manifest(&name).await?;
@@ -185,9 +184,9 @@ impl Repository {
             (None, RegistryAuth::Basic(user, password)) => request.basic_auth(user, Some(password)),
             (None, _) => request,
         };
-        let answer = request.send().await.map_err(|e| self.refused(attempt(), e.into()))?;
-        let status = answer.status();
-        let mut stream = answer.bytes_stream();
+        let response = request.send().await.map_err(|e| self.refused(attempt(), e.into()))?;
+        let status = response.status();
+        let mut stream = response.bytes_stream();
         let mut bytes = Vec::new();
         while let Some(chunk) = stream.next().await {
             bytes.extend_from_slice(&chunk.map_err(|e| self.refused(attempt(), e.into()))?);
@@ -209,7 +208,7 @@ impl Repository {
     fn parse_manifest(&self, name: &str, bytes: &[u8]) -> Result<OciManifest, RegistryError> {
         serde_json::from_slice(bytes).map_err(|_| {
             let known =
-                format!("it is neither {OCI_IMAGE_MEDIA_TYPE} nor {IMAGE_MANIFEST_MEDIA_TYPE} nor an index of such");
+                format!("it is neither {OCI_IMAGE_MEDIA_TYPE} nor {IMAGE_MANIFEST_MEDIA_TYPE} nor an index of these");
             self.failed(format!("read manifest {name}"), known, "")
         })
     }
@@ -233,12 +232,12 @@ impl Repository {
         attempt: &str,
     ) -> Result<impl AsyncRead + Unpin + Send + use<>, RegistryError> {
         self.client.store_auth_if_needed(self.reference.resolve_registry(), &self.auth).await;
-        // `urls` of a foreign layer would send us to servers nobody named.
+        // Not from the `urls` of a foreign layer: they could name any server.
         let stream = self.client.pull_blob_stream(&self.reference, descriptor.digest.as_str()).await;
         Ok(StreamReader::new(stream.map_err(|e| self.refused(attempt.into(), e))?))
     }
 
-    /// Reads the files under `prefixes` out of the image's layers, topmost first; `enough` may end that early.
+    /// Reads the files under `prefixes` from the image's layers, topmost first, until `enough` says so.
     pub async fn gather(
         &self,
         image: &Image,
@@ -250,7 +249,7 @@ impl Repository {
             let attempt = format!("pull layer {}", descriptor.digest);
             let body = self.blob_reader(descriptor, &attempt).await?;
             let runtime = tokio::runtime::Handle::current();
-            // Unpacking is work for a processor: not for the threads that wait for the network.
+            // Unpacking uses the CPU, so it must not block the threads of the runtime.
             let read = tokio::task::spawn_blocking(move || {
                 let result = gathered.read_layer(Blocking { runtime, body });
                 (gathered, result)
@@ -268,8 +267,8 @@ impl Repository {
         Ok(gathered)
     }
 
-    /// Pushes the image under the reference's tag. `new_layers` are sent from memory; all others are expected in
-    /// `base`'s repository and are copied over unless they are here already. Returns the digest.
+    /// Pushes the image under the reference's tag. `new_layers` are sent from memory; all others are copied from `base`'s
+    /// repository unless they are here already. Returns the digest.
     pub async fn push(
         &self,
         image: &Image,
@@ -277,15 +276,15 @@ impl Repository {
         base: Option<&Repository>,
     ) -> Result<String, RegistryError> {
         self.client.store_auth_if_needed(self.reference.resolve_registry(), &self.auth).await;
-        let mut own: std::collections::BTreeMap<String, Vec<u8>> =
+        let mut new_layers: std::collections::BTreeMap<String, Vec<u8>> =
             new_layers.into_iter().map(|layer| (layer.digest, layer.bytes)).collect();
         for descriptor in &image.manifest.layers {
-            match (own.remove(&descriptor.digest), base) {
+            match (new_layers.remove(&descriptor.digest), base) {
                 (Some(bytes), _) => self.upload(&descriptor.digest, bytes).await?,
                 (None, Some(base)) => self.copy(descriptor, base).await?,
                 (None, None) => {
                     let attempt = format!("push layer {}", descriptor.digest);
-                    return Err(self.failed(attempt, "nobody has its content", ""));
+                    return Err(self.failed(attempt, "its content is neither given nor in a base image", ""));
                 }
             }
         }
@@ -310,8 +309,7 @@ impl Repository {
         pushed.map(drop).map_err(|e| self.refused(format!("push blob {digest}"), e))
     }
 
-    /// Copies a layer out of another repository: by mounting it where the registry can, else through this machine,
-    /// a piece at a time.
+    /// Copies a layer from another repository: mounts it if the registry can, else streams it through this machine.
     async fn copy(&self, descriptor: &OciDescriptor, from: &Repository) -> Result<(), RegistryError> {
         let digest = descriptor.digest.as_str();
         if self.has(digest).await? {
@@ -354,23 +352,23 @@ impl Repository {
     }
 }
 
-/// What to do about an answer with this status; `None`: there was no answer.
+/// What to do about a response with this status; `None`: there was no response.
 fn way_out(status: Option<u16>) -> &'static str {
     match status {
         None => {
-            " (is the name right and the registry running? if it speaks plain HTTP, name it with --insecure-registry; if its certificate is your own, --registry-ca)"
+            " (is the name right and the registry running? if it speaks plain HTTP, name it with --insecure-registry; if its certificate is from your own CA, give that with --registry-ca)"
         }
         Some(401 | 403) => {
             " (log in with `docker login` or `podman login`, or give the credentials file with --registry-config)"
         }
         Some(404) => " (check repository, tag and digest)",
-        Some(429) => " (the registry asks for patience: try again later)",
-        Some(500..=599) => " (the registry itself has a problem: look into its log, then try again)",
+        Some(429) => " (the registry limits the rate of requests: try again later)",
+        Some(500..=599) => " (the registry itself fails: look into its log, then try again)",
         Some(_) => "",
     }
 }
 
-/// Lets code that reads without a runtime read from the network; only for threads made for blocking.
+/// A blocking reader of an asynchronous body; only for threads that may block.
 struct Blocking<R> {
     runtime: tokio::runtime::Handle,
     body: R,

@@ -1,7 +1,7 @@
-//! Signatures of a digest from HTTP and file stores (cluster-version §7.4).
+//! Reads signatures of a digest from HTTP and file stores.
 //!
-//! All stores are asked at the same time and one consumer judges what they yield; as soon as it is satisfied, the
-//! requests still under way are dropped.
+//! All stores are read at the same time and their results are consumed one by one; as soon as the consumer is satisfied,
+//! the requests still in flight are cancelled.
 
 use crate::net::http::{HttpError, get_bounded};
 use crate::verify::{Digest, MAX_SIGNATURE_BYTES, Store};
@@ -10,40 +10,40 @@ use reqwest::Client;
 use std::io::ErrorKind;
 use tokio::io::AsyncReadExt;
 
-/// Highest number a signature may have in a store.
+/// Highest number of a signature in a store.
 pub const MAX_SIGNATURES: u32 = 9;
 
-/// What a store said to one question. `source` is the URL or path that was read.
+/// One result of reading a store. `source` is the URL or path that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Found {
     /// Bytes that may be a signature; never empty.
     Candidate { source: String, signature: Vec<u8> },
-    /// The place could not be read.
+    /// The URL or file could not be read.
     Failure { source: String, cause: String },
-    /// The store has no signature at all for the digest.
+    /// The store has no signature of the digest.
     Nothing { source: String },
 }
 
-/// Asks all stores for signatures of `digest` and hands each answer to `satisfied`, which says whether it has seen
-/// enough. Returns true as soon as it has, false when every store is exhausted.
+/// Reads signatures of `digest` from all stores and passes each result to `satisfied`, which says whether that is enough.
+/// Returns true as soon as it is, false when every store has been read.
 ///
-/// In one store the signatures are read in order, from 1 to [`MAX_SIGNATURES`]: the first that is not there ends the
-/// store, and so does a server that cannot be reached; other failures do not.
+/// Within a store the signatures are read in order, from 1 to [`MAX_SIGNATURES`]. The first that is missing ends the store,
+/// and so does a server that cannot be reached; other failures do not.
 pub async fn from_stores<F>(client: &Client, stores: &[Store], digest: &Digest, mut satisfied: F) -> bool
 where
-    F: FnMut(Answer) -> bool,
+    F: FnMut(Found) -> bool,
 {
-    let each = stores.iter().map(|store| answers(client, store, digest));
+    let each = stores.iter().map(|store| found_in(client, store, digest));
     let mut all = stream::select_all(each);
-    while let Some(answer) = all.next().await {
-        if satisfied(answer) {
+    while let Some(found) = all.next().await {
+        if satisfied(found) {
             return true;
         }
     }
     false
 }
 
-fn answers<'a>(client: &'a Client, store: &'a Store, digest: &'a Digest) -> BoxStream<'a, Answer> {
+fn found_in<'a>(client: &'a Client, store: &'a Store, digest: &'a Digest) -> BoxStream<'a, Found> {
     let steps = stream::unfold(1, move |n| async move {
         if n > MAX_SIGNATURES {
             return None;
@@ -51,15 +51,15 @@ fn answers<'a>(client: &'a Client, store: &'a Store, digest: &'a Digest) -> BoxS
         let source = store.location(digest, n);
         match read(client, store, &source).await {
             Read::Bytes(signature) if signature.is_empty() => Some((None, n + 1)),
-            Read::Bytes(signature) => Some((Some(Answer::Candidate { source, signature }), n + 1)),
-            Read::Absent if n == 1 => Some((Some(Answer::Nothing { source }), MAX_SIGNATURES + 1)),
+            Read::Bytes(signature) => Some((Some(Found::Candidate { source, signature }), n + 1)),
+            Read::Absent if n == 1 => Some((Some(Found::Nothing { source }), MAX_SIGNATURES + 1)),
             Read::Absent => None,
-            Read::Failed(cause) => Some((Some(Answer::Failure { source, cause }), n + 1)),
-            // It would say the same of every number, each time after a time-out.
-            Read::Unreachable(cause) => Some((Some(Answer::Failure { source, cause }), MAX_SIGNATURES + 1)),
+            Read::Failed(cause) => Some((Some(Found::Failure { source, cause }), n + 1)),
+            // It would fail for every number, each time after a timeout.
+            Read::Unreachable(cause) => Some((Some(Found::Failure { source, cause }), MAX_SIGNATURES + 1)),
         }
     });
-    steps.filter_map(|answer| async move { answer }).boxed()
+    steps.filter_map(|found| async move { found }).boxed()
 }
 
 enum Read {
@@ -88,7 +88,7 @@ async fn read(client: &Client, store: &Store, source: &str) -> Read {
     }
 }
 
-/// At most one byte more than a signature may have.
+/// Reads at most one byte more than a signature may have.
 async fn read_file(path: &str) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = tokio::fs::File::open(path).await?;
@@ -110,15 +110,15 @@ mod tests {
 
     type Reply = (u16, Vec<u8>);
 
-    /// A store with scripted replies by path, and the paths it was asked for.
+    /// A store with fixed replies by path, and the paths that were requested.
     #[derive(Clone, Default)]
     struct Fake {
         replies: Arc<BTreeMap<String, Reply>>,
-        asked: Arc<Mutex<Vec<String>>>,
+        requested: Arc<Mutex<Vec<String>>>,
     }
 
     async fn reply(State(fake): State<Fake>, Path(path): Path<String>) -> (StatusCode, Vec<u8>) {
-        fake.asked.lock().unwrap().push(path.clone());
+        fake.requested.lock().unwrap().push(path.clone());
         if path.starts_with("hang/") {
             std::future::pending::<()>().await;
         }
@@ -140,12 +140,12 @@ mod tests {
         Digest::parse("sha256:ab").unwrap()
     }
 
-    async fn collect(stores: &[Store]) -> Vec<Answer> {
+    async fn collect(stores: &[Store]) -> Vec<Found> {
         let client = client(&ClientOptions::new("1")).unwrap();
         let mut seen = Vec::new();
         let digest = digest();
-        let enough = from_stores(&client, stores, &digest, |answer| {
-            seen.push(answer);
+        let enough = from_stores(&client, stores, &digest, |found| {
+            seen.push(found);
             false
         });
         assert!(!enough.await);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_is_read_in_order_until_the_first_that_is_not_there() {
+    async fn store_is_read_in_order_until_the_first_gap() {
         let large = vec![1; MAX_SIGNATURE_BYTES + 1];
         let (fake, base) = start(&[
             ("a/sha256=ab/signature-1", 200, b"one"),
@@ -167,28 +167,28 @@ mod tests {
         let seen = collect(&[Store::parse(&format!("{base}/a/")).unwrap()]).await;
         let at = |n: u32| format!("{base}/a/sha256=ab/signature-{n}");
         let [first, second, fourth, fifth] = seen.as_slice() else { panic!("{seen:?}") };
-        assert_eq!(*first, Answer::Candidate { source: at(1), signature: b"one".to_vec() });
-        assert_eq!(*fifth, Answer::Candidate { source: at(5), signature: b"five".to_vec() });
-        for (answer, n, part) in [(second, 2, "500"), (fourth, 4, "larger than 51200 bytes")] {
-            let Answer::Failure { source, cause } = answer else { panic!("{answer:?}") };
+        assert_eq!(*first, Found::Candidate { source: at(1), signature: b"one".to_vec() });
+        assert_eq!(*fifth, Found::Candidate { source: at(5), signature: b"five".to_vec() });
+        for (found, n, part) in [(second, 2, "500"), (fourth, 4, "larger than 51200 bytes")] {
+            let Found::Failure { source, cause } = found else { panic!("{found:?}") };
             assert!(*source == at(n) && cause.contains(part), "{cause}");
         }
         let expected: Vec<String> = (1..=6).map(|n| format!("a/sha256=ab/signature-{n}")).collect();
-        assert_eq!(*fake.asked.lock().unwrap(), expected);
+        assert_eq!(*fake.requested.lock().unwrap(), expected);
     }
 
     #[tokio::test]
-    async fn a_server_that_cannot_be_reached_is_asked_once() {
+    async fn unreachable_server_is_tried_once() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
         let seen = collect(&[Store::parse(&base).unwrap()]).await;
-        let [Answer::Failure { source, .. }] = seen.as_slice() else { panic!("{seen:?}") };
+        let [Found::Failure { source, .. }] = seen.as_slice() else { panic!("{seen:?}") };
         assert_eq!(*source, format!("{base}/sha256=ab/signature-1"));
     }
 
     #[tokio::test]
-    async fn at_most_nine_are_read() {
+    async fn at_most_nine_signatures_are_read() {
         let names: Vec<String> = (1..=12).map(|n| format!("sha256=ab/signature-{n}")).collect();
         let replies: Vec<(&str, u16, &[u8])> = names.iter().map(|n| (n.as_str(), 200, b"x".as_slice())).collect();
         let (_, base) = start(&replies).await;
@@ -196,31 +196,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_satisfied_consumer_ends_the_search_though_another_store_hangs() {
+    async fn satisfied_consumer_ends_the_search_while_another_store_hangs() {
         let (_, base) = start(&[("a/sha256=ab/signature-1", 200, b"good")]).await;
         let stores = ["hang", "a"].map(|path| Store::parse(&format!("{base}/{path}")).unwrap());
         let client = client(&ClientOptions::new("1")).unwrap();
         let digest = digest();
-        let search = from_stores(&client, &stores, &digest, |answer| matches!(answer, Answer::Candidate { .. }));
+        let search = from_stores(&client, &stores, &digest, |found| matches!(found, Found::Candidate { .. }));
         assert!(tokio::time::timeout(Duration::from_secs(20), search).await.unwrap());
     }
 
     #[tokio::test]
-    async fn file_stores_have_the_same_layout_and_empty_stores_say_so() {
+    async fn file_store_has_the_same_layout_and_empty_store_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().to_str().unwrap();
         let empty = Store::parse(&format!("file://{base}")).unwrap();
         let first = format!("{base}/sha256=ab/signature-1");
-        assert_eq!(collect(&[empty]).await, [Answer::Nothing { source: first.clone() }]);
+        assert_eq!(collect(&[empty]).await, [Found::Nothing { source: first.clone() }]);
 
         std::fs::create_dir_all(format!("{base}/sha256=ab/signature-2")).unwrap();
         std::fs::write(&first, b"one").unwrap();
         std::fs::write(format!("{base}/sha256=ab/signature-3"), vec![0; MAX_SIGNATURE_BYTES + 9]).unwrap();
         let seen = collect(&[Store::File(base.to_owned())]).await;
         let [one, folder_in_the_way, too_large] = seen.as_slice() else { panic!("{seen:?}") };
-        assert_eq!(*one, Answer::Candidate { source: first, signature: b"one".to_vec() });
-        let cause = |answer: &Answer| match answer {
-            Answer::Failure { cause, .. } => cause.clone(),
+        assert_eq!(*one, Found::Candidate { source: first, signature: b"one".to_vec() });
+        let cause = |found: &Found| match found {
+            Found::Failure { cause, .. } => cause.clone(),
             other => panic!("{other:?}"),
         };
         assert!(cause(folder_in_the_way).contains("cannot be read"));

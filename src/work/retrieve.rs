@@ -8,7 +8,7 @@ use crate::api::cluster_version::SignatureStore;
 use crate::api::{ComponentOverride, MANAGED_NAMESPACE, OWN_DEPLOYMENT, Release};
 use crate::cluster::{Clients, Kind, Objects};
 use crate::net::http::{self, ClientOptions};
-use crate::net::signatures::{self, Answer};
+use crate::net::signatures::{self, Found};
 use crate::payload::filter::{Filter, overridden};
 use crate::payload::{LoadOptions, ObjectId, Payload, load};
 use crate::status::facts::{LoadStatus, LoadStep};
@@ -193,12 +193,12 @@ impl Task<'_> {
             Ok(client) => client,
             Err(error) => return verification.record("signature stores", error.to_string(), Timestamp::now()),
         };
-        signatures::from_stores(&client, stores, digest, |answer| {
+        signatures::from_stores(&client, stores, digest, |found| {
             let now = Timestamp::now();
-            match answer {
-                Answer::Candidate { source, signature } => return verification.offer(&source, &signature, now),
-                Answer::Failure { source, cause } => verification.record(&source, cause, now),
-                Answer::Nothing { source } => verification.record(&source, "no signature of this digest", now),
+            match found {
+                Found::Candidate { source, signature } => return verification.offer(&source, &signature, now),
+                Found::Failure { source, cause } => verification.record(&source, cause, now),
+                Found::Nothing { source } => verification.record(&source, "no signature of this digest", now),
             }
             false
         })

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The file of credentials cannot be used.
+/// The credentials file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("credentials file {}: {cause} (expected is what `docker login` or `podman login` writes: {{\"auths\": {{\"REGISTRY\": {{\"auth\": \"…\"}}}}}})", path.display())]
+#[error("credentials file {}: {cause} (expected: a file as `docker login` or `podman login` writes it, {{\"auths\": {{\"REGISTRY\": {{\"auth\": \"…\"}}}}}})", path.display())]
 pub struct CredentialsError {
     pub path: PathBuf,
     pub cause: String,
@@ -40,8 +40,8 @@ struct Entry {
 }
 
 impl Credentials {
-    /// Reads `given`, or `$DOCKER_CONFIG/config.json`, or `~/.docker/config.json`; no credentials if none was given
-    /// and neither of the two is there.
+    /// Reads `given`, else `$DOCKER_CONFIG/config.json`, else `~/.docker/config.json`. Without any of these there are no
+    /// credentials.
     pub fn find(given: Option<&Path>) -> Result<Credentials, CredentialsError> {
         let usual = || {
             let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
@@ -54,7 +54,7 @@ impl Credentials {
         Credentials::parse(&bytes).map_err(wrong)
     }
 
-    /// Parses the content of such a file. Entries without credentials (kept by a helper program) are left out.
+    /// Parses the content of such a file. Entries without credentials, which a credential helper keeps, are skipped.
     pub fn parse(bytes: &[u8]) -> Result<Credentials, String> {
         let config: DockerConfig = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         let mut by_prefix = BTreeMap::new();
@@ -66,7 +66,7 @@ impl Credentials {
         Ok(Credentials { by_prefix })
     }
 
-    /// What to show for `repository` (a path) at `registry`.
+    /// The credentials for `repository` (a path) at `registry`.
     pub fn of(&self, registry: &str, repository: &str) -> RegistryAuth {
         let registry = if registry == "index.docker.io" { "docker.io" } else { registry };
         let whole = format!("{registry}/{repository}");
@@ -121,7 +121,7 @@ mod tests {
         "https://index.docker.io/v1/": {"auth": "ZDo1"}, "empty.example": {}}, "credsStore": "desktop"}"#;
 
     #[test]
-    fn the_longest_prefix_wins() {
+    fn longest_prefix_wins() {
         let credentials = Credentials::parse(CONFIG.as_bytes()).unwrap();
         let user = |registry: &str, repository: &str| match credentials.of(registry, repository) {
             RegistryAuth::Basic(user, password) => format!("{user}/{}", password.trim()),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_is_named() {
+    fn bad_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.json");
         std::fs::write(&path, r#"{"auths": {"quay.io": {"auth": "%%"}}}"#).unwrap();

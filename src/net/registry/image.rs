@@ -1,7 +1,7 @@
-//! What an image is made of: config and manifest, from nothing or on top of another image. Pure: the same arguments
-//! give the same bytes, hence the same digest.
+//! Builds config and manifest of an image, from scratch or on a base image. The same arguments always give the same bytes
+//! and so the same digest.
 
-use super::layer::{Layer, sha256};
+use super::layer::{Layer, Packing, sha256};
 use jiff::Timestamp;
 use oci_client::manifest::{
     IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE, IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE,
@@ -10,16 +10,14 @@ use oci_client::manifest::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-use super::layer::Packing;
-
-/// An image cannot be put together.
+/// An image cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     #[error("the image config of {place} is unusable: {cause}")]
     Config { place: String, cause: String },
 }
 
-/// An image as a registry holds it, without the content of its layers.
+/// An image as a registry stores it, without the content of its layers.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// `sha256:…` of `manifest_bytes`.
@@ -27,24 +25,24 @@ pub struct Image {
     pub manifest: OciImageManifest,
     pub manifest_bytes: Vec<u8>,
     pub media_type: String,
-    /// The config as it is stored. Unknown fields of a base image survive.
+    /// The config as it is stored. Unknown fields of a base image are kept.
     pub config: Value,
     pub config_bytes: Vec<u8>,
 }
 
 impl Image {
-    /// `config.Labels`, or nothing.
+    /// A label from `config.Labels`.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.config.pointer("/config/Labels")?.get(key)?.as_str()
     }
 
-    /// A string at the top of the config: `created`, `os`, `architecture`.
+    /// A top-level string of the config: `created`, `os`, `architecture`.
     pub fn field(&self, key: &str) -> Option<&str> {
         self.config.get(key)?.as_str()
     }
 }
 
-/// What the container of an image that starts from nothing is told.
+/// The configuration of an image without a base.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     pub entrypoint: Vec<String>,
@@ -68,8 +66,8 @@ pub fn scratch(layers: &[Layer], start: &Start, created: Timestamp) -> Result<Im
     finish(config, OCI_IMAGE_MEDIA_TYPE, IMAGE_CONFIG_MEDIA_TYPE, layers.iter().map(|l| descriptor(l, false)).collect())
 }
 
-/// `base` with one layer more, these labels (and none of the base's), and this time of creation. Entry point,
-/// environment and everything else stay the base's.
+/// `base` with one more layer, these labels instead of its own, and this time of creation. Entry point, environment and
+/// everything else stay those of the base.
 pub fn append(
     base: &Image,
     layer: &Layer,
@@ -78,12 +76,12 @@ pub fn append(
 ) -> Result<Image, ImageError> {
     let wrong = |cause: &str| ImageError::Config { place: format!("base image {}", base.digest), cause: cause.into() };
     let mut config = base.config.clone();
-    let top = config.as_object_mut().ok_or_else(|| wrong("it is no JSON object"))?;
+    let top = config.as_object_mut().ok_or_else(|| wrong("it is not a JSON object"))?;
     top.insert("created".into(), json!(seconds(created)));
     let run = top.entry("config").or_insert_with(|| Value::Object(Map::new()));
-    run.as_object_mut().ok_or_else(|| wrong("\"config\" is no object"))?.insert("Labels".into(), json!(labels));
+    run.as_object_mut().ok_or_else(|| wrong("\"config\" is not an object"))?.insert("Labels".into(), json!(labels));
     let diff_ids = top.get_mut("rootfs").and_then(|r| r.get_mut("diff_ids")).and_then(Value::as_array_mut);
-    let diff_ids = diff_ids.ok_or_else(|| wrong("\"rootfs.diff_ids\" is no list"))?;
+    let diff_ids = diff_ids.ok_or_else(|| wrong("\"rootfs.diff_ids\" is not a list"))?;
     if diff_ids.len() != base.manifest.layers.len() {
         return Err(wrong("it does not list as many layers as the manifest"));
     }
@@ -118,7 +116,7 @@ fn finish(config: Value, media_type: &str, config_type: &str, layers: Vec<OciDes
     Ok(Image { digest, manifest, manifest_bytes, media_type: media_type.into(), config, config_bytes })
 }
 
-/// Manifests of docker's own format must name docker's own layer types.
+/// Manifests in Docker's format must name Docker's layer types.
 fn descriptor(layer: &Layer, docker: bool) -> OciDescriptor {
     let media_type = match (docker, layer.packing) {
         (false, packing) => packing.media_type(),
@@ -137,8 +135,8 @@ fn size(bytes: &[u8]) -> i64 {
     i64::try_from(bytes.len()).unwrap_or(i64::MAX)
 }
 
-fn history(created: Timestamp, what: &str) -> Value {
-    json!({ "created": seconds(created), "created_by": format!("cvo: {what}") })
+fn history(created: Timestamp, content: &str) -> Value {
+    json!({ "created": seconds(created), "created_by": format!("cvo: {content}") })
 }
 
 /// Whole seconds: `2026-01-02T03:04:05Z`, as image tools print it.
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_appended_layer_keeps_the_base_and_replaces_its_labels() {
+    fn appended_layer_keeps_the_base_and_replaces_its_labels() {
         let labels = [("io.openshift.release".to_string(), "1.0.0".to_string())].into();
         let created = "2026-01-02T03:04:05.5Z".parse().unwrap();
         let top = one("release-manifests/a.yaml", "a");
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_carry_the_media_type_of_their_manifest() {
+    fn layer_has_the_media_type_of_its_manifest() {
         let mut docker = base();
         docker.media_type = IMAGE_MANIFEST_MEDIA_TYPE.into();
         let image = append(&docker, &one("a", "b"), &BTreeMap::new(), Timestamp::UNIX_EPOCH).unwrap();
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_whose_config_does_not_fit_its_manifest_is_refused() {
+    fn base_whose_config_does_not_match_its_manifest_is_refused() {
         let mut broken = base();
         broken.config["rootfs"]["diff_ids"] = json!([]);
         let error = append(&broken, &one("a", "b"), &BTreeMap::new(), Timestamp::UNIX_EPOCH).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! Image layers: reproducible tar archives written from files in memory, and wanted files read out of archives that
-//! somebody else made, without following links and without growing beyond fixed bounds.
+//! Image layers: writes reproducible tar archives from files in memory, and reads selected files from untrusted archives
+//! without following links and within fixed bounds.
 
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
@@ -7,23 +7,23 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-/// Most that is kept of one image's wanted files, in bytes. The largest known release payload has 20 MB.
+/// Most bytes that are kept of one image. The largest known release payload has 20 MB.
 pub const MAX_KEPT_BYTES: u64 = 256 << 20;
-/// Most wanted files of one image.
+/// Most files that are kept of one image.
 pub const MAX_KEPT_FILES: usize = 100_000;
-/// Most that is looked through in one unpacked layer, in bytes: what stands between us and a compression bomb.
+/// Most bytes that are read of one uncompressed layer, against compression bombs.
 pub const MAX_SCANNED_BYTES: u64 = 32 << 30;
 /// Most symbolic links that are followed from one to the next.
 const MAX_LINKS: usize = 16;
 /// Longest extended file name or header record of an archive, in bytes.
 const MAX_EXTENDED_HEADER: u64 = 1 << 20;
 
-/// Why a layer cannot be written or read.
+/// A layer cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum LayerError {
     #[error("{path:?} cannot be a path in an image: it must be relative and without empty, \".\" or \"..\" parts")]
     BadPath { path: String },
-    #[error("{path:?} is given twice for the same layer: leave one of the two files out")]
+    #[error("{path:?} is given twice for the same layer: remove one of the two files")]
     Twice { path: String },
     #[error(
         "entry {path:?} is a link that leads to {target:?}, outside the folder it is in: rebuild the image with regular files"
@@ -35,7 +35,7 @@ pub enum LayerError {
         "the layer is compressed with {found}, which is not supported: rebuild the image with gzip or uncompressed layers"
     )]
     Compression { found: &'static str },
-    #[error("the image has more than {limit} {unit} under {prefixes}: this is no release image")]
+    #[error("the image has more than {limit} {unit} under {prefixes}: this is not a release image")]
     TooMuch { limit: u64, unit: &'static str, prefixes: String },
     #[error("cannot {attempt} the layer: {cause}")]
     Io { attempt: &'static str, cause: io::Error },
@@ -51,17 +51,17 @@ pub struct LayerFile {
     pub bytes: Vec<u8>,
 }
 
-/// How a layer is stored.
+/// Compression of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// Level 1 to 9.
     Gzip(u32),
-    /// Uncompressed: for a registry beside us, where the time to compress costs more than the bytes.
+    /// Uncompressed: for a registry nearby, where compressing takes longer than sending.
     Plain,
 }
 
 impl Packing {
-    /// Level 6, what people expect of an image.
+    /// Level 6, as image tools use.
     pub const USUAL: Packing = Packing::Gzip(6);
 
     /// Media type of such a layer in an OCI manifest.
@@ -77,9 +77,9 @@ impl Packing {
 #[derive(Clone, Debug)]
 pub struct Layer {
     pub packing: Packing,
-    /// `sha256:…` of the stored bytes: what the manifest names.
+    /// `sha256:…` of the stored bytes, as in the manifest.
     pub digest: String,
-    /// `sha256:…` of the uncompressed archive: what the image config names.
+    /// `sha256:…` of the uncompressed archive, as in the image config.
     pub diff_id: String,
     pub bytes: Vec<u8>,
 }
@@ -89,8 +89,8 @@ pub fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
-/// Writes a layer whose bytes depend on nothing but the arguments: entries sorted by path, owner 0:0, one time for
-/// all (`mtime`, seconds since 1970), a gzip header without time and system.
+/// Writes a layer whose bytes depend on the arguments alone: entries sorted by path, owner 0:0, `mtime` (seconds since
+/// 1970) for all, and a gzip header without time and operating system.
 pub fn write(files: &[LayerFile], mtime: u64, packing: Packing) -> Result<Layer, LayerError> {
     let mut sorted = BTreeMap::new();
     for file in files {
@@ -131,7 +131,7 @@ fn archive<'a, W: Write>(
     Ok((out, format!("sha256:{}", hex::encode(hash.finalize()))))
 }
 
-/// Passes bytes on and hashes them on the way.
+/// Writes through to `out` and hashes the bytes.
 struct Hashed<W> {
     out: W,
     hash: Sha256,
@@ -149,33 +149,33 @@ impl<W: Write> Write for Hashed<W> {
     }
 }
 
-/// Accepts relative paths of plain parts only, so that joining one to a directory can never leave that directory.
+/// Accepts only relative paths that can never leave the directory they are joined to.
 pub fn check_path(path: &str) -> Result<(), LayerError> {
     let plain = path.split('/').all(|part| !matches!(part, "" | "." | ".."));
     let printable = !path.contains('\0');
     if plain && printable { Ok(()) } else { Err(LayerError::BadPath { path: path.into() }) }
 }
 
-/// Collects the regular files under some prefixes out of an image's layers, which are given **topmost first**: the
-/// first occurrence of a path counts, and what an upper layer deleted stays deleted.
+/// Collects the regular files under some prefixes from an image's layers, which are read **topmost first**: the first
+/// occurrence of a path counts, and a path that an upper layer deleted stays deleted.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// Each ends in `/`; the names of archive entries must start with one of them literally (oc-client §8.1).
+    /// Each ends in `/`. The name of an archive entry must literally start with one of them, so `./manifests/a` does not.
     prefixes: Vec<String>,
     /// Path in the image to content.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Links that were met and stand for no file that is known (see [`Gathered::follow_links`]).
+    /// Links that lead to no known file (see [`Gathered::follow_links`]).
     pub skipped: Vec<String>,
-    /// Where the symbolic links that were met lead, by path.
+    /// Targets of the symbolic links, by path.
     links: BTreeMap<String, String>,
-    /// Paths that upper layers define or delete: lower layers say nothing about them or about what is below them.
+    /// Paths that upper layers define or delete. They hide the same path, and everything below it, in lower layers.
     covered: BTreeSet<String>,
     kept_bytes: u64,
     kept_files: usize,
 }
 
-/// What one entry of a layer does to the paths below it.
-enum Met {
+/// What an entry of a layer means for its path.
+enum PathEntry {
     File(Vec<u8>),
     Covers,
 }
@@ -186,18 +186,18 @@ impl Gathered {
         Gathered { prefixes: prefixes.iter().map(|p| p.to_string()).collect(), ..Gathered::default() }
     }
 
-    /// Reads one layer to its end, so that a digest which is checked at the end of the stream is checked.
+    /// Reads one layer to its end, because the client library checks the digest there.
     pub fn read_layer(&mut self, stored: impl Read) -> Result<(), LayerError> {
         let mut stored = BufReader::with_capacity(1 << 16, stored);
         let magic = stored.fill_buf().map_err(reading)?.get(..4).unwrap_or_default().to_vec();
-        let met = match magic.as_slice() {
+        let entries = match magic.as_slice() {
             [0x28, 0xb5, 0x2f, 0xfd] => return Err(LayerError::Compression { found: "zstd" }),
             [0x1f, 0x8b, ..] => self.read_archive(MultiGzDecoder::new(&mut stored)),
             _ => self.read_archive(&mut stored),
         }?;
         io::copy(&mut stored, &mut io::sink()).map_err(reading)?;
-        for (path, content) in met {
-            if let Met::File(bytes) = content {
+        for (path, content) in entries {
+            if let PathEntry::File(bytes) = content {
                 self.files.insert(path.clone(), bytes);
             }
             self.covered.insert(path);
@@ -205,25 +205,26 @@ impl Gathered {
         Ok(())
     }
 
-    fn read_archive(&mut self, unpacked: impl Read) -> Result<BTreeMap<String, Met>, LayerError> {
+    fn read_archive(&mut self, unpacked: impl Read) -> Result<BTreeMap<String, PathEntry>, LayerError> {
         let mut archive = tar::Archive::new(unpacked.take(MAX_SCANNED_BYTES));
-        let mut met = BTreeMap::new();
+        let mut found = BTreeMap::new();
         let mut extended = Extended::default();
-        // Raw entries: the library would read extended names of any length into memory.
+        // Raw entries, because the library would read extended names of any length into memory.
         for entry in archive.entries().map_err(reading)?.raw(true) {
             let mut entry = entry.map_err(reading)?;
             if extended.take(&mut entry)? {
                 continue;
             }
             let (name, target) = std::mem::take(&mut extended).names(&entry);
-            self.meet(&mut met, entry, &name, &target)?;
+            self.add(&mut found, entry, &name, &target)?;
         }
-        Ok(met)
+        Ok(found)
     }
 
-    fn meet<R: Read>(
+    /// Adds one entry of a layer to `found`, or refuses it.
+    fn add<R: Read>(
         &mut self,
-        met: &mut BTreeMap<String, Met>,
+        found: &mut BTreeMap<String, PathEntry>,
         entry: tar::Entry<'_, R>,
         name: &str,
         target: &str,
@@ -231,7 +232,7 @@ impl Gathered {
         let kind = entry.header().entry_type();
         if let Some(hidden) = deleted_path(name) {
             if self.touches(&hidden) {
-                met.insert(hidden, Met::Covers);
+                found.insert(hidden, PathEntry::Covers);
             }
             return Ok(());
         }
@@ -250,7 +251,7 @@ impl Gathered {
         }
         if kind.is_file() || kind.is_contiguous() {
             let bytes = self.keep(entry)?;
-            met.insert(name.into(), Met::File(bytes));
+            found.insert(name.into(), PathEntry::File(bytes));
             return Ok(());
         }
         let leads_to = if kind.is_symlink() { beside(bare, target) } else { Some(target.to_owned()) };
@@ -258,13 +259,13 @@ impl Gathered {
         let Some(leads_to) = inside else {
             return Err(LayerError::LinkLeaves { path: name.into(), target: target.into() });
         };
-        // A hard link is the file itself, which stands before it in the same layer.
+        // A hard link names a file that comes before it in the same layer.
         if kind.is_hard_link()
-            && let Some(Met::File(bytes)) = met.get(target)
+            && let Some(PathEntry::File(bytes)) = found.get(target)
         {
             let bytes = bytes.clone();
             self.count(bytes.len() as u64)?;
-            met.insert(name.into(), Met::File(bytes));
+            found.insert(name.into(), PathEntry::File(bytes));
             return Ok(());
         }
         if kind.is_symlink() {
@@ -272,12 +273,12 @@ impl Gathered {
         } else {
             self.skipped.push(name.into());
         }
-        met.insert(name.into(), Met::Covers);
+        found.insert(name.into(), PathEntry::Covers);
         Ok(())
     }
 
-    /// Puts in the place of each symbolic link the file it stands for, as whoever reads the folder in a container finds
-    /// it. To be called when every layer was read. What leads nowhere, or to a folder, is left out.
+    /// Replaces each symbolic link by its target file, as it is read in a container. To be called once every layer is read.
+    /// A link to nothing, or to a folder, is skipped.
     pub fn follow_links(&mut self) -> Result<(), LayerError> {
         let links = std::mem::take(&mut self.links);
         for (path, first) in &links {
@@ -312,7 +313,7 @@ impl Gathered {
         Ok(bytes)
     }
 
-    /// One more file is kept.
+    /// Counts one more file, and refuses it if that is too much.
     fn count(&mut self, bytes: u64) -> Result<(), LayerError> {
         self.kept_bytes = self.kept_bytes.saturating_add(bytes);
         self.kept_files += 1;
@@ -329,13 +330,13 @@ impl Gathered {
         LayerError::TooMuch { limit, unit, prefixes: self.prefixes.join(" and ") }
     }
 
-    /// Whether an upper layer has said what is at this path or at a folder above it.
+    /// Whether an upper layer defines this path or a folder above it.
     fn is_covered(&self, path: &str) -> bool {
         let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
         above.chain([path]).any(|p| self.covered.contains(p))
     }
 
-    /// Whether the path is in a wanted folder, or a wanted folder in it.
+    /// Whether the path is inside one of the prefixes, or one of them inside it.
     fn touches(&self, path: &str) -> bool {
         let inside = format!("{path}/");
         self.prefixes.iter().any(|p| inside.starts_with(p.as_str()) || p.starts_with(&inside))
@@ -346,7 +347,7 @@ fn reading(cause: io::Error) -> LayerError {
     LayerError::Io { attempt: "read", cause }
 }
 
-/// The path an entry deletes from lower layers: `a/.wh.b` deletes `a/b`, `a/.wh..wh..opq` everything in `a`.
+/// The path that a whiteout entry deletes from lower layers: `a/.wh.b` deletes `a/b`, `a/.wh..wh..opq` everything in `a`.
 fn deleted_path(name: &str) -> Option<String> {
     let (folder, base) = name.rsplit_once('/').unwrap_or(("", name));
     if base == ".wh..wh..opq" {
@@ -374,7 +375,7 @@ fn beside(path: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Names that precede an entry because they do not fit its header.
+/// Names that precede an entry because they are too long for its header.
 #[derive(Default)]
 struct Extended {
     name: Option<Vec<u8>>,
@@ -382,7 +383,7 @@ struct Extended {
 }
 
 impl Extended {
-    /// Takes the entry in if it only describes the next one.
+    /// Consumes the entry if it only describes the next one.
     fn take<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> Result<bool, LayerError> {
         let kind = entry.header().entry_type();
         let (long_name, long_link) = (kind.is_gnu_longname(), kind.is_gnu_longlink());
@@ -411,9 +412,9 @@ impl Extended {
             match record.key_bytes() {
                 b"path" => self.name = Some(record.value_bytes().to_vec()),
                 b"linkpath" => self.target = Some(record.value_bytes().to_vec()),
-                // Readers that disagree about a size see different files in one archive.
+                // Otherwise another reader could see different files in the same archive.
                 b"size" => {
-                    let cause = "it states the size of a file twice, in an extended header too";
+                    let cause = "it gives the size of a file a second time, in an extended header";
                     return Err(reading(io::Error::new(io::ErrorKind::InvalidData, cause)));
                 }
                 _ => {}

@@ -1,4 +1,4 @@
-//! Layers: same bytes for same input, and nothing from a hostile archive gets further than an error.
+//! Layers are reproducible, and a hostile archive is refused.
 
 use super::*;
 
@@ -6,11 +6,11 @@ fn file(path: &str, content: &str) -> LayerFile {
     LayerFile { path: path.into(), mode: 0o444, bytes: content.into() }
 }
 
-fn wanted() -> Gathered {
+fn manifests() -> Gathered {
     Gathered::under(&["manifests/", "release-manifests/"])
 }
 
-/// An archive of raw entries, as no honest tool would write it.
+/// An archive of raw entries, as no ordinary tool would write it.
 fn raw(entries: &[(tar::EntryType, &str, &str, &str)]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (kind, name, target, content) in entries {
@@ -29,7 +29,7 @@ fn raw(entries: &[(tar::EntryType, &str, &str, &str)]) -> Vec<u8> {
 use tar::EntryType::{Directory, Link, Regular, Symlink};
 
 #[test]
-fn bytes_do_not_depend_on_the_order_of_files() {
+fn layer_does_not_depend_on_the_order_of_files() {
     let (a, b) = (file("x/a", "1"), file("x/b", "2"));
     for packing in [Packing::USUAL, Packing::Plain] {
         let one = write(&[a.clone(), b.clone()], 7, packing).unwrap();
@@ -39,7 +39,7 @@ fn bytes_do_not_depend_on_the_order_of_files() {
         let changed = write(&[a.clone(), file("x/b", "3")], 7, packing).unwrap();
         assert_ne!(changed.diff_id, one.diff_id);
     }
-    // Frozen: a change here changes the digest of every release that is built again.
+    // A changed digest here means that every rebuilt release gets a new digest.
     let layer = write(&[a, b], 7, Packing::Plain).unwrap();
     assert_eq!(layer.diff_id, "sha256:17495deac3fe3e5815adc5ec844a1499e79b2092466af5a516ef1b5f080ce2f0");
     assert_eq!(layer.diff_id, layer.digest, "an uncompressed layer is its own archive");
@@ -63,13 +63,13 @@ fn entries_are_read_back_with_mode_owner_and_time() {
         seen,
         [("release-manifests/a".into(), 0o444, 0, 1_700_000_000), (long.clone(), 0o444, 0, 1_700_000_000)]
     );
-    let mut gathered = wanted();
+    let mut gathered = manifests();
     gathered.read_layer(layer.bytes.as_slice()).unwrap();
     assert_eq!(gathered.files[&long], b"long");
 }
 
 #[test]
-fn paths_that_leave_are_not_written() {
+fn path_outside_the_layer_is_not_written() {
     for path in ["/etc/passwd", "a/../b", "..", "a//b", "./a", "", "a/"] {
         assert!(matches!(write(&[file(path, "")], 0, Packing::Plain), Err(LayerError::BadPath { .. })), "{path}");
     }
@@ -77,7 +77,7 @@ fn paths_that_leave_are_not_written() {
 }
 
 #[test]
-fn upper_layers_win_and_delete() {
+fn upper_layer_overrides_and_deletes() {
     let top = raw(&[
         (Regular, "release-manifests/a", "", "new"),
         (Regular, "manifests/.wh.gone", "", ""),
@@ -91,7 +91,7 @@ fn upper_layers_win_and_delete() {
         (Regular, "manifests/kept", "", "kept"),
         (Regular, "manifests/d/deep", "", "deep"),
     ]);
-    let mut gathered = wanted();
+    let mut gathered = manifests();
     gathered.read_layer(top.as_slice()).unwrap();
     gathered.read_layer(bottom.as_slice()).unwrap();
     let names: Vec<_> = gathered.files.keys().map(String::as_str).collect();
@@ -100,10 +100,10 @@ fn upper_layers_win_and_delete() {
 }
 
 #[test]
-fn an_opaque_folder_hides_what_is_below_but_not_beside() {
+fn opaque_folder_hides_its_content_in_lower_layers_only() {
     let top = raw(&[(Regular, "manifests/.wh..wh..opq", "", ""), (Regular, "manifests/new", "", "n")]);
     let bottom = raw(&[(Regular, "manifests/old", "", "o"), (Regular, "release-manifests/a", "", "a")]);
-    let mut gathered = wanted();
+    let mut gathered = manifests();
     gathered.read_layer(top.as_slice()).unwrap();
     gathered.read_layer(bottom.as_slice()).unwrap();
     let names: Vec<_> = gathered.files.keys().map(String::as_str).collect();
@@ -111,26 +111,26 @@ fn an_opaque_folder_hides_what_is_below_but_not_beside() {
 }
 
 #[test]
-fn hostile_entries_are_refused() {
+fn hostile_entry_is_refused() {
     let table: [(&str, tar::EntryType, &str, &str, &str); 8] = [
         ("absolute link", Symlink, "manifests/a", "/etc/passwd", "/etc/passwd"),
         ("link that climbs", Symlink, "manifests/a", "../../etc/passwd", "outside"),
-        ("link into the neighbour", Symlink, "manifests/a", "../usr", "outside"),
-        ("link that climbs later", Symlink, "manifests/d/a", "../x/../../y", "outside"),
+        ("link into a sibling folder", Symlink, "manifests/a", "../usr", "outside"),
+        ("link that climbs in the middle", Symlink, "manifests/d/a", "../x/../../y", "outside"),
         ("hard link that climbs", Link, "manifests/a", "../x", "outside"),
         ("the folder is a link", Symlink, "manifests", "/etc", "symbolic link"),
         ("the folder is a file", Regular, "release-manifests", "", "should have a directory"),
         ("a path that climbs", Regular, "manifests/../../etc/x", "", "cannot be a path"),
     ];
-    for (what, kind, name, target, expected) in table {
+    for (case, kind, name, target, expected) in table {
         let archive = raw(&[(kind, name, target, "")]);
-        let error = wanted().read_layer(archive.as_slice()).expect_err(what).to_string();
-        assert!(error.contains(expected), "{what}: {error}");
+        let error = manifests().read_layer(archive.as_slice()).expect_err(case).to_string();
+        assert!(error.contains(expected), "{case}: {error}");
     }
 }
 
 #[test]
-fn a_link_inside_is_the_file_it_stands_for_and_hides_what_is_below() {
+fn inner_link_is_replaced_by_its_target() {
     let top = raw(&[
         (Symlink, "manifests/a", "./x/../b", ""),
         (Symlink, "manifests/chain", "a", ""),
@@ -141,7 +141,7 @@ fn a_link_inside_is_the_file_it_stands_for_and_hides_what_is_below() {
         (Link, "manifests/of-another-layer", "manifests/b", ""),
     ]);
     let bottom = raw(&[(Regular, "manifests/a", "", "old"), (Regular, "manifests/b", "", "b")]);
-    let mut gathered = wanted();
+    let mut gathered = manifests();
     gathered.read_layer(top.as_slice()).unwrap();
     gathered.read_layer(bottom.as_slice()).unwrap();
     gathered.follow_links().unwrap();
@@ -158,24 +158,24 @@ fn a_link_inside_is_the_file_it_stands_for_and_hides_what_is_below() {
 }
 
 #[test]
-fn damaged_archives_are_errors() {
+fn damaged_archive_is_an_error() {
     let whole = write(&[file("manifests/a", &"abc".repeat(5000))], 0, Packing::Plain).unwrap().bytes;
     let gzip = write(&[file("manifests/a", &"abc".repeat(5000))], 0, Packing::USUAL).unwrap().bytes;
-    assert!(wanted().read_layer(&whole[..2000]).is_err(), "cut in a file");
-    assert!(wanted().read_layer(&gzip[..gzip.len() / 2]).is_err(), "cut in the compression");
-    assert!(wanted().read_layer([0x28, 0xb5, 0x2f, 0xfd, 0].as_slice()).unwrap_err().to_string().contains("zstd"));
-    assert!(wanted().read_layer("this is no archive, whatever its length is".repeat(40).as_bytes()).is_err());
+    assert!(manifests().read_layer(&whole[..2000]).is_err(), "cut in a file");
+    assert!(manifests().read_layer(&gzip[..gzip.len() / 2]).is_err(), "cut in the compression");
+    assert!(manifests().read_layer([0x28, 0xb5, 0x2f, 0xfd, 0].as_slice()).unwrap_err().to_string().contains("zstd"));
+    assert!(manifests().read_layer("this is not an archive, whatever its length is".repeat(40).as_bytes()).is_err());
 }
 
 #[test]
-fn a_file_larger_than_the_bound_is_refused_before_it_is_kept() {
+fn file_larger_than_the_bound_is_refused_before_it_is_kept() {
     let mut header = tar::Header::new_gnu();
     header.set_path("manifests/huge").unwrap();
     header.set_size(MAX_KEPT_BYTES + 10);
     header.set_mode(0o644);
     header.set_cksum();
     let endless = io::repeat(0).take(MAX_KEPT_BYTES + 1024);
-    let error = wanted().read_layer(header.as_bytes().as_slice().chain(endless)).unwrap_err().to_string();
+    let error = manifests().read_layer(header.as_bytes().as_slice().chain(endless)).unwrap_err().to_string();
     assert!(error.contains("more than 268435456 bytes"), "{error}");
 
     let mut name = tar::Header::new_gnu();
@@ -184,6 +184,6 @@ fn a_file_larger_than_the_bound_is_refused_before_it_is_kept() {
     name.set_size(MAX_EXTENDED_HEADER * 4);
     name.set_cksum();
     let endless = io::repeat(b'x').take(MAX_EXTENDED_HEADER * 4);
-    let error = wanted().read_layer(name.as_bytes().as_slice().chain(endless)).unwrap_err().to_string();
+    let error = manifests().read_layer(name.as_bytes().as_slice().chain(endless)).unwrap_err().to_string();
     assert!(error.contains("1 MiB"), "{error}");
 }

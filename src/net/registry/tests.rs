@@ -1,5 +1,5 @@
-//! Against a small registry of our own in this process, which can lie, refuse and count; and against a real one where
-//! there is its program.
+//! Tests against a fake registry in this process, which can refuse, count and send wrong content; and against a real one if
+//! its program is installed.
 
 use super::image::{Start, append, scratch};
 use super::layer::{LayerFile, Packing};
@@ -10,21 +10,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
-struct Shelf {
+struct Stored {
     blobs: HashMap<(String, String), Bytes>,
     manifests: HashMap<(String, String), (String, Bytes)>,
     /// `PUT blob`, `MOUNT`, `GET blob`, `PUT manifest`.
     log: Vec<&'static str>,
-    /// `user:password` to ask for.
+    /// `user:password` that is required.
     login: Option<String>,
     can_mount: bool,
-    /// What is answered instead of any blob.
-    lie: Option<Bytes>,
+    /// Sent instead of any blob.
+    wrong_blob: Option<Bytes>,
 }
 
 #[derive(Clone, Default)]
 struct Fake {
-    shelf: Arc<Mutex<Shelf>>,
+    stored: Arc<Mutex<Stored>>,
     address: String,
 }
 
@@ -33,13 +33,13 @@ impl Fake {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Fake { address: listener.local_addr().unwrap().to_string(), ..Fake::default() };
-        let shelf = fake.shelf.clone();
+        let stored = fake.stored.clone();
         let app = axum::Router::new().fallback(move |request: Request<Body>| {
-            let shelf = shelf.clone();
+            let stored = stored.clone();
             async move {
                 let (parts, body) = request.into_parts();
                 let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-                answer(&mut shelf.lock().unwrap(), &parts.method, &parts.uri, &parts.headers, body)
+                answer(&mut stored.lock().unwrap(), &parts.method, &parts.uri, &parts.headers, body)
             }
         });
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
@@ -51,7 +51,7 @@ impl Fake {
     }
 
     fn count(&self, what: &str) -> usize {
-        self.shelf.lock().unwrap().log.iter().filter(|entry| **entry == what).count()
+        self.stored.lock().unwrap().log.iter().filter(|entry| **entry == what).count()
     }
 }
 
@@ -60,11 +60,11 @@ fn reply(status: u16, headers: &[(&str, &str)], body: Bytes) -> Response<Body> {
     builder.body(Body::from(body)).unwrap()
 }
 
-fn answer(shelf: &mut Shelf, method: &Method, uri: &Uri, headers: &HeaderMap, body: Bytes) -> Response<Body> {
-    if let Some(login) = &shelf.login {
+fn answer(stored: &mut Stored, method: &Method, uri: &Uri, headers: &HeaderMap, body: Bytes) -> Response<Body> {
+    if let Some(login) = &stored.login {
         use base64::Engine;
-        let wanted = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(login));
-        if headers.get("authorization").is_none_or(|given| given.as_bytes() != wanted.as_bytes()) {
+        let required = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(login));
+        if headers.get("authorization").is_none_or(|given| given.as_bytes() != required.as_bytes()) {
             return reply(401, &[("WWW-Authenticate", "Basic realm=\"x\"")], Bytes::new());
         }
     }
@@ -80,13 +80,13 @@ fn answer(shelf: &mut Shelf, method: &Method, uri: &Uri, headers: &HeaderMap, bo
     if let Some((repository, name)) = path.split_once("/manifests/") {
         let key = (repository.to_string(), name.to_string());
         if *method == Method::PUT {
-            shelf.log.push("PUT manifest");
+            stored.log.push("PUT manifest");
             let kind = headers["content-type"].to_str().unwrap().to_string();
-            shelf.manifests.insert((key.0.clone(), layer::sha256(&body)), (kind.clone(), body.clone()));
-            shelf.manifests.insert(key, (kind, body));
+            stored.manifests.insert((key.0.clone(), layer::sha256(&body)), (kind.clone(), body.clone()));
+            stored.manifests.insert(key, (kind, body));
             return reply(201, &[("Location", uri.path())], Bytes::new());
         }
-        return match shelf.manifests.get(&key) {
+        return match stored.manifests.get(&key) {
             Some((kind, bytes)) => reply(200, &[("Content-Type", kind)], bytes.clone()),
             None => reply(404, &[], "{\"errors\":[{\"code\":\"MANIFEST_UNKNOWN\"}]}".into()),
         };
@@ -96,25 +96,25 @@ fn answer(shelf: &mut Shelf, method: &Method, uri: &Uri, headers: &HeaderMap, bo
         let digest = part("digest=");
         if *method == Method::PUT && session == "1" {
             assert_eq!(layer::sha256(&body), digest);
-            shelf.log.push("PUT blob");
-            shelf.blobs.insert((repository.into(), digest), body);
+            stored.log.push("PUT blob");
+            stored.blobs.insert((repository.into(), digest), body);
             return reply(201, &[("Location", "/v2/x")], Bytes::new());
         }
         let from = (part("from="), part("mount="));
-        if let Some(bytes) = shelf.blobs.get(&from).cloned().filter(|_| shelf.can_mount) {
-            shelf.log.push("MOUNT");
-            shelf.blobs.insert((repository.into(), from.1), bytes);
+        if let Some(bytes) = stored.blobs.get(&from).cloned().filter(|_| stored.can_mount) {
+            stored.log.push("MOUNT");
+            stored.blobs.insert((repository.into(), from.1), bytes);
             return reply(201, &[("Location", "/v2/x")], Bytes::new());
         }
         return reply(202, &[("Location", &format!("/v2/{repository}/blobs/uploads/1"))], Bytes::new());
     }
-    let found = shelf.blobs.get(&(repository.to_string(), digest.to_string())).cloned();
+    let found = stored.blobs.get(&(repository.to_string(), digest.to_string())).cloned();
     match found {
         None => reply(404, &[], Bytes::new()),
         Some(_) if *method == Method::HEAD => reply(StatusCode::OK.as_u16(), &[], Bytes::new()),
         Some(bytes) => {
-            shelf.log.push("GET blob");
-            reply(200, &[], shelf.lie.clone().unwrap_or(bytes))
+            stored.log.push("GET blob");
+            reply(200, &[], stored.wrong_blob.clone().unwrap_or(bytes))
         }
     }
 }
@@ -130,8 +130,8 @@ fn base() -> (Image, Vec<Layer>) {
     (scratch(&layers, &start, jiff::Timestamp::UNIX_EPOCH).unwrap(), layers)
 }
 
-/// Pushes a base and a release upon it, reads everything back; what every registry must be able to do.
-async fn carry(from: &Repository, to: &Repository) {
+/// Pushes a base image and a release on it, and reads everything back.
+async fn round_trip(from: &Repository, to: &Repository) {
     let (base_image, layers) = base();
     assert_eq!(from.push(&base_image, layers, None).await.unwrap(), base_image.digest);
     let pulled = from.pull("amd64").await.unwrap();
@@ -148,33 +148,33 @@ async fn carry(from: &Repository, to: &Repository) {
 }
 
 #[tokio::test]
-async fn images_are_carried_within_a_repository_between_repositories_and_between_registries() {
+async fn images_are_copied_within_and_between_repositories_and_registries() {
     let (one, two, access) = (Fake::start().await, Fake::start().await, Access::default());
-    carry(&one.repository("base:1", &access), &one.repository("base:release", &access)).await;
+    round_trip(&one.repository("base:1", &access), &one.repository("base:release", &access)).await;
     assert_eq!(one.count("PUT blob"), 5, "two layers and a config, then only the new layer and the new config");
 
-    one.shelf.lock().unwrap().can_mount = true;
-    carry(&one.repository("base:1", &access), &one.repository("org/other:1", &access)).await;
+    one.stored.lock().unwrap().can_mount = true;
+    round_trip(&one.repository("base:1", &access), &one.repository("org/other:1", &access)).await;
     assert_eq!((one.count("MOUNT"), one.count("PUT blob")), (2, 7), "the layers of the base are mounted");
 
-    one.shelf.lock().unwrap().can_mount = false;
-    carry(&one.repository("base:1", &access), &one.repository("org/third:1", &access)).await;
+    one.stored.lock().unwrap().can_mount = false;
+    round_trip(&one.repository("base:1", &access), &one.repository("org/third:1", &access)).await;
     assert_eq!(one.count("PUT blob"), 11, "a registry that cannot mount gets copies");
 
-    carry(&one.repository("base:1", &access), &two.repository("far:1", &access)).await;
+    round_trip(&one.repository("base:1", &access), &two.repository("far:1", &access)).await;
     assert_eq!(two.count("PUT blob"), 4);
     let before = two.count("PUT blob");
-    carry(&one.repository("base:1", &access), &two.repository("far:2", &access)).await;
-    assert_eq!(two.count("PUT blob"), before, "what is there is not sent again");
+    round_trip(&one.repository("base:1", &access), &two.repository("far:2", &access)).await;
+    assert_eq!(two.count("PUT blob"), before, "existing blobs are not sent again");
 }
 
 #[tokio::test]
-async fn credentials_are_shown_and_their_lack_is_explained() {
+async fn credentials_are_sent_and_missing_ones_are_explained() {
     let fake = Fake::start().await;
-    fake.shelf.lock().unwrap().login = Some("ann:secret".into());
+    fake.stored.lock().unwrap().login = Some("ann:secret".into());
     let config = format!(r#"{{"auths": {{"{}": {{"username": "ann", "password": "secret"}}}}}}"#, fake.address);
     let access = Access { credentials: Credentials::parse(config.as_bytes()).unwrap(), ..Access::default() };
-    carry(&fake.repository("a:1", &access), &fake.repository("b:1", &access)).await;
+    round_trip(&fake.repository("a:1", &access), &fake.repository("b:1", &access)).await;
 
     let (image, layers) = base();
     let anonymous = fake.repository("a:1", &Access::default());
@@ -187,23 +187,23 @@ async fn credentials_are_shown_and_their_lack_is_explained() {
 }
 
 #[tokio::test]
-async fn content_that_is_not_what_its_digest_says_is_refused() {
+async fn content_that_does_not_match_its_digest_is_refused() {
     let fake = Fake::start().await;
     let repository = fake.repository("a:1", &Access::default());
     let (image, layers) = base();
     repository.push(&image, layers, None).await.unwrap();
-    fake.shelf.lock().unwrap().lie = Some(one_layer("manifests/own.yaml", "evil").bytes.into());
+    fake.stored.lock().unwrap().wrong_blob = Some(one_layer("manifests/own.yaml", "evil").bytes.into());
     let gathered = repository.gather(&image, &["manifests/"], |_| false).await;
     let message = gathered.unwrap_err().to_string();
     assert!(message.contains("a:1") && message.contains(&image.manifest.layers[1].digest), "{message}");
-    assert!(repository.pull("amd64").await.is_err(), "the config is a lie too");
+    assert!(repository.pull("amd64").await.is_err(), "the config is wrong too");
 
     // A manifest under a digest that is not its own.
     let other = format!("sha256:{}", "0".repeat(64));
     {
-        let mut shelf = fake.shelf.lock().unwrap();
-        let manifest = shelf.manifests[&("a".to_string(), "1".to_string())].clone();
-        shelf.manifests.insert(("a".into(), other.clone()), manifest);
+        let mut stored = fake.stored.lock().unwrap();
+        let manifest = stored.manifests[&("a".to_string(), "1".to_string())].clone();
+        stored.manifests.insert(("a".into(), other.clone()), manifest);
     }
     let message =
         fake.repository(&format!("a@{other}"), &Access::default()).pull("amd64").await.unwrap_err().to_string();
@@ -211,7 +211,7 @@ async fn content_that_is_not_what_its_digest_says_is_refused() {
 }
 
 #[tokio::test]
-async fn of_an_index_the_wanted_architecture_is_taken() {
+async fn index_yields_the_image_of_the_architecture() {
     let fake = Fake::start().await;
     let repository = fake.repository("a:1", &Access::default());
     let (image, layers) = base();
@@ -224,26 +224,26 @@ async fn of_an_index_the_wanted_architecture_is_taken() {
     let index = serde_json::json!({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
                                    "manifests": [entry("arm64", &absent), entry("amd64", &image.digest)]});
     let stored = ("application/vnd.oci.image.index.v1+json".to_string(), index.to_string().into());
-    fake.shelf.lock().unwrap().manifests.insert(("a".into(), "multi".into()), stored);
+    fake.stored.lock().unwrap().manifests.insert(("a".into(), "multi".into()), stored);
     let multi = fake.repository("a:multi", &Access::default());
     assert_eq!(multi.pull("amd64").await.unwrap().digest, image.digest);
     assert!(multi.pull("s390x").await.unwrap_err().to_string().contains("without an image for linux/s390x"));
 }
 
 #[tokio::test]
-async fn what_is_missing_too_large_or_not_there_is_explained() {
+async fn missing_or_too_large_content_is_explained() {
     let fake = Fake::start().await;
     let access = Access::default();
     let message = fake.repository("none:1", &access).pull("amd64").await.unwrap_err().to_string();
     assert!(message.contains("pull manifest 1: 404") && message.contains("check repository"), "{message}");
 
     let huge = (OCI_IMAGE_MEDIA_TYPE.to_string(), vec![b' '; MAX_DOCUMENT as usize + 1].into());
-    fake.shelf.lock().unwrap().manifests.insert(("a".into(), "huge".into()), huge);
+    fake.stored.lock().unwrap().manifests.insert(("a".into(), "huge".into()), huge);
     let message = fake.repository("a:huge", &access).pull("amd64").await.unwrap_err().to_string();
     assert!(message.contains("larger than 4194304 bytes"), "{message}");
 
     let junk = (OCI_IMAGE_MEDIA_TYPE.to_string(), "<html>".into());
-    fake.shelf.lock().unwrap().manifests.insert(("a".into(), "junk".into()), junk);
+    fake.stored.lock().unwrap().manifests.insert(("a".into(), "junk".into()), junk);
     let message = fake.repository("a:junk", &access).pull("amd64").await.unwrap_err().to_string();
     assert!(message.contains("read manifest junk"), "{message}");
 
@@ -257,7 +257,7 @@ async fn what_is_missing_too_large_or_not_there_is_explained() {
 }
 
 #[test]
-fn registries_on_this_machine_are_known() {
+fn local_registries_are_recognized() {
     for (registry, local) in [
         ("localhost:5000", true),
         ("127.0.0.1", true),
@@ -273,7 +273,7 @@ fn registries_on_this_machine_are_known() {
 
 /// The real registry (Debian: docker-registry), if `CVO_TEST_REGISTRY` names its program or it is on the path.
 #[tokio::test]
-async fn a_real_registry_agrees() {
+async fn real_registry_behaves_the_same() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let dir = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -303,8 +303,8 @@ async fn a_real_registry_agrees() {
     let repository = |name: &str| {
         Access::default().repository(&parse_reference(&format!("127.0.0.1:{port}/{name}")).unwrap()).unwrap()
     };
-    carry(&repository("base:1"), &repository("base:2")).await;
-    carry(&repository("base:1"), &repository("org/platform:1.0.0")).await;
+    round_trip(&repository("base:1"), &repository("base:2")).await;
+    round_trip(&repository("base:1"), &repository("org/platform:1.0.0")).await;
     let message = repository("org/none:1").pull("amd64").await.unwrap_err().to_string();
     assert!(message.contains("404") && message.contains("org/none"), "{message}");
 }
