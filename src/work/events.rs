@@ -1,5 +1,5 @@
-//! Events on the ClusterVersion: what the load pipeline does and why it refuses (payload-and-apply §4.3). A task of its
-//! own publishes; an event that cannot be published is lost, never waited for.
+//! Events on the ClusterVersion: the steps of loading a release, and why one failed. A separate task publishes them; an
+//! event that cannot be published is dropped, so that nothing waits for it.
 
 use crate::cluster::objects::FIELD_MANAGER;
 use crate::status::facts::{LoadStatus, LoadStep};
@@ -9,12 +9,12 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Events waiting to be published; more are dropped.
+/// Most events that wait to be published; others are dropped.
 const QUEUE: usize = 32;
 /// The API's limit on a note, in bytes.
 const MAX_NOTE: usize = 1024;
 
-/// What is told of one step of the load pipeline.
+/// An event about one step of loading a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     warning: bool,
@@ -47,7 +47,7 @@ fn shortened(mut note: String) -> String {
     note
 }
 
-/// Where notices go.
+/// Publishes notices.
 #[derive(Clone, Debug)]
 pub struct Events {
     queue: mpsc::Sender<(Notice, ObjectReference)>,
@@ -70,15 +70,15 @@ impl Events {
                     secondary: None,
                 };
                 if let Err(error) = recorder.publish(&event, &regarding).await {
-                    tracing::debug!(%error, "event not published");
+                    tracing::debug!(%error, "cannot publish an event");
                 }
             }
         });
         Events { queue, namespace: namespace.to_owned() }
     }
 
-    /// Tells of a ClusterVersion. The event lies in the daemon's namespace, as tools expect it.
-    pub fn tell(&self, notice: Notice, name: &str, uid: &str) {
+    /// Publishes a notice about a ClusterVersion. The event is in the daemon's namespace, where tools expect it.
+    pub fn publish(&self, notice: Notice, name: &str, uid: &str) {
         let regarding = ObjectReference {
             api_version: Some("config.openshift.io/v1".to_owned()),
             kind: Some("ClusterVersion".to_owned()),
@@ -99,7 +99,7 @@ mod tests {
     use crate::api::Release;
 
     #[test]
-    fn a_refusal_is_a_warning_on_one_line_within_the_limit() {
+    fn failure_is_a_warning_on_one_line_within_the_limit() {
         let status = |step, outcome| LoadStatus { step, outcome, release: Release::default(), message: String::new() };
         let refused = notice(&status(LoadStep::RetrievePayload, Some(Err(format!("a\nb{}", "ü".repeat(2000))))));
         assert!(refused.warning && refused.reason == "RetrievePayloadFailed");

@@ -1,4 +1,4 @@
-//! The FeatureGate object as it is now: read once at the start, then one watch from when its kind is served.
+//! The current FeatureGate: read once at start, then watched as soon as its kind is served.
 
 use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, WatchBackoff};
 use crate::payload::Features;
@@ -11,20 +11,20 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 const NAME: &str = "cluster";
-/// As for the feeds: longer than the server's own range.
+/// How long one watch lasts.
 const WATCH_SECONDS: u32 = 1800;
 
 fn kind() -> Kind {
     Kind::known("config.openshift.io", "v1", "FeatureGate", "featuregates", false)
 }
 
-/// What the object says; what one says that is not there, when it is not, or its kind not served.
+/// Reads the FeatureGate. The default applies if there is none, or if its kind is not served.
 pub async fn read(objects: &Objects) -> Result<Features, ApiError> {
     Ok(objects.get(&kind(), "", NAME).await?.as_ref().map(Features::of).unwrap_or_default())
 }
 
-/// Begins to watch the object; the value changes whenever it says something else. That it was deleted changes nothing:
-/// what was decided holds until something else is.
+/// Watches the FeatureGate; the value changes with it. A deletion changes nothing: the last decision stays valid until there
+/// is another.
 pub fn watch(
     clients: &Clients,
     kinds: Arc<Kinds>,
@@ -44,17 +44,17 @@ pub fn watch(
 async fn follow(client: Client, kinds: Arc<Kinds>, sender: watch::Sender<Arc<Features>>) {
     let (mut backoff, kind) = (WatchBackoff::default(), kind());
     loop {
-        // On a fresh cluster it comes with the release.
+        // On a new cluster the CRD is installed by the release.
         kinds.served(&kind.api_version(), &kind.kind).await;
-        if let Err(error) = once(&client, &sender).await {
-            tracing::debug!(%error, "watch of the FeatureGate ended; trying again");
+        if let Err(error) = watch_once(&client, &sender).await {
+            tracing::debug!(%error, "watch of the FeatureGate failed; retrying");
         }
         tokio::time::sleep(backoff.pause()).await;
     }
 }
 
-/// One watch to its end. It begins at no resourceVersion, so that what is there now comes as its first event.
-async fn once(client: &Client, sender: &watch::Sender<Arc<Features>>) -> Result<(), ApiError> {
+/// One watch until it ends. It starts without a resourceVersion, so the first event is the current object.
+async fn watch_once(client: &Client, sender: &watch::Sender<Arc<Features>>) -> Result<(), ApiError> {
     let attempt = "watch the FeatureGate";
     let params = WatchParams { timeout: Some(WATCH_SECONDS), ..WatchParams::default() };
     let params = params.fields(&format!("metadata.name={NAME}"));
@@ -66,11 +66,11 @@ async fn once(client: &Client, sender: &watch::Sender<Arc<Features>>) -> Result<
         match event.map_err(|e| ApiError::of(attempt, e))? {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let features = Features::of(&object);
-                sender.send_if_modified(|held| {
-                    let changed = **held != features;
+                sender.send_if_modified(|last| {
+                    let changed = **last != features;
                     if changed {
                         tracing::info!(set = %features.set, versions = ?features.gates.keys(), "the FeatureGate changed");
-                        *held = Arc::new(features);
+                        *last = Arc::new(features);
                     }
                     changed
                 });

@@ -1,5 +1,4 @@
-//! A release folder on disk: its files as bytes for `payload::load`, and a hash by which it is known again
-//! (payload-and-apply §1.1, §1.2; architecture §4, retrieval Job).
+//! A release folder on disk: reads its files for `payload::load`, and hashes it so that a change is noticed.
 
 use crate::payload::{PayloadFiles, SourceFile, metadata, references};
 use sha2::{Digest, Sha256};
@@ -12,10 +11,10 @@ use std::path::{Path, PathBuf};
 pub const MAX_FILE: u64 = 16 << 20;
 /// Most bytes of all files together.
 pub const MAX_TOTAL: u64 = 64 << 20;
-/// Most entries of a release folder that are hashed.
+/// Most entries of a release folder.
 const MAX_ENTRIES: usize = 100_000;
-const OWN: &str = "manifests";
-const RELEASE: &str = "release-manifests";
+const MANIFESTS: &str = "manifests";
+const RELEASE_MANIFESTS: &str = "release-manifests";
 
 /// A folder that cannot be read as a release.
 #[derive(Debug, thiserror::Error)]
@@ -30,13 +29,13 @@ pub enum PayloadDirError {
     LinkOut { path: PathBuf, target: PathBuf },
     #[error("{path} is neither a file nor a folder; remove it from the payload")]
     Special { path: PathBuf },
-    #[error("{path} has more than the {MAX_FILE} bytes a file of a payload may have")]
+    #[error("{path} is larger than the {MAX_FILE} bytes that a file of a payload may have")]
     FileTooLarge { path: PathBuf },
-    #[error("the files in {place} have more than the {MAX_TOTAL} bytes a payload may have together")]
+    #[error("the files in {place} are larger than the {MAX_TOTAL} bytes that a payload may have together")]
     TotalTooLarge { place: PathBuf },
-    #[error("{place} has more than the {MAX_ENTRIES} entries a payload may have")]
+    #[error("{place} has more than the {MAX_ENTRIES} entries that a payload may have")]
     TooManyEntries { place: PathBuf },
-    #[error("{path} has a name that is not text")]
+    #[error("the name of {path} is not UTF-8")]
     Name { path: PathBuf },
 }
 
@@ -45,10 +44,10 @@ fn io_error(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Pay
     move |cause| PayloadDirError::Io { attempt, path, cause }
 }
 
-/// Whether the four paths of a payload are there (§1.2); looks at no content.
+/// Checks that the four paths exist that every payload has. Reads no content.
 pub fn validate(dir: &Path) -> Result<(), PayloadDirError> {
-    let described = [metadata::FILE, references::FILE].map(|file| format!("{RELEASE}/{file}"));
-    for path in [OWN.to_owned(), RELEASE.to_owned()].into_iter().chain(described) {
+    let described = [metadata::FILE, references::FILE].map(|file| format!("{RELEASE_MANIFESTS}/{file}"));
+    for path in [MANIFESTS.to_owned(), RELEASE_MANIFESTS.to_owned()].into_iter().chain(described) {
         if let Err(error) = fs::metadata(dir.join(&path)) {
             return Err(match error.kind() {
                 io::ErrorKind::NotFound => PayloadDirError::Missing { place: dir.to_owned(), missing: path },
@@ -59,37 +58,37 @@ pub fn validate(dir: &Path) -> Result<(), PayloadDirError> {
     Ok(())
 }
 
-/// One file of a payload, bounded like all others and inside the folder.
+/// Reads one file of a payload, within the same bounds as all others.
 pub fn read_file(dir: &Path, file: &Path) -> Result<Vec<u8>, PayloadDirError> {
     let path = dir.join(file);
-    FolderReader::new(dir, &[OWN, RELEASE])?.file(&path)?.ok_or(PayloadDirError::Special { path })
+    FolderReader::new(dir, &[MANIFESTS, RELEASE_MANIFESTS])?.file(&path)?.ok_or(PayloadDirError::Special { path })
 }
 
-/// Reads a folder of manifests that is laid out as no payload: the manifests in it, not those in its folders, and
-/// `release-metadata` and `image-references` where they are there. None counts as the orchestrator's own.
+/// Reads a plain folder of manifests: those in it, not those in its folders, and `release-metadata` and `image-references` if
+/// they exist. All of them count as files of `release-manifests/`.
 pub fn read_plain(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
     let mut reader = FolderReader::new(dir, &[""])?;
     let release = reader.files("", &[metadata::FILE, references::FILE])?;
     Ok(PayloadFiles { place: dir.display().to_string(), own: Vec::new(), release, unreadable: reader.unreadable })
 }
 
-/// Whether a folder is laid out as a payload, complete or not.
+/// Whether a folder has one of a payload's folders, so that it is meant to be a payload.
 pub fn is_payload_root(dir: &Path) -> bool {
-    [OWN, RELEASE].iter().any(|folder| dir.join(folder).is_dir())
+    [MANIFESTS, RELEASE_MANIFESTS].iter().any(|folder| dir.join(folder).is_dir())
 }
 
-/// Reads the manifests, `release-metadata` and `image-references`. Files that loading would leave alone are not read.
+/// Reads the manifests, `release-metadata` and `image-references` of a payload. Other files are not read.
 pub fn read(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
     validate(dir)?;
-    let mut reader = FolderReader::new(dir, &[OWN, RELEASE])?;
-    let own = reader.files(OWN, &[])?;
-    let release = reader.files(RELEASE, &[metadata::FILE, references::FILE])?;
+    let mut reader = FolderReader::new(dir, &[MANIFESTS, RELEASE_MANIFESTS])?;
+    let own = reader.files(MANIFESTS, &[])?;
+    let release = reader.files(RELEASE_MANIFESTS, &[metadata::FILE, references::FILE])?;
     Ok(PayloadFiles { place: dir.display().to_string(), own, release, unreadable: reader.unreadable })
 }
 
 struct FolderReader<'a> {
     dir: &'a Path,
-    /// What may be read: folders of `dir`, which itself is without links.
+    /// The folders that may be read, without symbolic links in their paths.
     within: Vec<PathBuf>,
     /// Bytes read so far.
     total: u64,
@@ -98,15 +97,15 @@ struct FolderReader<'a> {
 }
 
 impl<'a> FolderReader<'a> {
-    /// A release folder may be the root of a file system, where much lies beside its two folders.
+    /// Restricts reading to some folders of `dir`, which may be the root of a file system.
     fn new(dir: &'a Path, folders: &[&str]) -> Result<Self, PayloadDirError> {
         let root = fs::canonicalize(dir).map_err(io_error("resolve", dir))?;
         let within = folders.iter().map(|folder| root.join(folder)).collect();
         Ok(FolderReader { dir, within, total: 0, unreadable: Vec::new() })
     }
 
-    /// Manifests of one folder, and the files named besides.
-    fn files(&mut self, folder: &str, besides: &[&str]) -> Result<Vec<SourceFile>, PayloadDirError> {
+    /// The manifests of one folder, and the files in `others`.
+    fn files(&mut self, folder: &str, others: &[&str]) -> Result<Vec<SourceFile>, PayloadDirError> {
         let folder = self.dir.join(folder);
         self.inside(&folder)?;
         let mut files = Vec::new();
@@ -114,7 +113,7 @@ impl<'a> FolderReader<'a> {
             let entry = entry.map_err(io_error("list", &folder))?;
             let (path, name) = (entry.path(), entry.file_name());
             let manifest = [".yaml", ".yml", ".json"].iter().any(|suffix| name.as_bytes().ends_with(suffix.as_bytes()));
-            if !manifest && !besides.iter().any(|file| name == *file) {
+            if !manifest && !others.iter().any(|file| name == *file) {
                 continue;
             }
             let read = match name.into_string() {
@@ -124,12 +123,12 @@ impl<'a> FolderReader<'a> {
             match read {
                 Ok(file) => files.extend(file),
                 Err(error @ PayloadDirError::TotalTooLarge { .. }) => return Err(error),
-                // Without the others nothing can be said; with this one missing, what is wrong with the rest can.
+                // One unreadable manifest is reported together with whatever is wrong with the others.
                 Err(error) if manifest => self.unreadable.push(error.to_string()),
                 Err(error) => return Err(error),
             }
         }
-        // As folders list them.
+        // The order of `read_dir` is random.
         self.unreadable.sort();
         Ok(files)
     }
@@ -145,7 +144,7 @@ impl<'a> FolderReader<'a> {
             return Err(PayloadDirError::Special { path: path.to_owned() });
         }
         let mut bytes = Vec::new();
-        // Not by the length the file system tells: the file may grow under our hands.
+        // Not by the length in the metadata, because the file may grow meanwhile.
         let file = File::open(&resolved).map_err(io_error("open", path))?;
         let length = file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(io_error("read", path))? as u64;
         if length > MAX_FILE {
@@ -158,7 +157,7 @@ impl<'a> FolderReader<'a> {
         Ok(Some(bytes))
     }
 
-    /// Where the path really is, if that is inside the payload.
+    /// The path without symbolic links, if it is inside the payload.
     fn inside(&self, path: &Path) -> Result<PathBuf, PayloadDirError> {
         let target = fs::canonicalize(path).map_err(io_error("resolve", path))?;
         if self.within.iter().any(|folder| target.starts_with(folder)) {
@@ -169,13 +168,13 @@ impl<'a> FolderReader<'a> {
     }
 }
 
-/// Hash of the two folders of a release, as lower-case hex of SHA-256: over every entry's path, kind and content in byte
-/// order of paths. Links count by where they point to and are not followed. Whatever lies beside the two folders (a
-/// marker, a record) does not count, since nothing of it is ever read.
+/// SHA-256 of the two folders of a release as lower-case hex: over every entry's path, kind and content in byte order of
+/// paths. Of a link its target counts; it is not followed. Other files next to the two folders do not count, because they
+/// are never read.
 pub fn tree_hash(dir: &Path) -> Result<String, PayloadDirError> {
     let mut entries = Vec::new();
     let mut open = Vec::new();
-    for folder in [OWN, RELEASE] {
+    for folder in [MANIFESTS, RELEASE_MANIFESTS] {
         let path = dir.join(folder);
         let kind = fs::symlink_metadata(&path).map_err(io_error("look at", &path))?.file_type();
         collect(PathBuf::from(folder), kind, &mut entries, &mut open);
@@ -196,7 +195,7 @@ pub fn tree_hash(dir: &Path) -> Result<String, PayloadDirError> {
     let mut left = MAX_TOTAL;
     for (relative, kind) in entries {
         let (label, content) = content(dir, &relative, kind, &mut left)?;
-        // Every part carries its length, so that no two trees read the same.
+        // Each part is preceded by its length, so that different trees never give the same input.
         for part in [relative.as_os_str().as_bytes(), content.as_slice()] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
@@ -213,7 +212,7 @@ fn collect(path: PathBuf, kind: FileType, entries: &mut Vec<(PathBuf, FileType)>
     entries.push((path, kind));
 }
 
-/// Kind and content of an entry: of a link its target, of a file the hash. `left` is how many bytes may still be read.
+/// Kind and content of an entry: the target of a link, the hash of a file. `left` is how many bytes may still be read.
 fn content(dir: &Path, relative: &Path, kind: FileType, left: &mut u64) -> Result<(u8, Vec<u8>), PayloadDirError> {
     let path = dir.join(relative);
     if kind.is_dir() {
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn both_folders_are_read_without_what_loading_ignores() {
+    fn both_folders_are_read_without_other_files() {
         let dir = folder();
         let files = read(dir.path()).unwrap();
         assert_eq!(names(&files.own), ["a.yaml"]);
@@ -284,9 +283,8 @@ mod tests {
         assert_eq!(files.place, dir.path().display().to_string());
     }
 
-    /// §10.1: what is missing makes it no payload.
     #[test]
-    fn each_required_path_is_named_when_it_is_missing() {
+    fn missing_path_is_named() {
         let required = [
             "manifests",
             "release-manifests",
@@ -303,18 +301,18 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_inside_and_refused_outside() {
+    fn link_is_followed_inside_and_refused_outside() {
         let dir = folder();
         symlink("../manifests/a.yaml", dir.path().join("release-manifests/in.yaml")).unwrap();
         assert_eq!(read(dir.path()).unwrap().release.len(), 4);
-        // Neither elsewhere nor beside the two folders.
+        // A file next to the two folders is outside too.
         fs::write(dir.path().join("beside"), "a: 1").unwrap();
         symlink("../beside", dir.path().join("manifests/out.yaml")).unwrap();
         symlink("nowhere.yaml", dir.path().join("manifests/dangling.yaml")).unwrap();
         let unreadable = read(dir.path()).unwrap().unreadable;
         assert_eq!(unreadable.len(), 2, "{unreadable:?}");
         for words in ["dangling.yaml: ", "out.yaml is a link that leads out"] {
-            assert!(unreadable.iter().any(|told| told.contains(words)), "{unreadable:?}");
+            assert!(unreadable.iter().any(|error| error.contains(words)), "{unreadable:?}");
         }
 
         let (dir, elsewhere) = (folder(), folder());
@@ -324,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_text_count_for_manifests_only() {
+    fn name_that_is_not_utf8_is_an_error_for_manifests_only() {
         use std::ffi::OsStr;
         let dir = folder();
         let odd = |name: &[u8]| fs::write(dir.path().join("manifests").join(OsStr::from_bytes(name)), "a: 1").unwrap();
@@ -332,17 +330,17 @@ mod tests {
         assert_eq!(read(dir.path()).unwrap().unreadable, Vec::<String>::new());
         odd(b"\xff.yaml");
         let unreadable = read(dir.path()).unwrap().unreadable;
-        assert!(unreadable[0].contains("has a name that is not text"), "{unreadable:?}");
+        assert!(unreadable[0].contains("is not UTF-8"), "{unreadable:?}");
     }
 
     #[test]
-    fn sizes_and_special_files_are_refused() {
+    fn large_and_special_files_are_refused() {
         let dir = folder();
         let large = dir.path().join("manifests/large.yaml");
         File::create(&large).unwrap().set_len(MAX_FILE + 1).unwrap();
         let place = large.display().to_string();
-        let told = |dir: &tempfile::TempDir| read(dir.path()).unwrap().unreadable.join("\n");
-        assert!(told(&dir).starts_with(&format!("{place} has more than the")), "{}", told(&dir));
+        let unreadable = |dir: &tempfile::TempDir| read(dir.path()).unwrap().unreadable.join("\n");
+        assert!(unreadable(&dir).starts_with(&format!("{place} is larger than the")), "{}", unreadable(&dir));
         fs::remove_file(&large).unwrap();
         for number in 0..5 {
             let path = dir.path().join(format!("manifests/{number}.yaml"));
@@ -357,12 +355,12 @@ mod tests {
         let dir = folder();
         let socket = dir.path().join("manifests/s.yaml");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert!(told(&dir).contains("s.yaml is neither a file nor a folder"), "{}", told(&dir));
+        assert!(unreadable(&dir).contains("s.yaml is neither a file nor a folder"), "{}", unreadable(&dir));
         assert!(matches!(tree_hash(dir.path()), Err(PayloadDirError::Special { path }) if path == socket));
     }
 
     #[test]
-    fn the_tree_hash_knows_every_change_and_nothing_else() {
+    fn tree_hash_changes_with_the_payload_only() {
         let (one, two) = (folder(), folder());
         let hash = |dir: &tempfile::TempDir| tree_hash(dir.path()).unwrap();
         let clean = hash(&one);

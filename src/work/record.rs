@@ -1,5 +1,5 @@
-//! The progress record in its ConfigMap: read once at start, written when it changes, at most once a second
-//! (architecture §4). A task of its own writes, so that a slow server never holds up the loop.
+//! The progress record in its ConfigMap: read once at start, written when it changes, at most once a second. A separate
+//! task writes it, so that a slow server never blocks the controller.
 
 use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
 use crate::cluster::{ApiError, Kind, Objects};
@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The promised bound on writes.
+/// Minimum time between two writes.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Failures in a row after which the last record is given up, and the pause between tries when it must be quick.
+/// How often the last record is tried when stopping, and the pause between the tries.
 const LAST_TRIES: u32 = 3;
 const LAST_PAUSE: Duration = Duration::from_millis(200);
 
@@ -18,25 +18,24 @@ fn kind() -> Kind {
     Kind::known("", "v1", "ConfigMap", "configmaps", true)
 }
 
-/// The last record, or an empty one; what cannot be read counts as lost, not as an error: it only holds clocks and
-/// estimates.
+/// The last record, or an empty one. An unreadable record is not an error, because it holds only clocks and estimates.
 pub async fn read(objects: &Objects, namespace: &str) -> Result<Progress, ApiError> {
     let Some(live) = objects.get(&kind(), namespace, CONFIG_MAP).await? else { return Ok(Progress::default()) };
     let text = live.get("data").and_then(|d| d.get(KEY)).and_then(Value::as_str).unwrap_or_default();
     match serde_json::from_str::<Progress>(text) {
         Ok(progress) if progress.schema == SCHEMA => Ok(progress),
         Ok(progress) => {
-            tracing::warn!(schema = progress.schema, "progress record of another schema; starting a new one");
+            tracing::warn!(schema = progress.schema, "progress record has another schema; starting a new one");
             Ok(Progress::default())
         }
         Err(error) => {
-            tracing::warn!(%error, "progress record cannot be read; starting a new one");
+            tracing::warn!(%error, "cannot read the progress record; starting a new one");
             Ok(Progress::default())
         }
     }
 }
 
-/// Writes what comes through `records` until `stop`, then the last one once more.
+/// Writes the records it receives until `stop`, and then the last one.
 pub async fn keep(
     objects: Objects,
     namespace: String,
@@ -46,7 +45,7 @@ pub async fn keep(
     let mut writer = Writer { objects, namespace, live: None };
     let (mut written, mut failures, mut stopping) = (Progress::default(), 0, false);
     loop {
-        // What could not be written is owed, even if nothing changes any more: it may be the last record for long.
+        // After a failure the same record is retried, even if no other comes: it may be the last one for a long time.
         if failures == 0 {
             stopping |= !matches!(stop.run_until_cancelled(records.changed()).await, Some(Ok(())));
         }
@@ -59,7 +58,7 @@ pub async fn keep(
                 Ok(()) => (written, failures) = (record, 0),
                 Err(error) => {
                     failures += 1;
-                    tracing::debug!(%error, "progress record not written; trying again");
+                    tracing::debug!(%error, "cannot write the progress record; retrying");
                 }
             }
         }
@@ -69,7 +68,7 @@ pub async fn keep(
         if stopping {
             tokio::time::sleep(LAST_PAUSE).await;
         } else {
-            // When stopped in this pause the loop comes round once more for the last record.
+            // If stopped in this pause, the loop runs once more for the last record.
             let _stopped = stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await;
         }
     }
@@ -78,7 +77,7 @@ pub async fn keep(
 struct Writer {
     objects: Objects,
     namespace: String,
-    /// As last written, so that the next write needs no read.
+    /// The ConfigMap as last written, so that the next write needs no read.
     live: Option<Value>,
 }
 
@@ -110,7 +109,7 @@ impl Writer {
                     return Ok(());
                 }
                 Err(e) if e.is_conflict() || e.is_already_exists() || e.is_not_found() => {
-                    // A missing namespace would come round for ever.
+                    // Retrying does not help while the namespace is missing.
                     if e.is_not_found() && self.objects.get(&kind, &self.namespace, CONFIG_MAP).await?.is_none() {
                         return Err(e);
                     }
@@ -129,23 +128,23 @@ mod tests {
     use kube::client::Body;
     use std::sync::{Arc, Mutex};
 
-    /// Without another change: the last record of an update is the one that stays.
+    /// Even without another change, because the last record of an update has to be correct.
     #[tokio::test]
-    async fn a_record_that_was_refused_is_written_later() {
+    async fn record_is_written_after_a_failed_write() {
         let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
         let methods = Arc::new(Mutex::new(Vec::new()));
         let seen = methods.clone();
-        let (taken, mut done) = watch::channel(false);
+        let (rewritten, mut done) = watch::channel(false);
         tokio::spawn(async move {
-            while let Some((request, answer)) = requests.next_request().await {
+            while let Some((request, respond)) = requests.next_request().await {
                 let writes = seen.lock().unwrap().iter().filter(|method| **method == http::Method::PUT).count();
                 seen.lock().unwrap().push(request.method().clone());
                 let write = request.method() == http::Method::PUT;
                 let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}});
                 let code = if write && writes == 0 { 500 } else { 200 };
                 let body = Body::from(map.to_string().into_bytes());
-                answer.send_response(http::Response::builder().status(code).body(body).unwrap());
-                taken.send_replace(write && writes == 1);
+                respond.send_response(http::Response::builder().status(code).body(body).unwrap());
+                rewritten.send_replace(write && writes == 1);
             }
         });
         let objects = Objects::new(Client::new(service, "default"), Arc::new(|| true));
@@ -153,7 +152,7 @@ mod tests {
         let stop = CancellationToken::new();
         let keeping = tokio::spawn(keep(objects, "ns".to_owned(), received, stop.clone()));
         records.send_replace(Progress { schema: SCHEMA, nodes: vec![NodeProgress::default()], ..Progress::default() });
-        let written = done.wait_for(|taken| *taken);
+        let written = done.wait_for(|rewritten| *rewritten);
         assert!(tokio::time::timeout(Duration::from_secs(60), written).await.is_ok(), "{:?}", methods.lock().unwrap());
         stop.cancel();
         keeping.await.unwrap();

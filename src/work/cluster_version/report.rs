@@ -107,7 +107,7 @@ impl ClusterVersionController {
             return;
         };
         if self.told.as_ref() != Some(&notice) {
-            self.parts.events.tell(notice.clone(), &self.parts.name, &live.uid);
+            self.parts.events.publish(notice.clone(), &self.parts.name, &live.uid);
             self.told = Some(notice);
         }
     }
