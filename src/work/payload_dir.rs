@@ -39,7 +39,7 @@ pub enum PayloadDirError {
     Name { path: PathBuf },
 }
 
-fn io_error(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PayloadDirError {
+pub(super) fn io_error(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PayloadDirError {
     let path = path.to_owned();
     move |cause| PayloadDirError::Io { attempt, path, cause }
 }

@@ -1,7 +1,9 @@
-//! From a pull spec to a loaded payload: verify, extract by a Job, parse, check the version, preflight
-//! (cluster-version §6.4, §7; architecture §4, "Retrieval Job"). Nothing of a target runs before it is verified.
+//! From a pull spec to a loaded payload: verify, extract by a Job, parse, check the version, preflight. Nothing of a target
+//! runs before it is verified.
 
+pub mod copy;
 mod job;
+mod job_spec;
 
 use super::payload_dir;
 use crate::api::cluster_version::SignatureStore;
@@ -16,6 +18,9 @@ use crate::updates::Target;
 use crate::verify::{self, Config, Digest, SIGNATURES_LABEL, Store, Verification, Verifier, VerifyError};
 use base64::Engine;
 use jiff::Timestamp;
+use job::{JobError, JobRunner};
+use job_spec::Placement;
+use k8s_openapi::api::batch::v1::Job;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -25,7 +30,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Finding good signatures may take this long; a forced update then goes on without.
+/// Finding signatures may take this long; a forced update then proceeds unverified.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Where target payloads come from.
@@ -33,22 +38,23 @@ const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
 pub enum Source {
     /// A Job on this node that copies the target image's manifests to `host_path`.
     Job { node: String, host_path: String },
-    /// Somebody lays them ready in the payload store.
+    /// Somebody else puts them into the payload store.
     Directory,
 }
 
-/// Loads releases other than the own one.
+/// Loads releases other than the running one.
 #[derive(Debug)]
 pub struct Retriever {
     pub objects: Objects,
     pub clients: Arc<Clients>,
+    /// The running release.
     pub own: Arc<Payload>,
     pub source: Source,
     pub namespace: String,
     /// The payload store in this process's file system.
     pub store: PathBuf,
     pub profile: String,
-    /// `EXCLUDE_MANIFESTS`, which the target's preflight is to know too.
+    /// `EXCLUDE_MANIFESTS`, which the target's preflight gets too.
     pub exclude_manifests: Option<String>,
 }
 
@@ -57,7 +63,7 @@ pub struct Retriever {
 pub struct Loaded {
     pub payload: Arc<Payload>,
     pub verified: bool,
-    /// What was forced, for the history entry.
+    /// What was accepted because of `force`, for the history entry.
     pub accepted_risks: String,
     /// Folder name and tree hash of the extracted payload, for reuse after a restart.
     pub tree: (String, String),
@@ -71,16 +77,16 @@ pub fn folder(image: &str) -> String {
     }
 }
 
-/// What the cluster says of any release that is loaded for it.
+/// What the configuration of the cluster means for a release that is loaded.
 #[derive(Debug)]
 pub struct Terms {
     pub filter: Filter,
-    /// In the place of the payload's own.
+    /// Signature stores instead of those of the running release.
     pub stores: Option<Vec<SignatureStore>>,
     pub overrides: Vec<ComponentOverride>,
 }
 
-/// One load under way: what is asked for, and where its steps are told.
+/// One load in progress.
 struct Task<'a> {
     retriever: &'a Retriever,
     target: &'a Target,
@@ -117,29 +123,28 @@ impl Task<'_> {
     async fn run(&self, known: &BTreeMap<String, String>) -> Result<Loaded, Failure> {
         let (verified, accepted_risks) = self.verify().await?;
         let (place, tree) = self.extract(known).await?;
-        self.tell(LoadStep::LoadPayload, "reading the manifests");
+        self.report(LoadStep::LoadPayload, "reading the manifests");
         let payload = self.parse(place).await?;
-        let wanted = &self.target.release.version;
-        if !wanted.is_empty() && *wanted != payload.release.version {
-            let found = &payload.release.version;
+        let (requested, found) = (&self.target.release.version, &payload.release.version);
+        if !requested.is_empty() && requested != found {
             let cause = format!(
-                "the release image is version {found}, but version {wanted} was requested: ask for {found}, or for the \
-                 image of {wanted}"
+                "the release image is version {found}, but version {requested} was requested: ask for {found}, or for the \
+                 image of {requested}"
             );
             return Err((LoadStep::VerifyPayloadVersion, cause));
         }
         for warning in &payload.warnings {
             tracing::warn!(release = %payload.release.version, %warning, "file of the target release skipped");
         }
-        // Without it nothing would ever take over, and two releases would be applied in turns.
+        // Without its Deployment the new operator would never take over, and two releases would be applied in turns.
         let successor = ObjectId::new("apps", "Deployment", &self.retriever.namespace, OWN_DEPLOYMENT);
         if let Some(cause) = payload.missing(&successor) {
             return Err((LoadStep::LoadPayload, format!("its orchestrator could not take over: {cause}")));
         }
         if payload.manifests.iter().any(|m| m.id == successor && overridden(m, &self.terms.overrides)) {
             let cause = format!(
-                "its orchestrator could not take over: an override in spec.overrides takes {successor} out of the daemon's \
-                 hands; remove it to update"
+                "its orchestrator could not take over: an override in spec.overrides makes {successor} unmanaged; remove it to \
+                 update"
             );
             return Err((LoadStep::LoadPayload, cause));
         }
@@ -147,22 +152,22 @@ impl Task<'_> {
         Ok(Loaded { payload: Arc::new(payload), verified, accepted_risks, tree })
     }
 
-    fn tell(&self, step: LoadStep, message: &str) {
+    fn report(&self, step: LoadStep, message: &str) {
         let release = self.target.release.clone();
         self.steps.send_replace(LoadStatus { step, outcome: None, release, message: message.to_owned() });
     }
 
-    /// Whether it was verified, and what is on record if it was not.
+    /// Whether the release is verified, and the accepted risk if it is not.
     async fn verify(&self) -> Result<(bool, String), Failure> {
-        self.tell(LoadStep::RetrievePayload, "verifying the signature of the release digest");
+        self.report(LoadStep::RetrievePayload, "verifying the signature of the release digest");
         let outcome = match tokio::time::timeout(VERIFY_TIMEOUT, self.try_verify()).await {
             Ok(outcome) => outcome.map_err(|e| e.to_string()),
-            Err(_) => Err(format!("no answer from the signature stores within {} s", VERIFY_TIMEOUT.as_secs())),
+            Err(_) => Err(format!("the signature stores did not respond within {} s", VERIFY_TIMEOUT.as_secs())),
         };
         match outcome {
             Ok(()) => Ok((true, String::new())),
             Err(cause) if self.target.force => {
-                tracing::warn!(%cause, "the target is not verified; going on because the update is forced");
+                tracing::warn!(%cause, "the target is not verified; proceeding because the update is forced");
                 Ok((false, format!("Target release was not verified: {cause}")))
             }
             Err(cause) => Err((LoadStep::RetrievePayload, format!("the update cannot be verified: {cause}"))),
@@ -177,10 +182,10 @@ impl Task<'_> {
         let mut verification = Verifier::new(config).begin(&digest);
         self.offer_from_cluster(&mut verification).await;
         if !verification.is_satisfied() {
-            let asked = |stores: &[SignatureStore]| stores.iter().filter_map(|s| Store::parse(&s.url).ok()).collect();
+            let given = |stores: &[SignatureStore]| stores.iter().filter_map(|s| Store::parse(&s.url).ok()).collect();
             self.offer_from_stores(
                 &mut verification,
-                &self.terms.stores.as_deref().map_or(payload_stores, asked),
+                &self.terms.stores.as_deref().map_or(payload_stores, given),
                 &digest,
             )
             .await;
@@ -205,12 +210,12 @@ impl Task<'_> {
         .await;
     }
 
-    /// The in-cluster store: labelled ConfigMaps, binaryData keys that begin with the digest (§7.4).
+    /// Offers the signatures in the cluster: keys of `binaryData` in labelled ConfigMaps that begin with the digest.
     async fn offer_from_cluster(&self, verification: &mut Verification) {
         let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
         let maps = match self.retriever.objects.labelled(&kind, MANAGED_NAMESPACE, SIGNATURES_LABEL).await {
             Ok(maps) => maps,
-            // Other stores may still know it.
+            // Other stores may still have one.
             Err(error) => return verification.record("in-cluster signatures", error.to_string(), Timestamp::now()),
         };
         let prefix = verification.digest().config_map_prefix();
@@ -229,7 +234,7 @@ impl Task<'_> {
         }
     }
 
-    /// The folder that holds the target's manifests, extracted now or earlier; with its name and tree hash.
+    /// The folder with the target's manifests, extracted now or earlier; with its name and tree hash.
     async fn extract(&self, known: &BTreeMap<String, String>) -> Result<(PathBuf, (String, String)), Failure> {
         let name = folder(&self.target.release.image);
         let place = self.retriever.store.join(&name);
@@ -245,14 +250,13 @@ impl Task<'_> {
             return Ok((place, (name, tree)));
         };
         let keep: Vec<&str> = known.keys().map(String::as_str).collect();
-        let spec = job::retrieval(self.retriever, self.target, node, host_path, &name, &keep);
-        let said = job::run(self.retriever, spec, &|text| self.tell(LoadStep::RetrievePayload, text), self.stop)
-            .await
-            .map_err(|e| fail(e.to_string()))?;
+        let (running_image, target) = (&self.retriever.own.release.image, &self.target.release);
+        let job = job_spec::retrieval(self.placement(node), running_image, target, host_path, &name, &keep);
+        let reported = self.run_job(&job, LoadStep::RetrievePayload).await.map_err(|e| fail(e.to_string()))?;
         let tree = hash_of(&place).await.map_err(fail)?;
-        if said.trim() != tree {
+        if reported.trim() != tree {
             return Err(fail(format!(
-                "the payload in {} is not what the retrieval Job wrote (tree hash {tree}, the Job said {said:?}): is \
+                "the payload in {} is not what the retrieval Job wrote (tree hash {tree}, the Job reported {reported:?}): is \
                  {host_path} of node {node} mounted at {} of this process?",
                 place.display(),
                 self.retriever.store.display()
@@ -272,24 +276,38 @@ impl Task<'_> {
             let files = payload_dir::read(&place).map_err(|e| e.to_string())?;
             load(files, &options).map_err(|e| e.to_string())
         });
-        let parsed = parsed.await.unwrap_or_else(|e| Err(format!("loading ended badly: {e}")));
+        let parsed = parsed.await.unwrap_or_else(|e| Err(format!("loading failed: {e}")));
         parsed.map_err(|cause| (LoadStep::LoadPayload, cause))
     }
 
     /// The target's own binary must be able to load its payload and read this API before anything is applied.
     async fn preflight(&self, release: &Release) -> Result<(), Failure> {
         let Source::Job { node, .. } = &self.retriever.source else { return Ok(()) };
-        self.tell(LoadStep::PreconditionChecks, "preflight of the target release");
-        let spec = job::preflight(self.retriever, release, node);
-        job::run(self.retriever, spec, &|text| self.tell(LoadStep::PreconditionChecks, text), self.stop)
-            .await
-            .map(|_| ())
-            .map_err(|e| (LoadStep::PreconditionChecks, format!("the preflight of the target release failed: {e}")))
+        self.report(LoadStep::PreconditionChecks, "preflight of the target release");
+        let (profile, excluded) = (&self.retriever.profile, self.retriever.exclude_manifests.as_deref());
+        let job = job_spec::preflight(self.placement(node), release, profile, excluded);
+        let failed = |e| (LoadStep::PreconditionChecks, format!("the preflight of the target release failed: {e}"));
+        self.run_job(&job, LoadStep::PreconditionChecks).await.map(drop).map_err(failed)
+    }
+
+    fn placement<'a>(&'a self, node: &'a str) -> Placement<'a> {
+        Placement { namespace: &self.retriever.namespace, node }
+    }
+
+    async fn run_job(&self, job: &Job, step: LoadStep) -> Result<String, JobError> {
+        let runner = JobRunner {
+            objects: &self.retriever.objects,
+            client: &self.retriever.clients.call,
+            namespace: &self.retriever.namespace,
+            report: &|text| self.report(step, text),
+            stop: self.stop,
+        };
+        runner.run(job).await
     }
 }
 
 async fn hash_of(place: &Path) -> Result<String, String> {
     let place = place.to_owned();
     let hashed = tokio::task::spawn_blocking(move || payload_dir::tree_hash(&place).map_err(|e| e.to_string()));
-    hashed.await.unwrap_or_else(|e| Err(format!("hashing ended badly: {e}")))
+    hashed.await.unwrap_or_else(|e| Err(format!("hashing failed: {e}")))
 }

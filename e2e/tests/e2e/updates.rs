@@ -108,7 +108,7 @@ async fn refuses_what_is_not_as_signed(platform: &Platform, first: &Release, sec
     let unpacking: Api<Job> = Api::namespaced(platform.cluster.client().await.unwrap(), api::NAMESPACE);
     let ours = ListParams::default().labels("k8s-app=retrieve-openshift-release");
     unpacking.delete_collection(&DeleteParams::background(), &ours).await.unwrap();
-    refused(platform, first, &corrupted.image, "RetrievePayload", "is gone before its end was seen").await;
+    refused(platform, first, &corrupted.image, "RetrievePayload", "was deleted before its end was seen").await;
 
     // A good signature, but not of the version that is asked for.
     platform.ask_image(&second.image, "1.0.7").await.unwrap();

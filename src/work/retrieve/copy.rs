@@ -1,0 +1,157 @@
+//! Copies a release's manifests into the payload store: what the retrieval Job runs, with the target image as its root.
+
+use crate::work::payload_dir::{self, PayloadDirError, io_error};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A release could not be copied.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    #[error("{0} is not a folder inside a payload store")]
+    Destination(PathBuf),
+    #[error("the image is not a usable release image: {0}")]
+    Image(String),
+    #[error(transparent)]
+    Folder(#[from] PayloadDirError),
+}
+
+/// Copies `manifests/` and `release-manifests/` of the image at `from` to the folder `to` in one atomic step, removes
+/// other releases from the store except those in `keep`, and returns the tree hash of the copy. Nothing of the image is
+/// executed.
+pub fn copy(from: &Path, to: &Path, keep: &[String]) -> Result<String, CopyError> {
+    let name = to.file_name().and_then(|name| name.to_str());
+    let (Some(store), Some(name)) = (to.parent(), name) else { return Err(CopyError::Destination(to.to_owned())) };
+    fs::create_dir_all(store).map_err(io_error("create", store))?;
+    let _lock = lock(store)?;
+    let temporary = store.join(format!(".{name}"));
+    // Files of an interrupted copy would become part of this one.
+    if temporary.exists() {
+        fs::remove_dir_all(&temporary).map_err(io_error("remove", &temporary))?;
+    }
+    // Copies exactly what loading will read; if any of it cannot be read, the image is unusable.
+    let files = payload_dir::read(from).map_err(|error| CopyError::Image(error.to_string()))?;
+    if !files.unreadable.is_empty() {
+        return Err(CopyError::Image(files.unreadable.join("; ")));
+    }
+    for (folder, files) in [("manifests", files.own), ("release-manifests", files.release)] {
+        let target = temporary.join(folder);
+        fs::create_dir_all(&target).map_err(io_error("create", &target))?;
+        for file in files {
+            let to = target.join(&file.name);
+            fs::write(&to, &file.bytes).map_err(io_error("write", &to))?;
+        }
+    }
+    let tree = payload_dir::tree_hash(&temporary)?;
+    // An equal copy stays, because the daemon may be reading it.
+    if !payload_dir::tree_hash(to).is_ok_and(|existing| existing == tree) {
+        if to.exists() {
+            fs::remove_dir_all(to).map_err(io_error("remove the old", to))?;
+        }
+        fs::rename(&temporary, to).map_err(io_error("rename the copy to", to))?;
+    }
+    prune(store, name, keep);
+    Ok(tree)
+}
+
+/// Waits until no other copy writes to the store, and makes others wait until the file is dropped. The container of a Job
+/// that was given up long ago may still start once its registry answers, and process ids do not tell containers apart.
+fn lock(store: &Path) -> Result<fs::File, PayloadDirError> {
+    let path = store.join(".lock");
+    let file = fs::File::create(&path).map_err(io_error("create", &path))?;
+    file.lock().map_err(io_error("lock", &path))?;
+    Ok(file)
+}
+
+/// Removes other releases and interrupted copies. A failure is only logged: it does not make the copy unusable.
+fn prune(store: &Path, name: &str, keep: &[String]) {
+    for entry in fs::read_dir(store).into_iter().flatten().flatten() {
+        let other = entry.file_name().to_string_lossy().into_owned();
+        // An interrupted copy begins with a dot.
+        let folder = other.strip_prefix('.').unwrap_or(&other);
+        let release = folder.starts_with("sha256-") || folder.starts_with("tag-");
+        if release
+            && other != name
+            && !keep.contains(&other)
+            && let Err(error) = fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(%error, folder = %entry.path().display(), "cannot remove an old release");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copy_is_complete_and_prunes_other_releases() {
+        let root = tempfile::tempdir().unwrap();
+        let image = root.path().join("image");
+        for (file, text) in [
+            ("manifests/a.yaml", "a: 1"),
+            ("release-manifests/image-references", "{}"),
+            ("release-manifests/release-metadata", "{}"),
+        ] {
+            fs::create_dir_all(image.join(file).parent().unwrap()).unwrap();
+            fs::write(image.join(file), text).unwrap();
+        }
+        std::os::unix::fs::symlink("a.yaml", image.join("manifests/link.yaml")).unwrap();
+        let store = root.path().join("store");
+        let interrupted = ".sha256-new/manifests";
+        for old in ["sha256-old", "sha256-kept", "foreign", ".tag-old", interrupted] {
+            fs::create_dir_all(store.join(old)).unwrap();
+        }
+        fs::write(store.join(interrupted).join("left.yaml"), "a: 1").unwrap();
+        let tree = copy(&image, &store.join("sha256-new"), &["sha256-kept".into()]).unwrap();
+        assert!(store.join("sha256-new/manifests/a.yaml").exists());
+        let linked = fs::read_to_string(store.join("sha256-new/manifests/link.yaml")).unwrap();
+        assert_eq!(linked, "a: 1", "a link inside the image becomes the file it leads to");
+        assert!(!store.join("sha256-new/manifests/left.yaml").exists());
+        assert!(
+            !store.join("sha256-old").exists()
+                && !store.join(".tag-old").exists()
+                && !store.join(".sha256-new").exists()
+        );
+        assert!(store.join("sha256-kept").exists() && store.join("foreign").exists());
+        assert_eq!(payload_dir::tree_hash(&store.join("sha256-new")).unwrap(), tree);
+        let modified = |store: &Path| store.join("sha256-new").metadata().unwrap().modified().unwrap();
+        let before = modified(&store);
+        copy(&image, &store.join("sha256-new"), &["sha256-kept".into()]).unwrap();
+        assert_eq!(modified(&store), before, "an equal copy stays");
+        assert!(!store.join(".sha256-new").exists());
+        let error = copy(&root.path().join("nothing"), &store.join("sha256-x"), &[]).unwrap_err().to_string();
+        assert!(error.contains("not a usable release image"), "{error}");
+        std::os::unix::fs::symlink("/etc/passwd", image.join("manifests/out.yaml")).unwrap();
+        let error = copy(&image, &store.join("sha256-x"), &[]).unwrap_err().to_string();
+        assert!(error.contains("out.yaml is a link that leads out"), "{error}");
+        assert!(!store.join("sha256-x").exists());
+    }
+
+    #[test]
+    fn copies_into_one_store_are_serialized() {
+        let root = tempfile::tempdir().unwrap();
+        let image = root.path().join("image");
+        for folder in ["manifests", "release-manifests"] {
+            fs::create_dir_all(image.join(folder)).unwrap();
+        }
+        for i in 0..200 {
+            fs::write(image.join(format!("manifests/{i}.yaml")), format!("a: {i}")).unwrap();
+        }
+        for file in ["image-references", "release-metadata"] {
+            fs::write(image.join("release-manifests").join(file), "{}").unwrap();
+        }
+        let to = root.path().join("store/sha256-new");
+        std::thread::scope(|scope| {
+            let copies: Vec<_> = (0..4)
+                .map(|_| {
+                    let (image, to) = (&image, &to);
+                    scope.spawn(move || copy(image, to, &[]))
+                })
+                .collect();
+            for copy in copies {
+                assert_eq!(copy.join().unwrap().unwrap(), payload_dir::tree_hash(&image).unwrap());
+            }
+        });
+        assert_eq!(payload_dir::tree_hash(&to).unwrap(), payload_dir::tree_hash(&image).unwrap());
+    }
+}
