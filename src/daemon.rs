@@ -1,9 +1,10 @@
-//! Builds everything, leads, stops in order (payload-and-apply §8.3).
+//! The daemon: connects everything, acquires the lease, works as the leader, and stops in order.
 
 use crate::api::progress::Progress;
 use crate::cluster::lease::{Election, Times};
 use crate::cluster::{ApiError, ClientError, Clients, Index, Kinds, Objects};
-use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, load};
+use crate::payload::metadata::{self, ReleaseMetadata};
+use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
 use crate::serve;
 use crate::work::apply::{Applier, Kept, Wanted};
 use crate::work::cluster_version::{ClusterVersionController, Parts};
@@ -16,24 +17,23 @@ use crate::work::retrieve::Retriever;
 pub use crate::work::retrieve::Source as PayloadSource;
 use crate::work::surroundings::Settings;
 use crate::work::update_service;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// After a stop is asked for, this long until the process ends whatever is unfinished; the pod's grace is 130 s.
+/// A process that is told to stop ends after this time even if work is unfinished; the pod has 130 s to terminate.
 const STOP_WITHIN: Duration = Duration::from_secs(120);
 
-/// What the command line says.
+/// The configuration from the command line.
 #[derive(Debug)]
 pub struct Config {
     pub release_image: String,
     pub listen: Option<SocketAddr>,
-    /// Certificate and key file.
+    /// Files of the serving certificate and its key.
     pub serving: Option<(PathBuf, PathBuf)>,
     pub kubeconfig: Option<PathBuf>,
     pub update_service: Option<String>,
@@ -41,9 +41,9 @@ pub struct Config {
     pub name: String,
     pub profile: String,
     pub exclude_manifests: Option<String>,
-    /// Capabilities that are enabled whatever the spec says.
+    /// Capabilities that are enabled even if the spec does not name them.
     pub always_enabled: BTreeSet<String>,
-    /// Root of the own payload.
+    /// Root of the running release's payload.
     pub payload: PathBuf,
     pub payload_store: PathBuf,
     pub source: PayloadSource,
@@ -55,9 +55,9 @@ pub struct Config {
 pub enum DaemonError {
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("the own release cannot be read: {0}")]
+    #[error("cannot read the running release: {0}")]
     PayloadDir(#[from] PayloadDirError),
-    #[error("the own release cannot be loaded: {0}")]
+    #[error("cannot load the running release: {0}")]
     Load(#[from] LoadError),
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -65,13 +65,13 @@ pub enum DaemonError {
     Signals(std::io::Error),
     #[error("no longer the leader: {0}")]
     LeaseLost(String),
-    #[error("the main loop ended badly: {0}")]
+    #[error("the main loop failed: {0}")]
     Crashed(String),
     #[error("did not stop within {} s", STOP_WITHIN.as_secs())]
     StopTimedOut,
 }
 
-/// Runs the daemon until it is told to stop (then `Ok`) or cannot go on.
+/// Runs the daemon until it is told to stop (then `Ok`) or cannot continue.
 pub async fn run(config: Config) -> Result<(), DaemonError> {
     let stop = CancellationToken::new();
     on_signal(stop.clone())?;
@@ -80,21 +80,22 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
         Arc::new(Election::new(clients.call.clone(), &config.namespace, &config.name, &config.identity, config.lease));
     let claim = election.claim.clone();
     let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
-    // Before the lease: what can be made ready is ready when the predecessor lets go.
+    // Prepare as much as possible before acquiring the lease, so that there is no gap when the previous leader releases it.
     let Some(features) = until_answered(&stop, || features::read(&objects)).await else { return Ok(()) };
-    let own = Arc::new(own_payload(&config, &features).await?);
-    tracing::info!(version = %own.release.version, image = %own.release.image, manifests = own.manifests.len(), "own release loaded");
+    let own = Arc::new(load_running_release(&config, &features).await?);
+    let (version, image) = (&own.release.version, &own.release.image);
+    tracing::info!(%version, %image, manifests = own.manifests.len(), "running release loaded");
     serve_metrics(&config, &stop);
     if !election.acquire(&stop).await {
         return Ok(());
     }
-    // Renewing goes on while everything else stops; its own stop comes last.
+    // The lease is renewed until everything else has stopped.
     let renew_stop = CancellationToken::new();
-    let (keeper, lease_stop) = (election.clone(), renew_stop.clone());
-    let mut renewing = tokio::spawn(async move { keeper.keep(&lease_stop).await });
+    let (renewed, renew_until) = (election.clone(), renew_stop.clone());
+    let mut renewing = tokio::spawn(async move { renewed.keep(&renew_until).await });
     let mut leading = tokio::spawn(lead(config, clients, objects, own, features, stop.clone()));
     let outcome = tokio::select! {
-        ended = &mut leading => ended.unwrap_or_else(|e| Err(DaemonError::Crashed(e.to_string()))),
+        ended = &mut leading => ended.map_err(|e| DaemonError::Crashed(e.to_string())),
         why = &mut renewing => {
             let why = why.unwrap_or_else(|e| e.to_string());
             tracing::error!(%why, "stopping: no longer the leader");
@@ -115,7 +116,7 @@ async fn expired(stop: &CancellationToken) {
     tokio::time::sleep(STOP_WITHIN).await;
 }
 
-/// The first signal asks to stop, the second one does not ask.
+/// The first signal stops the daemon in order, the second one ends the process at once.
 fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Signals)?;
@@ -124,17 +125,17 @@ fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
         loop {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
             if stop.is_cancelled() {
-                tracing::warn!("second signal: ending at once");
+                tracing::warn!("second signal: exiting at once");
                 std::process::exit(130);
             }
-            tracing::info!("asked to stop");
+            tracing::info!("stopping on a signal");
             stop.cancel();
         }
     });
     Ok(())
 }
 
-/// The leader's work.
+/// Does the leader's work until `stop`.
 async fn lead(
     config: Config,
     clients: Arc<Clients>,
@@ -142,26 +143,13 @@ async fn lead(
     own: Arc<Payload>,
     features: Features,
     stop: CancellationToken,
-) -> Result<(), DaemonError> {
+) {
     let kinds = Arc::new(Kinds::default());
     until_answered(&stop, || kinds.refresh(objects.client())).await;
     let features = features::watch(&clients, kinds.clone(), features, stop.clone());
     let filter = base_filter(&config);
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
-    let settings = Arc::new(Settings::new(stop.clone()));
-    let kept = Arc::new(Kept::default());
-    let wanted = Arc::new(Wanted::new(settings.clone(), kept.clone()));
-    let index = Arc::new(Index::default());
-    let comparing = wanted.clone();
-    let feeds = Feeds::new(
-        clients.clone(),
-        objects.clone(),
-        index.clone(),
-        Arc::new(move |id, live| comparing.compare(id, live)),
-        stop.clone(),
-    );
-    let born = Mutex::default();
-    let applier = Arc::new(Applier { objects: objects.clone(), index, kinds, feeds, wanted, settings, kept, born });
+    let applier = applier(&clients, &objects, kinds, &stop);
     let retriever = Arc::new(Retriever {
         objects: objects.clone(),
         clients: clients.clone(),
@@ -203,10 +191,26 @@ async fn lead(
     ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
     let _recorded = recording.await;
-    Ok(())
 }
 
-/// Repeats a read until the server answers; `None` when stopped before.
+fn applier(clients: &Arc<Clients>, objects: &Objects, kinds: Arc<Kinds>, stop: &CancellationToken) -> Arc<Applier> {
+    let settings = Arc::new(Settings::new(stop.clone()));
+    let kept = Arc::new(Kept::default());
+    let wanted = Arc::new(Wanted::new(settings.clone(), kept.clone()));
+    let index = Arc::new(Index::default());
+    let comparing = wanted.clone();
+    let feeds = Feeds::new(
+        clients.clone(),
+        objects.clone(),
+        index.clone(),
+        Arc::new(move |id, live| comparing.compare(id, live)),
+        stop.clone(),
+    );
+    let born = Mutex::default();
+    Arc::new(Applier { objects: objects.clone(), index, kinds, feeds, wanted, settings, kept, born })
+}
+
+/// Repeats a read until the server answers; `None` if stopped before.
 async fn until_answered<T, F>(stop: &CancellationToken, mut read: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Result<T, ApiError>>,
@@ -217,7 +221,7 @@ where
             Ok(answer) => return Some(answer),
             Err(error) => {
                 failures += 1;
-                tracing::warn!(%error, "trying again");
+                tracing::warn!(%error, "retrying");
                 let pause = crate::cluster::jittered(Duration::from_millis(250), failures, Duration::from_secs(10));
                 stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
             }
@@ -225,7 +229,7 @@ where
     }
 }
 
-/// Go's name of the running architecture, which is what the update service speaks.
+/// The architecture of this binary as Go names it, which the update service uses.
 pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -235,7 +239,7 @@ pub fn architecture() -> &'static str {
     }
 }
 
-/// What a process filters by from its start to its end (payload-and-apply §2.2, §2.6).
+/// The part of the filter that does not change while the process lives.
 fn base_filter(config: &Config) -> Filter {
     Filter {
         profile: Some(config.profile.clone()),
@@ -244,52 +248,52 @@ fn base_filter(config: &Config) -> Filter {
     }
 }
 
-async fn own_version(root: &Path) -> Option<String> {
-    let text = tokio::fs::read(root.join("release-manifests/release-metadata")).await.ok()?;
-    let metadata: Value = serde_json::from_slice(&text).ok()?;
-    metadata.get("version").and_then(Value::as_str).map(str::to_owned)
-}
-
-async fn own_payload(config: &Config, features: &Features) -> Result<Payload, DaemonError> {
-    let root = config.payload.clone();
-    let version = own_version(&root).await.unwrap_or_default();
-    let gates = features.enabled([version.as_str()]).cloned().unwrap_or_default();
-    let options = LoadOptions {
+async fn load_running_release(config: &Config, features: &Features) -> Result<Payload, DaemonError> {
+    let (root, features) = (config.payload.clone(), features.clone());
+    let mut options = LoadOptions {
         image: config.release_image.clone(),
         profile: config.profile.clone(),
         strict_templates: false,
-        // For the time until the ClusterVersion is seen: who takes part is chosen anew for each pass.
-        filter: Filter { feature_set: Some(features.set.clone()), feature_gates: Some(gates), ..base_filter(config) },
+        // Decides until the ClusterVersion is read: each rollout selects its manifests anew.
+        filter: Filter { feature_set: Some(features.set.clone()), ..base_filter(config) },
     };
     let loading = tokio::task::spawn_blocking(move || -> Result<Payload, DaemonError> {
-        Ok(load(payload_dir::read(&root)?, &options)?)
+        let files = payload_dir::read(&root)?;
+        let gates = features.enabled([version_of(&files).as_str()]).cloned();
+        options.filter.feature_gates = Some(gates.unwrap_or_default());
+        Ok(load(files, &options)?)
     });
-    let payload = loading.await.map_err(|e| {
-        DaemonError::Load(LoadError::Integrity {
-            place: config.payload.display().to_string(),
-            problems: vec![e.to_string()],
-        })
-    })??;
+    let place = config.payload.display().to_string();
+    let unusable = |problem| DaemonError::Load(LoadError::Integrity { place, problems: vec![problem] });
+    let payload = match loading.await {
+        Ok(loaded) => loaded?,
+        Err(error) => return Err(unusable(error.to_string())),
+    };
     for warning in &payload.warnings {
-        tracing::warn!(%warning, "file of the own release skipped");
+        tracing::warn!(%warning, "file of the running release skipped");
     }
     if payload.manifests.is_empty() {
-        let profile = &config.profile;
-        let cause = format!(
-            "none of its {} manifests takes part in a cluster of profile {profile:?}: set CLUSTER_PROFILE to the one the              release was made for",
-            payload.excluded.len()
-        );
-        return Err(LoadError::Integrity { place: config.payload.display().to_string(), problems: vec![cause] }.into());
+        return Err(unusable(format!(
+            "none of its {} manifests is included in a cluster with profile {:?}: set CLUSTER_PROFILE to the profile that \
+             the release was made for",
+            payload.excluded.len(),
+            config.profile
+        )));
     }
     Ok(payload)
 }
 
-/// The metrics server is no reason to stop: a taken port is tried again.
+/// The version in `release-metadata`, or an empty one: loading reports what is wrong with the file.
+fn version_of(files: &PayloadFiles) -> String {
+    let file = files.release.iter().find(|file| file.name == metadata::FILE);
+    file.and_then(|file| ReleaseMetadata::parse(&file.bytes).ok()).map(|metadata| metadata.version).unwrap_or_default()
+}
+
+/// Starts the metrics server. If it fails, for instance because the port is in use, it is retried; the daemon goes on.
 fn serve_metrics(config: &Config, stop: &CancellationToken) {
     let Some(listen) = config.listen else { return };
     let (serving, stop) = (config.serving.clone(), stop.clone());
     tokio::spawn(async move {
-        let registry = Arc::new(prometheus_client::registry::Registry::default());
         let mut failures = 0;
         while !stop.is_cancelled() {
             let served = async {
@@ -299,11 +303,11 @@ fn serve_metrics(config: &Config, stop: &CancellationToken) {
                         serve::tls::self_signed(&["cluster-version-operator".to_owned(), "localhost".to_owned()])?.0
                     }
                 };
-                serve::run(listen, tls, registry.clone(), stop.clone()).await
+                serve::run(listen, tls, stop.clone()).await
             };
             if let Err(error) = served.await {
                 failures += 1;
-                tracing::warn!(%error, "metrics are not served; trying again");
+                tracing::warn!(%error, "cannot serve metrics; retrying");
                 let pause = crate::cluster::jittered(Duration::from_secs(1), failures, Duration::from_secs(60));
                 let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
             }

@@ -1,20 +1,18 @@
-//! The HTTPS server for metrics and health (cluster-version §10.7).
+//! The HTTPS server for metrics and health.
 //!
-//! The accept loop is our own because a request must carry the certificate its peer showed: who may read metrics is
-//! decided per request, not by TLS. [`Peer`] is that seam; until an admission rule reads it, metrics are open to
-//! whoever reaches the port, and health always is.
+//! It has its own accept loop so that each request carries the client's certificates ([`Peer`]): who may read metrics is to
+//! be decided per request, not by TLS. Nothing reads them yet, so metrics and health are open to everyone who can reach the
+//! port.
 
 pub mod tls;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::header;
+use axum::response::IntoResponse;
 use axum::routing::get;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use prometheus_client::registry::Registry;
 use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -26,56 +24,44 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections served at once; more wait in the kernel's queue.
+/// Connections served at once; others wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 64;
-/// How long a client may be silent where it has to speak.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// For requests under way when the server is told to stop.
-const FAREWELL: Duration = Duration::from_secs(5);
-/// Pause after a failed accept, which is mostly a lack of file descriptors.
+/// For a TLS handshake, and for the headers of each request.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For requests in flight when the server is told to stop.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after a failed accept, most often caused by a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Why the server cannot serve. The caller may try again.
+/// Why the server cannot serve. The caller may retry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServeError {
     #[error("cannot listen on {listen}: {cause}")]
     Bind { listen: SocketAddr, cause: String },
     #[error("the serving certificate {certificate} with key {key} cannot be used: {cause}")]
     Certificate { certificate: String, key: String, cause: String },
-    #[error("no self-signed certificate can be made for {names:?}: {cause}")]
+    #[error("cannot create a self-signed certificate for {names:?}: {cause}")]
     SelfSigned { names: Vec<String>, cause: String },
 }
 
-/// Certificates the client showed, leaf first; empty if it showed none. In the extensions of every request.
+/// The certificates of the client, leaf first; empty if it sent none. In the extensions of every request.
 #[derive(Clone, Debug, Default)]
 pub struct Peer(pub Arc<[CertificateDer<'static>]>);
 
-/// Serves until `stop`, then lets requests under way end. `/metrics` is the registry as OpenMetrics text, `/healthz`
-/// answers `ok`.
-pub async fn run(
-    listen: SocketAddr,
-    tls: rustls::ServerConfig,
-    registry: Arc<Registry>,
-    stop: CancellationToken,
-) -> Result<(), ServeError> {
-    Server::bind(listen).await?.run(tls, router(registry), stop).await;
+/// Serves until `stop`, then waits for requests in flight.
+pub async fn run(listen: SocketAddr, tls: rustls::ServerConfig, stop: CancellationToken) -> Result<(), ServeError> {
+    Server::bind(listen).await?.run(tls, router(), stop).await;
     Ok(())
 }
 
 /// The paths that are served.
-pub fn router(registry: Arc<Registry>) -> Router {
-    Router::new().route("/metrics", get(metrics)).route("/healthz", get(|| async { "ok" })).with_state(registry)
+pub fn router() -> Router {
+    Router::new().route("/metrics", get(metrics)).route("/healthz", get(|| async { "ok" }))
 }
 
-async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
-    let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &registry) {
-        Ok(()) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, kind)], text).into_response()
-        }
-        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "a metric cannot be encoded").into_response(),
-    }
+/// OpenMetrics text. There are no metrics yet, only the mark of its end.
+async fn metrics() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], "# EOF\n")
 }
 
 /// A bound port.
@@ -83,34 +69,32 @@ async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    /// For a TLS handshake, and for the headers of each request.
-    patience: Duration,
+    client_timeout: Duration,
 }
 
 impl Server {
-    /// Takes the port; port 0 takes a free one.
+    /// Binds the port; port 0 means any free one.
     pub async fn bind(listen: SocketAddr) -> Result<Self, ServeError> {
         let refuse = |e: std::io::Error| ServeError::Bind { listen, cause: e.to_string() };
         let listener = TcpListener::bind(listen).await.map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
-        Ok(Server { listener, address, patience: PATIENCE })
+        Ok(Server { listener, address, client_timeout: CLIENT_TIMEOUT })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Accepts connections until `stop`. A bad client costs itself its connection and nobody else anything.
+    /// Accepts connections until `stop`. A misbehaving client loses its connection and does not affect others.
     pub async fn run(self, tls: rustls::ServerConfig, router: Router, stop: CancellationToken) {
         let acceptor = TlsAcceptor::from(Arc::new(tls));
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let connections = TaskTracker::new();
-        while let Some(stream) = self.next(&places, &stop).await {
-            let (stream, place) = stream;
-            let connection = serve(acceptor.clone(), stream, router.clone(), self.patience, stop.clone());
+        while let Some((stream, permit)) = self.next(&permits, &stop).await {
+            let connection = serve(acceptor.clone(), stream, router.clone(), self.client_timeout, stop.clone());
             connections.spawn(async move {
                 connection.await;
-                drop(place);
+                drop(permit);
             });
         }
         drop(self.listener);
@@ -118,16 +102,16 @@ impl Server {
         connections.wait().await;
     }
 
-    /// The next connection and its place among those served, `None` once told to stop.
+    /// The next connection and its permit; `None` once told to stop.
     async fn next(
         &self,
-        places: &Arc<Semaphore>,
+        permits: &Arc<Semaphore>,
         stop: &CancellationToken,
     ) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-        let place = stop.run_until_cancelled(places.clone().acquire_owned()).await?.ok()?;
+        let permit = stop.run_until_cancelled(permits.clone().acquire_owned()).await?.ok()?;
         loop {
             match stop.run_until_cancelled(self.listener.accept()).await? {
-                Ok((stream, _)) => return Some((stream, place)),
+                Ok((stream, _)) => return Some((stream, permit)),
                 Err(error) => {
                     tracing::warn!(address = %self.address, %error, "cannot accept a connection");
                     stop.run_until_cancelled(tokio::time::sleep(ACCEPT_PAUSE)).await?;
@@ -137,27 +121,27 @@ impl Server {
     }
 }
 
-/// One connection from handshake to end. HTTP/1 only: whoever says nothing after the handshake would keep its place for as
-/// long as it likes, were it asked first which of the two it speaks.
-async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, patience: Duration, stop: CancellationToken) {
-    let handshake = tokio::time::timeout(patience, acceptor.accept(stream));
+/// Serves one connection. HTTP/1 only: while the server waits to learn whether a client speaks HTTP/2 no timeout applies, so
+/// an idle client would keep its permit for ever.
+async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, timeout: Duration, stop: CancellationToken) {
+    let handshake = tokio::time::timeout(timeout, acceptor.accept(stream));
     let stream = match stop.run_until_cancelled(handshake).await {
         Some(Ok(Ok(stream))) => stream,
         Some(Ok(Err(error))) => return tracing::debug!(%error, "TLS handshake failed"),
         Some(Err(_)) => return tracing::debug!("TLS handshake took too long"),
         None => return,
     };
-    let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let peer = Peer(shown.iter().map(|c| c.clone().into_owned()).collect());
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let peer = Peer(certificates.iter().map(|c| c.clone().into_owned()).collect());
     let service = TowerToHyperService::new(router.layer(axum::Extension(peer)));
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(timeout);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            tokio::time::timeout(FAREWELL, connection).await.ok()
+            tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await.ok()
         }
     };
     if let Some(Err(error)) = ended {
@@ -169,7 +153,6 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, patienc
 mod tests {
     use super::*;
     use crate::net::http::{ClientOptions, Trust, client, get_bounded};
-    use prometheus_client::metrics::counter::Counter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::task::JoinHandle;
 
@@ -182,24 +165,16 @@ mod tests {
     }
 
     async fn start(router: Router) -> Running {
-        start_with(PATIENCE, router).await
+        start_with(CLIENT_TIMEOUT, router).await
     }
 
-    async fn start_with(patience: Duration, router: Router) -> Running {
-        let server = Server { patience, ..Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap() };
+    async fn start_with(client_timeout: Duration, router: Router) -> Running {
+        let server = Server { client_timeout, ..Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap() };
         let address = server.local_addr();
         let (config, pem) = tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(server.run(config, router, stop.clone()));
         Running { base: format!("https://{address}"), address, pem, stop, task }
-    }
-
-    fn registry() -> Arc<Registry> {
-        let mut registry = Registry::default();
-        let counter = Counter::<u64>::default();
-        registry.register("applied", "Manifests applied", counter.clone());
-        counter.inc_by(7);
-        Arc::new(registry)
     }
 
     fn trusting(pem: &str) -> reqwest::Client {
@@ -209,21 +184,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_and_health_over_tls_and_an_end_on_demand() {
-        let running = start(router(registry())).await;
-        // Neither a client that speaks no TLS nor one that says nothing keeps others from being served.
+    async fn metrics_and_health_are_served_over_tls_until_stopped() {
+        let running = start(router()).await;
+        // Neither a client without TLS nor a silent one keeps others from being served.
         let mut plain = TcpStream::connect(running.address).await.unwrap();
         plain.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-        let mut answer = Vec::new();
-        let _ = plain.read_to_end(&mut answer).await;
-        assert!(!String::from_utf8_lossy(&answer).contains("applied"));
+        let mut response = Vec::new();
+        let _ = plain.read_to_end(&mut response).await;
+        assert!(!String::from_utf8_lossy(&response).contains("EOF"));
         let silent = TcpStream::connect(running.address).await.unwrap();
 
         let client = trusting(&running.pem);
         let get = |path: &str| format!("{}{path}", running.base);
         assert_eq!(get_bounded(&client, &get("/healthz"), 100).await.unwrap(), b"ok");
-        let text = String::from_utf8(get_bounded(&client, &get("/metrics"), 10_000).await.unwrap()).unwrap();
-        assert!(text.contains("applied_total 7\n") && text.ends_with("# EOF\n"), "{text}");
+        let metrics = client.get(get("/metrics")).send().await.unwrap();
+        assert_eq!(metrics.status(), 200);
+        let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!(metrics.headers()["content-type"], content_type);
+        assert_eq!(metrics.text().await.unwrap(), "# EOF\n");
         assert!(get_bounded(&client, &get("/other"), 100).await.unwrap_err().is_not_found());
 
         running.stop.cancel();
@@ -232,10 +210,9 @@ mod tests {
         drop(silent);
     }
 
-    /// Places are few: each has to come free again.
     #[tokio::test]
-    async fn who_says_nothing_after_the_handshake_loses_its_place() {
-        let running = start_with(Duration::from_millis(100), router(registry())).await;
+    async fn idle_connection_is_closed() {
+        let running = start_with(Duration::from_millis(100), router()).await;
         let mut roots = rustls::RootCertStore::empty();
         roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(running.pem.as_bytes()).unwrap()).unwrap();
         let trusting =
@@ -243,13 +220,13 @@ mod tests {
         let trusting = trusting.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
         let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting.with_no_client_auth()));
         let name = rustls::pki_types::ServerName::from(running.address.ip());
-        let mut silent = connector.connect(name, TcpStream::connect(running.address).await.unwrap()).await.unwrap();
-        let closed = tokio::time::timeout(Duration::from_secs(20), silent.read_to_end(&mut Vec::new())).await;
-        assert!(closed.is_ok(), "its place is taken still");
+        let mut idle = connector.connect(name, TcpStream::connect(running.address).await.unwrap()).await.unwrap();
+        let closed = tokio::time::timeout(Duration::from_secs(20), idle.read_to_end(&mut Vec::new())).await;
+        assert!(closed.is_ok(), "it still has its permit");
     }
 
     #[tokio::test]
-    async fn requests_know_the_certificates_of_their_peer() {
+    async fn request_carries_the_certificates_of_the_client() {
         let count = |peer: axum::Extension<Peer>| async move { peer.0.0.len().to_string() };
         let running = start(Router::new().route("/peer", get(count))).await;
         let url = format!("{}/peer", running.base);
@@ -257,10 +234,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_taken_port_is_an_error_that_names_it() {
+    async fn port_in_use_is_an_error_that_names_it() {
         let first = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (config, _) = tls::self_signed(&["localhost".to_owned()]).unwrap();
-        let error = run(first.local_addr(), config, registry(), CancellationToken::new()).await.unwrap_err();
+        let error = run(first.local_addr(), config, CancellationToken::new()).await.unwrap_err();
         assert!(error.to_string().contains(&first.local_addr().to_string()), "{error}");
     }
 }

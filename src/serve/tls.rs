@@ -1,4 +1,4 @@
-//! Where the server's certificate comes from: files, or made up at start when none are given.
+//! The server's certificate: from files, or self-signed at start if none are given.
 
 use super::ServeError;
 use rustls::ServerConfig;
@@ -18,14 +18,13 @@ pub fn config(certificate: &Path, key: &Path) -> Result<ServerConfig, ServeError
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
     let chain = chain.map_err(|e| refuse(format!("the certificate file: {e}")))?;
     if chain.is_empty() {
-        return Err(refuse("the certificate file holds no PEM certificate".to_owned()));
+        return Err(refuse("the certificate file contains no PEM certificate".to_owned()));
     }
     let key = PrivateKeyDer::from_pem_file(key).map_err(|e| refuse(format!("the key file: {e}")))?;
     server(chain, key).map_err(|e| refuse(e.to_string()))
 }
 
-/// A certificate for `names` (host names or IP addresses) signed by itself, and the same as PEM for clients that are
-/// to trust it. Lives as long as the process.
+/// A self-signed certificate for `names` (host names or IP addresses), also as PEM for clients that are to trust it.
 pub fn self_signed(names: &[String]) -> Result<(ServerConfig, String), ServeError> {
     let refuse = |cause: String| ServeError::SelfSigned { names: names.to_vec(), cause };
     let made = rcgen::generate_simple_self_signed(names).map_err(|e| refuse(e.to_string()))?;
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_and_bad_ones_named() {
+    fn files_are_read_and_a_bad_one_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| {
             let path = folder.path().join(name);
