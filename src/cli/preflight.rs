@@ -1,5 +1,5 @@
 //! `cvo preflight`: run by a Job from the target image before anything of it is applied. Loads its own payload and reads
-//! the API; writes nothing (architecture §3, "Hand-over").
+//! the API; writes nothing.
 
 use super::{output, reach};
 use crate::cluster::{Clients, Kind, Kinds, Objects};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Check that this image's payload loads and the API can be read. Changes nothing.
+/// Check that this image's payload can be loaded and the API can be read; changes nothing.
 #[derive(Args, Debug)]
 pub struct PreflightArgs {
     #[arg(long, value_name = "IMAGE")]
@@ -38,17 +38,17 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<()> {
     kinds.refresh(&clients.call).await.map_err(fail).context("cannot read the API")?;
     let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
     let gated = filter(&objects, &payload.release.version, base).await?;
-    let taking_part = payload.select(&ApplyFilter { load: gated, ..ApplyFilter::default() }).manifests;
-    let unserved = taking_part.iter().filter(|m| kinds.get(&m.api_version, &m.id.kind).is_none()).count();
+    let included = payload.select(&ApplyFilter { load: gated, ..ApplyFilter::default() }).manifests;
+    let unserved = included.iter().filter(|m| kinds.get(&m.api_version, &m.id.kind).is_none()).count();
     output::line(&format!(
         "release {} loads: {} manifests, {} of kinds that are not served yet",
         payload.release.version,
-        taking_part.len(),
+        included.len(),
         unserved
     ))
 }
 
-/// With the feature set and the gates that the cluster has for this release, or had for those before it (§9.3 C16).
+/// `base` with the cluster's feature set, and with the gates that are decided for this release, else for an earlier one.
 async fn filter(objects: &Objects, version: &str, base: Filter) -> anyhow::Result<Filter> {
     let features = features::read(objects).await.context("cannot read the FeatureGate")?;
     let cluster =

@@ -1,4 +1,4 @@
-//! `cvo start`: the daemon (cluster-version §12.1).
+//! `cvo start`: the daemon.
 
 use crate::cluster::lease::Times;
 use crate::daemon::{self, Config, PayloadSource};
@@ -7,19 +7,19 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Run the daemon: look after the release this image belongs to, and carry the cluster to the one that is asked for.
+/// Run the daemon: reconcile the release that this image belongs to, and update the cluster when another one is requested.
 #[derive(Args, Debug)]
 pub struct StartArgs {
     /// Pull spec of the running release image, by digest.
     #[arg(long, value_name = "IMAGE")]
     release_image: String,
-    /// Node this process runs on; retrieval Jobs are pinned to it, because the extracted payload lies on its disk.
+    /// Node of this process; retrieval Jobs are pinned to it, because the extracted payload is on its disk.
     #[arg(long, env = "NODE_NAME", value_name = "NAME", default_value = "")]
     node_name: String,
-    /// Address of the metrics and health server (HTTPS); empty switches it off.
+    /// Address of the metrics and health server (HTTPS); empty disables it.
     #[arg(long, default_value = "0.0.0.0:9099", value_name = "ADDRESS")]
     listen: String,
-    /// Certificate of the metrics server; self-signed when none is given.
+    /// Certificate of the metrics server; self-signed if none is given.
     #[arg(long, value_name = "FILE", requires = "serving_key_file")]
     serving_cert_file: Option<PathBuf>,
     /// Key of the metrics server's certificate.
@@ -28,7 +28,7 @@ pub struct StartArgs {
     /// Kubeconfig instead of the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Update service to ask; beats spec.upstream.
+    /// URL of the update service; overrides spec.upstream.
     #[arg(long, value_name = "URL")]
     update_service: Option<String>,
     /// Namespace of the daemon.
@@ -37,32 +37,32 @@ pub struct StartArgs {
     /// Name of the ClusterVersion.
     #[arg(long, env = "CVO_NAME", default_value = crate::api::NAME, value_name = "NAME")]
     name: String,
-    /// Cluster profile: manifests not marked for it take no part.
+    /// Cluster profile: manifests without its annotation are excluded.
     #[arg(long, env = "CLUSTER_PROFILE", default_value = "self-managed-high-availability", value_name = "NAME")]
     profile: String,
-    /// Manifests annotated exclude.release.openshift.io/<ID>=true take no part.
+    /// Manifests annotated exclude.release.openshift.io/<ID>=true are excluded.
     #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "ID")]
     exclude_manifests: Option<String>,
-    /// Capabilities that are enabled whatever the ClusterVersion says, comma-separated.
+    /// Capabilities that are enabled even if the ClusterVersion does not name them, comma-separated.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = capability_name)]
     always_enable_capabilities: Vec<String>,
     /// Root of the running release's payload.
     #[arg(long, env = "PAYLOAD_OVERRIDE", default_value = "/", value_name = "DIR")]
     payload: PathBuf,
-    /// Where extracted payloads lie, in this process's file system.
+    /// Folder of extracted payloads in this process's file system.
     #[arg(long, default_value = crate::api::PAYLOAD_STORE, value_name = "DIR")]
     payload_store: PathBuf,
     /// The same folder on the node, mounted into retrieval Jobs.
     #[arg(long, env = "CVO_PAYLOAD_HOST_PATH", default_value = crate::api::PAYLOAD_STORE, value_name = "DIR")]
     payload_host_path: String,
-    /// Where target payloads come from: a Job that extracts the target image, or a directory that somebody has laid
-    /// ready in the payload store (for running outside a cluster).
+    /// Where target payloads come from: a Job that extracts the target image, or a directory that is already in the payload
+    /// store (for running outside a cluster).
     #[arg(long, value_enum, default_value = "job")]
     payload_source: Source,
-    /// Identity in the leader election; the pod's UID, so that a container that restarts resumes its own lease.
+    /// Identity in the leader election; the pod's UID, so that a restarted container resumes its own lease.
     #[arg(long, env = "POD_UID", value_name = "ID")]
     identity: Option<String>,
-    /// How long the lease holds without being renewed, in seconds.
+    /// How long the lease is valid without being renewed, in seconds.
     #[arg(long, default_value_t = 137, value_name = "SECONDS")]
     lease_duration: u64,
     /// How long the leader tries to renew before it stops, in seconds.
@@ -85,14 +85,14 @@ fn capability_name(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     let known: Vec<_> = known.into_iter().collect();
-    Err(format!("nobody knows a capability of this name; there are {}", known.join(", ")))
+    Err(format!("unknown capability; the known ones are {}", known.join(", ")))
 }
 
 pub async fn run(args: StartArgs) -> anyhow::Result<()> {
     let listen = match args.listen.as_str() {
         "" => None,
         address => Some(address.parse().map_err(|e| {
-            anyhow::anyhow!("--listen {address:?} is not an address like 0.0.0.0:9099 ({e}); empty switches it off")
+            anyhow::anyhow!("--listen {address:?} is not an address like 0.0.0.0:9099 ({e}); empty disables it")
         })?),
     };
     anyhow::ensure!(!args.release_image.is_empty(), "--release-image must name the running release image, by digest");

@@ -1,4 +1,4 @@
-//! `cvo payload list`: every manifest of a release, and why it takes part or not.
+//! `cvo payload list`: every manifest of a release, and why it is included or excluded.
 
 use crate::cli::filters::{self, FilterArgs};
 use crate::cli::folder::{self, Document, Entry, Folder};
@@ -9,23 +9,23 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// List every manifest of a release in the order of loading, with the reason where it takes no part.
+/// List every manifest of a release in the order of loading, with the reason if it is excluded.
 ///
 /// DIR is the root of a release (with manifests/ and release-manifests/ in it, as `cvo release extract` writes it), or a
-/// plain folder of manifests. That is read as the release that would be made of it: files of the component
-/// cluster-version-operator come first and are templates; without a release-metadata file in it no major version is
-/// known, and none leaves anything out.
+/// plain folder of manifests, which is read as the release that would be built from it: files of the component
+/// cluster-version-operator come first and are templates. Without a release-metadata file the major version is unknown,
+/// and nothing is excluded because of it.
 #[derive(Args, Debug)]
 pub struct ListArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
-    /// With -o json: the objects as well, decoded and with templates filled in
+    /// With -o json: also the objects, decoded and with templates filled in
     #[arg(long)]
     pub objects: bool,
-    /// Pull spec that templates get for the release image
+    /// Pull spec of the release image, for templates
     #[arg(long, value_name = "IMAGE", default_value = folder::NO_IMAGE)]
     pub release_image: String,
     #[command(flatten)]
@@ -34,14 +34,14 @@ pub struct ListArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people: a table
+    /// A table for people
     Text,
-    /// For programs: one JSON object a line, with file, index (in the file, from 0), apiVersion, kind, namespace, name,
+    /// One JSON object per line for programs, with file, index (in the file, from 0), apiVersion, kind, namespace, name,
     /// included, reason, and object
     Json,
 }
 
-/// One line of `-o json`. All fields are always there; `reason` is empty for what takes part.
+/// One line of `-o json`. All fields are always present; `reason` is empty for an included manifest.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
@@ -50,7 +50,7 @@ struct Line<'a> {
     reason: &'a str,
 }
 
-/// What is wrong with flags that are right one by one.
+/// What is wrong with the combination of flags.
 pub fn misuse(given: &ArgMatches) -> Option<String> {
     if given.get_flag("objects") && given.get_one("output") != Some(&Output::Json) {
         return Some("--objects goes with -o json only: a table has no room for objects".to_owned());
@@ -69,7 +69,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     })
 }
 
-/// The object is written as the bytes that loading keeps, which are compact JSON: nothing is decoded twice.
+/// The object is written as the compact JSON that loading keeps, so nothing is decoded twice.
 fn json(document: &Document, object: bool, out: &mut impl Write) -> io::Result<()> {
     let manifest = &document.manifest;
     let line = Line {
@@ -79,7 +79,7 @@ fn json(document: &Document, object: bool, out: &mut impl Write) -> io::Result<(
     };
     let mut head = serde_json::to_vec(&line)?;
     if object {
-        // Over the closing brace.
+        // Without its closing brace.
         head.pop();
         out.write_all(&head)?;
         out.write_all(b",\"object\":")?;
@@ -95,15 +95,15 @@ fn text(folder: &Folder, out: &mut impl Write) -> io::Result<()> {
         let id = &document.manifest.id;
         let kind = if id.group.is_empty() { id.kind.clone() } else { format!("{}.{}", id.kind, id.group) };
         let name = if id.namespace.is_empty() { id.name.clone() } else { format!("{}/{}", id.namespace, id.name) };
-        let takes_part = document.excluded.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
+        let included = document.excluded.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
         let index = document.manifest.index_in_file.to_string();
-        [document.manifest.file.to_string(), index, kind, name, takes_part].map(|cell| clean(&cell).into_owned())
+        [document.manifest.file.to_string(), index, kind, name, included].map(|cell| clean(&cell).into_owned())
     };
     let rows: Vec<_> = folder.documents.iter().map(row).collect();
-    output::table(["FILE", "INDEX", "KIND", "NAME", "TAKES PART"], &rows, out)?;
-    let part = folder.documents.iter().filter(|d| d.excluded.is_none()).count();
+    output::table(["FILE", "INDEX", "KIND", "NAME", "INCLUDED"], &rows, out)?;
+    let included = folder.documents.iter().filter(|d| d.excluded.is_none()).count();
     let release = if folder.version.is_empty() { String::new() } else { format!("release {}: ", folder.version) };
-    writeln!(out, "\n{release}{} manifests, {part} take part, {} do not", rows.len(), rows.len() - part)
+    writeln!(out, "\n{release}{} manifests, {included} included, {} excluded", rows.len(), rows.len() - included)
 }
 
 #[cfg(test)]

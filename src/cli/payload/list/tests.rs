@@ -19,7 +19,7 @@ fn values(lines: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn json_has_one_object_a_line_with_all_fields() {
+fn json_has_one_object_per_line_with_all_fields() {
     let dir = release();
     let plain = values(&lines(dir.path(), &[], false));
     assert_eq!(plain.len(), 11);
@@ -48,24 +48,24 @@ fn json_has_one_object_a_line_with_all_fields() {
 }
 
 #[test]
-fn people_get_a_table_and_a_sum() {
+fn text_is_a_table_with_totals() {
     let dir = release();
     let mut out = Vec::new();
     text(&folder::open(dir.path(), folder::NO_IMAGE, &filters(&[])).unwrap(), &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines.len(), 1 + 11 + 2, "{out}");
-    let column = lines[0].find("TAKES PART").unwrap();
+    let column = lines[0].find("INCLUDED").unwrap();
     let row = |name: &str| *lines.iter().find(|line| line.contains(name)).unwrap();
     assert_eq!(row(" x/last ").get(column..), Some("yes"), "{out}");
     assert_eq!(row("Secret  ").get(column..), Some("no: it has no annotations"), "{out}");
     assert!(row(" net ").contains("0000_10_net_09.yaml"), "{out}");
     assert!(row(" net ").contains(" ClusterOperator.config.openshift.io "), "{out}");
-    assert_eq!(lines[13], "release 1.0.0: 11 manifests, 7 take part, 4 do not");
+    assert_eq!(lines[13], "release 1.0.0: 11 manifests, 7 included, 4 excluded");
 }
 
 #[test]
-fn names_cannot_steer_the_terminal() {
+fn control_characters_in_names_are_replaced() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.yaml"), "apiVersion: v1\nkind: A\nmetadata: {name: \"a\\e[2Jb\"}\n").unwrap();
     let mut out = Vec::new();
@@ -73,19 +73,19 @@ fn names_cannot_steer_the_terminal() {
     assert!(!out.contains(&0x1b) && String::from_utf8_lossy(&out).contains("a [2Jb"));
 }
 
-/// The real thing, when it is there: each document of each file is listed once, with what loading makes of it, in the
-/// same bytes each time.
+/// A real payload, if it is available: each document of each file is listed once, as it was loaded, and with the same bytes
+/// each time.
 #[test]
-fn a_real_payload_is_listed_whole() {
+fn real_payload_is_listed_completely() {
     let shared = std::env::var("CVO_SHARED_DATA")
         .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data").into());
     let dir = Path::new(&shared).join("payload-5.0");
     if !dir.is_dir() {
-        println!("skipped: {} is not there", dir.display());
+        println!("skipped: {} does not exist", dir.display());
         return;
     }
     let first = lines(&dir, &[], true);
-    assert!(first == lines(&dir, &[], true), "other bytes the second time");
+    assert!(first == lines(&dir, &[], true), "different bytes the second time");
     let mut listed: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut included = 0;
     for line in values(&first) {
