@@ -1,4 +1,4 @@
-//! HTTP clients with proxy and CA, OCI registries, and signature stores.
+//! HTTP client, OCI registries, and signature stores.
 
 pub mod http;
 pub mod registry;

@@ -1,8 +1,7 @@
 //! The HTTPS server for metrics and health.
 //!
-//! It has its own accept loop so that each request carries the client's certificates ([`Peer`]): who may read metrics is to
-//! be decided per request, not by TLS. Nothing reads them yet, so metrics and health are open to everyone who can reach the
-//! port.
+//! Both are open to everyone who can reach the port. The accept loop limits the number of connections and how long one may
+//! be idle.
 
 pub mod tls;
 
@@ -13,7 +12,6 @@ use axum::routing::get;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -44,10 +42,6 @@ pub enum ServeError {
     SelfSigned { names: Vec<String>, cause: String },
 }
 
-/// The certificates of the client, leaf first; empty if it sent none. In the extensions of every request.
-#[derive(Clone, Debug, Default)]
-pub struct Peer(pub Arc<[CertificateDer<'static>]>);
-
 /// Serves until `stop`, then waits for requests in flight.
 pub async fn run(listen: SocketAddr, tls: rustls::ServerConfig, stop: CancellationToken) -> Result<(), ServeError> {
     Server::bind(listen).await?.run(tls, router(), stop).await;
@@ -55,7 +49,7 @@ pub async fn run(listen: SocketAddr, tls: rustls::ServerConfig, stop: Cancellati
 }
 
 /// The paths that are served.
-pub fn router() -> Router {
+fn router() -> Router {
     Router::new().route("/metrics", get(metrics)).route("/healthz", get(|| async { "ok" }))
 }
 
@@ -65,8 +59,7 @@ async fn metrics() -> impl IntoResponse {
 }
 
 /// A bound port.
-#[derive(Debug)]
-pub struct Server {
+struct Server {
     listener: TcpListener,
     address: SocketAddr,
     client_timeout: Duration,
@@ -74,19 +67,15 @@ pub struct Server {
 
 impl Server {
     /// Binds the port; port 0 means any free one.
-    pub async fn bind(listen: SocketAddr) -> Result<Self, ServeError> {
+    async fn bind(listen: SocketAddr) -> Result<Self, ServeError> {
         let refuse = |e: std::io::Error| ServeError::Bind { listen, cause: e.to_string() };
         let listener = TcpListener::bind(listen).await.map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
         Ok(Server { listener, address, client_timeout: CLIENT_TIMEOUT })
     }
 
-    pub fn local_addr(&self) -> SocketAddr {
-        self.address
-    }
-
     /// Accepts connections until `stop`. A misbehaving client loses its connection and does not affect others.
-    pub async fn run(self, tls: rustls::ServerConfig, router: Router, stop: CancellationToken) {
+    async fn run(self, tls: rustls::ServerConfig, router: Router, stop: CancellationToken) {
         let acceptor = TlsAcceptor::from(Arc::new(tls));
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let connections = TaskTracker::new();
@@ -131,9 +120,7 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, timeout
         Some(Err(_)) => return tracing::debug!("TLS handshake took too long"),
         None => return,
     };
-    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let peer = Peer(certificates.iter().map(|c| c.clone().into_owned()).collect());
-    let service = TowerToHyperService::new(router.layer(axum::Extension(peer)));
+    let service = TowerToHyperService::new(router);
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(timeout);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -152,7 +139,7 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, timeout
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::http::{ClientOptions, Trust, client, get_bounded};
+    use crate::net::http::get_bounded;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::task::JoinHandle;
 
@@ -170,7 +157,7 @@ mod tests {
 
     async fn start_with(client_timeout: Duration, router: Router) -> Running {
         let server = Server { client_timeout, ..Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap() };
-        let address = server.local_addr();
+        let address = server.address;
         let (config, pem) = tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(server.run(config, router, stop.clone()));
@@ -178,9 +165,9 @@ mod tests {
     }
 
     fn trusting(pem: &str) -> reqwest::Client {
-        let mut options = ClientOptions::new("1");
-        options.trust = Trust::Only(pem.to_owned());
-        client(&options).unwrap()
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let certificate = reqwest::Certificate::from_pem(pem.as_bytes()).unwrap();
+        reqwest::Client::builder().no_proxy().tls_certs_only([certificate]).build().unwrap()
     }
 
     #[tokio::test]
@@ -226,18 +213,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn request_carries_the_certificates_of_the_client() {
-        let count = |peer: axum::Extension<Peer>| async move { peer.0.0.len().to_string() };
-        let running = start(Router::new().route("/peer", get(count))).await;
-        let url = format!("{}/peer", running.base);
-        assert_eq!(get_bounded(&trusting(&running.pem), &url, 10).await.unwrap(), b"0");
-    }
-
-    #[tokio::test]
     async fn port_in_use_is_an_error_that_names_it() {
         let first = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (config, _) = tls::self_signed(&["localhost".to_owned()]).unwrap();
-        let error = run(first.local_addr(), config, CancellationToken::new()).await.unwrap_err();
-        assert!(error.to_string().contains(&first.local_addr().to_string()), "{error}");
+        let error = run(first.address, config, CancellationToken::new()).await.unwrap_err();
+        assert!(error.to_string().contains(&first.address.to_string()), "{error}");
     }
 }

@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use tokio::io::AsyncReadExt;
 
 /// Highest number of a signature in a store.
-pub const MAX_SIGNATURES: u32 = 9;
+const MAX_SIGNATURES: u32 = 9;
 
 /// One result of reading a store. `source` is the URL or path that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Found {
 /// Reads signatures of `digest` from all stores and passes each result to `satisfied`, which says whether that is enough.
 /// Returns true as soon as it is, false when every store has been read.
 ///
-/// Within a store the signatures are read in order, from 1 to [`MAX_SIGNATURES`]. The first that is missing ends the store,
+/// Within a store the signatures are read in order, from 1 to `MAX_SIGNATURES`. The first that is missing ends the store,
 /// and so does a server that cannot be reached; other failures do not.
 pub async fn from_stores<F>(client: &Client, stores: &[Store], digest: &Digest, mut satisfied: F) -> bool
 where
@@ -99,7 +99,7 @@ async fn read_file(path: &str) -> std::io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::http::{ClientOptions, client};
+    use crate::net::http::client;
     use axum::Router;
     use axum::extract::{Path, State};
     use axum::http::StatusCode;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     async fn collect(stores: &[Store]) -> Vec<Found> {
-        let client = client(&ClientOptions::new("1")).unwrap();
+        let client = client("1").unwrap();
         let mut seen = Vec::new();
         let digest = digest();
         let enough = from_stores(&client, stores, &digest, |found| {
@@ -199,7 +199,7 @@ mod tests {
     async fn satisfied_consumer_ends_the_search_while_another_store_hangs() {
         let (_, base) = start(&[("a/sha256=ab/signature-1", 200, b"good")]).await;
         let stores = ["hang", "a"].map(|path| Store::parse(&format!("{base}/{path}")).unwrap());
-        let client = client(&ClientOptions::new("1")).unwrap();
+        let client = client("1").unwrap();
         let digest = digest();
         let search = from_stores(&client, &stores, &digest, |found| matches!(found, Found::Candidate { .. }));
         assert!(tokio::time::timeout(Duration::from_secs(20), search).await.unwrap());

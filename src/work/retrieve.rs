@@ -9,7 +9,7 @@ use super::payload_dir;
 use crate::api::cluster_version::SignatureStore;
 use crate::api::{ComponentOverride, MANAGED_NAMESPACE, OWN_DEPLOYMENT, Release};
 use crate::cluster::{Clients, Kind, Objects};
-use crate::net::http::{self, ClientOptions};
+use crate::net::http;
 use crate::net::signatures::{self, Found};
 use crate::payload::filter::{Filter, overridden};
 use crate::payload::{LoadOptions, ObjectId, Payload, load};
@@ -194,7 +194,7 @@ impl Task<'_> {
     }
 
     async fn offer_from_stores(&self, verification: &mut Verification, stores: &[Store], digest: &Digest) {
-        let client = match http::client(&ClientOptions::new(&self.retriever.own.release.version)) {
+        let client = match http::client(&self.retriever.own.release.version) {
             Ok(client) => client,
             Err(error) => return verification.record("signature stores", error.to_string(), Timestamp::now()),
         };

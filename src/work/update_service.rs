@@ -1,7 +1,7 @@
 //! Queries the update service for the updates of this cluster, when the request changes and every few minutes.
 
 use crate::api::Release;
-use crate::net::http::{self, ClientOptions, HttpError};
+use crate::net::http::{self, HttpError};
 use crate::status::facts::Retrieval;
 use crate::updates::graph::{self, MAX_BODY, Reason, RetrievalError, Updates};
 use std::time::{Duration, Instant};
@@ -114,7 +114,7 @@ impl Client {
         let architecture = if desired == "Multi" { "multi" } else { self.architecture.as_str() };
         let channel = &request.channel;
         let url = graph::request_url(upstream, architecture, channel, &request.cluster_id, &self.own.version)?;
-        let client = http::client(&ClientOptions::new(&self.own.version)).map_err(|e| failed(&e))?;
+        let client = http::client(&self.own.version).map_err(|e| failed(&e))?;
         let body = http::get_bounded(&client, &url, MAX_BODY).await.map_err(|e| failed(&e))?;
         graph::parse_updates(&body, &self.own, channel, desired)
     }

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 /// Most bytes that are kept of one image. The largest known release payload has 20 MB.
-pub const MAX_KEPT_BYTES: u64 = 256 << 20;
+const MAX_KEPT_BYTES: u64 = 256 << 20;
 /// Most files that are kept of one image.
-pub const MAX_KEPT_FILES: usize = 100_000;
+const MAX_KEPT_FILES: usize = 100_000;
 /// Most bytes that are read of one uncompressed layer, against compression bombs.
-pub const MAX_SCANNED_BYTES: u64 = 32 << 30;
+const MAX_SCANNED_BYTES: u64 = 32 << 30;
 /// Most symbolic links that are followed from one to the next.
 const MAX_LINKS: usize = 16;
 /// Longest extended file name or header record of an archive, in bytes.
