@@ -4,7 +4,6 @@ pub mod conditions;
 pub mod facts;
 pub mod failure;
 pub mod history;
-mod progress;
 pub mod release;
 mod summary;
 

@@ -1,10 +1,12 @@
 //! The conditions of ClusterVersion, one function each, and how they are written.
 
+mod progress;
+
 use crate::api::cluster_version::ClusterVersionStatus;
 use crate::api::condition::{self, Condition, ConditionStatus};
 use crate::graph::Mode;
 use crate::status::facts::{Conflict, LoadStatus, LoadStep};
-use crate::status::{Facts, progress, release};
+use crate::status::{Facts, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub const AVAILABLE: &str = "Available";
@@ -35,7 +37,7 @@ const CONFLICTS_NAMED: usize = 10;
 
 /// A condition to be written; writing finds out whether its status changed, and with it the transition time.
 #[derive(Debug, PartialEq)]
-pub(super) struct NewCondition {
+struct NewCondition {
     type_: &'static str,
     status: ConditionStatus,
     reason: String,
@@ -43,7 +45,7 @@ pub(super) struct NewCondition {
 }
 
 impl NewCondition {
-    pub(super) fn new(
+    fn new(
         type_: &'static str,
         status: ConditionStatus,
         reason: impl Into<String>,

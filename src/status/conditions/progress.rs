@@ -1,8 +1,8 @@
 //! `Failing` and `Progressing`: what a failure means now, given how long operators normally take.
 
+use super::{FAILING, INVALID_CLUSTER_VERSION, NewCondition, PROGRESSING};
 use crate::api::condition::ConditionStatus;
 use crate::graph::Mode;
-use crate::status::conditions::{FAILING, INVALID_CLUSTER_VERSION, NewCondition, PROGRESSING};
 use crate::status::failure::{Effect, Reason, UpdateError};
 use crate::status::{Facts, release, summary};
 use jiff::{SignedDuration, Timestamp};
