@@ -111,7 +111,7 @@ impl Server {
 }
 
 /// Serves one connection. HTTP/1 only: while the server waits to learn whether a client speaks HTTP/2 no timeout applies, so
-/// an idle client would keep its permit for ever.
+/// an idle client would keep its permit indefinitely.
 async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, timeout: Duration, stop: CancellationToken) {
     let handshake = tokio::time::timeout(timeout, acceptor.accept(stream));
     let stream = match stop.run_until_cancelled(handshake).await {

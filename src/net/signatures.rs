@@ -24,8 +24,8 @@ pub enum Found {
     Nothing { source: String },
 }
 
-/// Reads signatures of `digest` from all stores and passes each result to `satisfied`, which says whether that is enough.
-/// Returns true as soon as it is, false when every store has been read.
+/// Reads signatures of `digest` from all stores and passes each result to `satisfied`, which returns whether that is
+/// enough. Returns true as soon as it is, false when every store has been read.
 ///
 /// Within a store the signatures are read in order, from 1 to `MAX_SIGNATURES`. The first that is missing ends the store,
 /// and so does a server that cannot be reached; other failures do not.

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Target {
     /// Has an image, unless even that of the running release is unknown.
     pub release: Release,
-    /// Failed verification and preconditions become accepted risks. Only ever set for a release that was asked for.
+    /// Failed verification and preconditions become accepted risks. Only ever set for a release that was requested.
     pub force: bool,
 }
 
@@ -28,7 +28,7 @@ pub fn choose(spec: &ClusterVersionSpec, status: &ClusterVersionStatus, own: &Re
     let stay = || Target { release: own.clone(), force: false };
     let Some(update) = &spec.desired_update else { return stay() };
     if !update.mode.is_empty() {
-        // Validation refuses it too: two guards against an update that nobody asked for.
+        // Validation refuses it too: two guards against an update that was not requested.
         return stay();
     }
     let go = |release| Target { release, force: update.force };
@@ -62,7 +62,7 @@ pub fn choose(spec: &ClusterVersionSpec, status: &ClusterVersionStatus, own: &Re
 
 const MULTI: &str = "Multi";
 
-/// Exactly what the request says: an image needs no lookup and need not be in the update graph.
+/// The request as a release: an image needs no lookup and need not be in the update graph.
 fn as_requested(update: &Update) -> Release {
     Release {
         version: update.version.clone(),

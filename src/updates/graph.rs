@@ -7,7 +7,7 @@ pub use response::{MAX_BODY, Updates, parse_updates};
 use std::fmt;
 use url::Url;
 
-/// Where updates come from when neither a flag nor the spec says so.
+/// The update service if neither a flag nor the spec names one.
 pub const DEFAULT_SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
 
 /// Reason of `RetrievedUpdates=False`.

@@ -384,8 +384,8 @@ mod tests {
             seen.push(changed);
         }
         let error = tree_hash(Path::new("/nonexistent")).unwrap_err();
-        let said = format!("{:#}", anyhow::Error::from(error));
-        assert!(said.starts_with("cannot look at /nonexistent/manifests: "), "{said}");
-        assert_eq!(said.matches("os error 2").count(), 1, "{said}");
+        let text = format!("{:#}", anyhow::Error::from(error));
+        assert!(text.starts_with("cannot look at /nonexistent/manifests: "), "{text}");
+        assert_eq!(text.matches("os error 2").count(), 1, "{text}");
     }
 }
