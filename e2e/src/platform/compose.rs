@@ -1,10 +1,10 @@
-//! Lays the folders of a sample release over each other, into one folder for `cvo release new --from-dir`.
+//! Merges the folders of a sample release into one folder for `cvo release new --from-dir`.
 
 use anyhow::{Context, ensure};
 use std::fs;
 use std::path::Path;
 
-/// What the next release must be signed with, and where its signatures lie.
+/// The key that the next release must be signed with, and where its signatures are.
 #[derive(Clone, Copy, Debug)]
 pub struct Verification<'a> {
     /// Armored OpenPGP key.
@@ -13,8 +13,8 @@ pub struct Verification<'a> {
     pub store: &'a str,
 }
 
-/// Copies `folders` of `releases` (this folder) into `into`, which must not exist yet, a later one over the earlier; then the
-/// verification ConfigMap with its placeholders filled in.
+/// Copies `folders` of `releases` into `into`, which must not exist yet, later ones over earlier ones; then the verification
+/// ConfigMap with its placeholders filled in.
 pub fn compose(
     releases: &Path,
     folders: &[&str],
@@ -23,24 +23,24 @@ pub fn compose(
 ) -> anyhow::Result<()> {
     ensure!(!into.exists(), "{} exists already; name a folder that does not", into.display());
     for folder in folders {
-        lay(&releases.join(folder), into, &|text| text)?;
+        copy(&releases.join(folder), into, &|text| text)?;
     }
     if let Some(Verification { public_key, store }) = verification {
         // A JSON string is a YAML scalar, line breaks included.
         let (key, store) = (serde_json::to_string(public_key)?, serde_json::to_string(store)?);
         let fill = |text: String| text.replace("@PUBLIC_KEY@", &key).replace("@STORE@", &store);
-        lay(&releases.join("verification"), into, &fill)?;
+        copy(&releases.join("verification"), into, &fill)?;
     }
     Ok(())
 }
 
-fn lay(from: &Path, into: &Path, change: &dyn Fn(String) -> String) -> anyhow::Result<()> {
-    fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
+fn copy(from: &Path, into: &Path, change: &dyn Fn(String) -> String) -> anyhow::Result<()> {
+    fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read the folder {}", from.display()))? {
         let from = entry?.path();
         let into = into.join(from.file_name().unwrap_or_default());
         if from.is_dir() {
-            lay(&from, &into, change)?;
+            copy(&from, &into, change)?;
         } else {
             let text = fs::read_to_string(&from).with_context(|| format!("cannot read {}", from.display()))?;
             fs::write(&into, change(text)).with_context(|| format!("cannot write {}", into.display()))?;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn later_folders_win_and_the_key_survives_yaml() {
+    fn later_folders_take_precedence_and_the_key_survives_yaml() {
         let releases = crate::workspace::root().join("e2e/releases");
         let into = std::env::temp_dir().join(format!("cvo-compose-{}", std::process::id()));
         let public_key = "-----BEGIN-----\n\nab: c\n-----END-----\n";

@@ -1,4 +1,4 @@
-//! Following an update from outside: ClusterVersion and the daemon's pods by watch, and waiting for what they say.
+//! Follows an update from outside: watches the ClusterVersion and the daemon's pods, and waits for a state of them.
 
 use std::{future::ready, time::Duration};
 
@@ -13,18 +13,18 @@ use kube::{
 
 use super::{Platform, Release};
 
-/// Something that was written.
+/// A changed object.
 #[derive(Debug, Clone)]
 pub enum Change {
     Version(Box<ClusterVersion>),
-    /// A pod of the daemon whose containers run.
+    /// A pod of the daemon whose containers are ready.
     Pod {
         name: String,
         image: String,
     },
 }
 
-/// Every state of the ClusterVersion and of the daemon's pods, beginning with the present one.
+/// Every state of the ClusterVersion and of the daemon's pods, beginning with the current one.
 pub fn changes(client: Client) -> impl Stream<Item = Change> + Send + Unpin {
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
     let versions = watcher(Api::<ClusterVersion>::all(client.clone()), named(api::NAME))
@@ -68,8 +68,8 @@ pub fn offered(version: &ClusterVersion, release: &Release) -> bool {
 }
 
 impl Platform {
-    /// The ClusterVersion as soon as `condition` holds. When it does not within `limit`, the error has its status and
-    /// the end of the daemon's log.
+    /// The ClusterVersion as soon as `condition` holds. If that takes longer than `limit`, the error has its status and the
+    /// end of the daemon's log.
     pub async fn until(
         &self,
         what: &str,

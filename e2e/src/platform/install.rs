@@ -1,4 +1,4 @@
-//! The daemon installed the way the README tells, and asked for updates.
+//! The daemon installed as the README describes, and updates requested.
 
 use std::ffi::OsString;
 
@@ -22,7 +22,7 @@ impl Platform {
 
         let folder = rendered.join("manifests").display().to_string();
         let apply = ["apply", "--server-side", "-f", &folder];
-        // The ClusterVersion cannot be applied in the same breath as its CRD.
+        // The ClusterVersion cannot be applied together with its CRD.
         if let Err(error) = self.cluster.kubectl(apply).await
             && !error.to_string().contains("no matches for kind")
         {
@@ -34,19 +34,19 @@ impl Platform {
         Ok(())
     }
 
-    /// Asks for a version of the update graph.
+    /// Requests a version of the update graph.
     pub async fn ask_version(&self, version: &str) -> anyhow::Result<()> {
         self.ask(json!({"version": version})).await
     }
 
-    /// Asks for an image, and for the version it claims to be.
+    /// Requests an image, and the version that it should have.
     pub async fn ask_image(&self, image: &str, version: &str) -> anyhow::Result<()> {
         self.ask(json!({"image": image, "version": version})).await
     }
 
     /// Replaces `spec.desiredUpdate`; `null` withdraws it.
     pub async fn ask(&self, update: Value) -> anyhow::Result<()> {
-        // Merging would keep what an earlier request said.
+        // A merge patch would keep fields of an earlier request.
         let fields = ["version", "image", "force", "architecture"];
         let mut update = update;
         if let Some(map) = update.as_object_mut() {

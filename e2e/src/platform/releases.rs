@@ -17,7 +17,7 @@ pub struct Release {
     pub image: String,
 }
 
-/// What a release is made of.
+/// The contents of a release.
 #[derive(Debug, Clone, Copy)]
 pub struct Contents<'a> {
     pub version: &'a str,
@@ -27,7 +27,7 @@ pub struct Contents<'a> {
     pub previous: &'a [&'a str],
 }
 
-/// The three releases of the README there.
+/// The three releases that e2e/releases/README.md describes.
 pub const SAMPLES: [Contents<'static>; 3] = [
     Contents { version: "1.0.0", folders: &["base"], previous: &[] },
     Contents { version: "1.0.1", folders: &["base", "1.0.1"], previous: &["1.0.0"] },
@@ -42,7 +42,7 @@ impl Release {
 }
 
 impl Platform {
-    /// Builds and pushes a release that is not signed.
+    /// Builds and pushes a release, unsigned.
     pub async fn release(&self, contents: Contents<'_>) -> anyhow::Result<Release> {
         self.changed_release(contents, |_| Ok(())).await
     }
@@ -78,8 +78,8 @@ impl Platform {
         if !previous.is_empty() {
             arguments.extend(["--previous".into(), previous.into()]);
         }
-        let said = self.cvo(arguments).await?;
-        Ok(Release { version: contents.version.to_owned(), image: format!("{place}@{}", digest(&said)?) })
+        let output = self.cvo(arguments).await?;
+        Ok(Release { version: contents.version.to_owned(), image: format!("{place}@{}", digest(&output)?) })
     }
 
     /// The three samples, the updates signed, and a graph that leads from one to the next.
@@ -95,9 +95,9 @@ impl Platform {
     }
 }
 
-/// A path below `dir` where nothing is yet.
+/// A path below `dir` that does not exist yet.
 fn tempfile_in(dir: &std::path::Path) -> anyhow::Result<std::path::PathBuf> {
     std::fs::create_dir_all(dir)?;
-    let taken = std::fs::read_dir(dir)?.count();
-    Ok(dir.join(taken.to_string()))
+    let used = std::fs::read_dir(dir)?.count();
+    Ok(dir.join(used.to_string()))
 }

@@ -42,7 +42,7 @@ pub struct Demo {
 /// Runs the demo; an interrupt removes the cluster as well.
 pub async fn run(demo: Demo) -> anyhow::Result<()> {
     tokio::select! {
-        ended = begin(&demo) => ended,
+        ended = start(&demo) => ended,
         heard = interrupted() => {
             heard?;
             bail!("interrupted; the cluster is removed")
@@ -50,7 +50,7 @@ pub async fn run(demo: Demo) -> anyhow::Result<()> {
     }
 }
 
-async fn begin(demo: &Demo) -> anyhow::Result<()> {
+async fn start(demo: &Demo) -> anyhow::Result<()> {
     let programs = Programs::find()?;
     let begun = Instant::now();
     step("Starting a cluster: etcd, API server, controllers, one real node, a registry (ten seconds to half a minute)");
@@ -111,7 +111,7 @@ struct Follower {
     lines: Lines<BufReader<ChildStdout>>,
     /// Ends when dropped.
     _child: Child,
-    /// The pod of the daemon that was seen last.
+    /// The newest pod of the daemon.
     daemon: String,
 }
 

@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 pub enum Row {
     /// A bare loop that creates the objects, 32 requests at a time.
     Floor,
-    /// Start of the daemon until the first release is Completed, operators answering at once.
+    /// Start of the daemon until the first release is Completed, operators reporting at once.
     Install,
-    /// Update, operators answering at once.
+    /// Update, operators reporting at once.
     Update,
-    /// Update, operators answering late.
+    /// Update, operators reporting late.
     UpdateSlow,
     /// Nothing happens.
     Steady,
@@ -175,7 +175,7 @@ pub struct Line {
     min: f64,
     median: f64,
     max: f64,
-    /// At most.
+    /// Upper limit.
     target: Option<f64>,
     /// The median is within the target.
     met: Option<bool>,
@@ -201,7 +201,7 @@ fn median(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(sorted.len() / 2 - 1)? + upper) / 2.0)
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug)]
 pub struct Report {
     at: Timestamp,

@@ -25,7 +25,7 @@ pub struct Facts {
     pub config: Option<Value>,
     /// The versions, in the stores, of the objects that the operator writes.
     pub versions: super::Versions,
-    /// Does the ConfigMap that repairs a failing component exist?
+    /// Whether the ConfigMap that repairs a failing component exists.
     pub repaired: bool,
 }
 
