@@ -23,7 +23,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use e2e::harness::{Cluster, Identity, Options, machine, named, node, process, programs};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn control_plane_keeps_data_over_a_restart_and_leaves_nothing() {
+async fn control_plane_keeps_data_over_a_restart_and_leaves_nothing_behind() {
     let begun = Instant::now();
     let cluster = Cluster::up(Options { audit: true, ..Default::default() }).await.unwrap();
     println!("control plane up after {:.1} s", begun.elapsed().as_secs_f32());
@@ -77,7 +77,7 @@ async fn pods_run_on_the_real_node_and_reach_the_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_owner_left_is_removed_by_the_next_up() {
+async fn leftovers_of_a_killed_owner_are_removed_by_the_next_start() {
     let id = format!("killed-{}", std::process::id());
     let dir = std::env::temp_dir().join("cvo-lab").join(&id);
     let mut command = tokio::process::Command::new(programs::lab().unwrap());
@@ -90,7 +90,7 @@ async fn what_a_killed_owner_left_is_removed_by_the_next_up() {
     let line = tokio::time::timeout(Duration::from_secs(120), said.next_line()).await.unwrap().unwrap();
     assert!(line.unwrap_or_default().contains("is up"), "the owner's cluster came up");
     if machine::is_root() {
-        // A running container: its shim and its process are children of neither the owner nor us.
+        // A running container: its shim and its process are not children of the owner or of this process.
         let pods: Api<Pod> = Api::namespaced(Cluster::attach(&id).unwrap().client().await.unwrap(), "default");
         pods.create(&Default::default(), &sleeper()).await.unwrap();
         let running = await_condition(pods, "sleeper", is_pod_running());
@@ -106,13 +106,13 @@ async fn what_a_killed_owner_left_is_removed_by_the_next_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kwok_plays_nodes_and_their_pods() {
+async fn kwok_simulates_nodes_and_their_pods() {
     let cluster = Cluster::up(Options { kwok: true, ..Default::default() }).await.unwrap();
     let client = cluster.client().await.unwrap();
     cluster.add_fake_nodes(3).await.unwrap();
     let jobs: Api<Job> = Api::namespaced(client.clone(), "default");
-    jobs.create(&Default::default(), &played_job()).await.unwrap();
-    let done = await_condition(jobs, "played", is_job_completed());
+    jobs.create(&Default::default(), &simulated_job()).await.unwrap();
+    let done = await_condition(jobs, "simulated", is_job_completed());
     if tokio::time::timeout(Duration::from_secs(60), done).await.is_err() {
         panic!(
             "the job did not complete:\n{}",
@@ -124,9 +124,9 @@ async fn kwok_plays_nodes_and_their_pods() {
 }
 
 /// A job whose pods go to kwok's nodes.
-fn played_job() -> Job {
+fn simulated_job() -> Job {
     serde_json::from_value(json!({
-        "metadata": {"name": "played"},
+        "metadata": {"name": "simulated"},
         "spec": {"completions": 2, "parallelism": 2, "template": {"spec": {
             "restartPolicy": "Never",
             "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
@@ -142,7 +142,7 @@ fn sleeper() -> Pod {
     serde_json::from_value(json!({"metadata": {"name": "sleeper"}, "spec": {"containers": [container]}})).unwrap()
 }
 
-/// A pod that asks the API server for its version once.
+/// A pod that reads the version of the API server once.
 fn probe(name: &str, host_network: bool) -> Pod {
     serde_json::from_value(json!({
         "metadata": {"name": name},
@@ -155,13 +155,13 @@ fn probe(name: &str, host_network: bool) -> Pod {
     .unwrap()
 }
 
-/// The pod once its containers have ended.
+/// Waits until the containers of the pod have ended.
 async fn ended(pods: &Api<Pod>, name: &str) -> Pod {
-    let over = |pod: Option<&Pod>| {
+    let done = |pod: Option<&Pod>| {
         let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
         matches!(phase, Some("Succeeded" | "Failed"))
     };
-    let wait = await_condition(pods.clone(), name, over);
+    let wait = await_condition(pods.clone(), name, done);
     match tokio::time::timeout(Duration::from_secs(60), wait).await {
         Ok(found) => found.unwrap().unwrap(),
         Err(_) => panic!("pod {name} did not end: {:?}", pods.get(name).await.unwrap().status),

@@ -1,5 +1,5 @@
-//! Merging converges on a real API server, for every kind it serves: what was created is the same when it is read back,
-//! one write carries an object from any release to any other and undoes any drift, and what others added stays.
+//! Merging converges on a real API server for every kind that it serves: a created object needs no further write, one write
+//! updates an object from any release to any other and undoes any drift, and what others added stays.
 //!
 //! `CVO_SEED` repeats a run, `CVO_CASES` is the number of objects of each kind.
 
@@ -16,15 +16,15 @@ use tokio::time::{Duration, sleep};
 use e2e::harness::{Cluster, Options};
 use e2e::manifests::{self, CUSTOM, Kind, extensions, openshift};
 
-/// Objects that are looked at side by side.
-const SIDE_BY_SIDE: usize = 12;
-/// How often another manifest is thrown until the server takes one.
-const THROWS: u64 = 8;
-/// Objects of a release that are tried, of each kind.
+/// Objects that are tested concurrently.
+const CONCURRENT: usize = 12;
+/// How many manifests are generated until the server accepts one.
+const ATTEMPTS: u64 = 8;
+/// Objects of a release that are tested, of each kind.
 const OF_RELEASE: usize = 5;
 
-const FOREIGN: &str = "foreign.example/who";
-const FINALIZER: &str = "foreign.example/hold";
+const ADDED: &str = "other.example/who";
+const FINALIZER: &str = "other.example/hold";
 
 struct Server {
     client: Client,
@@ -32,21 +32,21 @@ struct Server {
     owner: Owner,
 }
 
-/// What the server did not do.
+/// An error answer of the server.
 #[derive(Debug)]
 struct Refusal {
     code: u16,
     message: String,
 }
 
-/// What came of one object.
+/// The result for one object.
 #[derive(Debug, Default)]
-struct Seen {
-    /// The server took a manifest for it.
-    taken: bool,
+struct Tested {
+    /// The server accepted a manifest for it.
+    accepted: bool,
     refused: Vec<String>,
     updated: bool,
-    /// Somebody else could put another manifest over it, and it was brought back.
+    /// Another client could overwrite it with another manifest, and it was repaired.
     repaired: bool,
     problem: Option<String>,
 }
@@ -68,23 +68,23 @@ impl Server {
                 Err(error) => panic!("{method} {path}: {error}"),
             }
         }
-        Err(Refusal { code: 503, message: "again and again".into() })
+        Err(Refusal { code: 503, message: "it failed repeatedly".into() })
     }
 
     /// A manifest as the daemon would apply it.
-    fn wanted(&self, kind: &Kind, number: usize, turn: u64) -> Value {
+    fn desired(&self, kind: &Kind, number: usize, turn: u64) -> Value {
         merge::prepare(kind.manifest(self.seed, number, turn), Some(&self.owner), false)
     }
 
-    /// A manifest for an object that is there which the server would take for a new one. That the name is taken is said
-    /// only of what is valid.
+    /// A manifest for an existing object that would be valid for a new one: the server answers that the name exists only
+    /// when the rest is valid.
     async fn valid(&self, kind: &Kind, number: usize, turns: std::ops::Range<u64>) -> Option<Value> {
         for turn in turns {
-            let want = self.wanted(kind, number, turn);
-            let body = merge::initial(want.clone());
+            let desired = self.desired(kind, number, turn);
+            let body = merge::initial(desired.clone());
             match self.call(Method::POST, &format!("{}?dryRun=All", kind.list()), Some(&body)).await {
-                Ok(_) => return Some(want),
-                Err(refusal) if refusal.code == 409 => return Some(want),
+                Ok(_) => return Some(desired),
+                Err(refusal) if refusal.code == 409 => return Some(desired),
                 Err(_) => {}
             }
         }
@@ -92,34 +92,38 @@ impl Server {
     }
 
     /// Reads, merges and writes as the daemon does until there is nothing to do, with one write at most.
-    async fn bring(&self, kind: &Kind, path: &str, want: &Value) -> Result<(Value, Vec<String>), String> {
+    async fn converge(&self, kind: &Kind, path: &str, desired: &Value) -> Result<(Value, Vec<String>), String> {
         let mut written: Option<Vec<String>> = None;
-        // The controller that aggregates roles writes once more what it believes the rule still to be.
-        let mut again = if kind.kind == "ClusterRole" { 3 } else { 0 };
+        // The controller that aggregates roles may write the old rules once more.
+        let mut retries = if kind.kind == "ClusterRole" { 3 } else { 0 };
         for _ in 0..20 {
             let live = self.call(Method::GET, path, None).await.map_err(|r| format!("not readable: {}", r.message))?;
-            let outcome = merge::merge(&live, want).map_err(|error| format!("cannot be merged: {error}"))?;
-            let (object, fields, anew) = match outcome {
+            let outcome = merge::merge(&live, desired).map_err(|error| format!("cannot be merged: {error}"))?;
+            let (object, fields, replace) = match outcome {
                 Outcome::Same => return Ok((live, written.unwrap_or_default())),
                 Outcome::Changed { object, fields } => (object, fields, false),
                 Outcome::Replace { object, fields } => (object, fields, true),
             };
-            if written.is_some() && again == 0 {
-                return Err(format!("still another after a write:{}", values(&fields, &live, want)));
+            if written.is_some() && retries == 0 {
+                return Err(format!("another write is needed:{}", values(&fields, &live, desired)));
             }
-            let answer = if anew {
+            let answer = if replace {
                 self.delete(path).await;
                 self.call(Method::POST, &kind.list(), Some(&object)).await
             } else {
                 self.call(Method::PUT, path, Some(&object)).await
             };
             match answer {
-                Ok(_) if written.is_some() => again -= 1,
+                Ok(_) if written.is_some() => retries -= 1,
                 Ok(_) => written = Some(fields),
-                // Somebody else wrote in between.
+                // Another client wrote in between.
                 Err(refusal) if refusal.code == 409 => {}
                 Err(refusal) => {
-                    return Err(format!("merged, it is refused: {}{}", refusal.message, values(&fields, &live, want)));
+                    return Err(format!(
+                        "the merged object is refused: {}{}",
+                        refusal.message,
+                        values(&fields, &live, desired)
+                    ));
                 }
             }
         }
@@ -139,7 +143,7 @@ impl Server {
         panic!("{path} does not go away");
     }
 
-    /// Writes over whatever is there, controllers or not.
+    /// Overwrites the object, again after conflicts with controllers.
     async fn put(&self, path: &str, mut object: Value) -> Result<Value, Refusal> {
         for _ in 0..20 {
             match self.call(Method::PUT, path, Some(&object)).await {
@@ -153,74 +157,76 @@ impl Server {
         Err(Refusal { code: 409, message: "twenty conflicts in a row".into() })
     }
 
-    /// Puts `other` in the place of `live`; where something of it cannot change, whatever else of it can.
-    async fn disturb(&self, path: &str, live: &Value, other: Value) {
+    /// Overwrites `live` with `other`; where a field cannot be changed, with the other fields.
+    async fn overwrite(&self, path: &str, live: &Value, other: Value) {
         if self.put(path, other.clone()).await.is_ok() {
             return;
         }
-        let mut there = live.clone();
-        there["metadata"] = other["metadata"].clone();
-        there = self.put(path, there).await.unwrap();
+        let mut current = live.clone();
+        current["metadata"] = other["metadata"].clone();
+        current = self.put(path, current).await.unwrap();
         for (key, value) in other["spec"].as_object().into_iter().flatten() {
-            let mut next = there.clone();
+            let mut next = current.clone();
             next["spec"][key] = value.clone();
             if let Ok(now) = self.put(path, next).await {
-                there = now;
+                current = now;
             }
         }
     }
 
-    async fn look_at(&self, kind: &Kind, number: usize) -> Seen {
-        let mut seen = Seen::default();
-        let result = self.created_updated_and_repaired(kind, number, &mut seen).await;
-        seen.problem = result.err().map(|what| format!("{} {}: {what}", kind.kind, kind.name(number)));
-        seen
+    async fn test(&self, kind: &Kind, number: usize) -> Tested {
+        let mut tested = Tested::default();
+        let result = self.create_update_and_repair(kind, number, &mut tested).await;
+        tested.problem = result.err().map(|what| format!("{} {}: {what}", kind.kind, kind.name(number)));
+        tested
     }
 
-    async fn created_updated_and_repaired(&self, kind: &Kind, number: usize, seen: &mut Seen) -> Result<(), String> {
+    async fn create_update_and_repair(&self, kind: &Kind, number: usize, tested: &mut Tested) -> Result<(), String> {
         let path = format!("{}/{}", kind.list(), kind.name(number));
         let mut first = None;
-        for turn in 0..THROWS {
-            let want = self.wanted(kind, number, turn);
-            match self.call(Method::POST, &kind.list(), Some(&merge::initial(want.clone()))).await {
+        for turn in 0..ATTEMPTS {
+            let desired = self.desired(kind, number, turn);
+            match self.call(Method::POST, &kind.list(), Some(&merge::initial(desired.clone()))).await {
                 Ok(_) => {
-                    first = Some(want);
+                    first = Some(desired);
                     break;
                 }
-                Err(refusal) => seen.refused.push(refusal.message),
+                Err(refusal) => tested.refused.push(refusal.message),
             }
         }
         let Some(first) = first else { return Ok(()) };
-        seen.taken = true;
-        let (_, fields) = self.bring(kind, &path, &first).await.map_err(|what| format!("as created: {what}"))?;
+        tested.accepted = true;
+        let (_, fields) = self.converge(kind, &path, &first).await.map_err(|what| format!("after creation: {what}"))?;
         if !fields.is_empty() {
-            return Err(format!("a second pass writes {fields:?}; the manifest is {first}"));
+            return Err(format!("a second rollout writes {fields:?}; the manifest is {first}"));
         }
 
-        // The next release.
-        let Some(second) = self.valid(kind, number, 100..100 + THROWS).await else { return Ok(()) };
-        let (live, fields) = self.bring(kind, &path, &second).await.map_err(|what| format!("updated: {what}"))?;
-        seen.updated = !fields.is_empty();
+        // Update to the next release.
+        let Some(second) = self.valid(kind, number, 100..100 + ATTEMPTS).await else { return Ok(()) };
+        let (live, fields) =
+            self.converge(kind, &path, &second).await.map_err(|what| format!("after the update: {what}"))?;
+        tested.updated = !fields.is_empty();
 
-        // Another hand puts something else there, and things of its own beside it.
-        let Some(mut other) = self.valid(kind, number, 200..200 + THROWS).await else { return Ok(()) };
+        // Another client overwrites it, and adds something.
+        let Some(mut other) = self.valid(kind, number, 200..200 + ATTEMPTS).await else { return Ok(()) };
         other["metadata"] = live["metadata"].clone();
         for (field, value) in [("labels", json!("x")), ("annotations", json!("y"))] {
             for owned in second["metadata"][field].as_object().into_iter().flat_map(|map| map.keys()) {
                 other["metadata"][field][owned] = json!("drifted");
             }
-            other["metadata"][field][FOREIGN] = value;
+            other["metadata"][field][ADDED] = value;
         }
         other["metadata"]["finalizers"] = json!([FINALIZER]);
         other["metadata"]["ownerReferences"] = json!([]);
-        self.disturb(&path, &live, merge::initial(other)).await;
+        self.overwrite(&path, &live, merge::initial(other)).await;
         let uid = live["metadata"]["uid"].clone();
-        let (live, fields) = self.bring(kind, &path, &second).await.map_err(|what| format!("after drift: {what}"))?;
-        seen.repaired = !fields.is_empty();
+        let (live, fields) =
+            self.converge(kind, &path, &second).await.map_err(|what| format!("after drift: {what}"))?;
+        tested.repaired = !fields.is_empty();
         let metadata = &live["metadata"];
         let held = metadata["finalizers"].as_array().is_some_and(|list| list.contains(&json!(FINALIZER)));
-        let kept = metadata["labels"][FOREIGN] == "x" && metadata["annotations"][FOREIGN] == "y";
-        // An object that was made anew had to be let go of first.
+        let kept = metadata["labels"][ADDED] == "x" && metadata["annotations"][ADDED] == "y";
+        // Before an object was replaced, its finalizers had to be removed.
         if !kept || !held && metadata["uid"] == uid {
             return Err(format!("what others added is lost: {metadata}"));
         }
@@ -243,8 +249,8 @@ impl Server {
         panic!("{path} is not served");
     }
 
-    /// Defines what the shared release defines, and gives the kinds with an object of it each.
-    async fn release(&self) -> Vec<Kind> {
+    /// Creates the CustomResourceDefinitions of the real release, and returns a kind for each tested object of it.
+    async fn release_kinds(&self) -> Vec<Kind> {
         let Some(folder) = e2e::real_payload::manifests() else { return Vec::new() };
         let (definitions, objects) = openshift::read(&folder);
         let mut kinds = manifests::openshift();
@@ -270,14 +276,14 @@ impl Server {
     }
 }
 
-/// What stands at these paths on both sides.
-fn values(fields: &[String], live: &Value, want: &Value) -> String {
+/// The live and desired values at these paths.
+fn values(fields: &[String], live: &Value, desired: &Value) -> String {
     let show =
         |value: Option<&Value>| value.map_or("nothing".to_owned(), |v| v.to_string().chars().take(300).collect());
     let lines = fields
         .iter()
         .take(6)
-        .map(|path| format!("\n    {path}: live {}, wanted {}", show(at(live, path)), show(at(want, path))));
+        .map(|path| format!("\n    {path}: live {}, desired {}", show(at(live, path)), show(at(desired, path))));
     lines.collect()
 }
 
@@ -308,13 +314,13 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// §10.21, §10.22: for every kind, what a pass wrote is not written again, drift is repaired, foreign things stay.
+/// What a rollout wrote is not written again, drift is repaired, and what others added stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_converges_on_a_real_server() {
     let seed = from_environment("CVO_SEED").unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
     let cases = from_environment("CVO_CASES").unwrap_or(16) as usize;
     println!("seed {seed}: CVO_SEED={seed} repeats this");
-    // Nothing shall run: only what writes into the objects themselves.
+    // Only the controllers that write into the tested objects.
     let controllers = Some("serviceaccount-controller,clusterrole-aggregation-controller".into());
     let cluster = Cluster::up(Options { controllers, ..Options::default() }).await.unwrap();
     let client = cluster.client().await.unwrap();
@@ -323,7 +329,7 @@ async fn every_kind_converges_on_a_real_server() {
 
     let mut kinds = manifests::served();
     server.define(&extensions::custom_definition(CUSTOM)).await;
-    kinds.extend(server.release().await);
+    kinds.extend(server.release_kinds().await);
     let mut spaces: Vec<String> = kinds.iter().filter_map(Kind::namespace).collect();
     spaces.sort();
     spaces.dedup();
@@ -337,31 +343,31 @@ async fn every_kind_converges_on_a_real_server() {
         })
         .collect();
     let begun = std::time::Instant::now();
-    let looked = stream::iter(cases).map(|(index, number)| {
+    let tested = stream::iter(cases).map(|(index, number)| {
         let (server, kind) = (server.clone(), kinds[index].clone());
-        async move { (kind.kind.clone(), server.look_at(&kind, number).await) }
+        async move { (kind.kind.clone(), server.test(&kind, number).await) }
     });
-    let seen: Vec<(String, Seen)> = looked.buffer_unordered(SIDE_BY_SIDE).collect().await;
+    let tested: Vec<(String, Tested)> = tested.buffer_unordered(CONCURRENT).collect().await;
 
-    let mut by_kind: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
-    for (kind, seen) in &seen {
-        by_kind.entry(kind).or_default().push(seen);
+    let mut by_kind: BTreeMap<&str, Vec<&Tested>> = BTreeMap::new();
+    for (kind, one) in &tested {
+        by_kind.entry(kind).or_default().push(one);
     }
-    let count = |all: &[&Seen], what: fn(&Seen) -> bool| all.iter().filter(|seen| what(seen)).count();
+    let count = |all: &[&Tested], what: fn(&Tested) -> bool| all.iter().filter(|one| what(one)).count();
     for (kind, all) in &by_kind {
-        let (taken, updated, repaired) =
-            (count(all, |s| s.taken), count(all, |s| s.updated), count(all, |s| s.repaired));
+        let (accepted, updated, repaired) =
+            (count(all, |s| s.accepted), count(all, |s| s.updated), count(all, |s| s.repaired));
         let refused: usize = all.iter().map(|s| s.refused.len()).sum();
         println!(
-            "{kind}: {taken} of {} objects, {updated} updated, {repaired} repaired, {refused} manifests refused",
+            "{kind}: {accepted} of {} objects, {updated} updated, {repaired} repaired, {refused} manifests refused",
             all.len()
         );
-        if let Some(why) = all.iter().flat_map(|s| &s.refused).next().filter(|_| refused > taken) {
+        if let Some(why) = all.iter().flat_map(|s| &s.refused).next().filter(|_| refused > accepted) {
             println!("    refused: {}", why.chars().take(300).collect::<String>());
         }
     }
-    println!("{} objects of {} kinds in {:.0} s", seen.len(), by_kind.len(), begun.elapsed().as_secs_f64());
-    let problems: Vec<&String> = seen.iter().filter_map(|(_, seen)| seen.problem.as_ref()).collect();
+    println!("{} objects of {} kinds in {:.0} s", tested.len(), by_kind.len(), begun.elapsed().as_secs_f64());
+    let problems: Vec<&String> = tested.iter().filter_map(|(_, one)| one.problem.as_ref()).collect();
     assert!(
         problems.is_empty(),
         "{} problems, seed {seed}:\n{}",
@@ -369,9 +375,9 @@ async fn every_kind_converges_on_a_real_server() {
         problems.iter().map(|p| p.as_str()).collect::<Vec<_>>().join("\n")
     );
     for (kind, all) in &by_kind {
-        let taken = count(all, |s| s.taken);
-        assert!(2 * taken >= all.len(), "{kind}: the server took too few manifests to prove anything");
-        assert!(2 * count(all, |s| s.repaired) >= taken, "{kind}: too few were disturbed to prove anything");
+        let accepted = count(all, |s| s.accepted);
+        assert!(2 * accepted >= all.len(), "{kind}: the server accepted too few manifests to prove anything");
+        assert!(2 * count(all, |s| s.repaired) >= accepted, "{kind}: too few were changed to prove anything");
     }
     cluster.down().await.unwrap();
 }
