@@ -5,7 +5,7 @@
 
 // What asserts for a test, or makes its inputs, ends the test when something is missing.
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-pub mod fire;
+pub mod faults;
 pub mod harness;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 pub mod manifests;
@@ -13,7 +13,6 @@ pub mod platform;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 pub mod random;
 pub mod real_payload;
-pub mod stage_hand;
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-pub mod theatre;
+pub mod signing;
+pub mod simulator;
 pub mod workspace;

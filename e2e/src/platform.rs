@@ -1,12 +1,11 @@
 //! The sample platform on a test cluster: a signing key, a signature store and an update graph, images and releases in
-//! the cluster's registry, and the daemon installed from one of them. Everything is done by the commands that an
-//! administrator has, `cvo` and `kubectl`.
+//! the cluster's registry, and the daemon installed from one of them. Everything is done with the commands of an
+//! administrator, `cvo` and `kubectl`.
 
 pub mod compose;
 pub mod follow;
 pub mod images;
 pub mod install;
-pub mod keys;
 pub mod releases;
 
 use std::{
@@ -19,14 +18,16 @@ use serde_json::json;
 use tokio::process::Command;
 
 use crate::harness::{Cluster, Launch, Programs, files, process};
-use crate::workspace;
-use keys::Keys;
+use crate::{
+    signing::{Keys, TRUSTED},
+    workspace,
+};
 pub use releases::Release;
 
 /// The channel that the sample cluster follows.
 pub const CHANNEL: &str = "stable-1";
 
-/// See the top of the file. Ends the cluster when dropped.
+/// Ends the cluster when dropped.
 #[derive(Debug)]
 pub struct Platform {
     pub cluster: Cluster,
@@ -40,7 +41,7 @@ impl Platform {
     /// of `cvo` and `lab`. About five seconds.
     pub async fn prepare(cluster: Cluster, programs: Programs) -> anyhow::Result<Self> {
         files::make_dir(&www(&cluster))?;
-        let keys = Keys::generate(&cluster).await?;
+        let keys = Keys::generate(&cluster.dir()).await?;
         serve(&cluster, &programs).await?;
         let images = images::build(&cluster, &programs).await?;
         Ok(Self { cluster, programs, keys, images })
@@ -65,25 +66,22 @@ impl Platform {
         &self.programs.cvo
     }
 
-    /// Runs `cvo` as an administrator would; its standard output.
+    /// Runs `cvo` and returns its standard output.
     pub async fn cvo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<String> {
-        cvo(&self.cluster, &self.programs, arguments).await
+        cvo(&self.programs, arguments).await
     }
 
     /// Signs a release with the key that all releases trust and publishes the signature.
     pub async fn sign(&self, release: &Release) -> anyhow::Result<()> {
-        self.sign_as(release, keys::TRUSTED).await
+        self.sign_as(release, TRUSTED).await
     }
 
     /// The same with another key (`Keys::add`).
     pub async fn sign_as(&self, release: &Release, key: &str) -> anyhow::Result<()> {
-        let store = self.store();
-        let arguments = ["release", "sign", &release.image, "--gpg-key", key, "--to"].map(OsStr::new);
-        self.cvo(arguments.into_iter().chain([store.as_os_str()])).await?;
-        Ok(())
+        self.keys.sign(&release.image, key, &self.store()).await
     }
 
-    /// Publishes an update graph: the releases, and from which (by version) each may be reached.
+    /// Publishes an update graph: the releases, and the versions from which each can be reached.
     pub fn publish_graph(&self, releases: &[(&Release, &[&str])]) -> anyhow::Result<()> {
         let nodes: Vec<_> = releases
             .iter()
@@ -106,7 +104,7 @@ impl Platform {
     }
 }
 
-/// What is served.
+/// The folder that is served.
 fn www(cluster: &Cluster) -> PathBuf {
     cluster.dir().join("www")
 }
@@ -115,7 +113,7 @@ fn base_url(cluster: &Cluster) -> String {
     format!("http://127.0.0.1:{}", cluster.spare_port(0))
 }
 
-/// Starts the server of signature store and graph. It belongs to the cluster, so that a cluster that stays has it too.
+/// Starts the server of signature store and graph. It belongs to the cluster, so that a cluster that is kept has it too.
 async fn serve(cluster: &Cluster, programs: &Programs) -> anyhow::Result<()> {
     let address = format!("127.0.0.1:{}", cluster.spare_port(0));
     let folder = www(cluster).display().to_string();
@@ -125,20 +123,15 @@ async fn serve(cluster: &Cluster, programs: &Programs) -> anyhow::Result<()> {
     Ok(cluster.until("the signature store to listen", &["www"], listens).await?)
 }
 
-async fn cvo<S: AsRef<OsStr>>(
-    cluster: &Cluster,
-    programs: &Programs,
-    arguments: impl IntoIterator<Item = S>,
-) -> anyhow::Result<String> {
+async fn cvo<S: AsRef<OsStr>>(programs: &Programs, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<String> {
     let arguments: Vec<_> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
     let words: Vec<_> = arguments.iter().take(2).map(|word| word.to_string_lossy()).collect();
     let mut command = Command::new(&programs.cvo);
     command.args(&arguments).kill_on_drop(true);
-    keys::with_home(&mut command, cluster);
     Ok(process::output(&format!("cvo {}", words.join(" ")), command).await?)
 }
 
-/// Where the sample releases are.
+/// The folder with the sample releases.
 fn samples() -> PathBuf {
     workspace::root().join("e2e/releases")
 }

@@ -1,16 +1,14 @@
-//! A real release's manifests (`payload-5.0` of the shared data) laid out as two releases, 5.0.0 and 5.0.1, in a
-//! payload store, the second one signed; and a cluster on which they can be installed.
+//! The manifests of a real release (`payload-5.0` of the shared data), laid out as signed releases in the payload store of a
+//! simulated cluster. Shared by the tests and the bench.
 //!
-//! The two differ as two real releases of the same code do: in every version string, and therefore in the 31 operator
-//! Deployments, two ConfigMaps and the daemon's own Deployment.
+//! The releases differ as two real releases of equal code do: in every version string, and so in the 31 Deployments of
+//! operators, two ConfigMaps, and the daemon's own Deployment.
 
-pub mod signer;
-pub mod simulated;
-
+use crate::signing::TRUSTED;
+use crate::simulator::{cluster::SimulatedCluster, releases::Release};
 use cvo::payload::metadata::{self, ReleaseMetadata};
 use cvo::payload::references::{self, ImageReferences, Tag};
 use cvo::work::{payload_dir, retrieve};
-use signer::Signer;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,17 +22,8 @@ const KUBERNETES_PLACEHOLDER: &str = "0.0.1-snapshot-kubernetes";
 const OWN: &str = "_cluster-version-operator_";
 const VERIFICATION_FILE: &str = "0000_03_release-verification_00_config.yaml";
 
-/// A release in a payload store.
-#[derive(Clone, Debug)]
-pub struct Release {
-    pub version: String,
-    /// Pull spec by digest; it is never pulled.
-    pub image: String,
-    pub folder: PathBuf,
-}
-
-/// The folder with the manifests, in `CVO_SHARED_DATA` or in `shared/data` beside the project. Prints a note when it is
-/// missing.
+/// The folder with the manifests: `CVO_SHARED_DATA`, or `shared/data` beside the project. `None`, with a note, where
+/// it is not.
 pub fn manifests() -> Option<PathBuf> {
     let folder = crate::workspace::shared_data().join("payload-5.0");
     if folder.is_dir() {
@@ -44,38 +33,35 @@ pub fn manifests() -> Option<PathBuf> {
     None
 }
 
-/// Lays both releases out in `store`, in the folders in which the daemon looks for them, and adds signatures to the
-/// signature store that both trust.
-pub fn lay_out(manifests: &Path, store: &Path, signer: Signer) -> anyhow::Result<[Release; 2]> {
-    let releases = lay_out_all(manifests, store, &signer, &VERSIONS)?;
+/// Lays out 5.0.0 and 5.0.1.
+pub async fn lay_out(manifests: &Path, cluster: &SimulatedCluster) -> anyhow::Result<[Release; 2]> {
+    let releases = lay_out_all(manifests, cluster, &VERSIONS).await?;
     releases.try_into().map_err(|_| anyhow::anyhow!("two versions give two releases"))
 }
 
-/// The same with other versions, in their order; each can be updated to from all before it.
-pub fn lay_out_all(
+/// Lays out a release for each version, in their order; each can be reached from all before it.
+pub async fn lay_out_all(
     manifests: &Path,
-    store: &Path,
-    signer: &Signer,
+    cluster: &SimulatedCluster,
     versions: &[Version],
 ) -> anyhow::Result<Vec<Release>> {
     let mut releases = Vec::new();
     for (position, version) in versions.iter().enumerate() {
         let previous = versions.iter().take(position).map(|(version, _)| (*version).to_owned()).collect();
-        releases.push(lay_out_one(manifests, store, *version, previous, signer)?);
-    }
-    for release in &releases {
-        signer.sign(&release.image)?;
+        let release = lay_out_one(manifests, cluster, *version, previous)?;
+        cluster.sign(&release, TRUSTED).await?;
+        releases.push(release);
     }
     Ok(releases)
 }
 
 fn lay_out_one(
     manifests: &Path,
-    store: &Path,
+    cluster: &SimulatedCluster,
     (version, kubernetes): Version,
     previous: Vec<String>,
-    signer: &Signer,
 ) -> anyhow::Result<Release> {
+    let store = cluster.payloads();
     let making = store.join(format!("making-{version}"));
     let (own, others) = (making.join("manifests"), making.join("release-manifests"));
     fs::create_dir_all(&own)?;
@@ -94,14 +80,15 @@ fn lay_out_one(
             fs::write(others.join(name), text)?;
         }
     }
-    fs::write(others.join(VERIFICATION_FILE), signer.verification_config())?;
+    let verification = cluster.keys.verification_config(&cluster.signatures());
+    fs::write(others.join(VERIFICATION_FILE), verification.to_string())?;
     let mut about = ReleaseMetadata::new(version)?;
     about.previous = previous;
     fs::write(others.join(metadata::FILE), about.to_json()?)?;
     let tag = Tag::image("cluster-version-operator", "registry.invalid/cluster-version-operator:1");
     let images = ImageReferences { name: version.to_owned(), created: None, tags: vec![tag] };
     fs::write(others.join(references::FILE), images.to_json()?)?;
-    // No registry is used, so any digest of the content will do.
+    // There is no registry, so any digest will do that depends on the contents.
     let image = format!("registry.invalid/release@sha256:{}", payload_dir::tree_hash(&making)?);
     let folder = store.join(retrieve::folder(&image));
     fs::rename(&making, &folder)?;

@@ -21,7 +21,7 @@ pub struct Images {
     pub lab: String,
 }
 
-/// Builds and pushes both.
+/// Builds and pushes both images.
 pub async fn build(cluster: &Cluster, programs: &Programs) -> anyhow::Result<Images> {
     let dir = cluster.dir().join("images");
     files::make_dir(&dir)?;
@@ -51,31 +51,30 @@ async fn push(
         .collect();
     arguments.extend([OsStr::new("--binary"), program.as_os_str()]);
     arguments.extend(more);
-    let said = cvo(cluster, programs, arguments).await?;
-    Ok(format!("{place}@{}", digest(&said)?))
+    let output = cvo(programs, arguments).await?;
+    Ok(format!("{place}@{}", digest(&output)?))
 }
 
-/// The first word of what building commands print.
-pub fn digest(said: &str) -> anyhow::Result<&str> {
-    let first = said.split_whitespace().next().unwrap_or_default();
-    ensure!(first.starts_with("sha256:"), "no digest in {said:?}");
+/// The digest, which is the first word that commands print which build an image.
+pub fn digest(output: &str) -> anyhow::Result<&str> {
+    let first = output.split_whitespace().next().unwrap_or_default();
+    ensure!(first.starts_with("sha256:"), "no digest in {output:?}");
     Ok(first)
 }
 
-/// Debug information makes two thirds of a program; pods have no use for it.
+/// Without debug information, which is two thirds of a program.
 async fn stripped(program: &Path, to: PathBuf) -> anyhow::Result<PathBuf> {
     let mut command = Command::new("strip");
     command.arg("-o").arg(&to).arg(program);
     if process::output("strip", command).await.is_err() {
-        // No binutils: larger, but as good.
+        // There are no binutils: the image is larger.
         fs::copy(program, &to).with_context(|| format!("cannot copy {}", program.display()))?;
     }
     Ok(to)
 }
 
-/// What differs between a test cluster and others: where payloads lie on the node, since several nodes share this
-/// machine, and the port of the metrics, for the same reason. The daemon applies its own Deployment from its image, so
-/// the image is where this belongs.
+/// The daemon's manifests, changed for a test cluster: several nodes share this machine, so each needs its own payload
+/// folder and its own port for metrics. The daemon applies its own Deployment from its image, so the change is made there.
 fn own_manifests(cluster: &Cluster, to: &Path) -> anyhow::Result<PathBuf> {
     let from = workspace::root().join("manifests/cluster-version");
     let payloads = cluster.payload_dir().display().to_string();
@@ -94,7 +93,11 @@ fn own_manifests(cluster: &Cluster, to: &Path) -> anyhow::Result<PathBuf> {
         let mut text = fs::read_to_string(entry.path())?;
         if entry.file_name().to_string_lossy().ends_with("_deployment.yaml") {
             for (old, new) in &changes {
-                ensure!(text.matches(old).count() == 1, "{}: {old:?} is not there once", entry.path().display());
+                ensure!(
+                    text.matches(old).count() == 1,
+                    "{}: {old:?} is not found exactly once",
+                    entry.path().display()
+                );
                 text = text.replace(old, new);
             }
         }

@@ -4,10 +4,19 @@
 // Allowed in the tests themselves by clippy.toml; these are the functions that they share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod bad_input;
+mod cluster_configuration;
 mod clusters;
-mod faults;
-mod fire;
+mod drift;
+mod fault_injection;
+mod filters;
+mod killed;
 mod merge;
 mod plan;
+mod platform;
 mod real_payload;
-mod updates;
+mod restored;
+mod spec_changes;
+mod uninstall;
+mod update;
+mod waiting;

@@ -1,9 +1,9 @@
 //! `lab bench`: what installing, updating, idling and repairing a real release costs, compared with a floor: what the API
 //! server itself needs for as many objects. Several runs with minimum, median and maximum, as a table and as JSON.
 //!
-//! Each run has separate clusters: one for the floor, one that is installed, updated, observed while idle and loses its
-//! ConfigMaps, and one whose operators answer late. Times are those of the events themselves: when the simulator starts
-//! the process, when the watch shows the history entry Completed.
+//! Each run has clusters of its own: one for the floor, one that is installed, updated, watched at rest and loses its
+//! ConfigMaps, and one whose operators report late. Seconds are those of the events themselves: when the daemon's process
+//! is started, when the watch shows the history entry Completed.
 
 mod cluster;
 mod figures;
@@ -16,7 +16,7 @@ mod steady;
 use super::interrupt::interrupted;
 use anyhow::{Context, bail};
 use cluster::BenchCluster;
-use e2e::harness::Programs;
+use e2e::harness::files;
 use e2e::real_payload::manifests;
 use figures::{Measured, Report, Row};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub struct Bench {
     /// How many ConfigMaps are deleted.
     #[arg(long, default_value_t = 200, value_name = "NUMBER")]
     deletions: usize,
-    /// How long after its Deployment each operator answers, in the row `update-slow`, in seconds.
+    /// How long after its Deployment each operator reports, in the row `update-slow`, in seconds.
     #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = delay)]
     delay: Duration,
     /// Print the most frequent requests of each row; the JSON has all of them.
@@ -57,14 +57,14 @@ pub struct Bench {
     commit: String,
 }
 
-/// Checked before anything is measured, because the row that needs it is the last one. More than an hour would exceed
-/// every limit.
+/// Checked before anything is measured, because the row that needs it is the last one. More than an hour would exceed every
+/// limit.
 fn delay(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is expected".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
     if (0.0..=3600.0).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
     } else {
-        Err("0 to 3600 seconds are allowed".to_owned())
+        Err("expected 0 to 3600 seconds".to_owned())
     }
 }
 
@@ -73,7 +73,7 @@ pub async fn run(mut bench: Bench) -> anyhow::Result<()> {
     if bench.rows.is_empty() {
         bench.rows = Row::ALL.to_vec();
     }
-    if bench.wants(Row::Install) && !bench.wants(Row::Floor) {
+    if bench.measures(Row::Install) && !bench.measures(Row::Floor) {
         bench.rows.push(Row::Floor);
     }
     tokio::select! {
@@ -87,18 +87,17 @@ pub async fn run(mut bench: Bench) -> anyhow::Result<()> {
 
 async fn measure(bench: &Bench) -> anyhow::Result<()> {
     let folder = manifests().context("there is no real release to measure with")?;
-    let programs = Programs::find()?;
     let begun = Instant::now();
     let mut report = Report::new(&bench.commit, &bench.rows);
     let mut failures = Vec::new();
     for run in 1..=bench.runs {
         println!("\n== run {run} of {}", bench.runs);
-        let session = Session { bench, run, folder: &folder, programs: &programs };
+        let one = Run { bench, number: run, folder: &folder };
         for group in Group::ALL {
-            if !group.rows().iter().any(|row| bench.wants(*row)) {
+            if !group.rows().iter().any(|row| bench.measures(*row)) {
                 continue;
             }
-            if let Err(error) = session.measure(group, &mut report).await {
+            if let Err(error) = one.measure(group, &mut report).await {
                 eprintln!("error: {group:?} of run {run}: {error:#}");
                 failures.push(format!("{group:?} of run {run}"));
             }
@@ -115,18 +114,18 @@ async fn measure(bench: &Bench) -> anyhow::Result<()> {
 }
 
 impl Bench {
-    fn wants(&self, row: Row) -> bool {
+    fn measures(&self, row: Row) -> bool {
         self.rows.contains(&row)
     }
 }
 
-/// Rows that share one cluster.
+/// Rows that are measured on one cluster.
 #[derive(Clone, Copy, Debug)]
 enum Group {
     Floor,
-    /// Operators answer at once.
+    /// Operators report at once.
     AtOnce,
-    /// Operators answer late.
+    /// Operators report late.
     Late,
 }
 
@@ -143,26 +142,25 @@ impl Group {
 }
 
 /// One run.
-struct Session<'a> {
+struct Run<'a> {
     bench: &'a Bench,
-    run: u32,
+    number: u32,
     folder: &'a Path,
-    programs: &'a Programs,
 }
 
-impl Session<'_> {
+impl Run<'_> {
     async fn measure(&self, group: Group, report: &mut Report) -> anyhow::Result<()> {
-        let cluster = BenchCluster::build(self.programs.clone(), self.folder).await?;
-        let outcome = match group {
+        let mut cluster = BenchCluster::start(self.folder).await?;
+        let measured = match group {
             Group::Floor => self.floor(&cluster, report).await,
-            Group::AtOnce => self.at_once(&cluster, report).await,
-            Group::Late => self.late(&cluster, report).await,
+            Group::AtOnce => self.at_once(&mut cluster, report).await,
+            Group::Late => self.late(&mut cluster, report).await,
         };
-        if let Err(error) = &outcome {
-            eprintln!("{error:#}\nThe end of the daemon's log:\n{}", cluster.daemon_log());
+        if let Err(error) = &measured {
+            eprintln!("{error:#}\nThe end of the daemon's log:\n{}", files::tail(&cluster.simulated.daemon_log(), 20));
         }
-        let ended = cluster.simulated.cluster.down().await;
-        outcome.and(Ok(ended?))
+        let ended = cluster.simulated.close().await;
+        measured.and(ended)
     }
 
     async fn floor(&self, cluster: &BenchCluster, report: &mut Report) -> anyhow::Result<()> {
@@ -171,28 +169,28 @@ impl Session<'_> {
         Ok(())
     }
 
-    async fn at_once(&self, cluster: &BenchCluster, report: &mut Report) -> anyhow::Result<()> {
-        let floor = report.value(self.run, Row::Floor, figures::SECONDS);
+    async fn at_once(&self, cluster: &mut BenchCluster, report: &mut Report) -> anyhow::Result<()> {
+        let floor = report.value(self.number, Row::Floor, figures::SECONDS);
         let installed = cluster.install(Duration::ZERO, floor).await?;
         self.keep(report, Row::Install, installed);
         let mut release = cluster.first();
-        if self.bench.wants(Row::Update) {
+        if self.bench.measures(Row::Update) {
             let updated = cluster.update(Duration::ZERO).await?;
             self.keep(report, Row::Update, updated);
             release = cluster.second();
         }
-        if self.bench.wants(Row::Steady) {
-            let idle = steady::measure(cluster, Duration::from_secs(self.bench.steady_seconds)).await?;
-            self.keep(report, Row::Steady, idle);
+        if self.bench.measures(Row::Steady) {
+            let rested = steady::measure(cluster, Duration::from_secs(self.bench.steady_seconds)).await?;
+            self.keep(report, Row::Steady, rested);
         }
-        if self.bench.wants(Row::Repair) {
+        if self.bench.measures(Row::Repair) {
             let repaired = repair::measure(cluster, release, self.bench.deletions).await?;
             self.keep(report, Row::Repair, repaired);
         }
         Ok(())
     }
 
-    async fn late(&self, cluster: &BenchCluster, report: &mut Report) -> anyhow::Result<()> {
+    async fn late(&self, cluster: &mut BenchCluster, report: &mut Report) -> anyhow::Result<()> {
         let delay = self.bench.delay;
         cluster.install(delay, None).await?;
         let updated = cluster.update(delay).await?;
@@ -200,14 +198,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Adds the figures of a row, if it is selected, and prints them.
+    /// Adds a row to the report, if it was asked for, and prints it.
     fn keep(&self, report: &mut Report, row: Row, measured: Measured) {
-        if self.bench.wants(row) {
+        if self.bench.measures(row) {
             println!("{row}: {measured}");
             if self.bench.details {
                 print!("{}", measured.details(DETAILS));
             }
-            report.add(self.run, row, measured);
+            report.add(self.number, row, measured);
         }
     }
 }

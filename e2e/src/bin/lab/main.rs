@@ -1,5 +1,4 @@
-//! Test clusters for people, what measures and fuzzes cvo, and the programs that run in test clusters. Not part of an
-//! installation.
+//! `lab`: test clusters for people, what runs in their pods, and what measures the daemon. Not part of an installation.
 
 mod bench;
 mod cluster;
@@ -15,9 +14,8 @@ mod serve_folder;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use e2e::stage_hand;
 
-/// Test clusters, benchmarks and fuzzing.
+/// Test clusters and what runs in them.
 #[derive(Debug, Parser)]
 #[command(name = "lab", version)]
 struct Arguments {
@@ -32,7 +30,7 @@ enum Command {
     /// Start, stop and use test clusters.
     #[command(subcommand)]
     Cluster(cluster::Command),
-    /// Update a new cluster from release to release while you watch.
+    /// Update a fresh cluster from release to release while one watches.
     Demo(demo::Demo),
     /// Forward TCP connections (in place of kube-proxy on a node).
     #[command(hide = true)]
@@ -48,8 +46,6 @@ enum Command {
     /// Ask the API server for its version as a pod does (a test of the cluster's network).
     #[command(hide = true)]
     Reach,
-    /// Play what a cluster without nodes and operators lacks, and run the daemon as a process.
-    StageHand(stage_hand::StageHandArgs),
     /// Serve the files of a folder over plain HTTP (the signature store and the update graph of a test cluster).
     #[command(hide = true)]
     ServeFolder(serve_folder::ServeFolder),
@@ -66,7 +62,6 @@ async fn main() -> ExitCode {
         Command::Operator(args) => operator::run(args).await,
         Command::Pause => pause::run().await,
         Command::Reach => reach::run().await,
-        Command::StageHand(args) => stage_hand::run(args).await,
         Command::ServeFolder(serve) => serve_folder::run(serve).await,
     };
     match outcome {

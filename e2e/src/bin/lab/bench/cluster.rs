@@ -1,68 +1,39 @@
-//! A new cluster with both releases in its payload store, and what its daemon costs while it installs and updates.
+//! A fresh cluster with both releases in its payload store, and what the daemon costs while it installs and updates.
 
 use super::figures::{CPU, Measured, PEAK, PER_DOCUMENT, RESIDENT, SECONDS, TIMES_FLOOR};
 use super::machine;
 use super::release::Facts;
 use anyhow::{Context, ensure};
-use cvo::api::{ClusterVersion, NAME};
 use e2e::harness::audit::{self, Request};
-use e2e::harness::{Programs, files, process};
-use e2e::real_payload::simulated::{DAEMON_USER, SimulatedCluster, Started};
-use e2e::real_payload::{Release, lay_out, signer::Signer};
+use e2e::real_payload::lay_out;
+use e2e::simulator::cluster::SimulatedCluster;
+use e2e::simulator::daemon::{Pod, Usage};
+use e2e::simulator::releases::Release;
+use e2e::simulator::simulation::Workloads;
 use jiff::Timestamp;
 use kube::Config;
-use kube::api::{Api, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-/// Limit for what should take seconds.
-const LIMIT: Duration = Duration::from_secs(600);
-/// The audit log has a request when it is answered, so the last requests of a time range appear a moment later.
+/// The audit log shows a request when it is answered: after this time all requests of a period are in it.
 const AUDIT_LAG: Duration = Duration::from_secs(2);
-const KIB: f64 = 1024.0 / 1e6;
 
-/// A cluster on which the first release can be installed.
+/// The cluster, ready to be installed.
 pub struct BenchCluster {
     pub simulated: SimulatedCluster,
     pub facts: Facts,
     releases: [Release; 2],
 }
 
-/// What a process has used so far.
-pub struct Spent {
-    pub cpu_seconds: Option<f64>,
-    /// In megabytes.
-    pub peak: Option<f64>,
-    pub resident: Option<f64>,
-}
-
-impl Spent {
-    pub fn by(process: &Started) -> Spent {
-        let (peak, resident) = process::memory(process.pid);
-        let megabytes = |kib: Option<u64>| kib.map(|kib| kib as f64 * KIB);
-        let cpu_seconds = process::cpu_seconds(process.pid);
-        Spent { cpu_seconds, peak: megabytes(peak), resident: megabytes(resident) }
-    }
-
-    fn add_to(&self, measured: &mut Measured) {
-        measured.add_known(CPU, self.cpu_seconds);
-        measured.add_known(PEAK, self.peak);
-        measured.add_known(RESIDENT, self.resident);
-    }
-}
-
 impl BenchCluster {
-    pub async fn build(programs: Programs, manifests: &Path) -> anyhow::Result<BenchCluster> {
-        let cvo = programs.cvo.clone();
-        let simulated = SimulatedCluster::build(programs).await?;
-        let signer = Signer::new(&simulated.cluster.dir(), &cvo)?;
-        let releases = lay_out(manifests, &simulated.store(), signer)?;
-        let facts = Facts::read(&simulated.store(), &releases)?;
+    pub async fn start(manifests: &Path) -> anyhow::Result<Self> {
+        let simulated = SimulatedCluster::start(Workloads::Simulated).await?;
+        let releases = lay_out(manifests, &simulated).await?;
+        let facts = Facts::read(&releases)?;
         let [first, _] = &releases;
         simulated.install(first).await?;
-        Ok(BenchCluster { simulated, facts, releases })
+        Ok(Self { simulated, facts, releases })
     }
 
     pub fn first(&self) -> &Release {
@@ -75,49 +46,49 @@ impl BenchCluster {
         second
     }
 
-    /// To call the API server as the daemon's user.
+    /// To speak to the API server as the daemon's user.
     pub async fn daemon_config(&self) -> anyhow::Result<Config> {
-        let kubeconfig = Kubeconfig::read_from(self.simulated.daemon_kubeconfig())?;
+        let kubeconfig = Kubeconfig::read_from(&self.simulated.node.kubeconfig)?;
         Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
     }
 
-    pub fn daemon_log(&self) -> String {
-        files::tail(&self.simulated.daemon_log(), 20)
+    /// The daemon that runs now.
+    pub async fn daemon(&self) -> anyhow::Result<Pod> {
+        self.simulated.node.state.lock().await.running.clone().context("no daemon runs")
     }
 
     /// Measures from the start of the daemon's process until the first release is Completed. `floor` in seconds.
-    pub async fn install(&self, delay: Duration, floor: Option<f64>) -> anyhow::Result<Measured> {
+    pub async fn install(&mut self, delay: Duration, floor: Option<f64>) -> anyhow::Result<Measured> {
         let busy = machine::quiet().await;
-        self.simulated.start(&self.releases, delay)?;
-        let (process, done, spent) = self.completed(self.first()).await?;
-        let requests = self.requests(process.started, done).await?;
+        self.simulated.simulate(&self.releases, delay)?;
+        let [first, _] = &self.releases;
+        self.simulated.run_daemon(first).await?;
+        let (pod, done, usage) = self.completed(self.first()).await?;
+        let requests = self.requests(pod.started, done).await?;
         let mut measured = Measured::default();
-        let seconds = done.duration_since(process.started).as_secs_f64();
+        let seconds = done.duration_since(pod.started).as_secs_f64();
         measured.add(SECONDS, seconds);
         measured.add_known(TIMES_FLOOR, floor.map(|floor| seconds / floor));
-        measured.add_creations(&requests, process.started);
+        measured.add_creations(&requests, pod.started);
         measured.add_requests(&requests);
         measured.add(PER_DOCUMENT, requests.len() as f64 / self.facts.manifests.len() as f64);
-        spent.add_to(&mut measured);
+        add_usage(&mut measured, usage);
         measured.add("machine busy before", busy);
         Ok(measured)
     }
 
-    /// Measures from the start of the new process, which the hand-over causes, until the second release is Completed;
-    /// and the same from the request of the update. `delay` is how long each operator takes, from which the floor is
-    /// computed.
+    /// Measures from the start of the new process, after the hand-over, until the second release is Completed; and the
+    /// same from the request of the update. `delay`: how long each operator takes, which makes a floor.
     pub async fn update(&self, delay: Duration) -> anyhow::Result<Measured> {
         let busy = machine::quiet().await;
-        let versions: Api<ClusterVersion> = Api::all(self.simulated.client.clone());
-        let patch = Patch::Merge(json!({"spec": {"desiredUpdate": {"image": self.second().image}}}));
         let asked = Timestamp::now();
-        versions.patch(NAME, &PatchParams::default(), &patch).await?;
-        let (process, done, spent) = self.completed(self.second()).await?;
-        ensure!(process.started > asked, "the daemon that completed the update is not a new one");
+        self.simulated.request(self.second()).await?;
+        let (pod, done, usage) = self.completed(self.second()).await?;
+        ensure!(pod.started > asked, "the daemon that completed the update is not a new one");
         let all = self.requests(asked, done).await?;
-        let own = audit::within(&all, process.started..done);
+        let own = audit::within(&all, pod.started..done);
         let mut measured = Measured::default();
-        let seconds = done.duration_since(process.started).as_secs_f64();
+        let seconds = done.duration_since(pod.started).as_secs_f64();
         measured.add(SECONDS, seconds);
         let floor = delay.as_secs_f64() * self.facts.waits as f64;
         if floor > 0.0 {
@@ -128,30 +99,37 @@ impl BenchCluster {
         measured.add_requests(&own);
         measured.add("requests from the request", all.len() as f64);
         measured.add("writes from the request", audit::writes(&all).len() as f64);
-        spent.add_to(&mut measured);
+        add_usage(&mut measured, usage);
         measured.add("machine busy before", busy);
         Ok(measured)
     }
 
-    /// Waits until the release is completed; returns by which process, when, and what it had cost by then.
-    async fn completed(&self, release: &Release) -> anyhow::Result<(Started, Timestamp, Spent)> {
-        self.simulated.completed(release, LIMIT).await?;
+    /// Waits for the release; who completed it, when, and what that had cost by then.
+    async fn completed(&self, release: &Release) -> anyhow::Result<(Pod, Timestamp, Usage)> {
+        self.simulated.completed(release).await?;
         let done = Timestamp::now();
-        let process = self.simulated.running()?;
-        let spent = Spent::by(&process);
-        ensure!(
-            process.release == release.image,
-            "release {} was completed by the daemon of another release",
-            release.version
-        );
-        Ok((process, done, spent))
+        let pod = self.daemon().await?;
+        let usage = Usage::of(&pod.process);
+        ensure!(pod.image == release.image, "the daemon of another release has completed {}", release.version);
+        Ok((pod, done, usage))
     }
 
-    /// The daemon's requests within a time range that has just ended.
+    /// The daemon's requests of a period that has just ended.
     pub async fn requests(&self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Request>> {
         tokio::time::sleep(AUDIT_LAG).await;
-        let log = self.simulated.cluster.audit_log();
-        let requests = tokio::task::spawn_blocking(move || audit::requests(&log, DAEMON_USER)).await?;
+        let log = self.simulated.control_plane.audit_log();
+        let requests = tokio::task::spawn_blocking(move || audit::requests(&log, audit::DAEMON)).await?;
         Ok(audit::within(&requests.context("cannot read the audit log")?, from..to))
     }
+}
+
+fn add_usage(measured: &mut Measured, usage: Usage) {
+    measured.add_known(CPU, usage.cpu_seconds);
+    measured.add_known(PEAK, usage.peak_kib.map(megabytes));
+    measured.add_known(RESIDENT, usage.resident_kib.map(megabytes));
+}
+
+/// A megabyte is 10^6 bytes.
+pub fn megabytes(kib: u64) -> f64 {
+    kib as f64 * 1024.0 / 1e6
 }

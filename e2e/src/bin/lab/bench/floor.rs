@@ -1,4 +1,4 @@
-//! The floor: how long the API server takes to create the objects of the release, called from a bare loop.
+//! The floor: how long the API server needs to accept the objects of the release from a loop that does nothing else.
 
 use super::figures::{Measured, SECONDS};
 use super::{cluster::BenchCluster, machine};
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 /// Requests at a time.
 const IN_FLIGHT: usize = 32;
-/// Before a refused request is repeated: its kind is not served yet, or its namespace does not exist yet.
+/// Before a refused request is repeated: its kind is not served yet, or its namespace does not exist.
 const PAUSE: Duration = Duration::from_millis(50);
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -28,14 +28,14 @@ struct Post {
     body: Vec<u8>,
 }
 
-/// What is shared by all requests.
+/// Shared by all requests.
 struct Loop {
     client: Client,
     permits: Semaphore,
 }
 
-/// Creates namespaces and definitions first, then the rest: the same objects that the daemon creates, as the daemon's
-/// user, on a cluster that is prepared as for an installation. Everything is encoded before the clock starts.
+/// Namespaces and CustomResourceDefinitions first, then the rest. The same objects that the daemon creates, as the daemon's user, on a
+/// cluster that is prepared as for an install; everything is encoded before the clock starts.
 pub async fn measure(cluster: &BenchCluster) -> anyhow::Result<Measured> {
     let config = cluster.daemon_config().await?;
     let client = Clients::new(config)?.call;
@@ -43,7 +43,7 @@ pub async fn measure(cluster: &BenchCluster) -> anyhow::Result<Measured> {
     let (early, late) = prepare(&client, &owner, &cluster.facts.manifests).await?;
     let objects = early.len() + late.len();
     let work = Arc::new(Loop { client, permits: Semaphore::new(IN_FLIGHT) });
-    // Namespaces that are not part of the release: on a real cluster others create them.
+    // Not part of the release: on a real cluster they exist.
     let others = cluster.facts.namespaces.iter().map(|name| namespace(name)).collect();
     send_all(&work, others).await?;
     let busy = machine::quiet().await;
@@ -58,7 +58,7 @@ pub async fn measure(cluster: &BenchCluster) -> anyhow::Result<Measured> {
     let requests = cluster.requests(start, end).await?;
     ensure!(
         requests.iter().all(|r| r.verb == "create"),
-        "another process made requests as the daemon during the floor"
+        "another client used the daemon's user while the floor was measured"
     );
     let mut measured = Measured::default();
     measured.add(SECONDS, end.duration_since(start).as_secs_f64());
@@ -74,7 +74,7 @@ fn namespace(name: &str) -> Post {
     Post { what: format!("namespace {name}"), path: "/api/v1/namespaces".to_owned(), body: body.to_string().into() }
 }
 
-/// The requests of both steps. Every kind must be served, or defined by the release.
+/// The requests of both steps. All kinds must be served, or defined by the release.
 async fn prepare(
     client: &Client,
     owner: &Owner,
@@ -89,8 +89,7 @@ async fn prepare(
     let mut seen = BTreeSet::new();
     for manifest in manifests {
         let id = &manifest.id;
-        let kind =
-            kinds.get(&manifest.api_version, &id.kind).with_context(|| format!("{id}: its kind is not served"))?;
+        let kind = kinds.get(&manifest.api_version, &id.kind).with_context(|| format!("{id}: is not served"))?;
         let namespace = if id.namespace.is_empty() { "default" } else { &id.namespace };
         let object = merge::initial(merge::prepare(manifest.object()?, Some(owner), manifest.create_only()));
         let post = Post {
@@ -105,7 +104,7 @@ async fn prepare(
     Ok((early, late))
 }
 
-/// Sends all requests and waits until each has succeeded.
+/// Sends all of them and waits until each was accepted.
 async fn send_all(work: &Arc<Loop>, posts: Vec<Post>) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     for post in posts {
@@ -130,7 +129,7 @@ impl Loop {
             match answer {
                 Ok(_) => return Ok(()),
                 Err(kube::Error::Api(status)) => match status.code {
-                    // It was created when the cluster was prepared for the daemon.
+                    // It was created for the daemon already.
                     409 => return Ok(()),
                     403 | 404 | 429 | 500.. => {}
                     code => bail!("{}: {code} {}", post.what, status.message),
@@ -143,8 +142,7 @@ impl Loop {
 }
 
 impl BenchCluster {
-    /// The ClusterVersion as owner of the objects, as the daemon sets it. Without an existing owner the garbage
-    /// collector would delete them.
+    /// The ClusterVersion as the owner of the objects, as the daemon sets it.
     async fn owner(&self) -> anyhow::Result<Owner> {
         let versions: kube::Api<cvo::api::ClusterVersion> = kube::Api::all(self.simulated.client.clone());
         let uid = versions.get(NAME).await?.metadata.uid.context("the ClusterVersion has no uid")?;

@@ -1,35 +1,32 @@
-//! What must be known of the two releases: their objects, namespaces and how many operators are waited for in a row.
+//! What is known of the two releases: how many objects, which ConfigMaps, how many operators wait for each other.
 
 use anyhow::Context;
+use cvo::api::{NAMESPACE, OWN_DEPLOYMENT};
 use cvo::graph::{self, Graph, Mode};
 use cvo::payload::{Manifest, ObjectId};
-use e2e::real_payload::Release;
-use e2e::stage_hand::script::{OWN_DEPLOYMENT, Script, payload};
+use e2e::simulator::releases::{Expectations, Release};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
 /// What is read from the folders of the releases.
 #[derive(Debug)]
 pub struct Facts {
-    /// Of the first release: the manifests that are included and do not delete an object.
+    /// The included manifests of the first release, without those that delete.
     pub manifests: Vec<Arc<Manifest>>,
-    /// Namespaces that are not part of the release.
+    /// Namespaces that are not in the release and exist on a real cluster.
     pub namespaces: BTreeSet<String>,
-    /// How many operators of the second release must be waited for one after the other.
+    /// How many operators of the second release are waited for one after the other.
     pub waits: usize,
 }
 
 impl Facts {
-    pub fn read(store: &Path, releases: &[Release; 2]) -> anyhow::Result<Facts> {
-        let images: Vec<String> = releases.iter().map(|release| release.image.clone()).collect();
-        let namespaces = Script::read(store, &images)?.namespaces;
+    pub fn read(releases: &[Release; 2]) -> anyhow::Result<Facts> {
+        let namespaces = Expectations::read(releases)?.namespaces;
         let [first, second] = releases;
-        let (first, second) = (payload(store, &first.image)?, payload(store, &second.image)?);
+        let (first, second) = (first.load()?, second.load()?);
         let (before, after) = (operators(&first.manifests)?, operators(&second.manifests)?);
-        let (namespace, name) = OWN_DEPLOYMENT;
-        let own = ObjectId::new("apps", "Deployment", namespace, name);
+        let own = ObjectId::new("apps", "Deployment", NAMESPACE, OWN_DEPLOYMENT);
         let graph = graph::build(&second.manifests, Mode::Update, Some(&own));
         let waits = |position: &usize| after.get(position).is_some_and(|it| !before.values().any(|old| old == it));
         let waits = longest(&graph, |node| node.iter().any(waits));
@@ -37,7 +34,7 @@ impl Facts {
         Ok(Facts { manifests, namespaces, waits })
     }
 
-    /// Namespace and name of the ConfigMaps that the daemon keeps reconciling.
+    /// Namespace and name of the ConfigMaps that the daemon reconciles.
     pub fn config_maps(&self) -> Vec<(String, String)> {
         let reconciled =
             |m: &&Arc<Manifest>| (m.id.group.as_str(), m.id.kind.as_str()) == ("", "ConfigMap") && !m.create_only();
@@ -45,7 +42,7 @@ impl Facts {
     }
 }
 
-/// By position: the operators' names and the versions they will report.
+/// By position of the manifest: the name of the operator and the versions that it will report.
 fn operators(manifests: &[Arc<Manifest>]) -> anyhow::Result<BTreeMap<usize, (String, Value)>> {
     let operators = manifests.iter().enumerate().filter(|(_, m)| m.id.kind == "ClusterOperator");
     let reports = operators.map(|(position, m)| {
@@ -56,7 +53,7 @@ fn operators(manifests: &[Arc<Manifest>]) -> anyhow::Result<BTreeMap<usize, (Str
     reports.collect()
 }
 
-/// The largest number of nodes on a path through the graph for whose manifests `counts` returns true.
+/// The largest number of nodes on one path through the graph for whose manifests `counts` is true.
 fn longest(graph: &Graph, counts: impl Fn(&[usize]) -> bool) -> usize {
     let mut paths: Vec<usize> = Vec::new();
     // Edges lead from earlier nodes to later ones.
@@ -70,10 +67,11 @@ fn longest(graph: &Graph, counts: impl Fn(&[usize]) -> bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use cvo::graph::Node;
 
     #[test]
-    fn longest_path_counts_only_selected_nodes() {
+    fn longest_path_counts_only_nodes_that_wait() {
         let node = |i: usize| Node { id: format!("1/10/{i}"), stage: 1, manifests: vec![i] };
         let graph = Graph::from_edges((0..5).map(node).collect(), &[(0, 1), (1, 2), (0, 3), (3, 4)]).unwrap();
         assert_eq!(longest(&graph, |m| m != [1]), 3);

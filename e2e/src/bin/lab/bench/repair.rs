@@ -1,37 +1,34 @@
-//! Deletes managed ConfigMaps one after the other and measures how long each is missing.
+//! Managed ConfigMaps are deleted one after the other: how long until each is restored.
 
 use super::figures::{Measured, P50, P99};
 use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, bail, ensure};
 use cvo::cluster::Clients;
-use e2e::real_payload::Release;
+use e2e::simulator::releases::Release;
 use futures::TryStreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, WatchEvent, WatchParams};
-use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Limit for one repair.
+/// A ConfigMap that is not restored after this time never is.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Limit for the first rollout of a restarted daemon.
-const ROLLOUT: Duration = Duration::from_secs(300);
-/// The daemon delays the third repair of an object within ten minutes, which is not to be measured here.
+/// The third repair of an object within ten minutes is delayed on purpose: that is a conflict, and not measured here.
 const PER_DAEMON: usize = 2;
 
 /// Namespace and name.
 type Key = (String, String);
 
-/// A ConfigMap that appeared, and when the watch reported it.
+/// A ConfigMap that was created, and when the watch showed it.
 type Appeared = (Key, Instant);
 
-/// Deletes `number` random ConfigMaps. When each was deleted as often as a daemon repairs it without delay, the daemon
-/// is restarted, which resets its delays.
+/// Deletes `number` random ConfigMaps. When each was deleted as often as a daemon repairs without delay, the daemon is
+/// restarted and forgets.
 pub async fn measure(cluster: &BenchCluster, release: &Release, number: usize) -> anyhow::Result<Measured> {
-    ensure!(number > 0, "the number of deletions must be at least 1");
-    let clients = Clients::new(cluster.simulated.cluster.config().await?)?;
+    ensure!(number > 0, "no ConfigMap is to be deleted");
+    let clients = Clients::new(cluster.simulated.control_plane.config().await?)?;
     let mut seen = watch(clients.for_watch()?).await?;
     let names = cluster.facts.config_maps();
     ensure!(!names.is_empty(), "the release has no ConfigMap");
@@ -50,8 +47,8 @@ pub async fn measure(cluster: &BenchCluster, release: &Release, number: usize) -
         }
         if times.len() < number {
             let since = Timestamp::now();
-            cluster.simulated.signal(Signal::HUP)?;
-            cluster.simulated.rolled_out(release, since, ROLLOUT).await?;
+            cluster.simulated.node.restart().await?;
+            cluster.simulated.rolled_out(release, since).await?;
             machine::quiet().await;
             daemons += 1.0;
         }
@@ -59,7 +56,7 @@ pub async fn measure(cluster: &BenchCluster, release: &Release, number: usize) -
     let requests = cluster.requests(begun, Timestamp::now()).await?;
     let made = |r: &&_| is_created(r);
     let made = requests.iter().filter(made).count();
-    ensure!(made >= number, "of {number} ConfigMaps the daemon created only {made} again");
+    ensure!(made >= number, "the daemon restored only {made} of {number} ConfigMaps");
     times.sort_by(f64::total_cmp);
     let mut measured = Measured::default();
     measured.add_known(P50, percentile(&times, 0.50));
@@ -84,7 +81,7 @@ fn shuffled(names: &[Key]) -> Vec<Key> {
     names
 }
 
-/// Deletes a ConfigMap; the seconds from the answer until the new one was seen.
+/// Deletes it; seconds from the answer until the watch shows its successor.
 async fn repaired(client: &Client, seen: &mut mpsc::UnboundedReceiver<Appeared>, key: &Key) -> anyhow::Result<f64> {
     let (namespace, name) = key;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
@@ -93,7 +90,7 @@ async fn repaired(client: &Client, seen: &mut mpsc::UnboundedReceiver<Appeared>,
     let back = async {
         loop {
             match seen.recv().await {
-                // The new one may be seen before the answer to the deletion.
+                // The watch may show the successor before the deletion is answered.
                 Some((found, at)) if found == *key => return Ok(at.saturating_duration_since(deleted).as_secs_f64()),
                 Some(_) => {}
                 None => bail!("the watch of ConfigMaps has ended"),
@@ -104,7 +101,7 @@ async fn repaired(client: &Client, seen: &mut mpsc::UnboundedReceiver<Appeared>,
     back.with_context(|| format!("ConfigMap {namespace}/{name} is not back after {} s", LIMIT.as_secs()))?
 }
 
-/// Reports which ConfigMaps appear from now on.
+/// Sends the ConfigMaps that are created from now on.
 async fn watch(client: Client) -> anyhow::Result<mpsc::UnboundedReceiver<Appeared>> {
     let maps: Api<ConfigMap> = Api::all(client);
     let mut version = maps.list_metadata(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
@@ -122,14 +119,14 @@ async fn watch(client: Client) -> anyhow::Result<mpsc::UnboundedReceiver<Appeare
                     let metadata = object.metadata;
                     version = metadata.resource_version.unwrap_or(version);
                     let key = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
-                    // An error means that nobody listens any more, which `closed` reports.
+                    // The receiver is gone: `closed` ends the loop.
                     let _ = sender.send((key, Instant::now()));
                 }
                 Ok(Some(WatchEvent::Modified(object) | WatchEvent::Deleted(object))) => {
                     version = object.metadata.resource_version.unwrap_or(version);
                 }
                 Ok(Some(WatchEvent::Bookmark(mark))) => version = mark.metadata.resource_version,
-                // The watch has timed out.
+                // The timeout of the watch has ended it.
                 Ok(None) => match maps.watch_metadata(&params, &version).await {
                     Ok(next) => events = Box::pin(next),
                     Err(error) => return eprintln!("watch of ConfigMaps: {error}"),
@@ -153,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_measured_values() {
+    fn percentiles_are_values_of_the_sample() {
         let values: Vec<f64> = (1..=200).map(f64::from).collect();
         assert_eq!((percentile(&values, 0.5), percentile(&values, 0.99)), (Some(100.0), Some(198.0)));
         assert_eq!((percentile(&[7.0], 0.99), percentile(&[], 0.5)), (Some(7.0), None));

@@ -1,10 +1,11 @@
-//! What the operator does next, as a function of the cluster's state.
+//! What the operator does next, as a function of facts.
 
 use super::facts::Facts;
 use super::{Operand, OperandKind, OperatorArgs};
 use cvo::api::cluster_operator::{OperandVersion, RelatedObject};
 use cvo::api::condition::find;
 use cvo::api::{ClusterOperatorStatus, Condition, ConditionStatus};
+use e2e::simulator::status::rolled_out;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
@@ -15,12 +16,12 @@ pub enum Action {
 }
 
 /// Status, reason and message of a condition.
-type Verdict = (bool, &'static str, String);
+type ConditionReport = (bool, &'static str, String);
 
 struct Report {
-    available: Verdict,
-    progressing: Verdict,
-    degraded: Verdict,
+    available: ConditionReport,
+    progressing: ConditionReport,
+    degraded: ConditionReport,
     /// Whether this version has rolled out.
     reached: bool,
 }
@@ -42,7 +43,7 @@ pub fn decide(args: &OperatorArgs, facts: &Facts) -> Vec<Action> {
         }
     }
     let report =
-        if !facts.repaired { broken(args) } else { progress(args, facts, &before, &missing, !changes.is_empty()) };
+        if !facts.repaired { failed(args) } else { progress(args, facts, &before, &missing, !changes.is_empty()) };
     let status = status(args, facts, &before, report);
     let mut actions = Vec::new();
     if status != before {
@@ -52,7 +53,7 @@ pub fn decide(args: &OperatorArgs, facts: &Facts) -> Vec<Action> {
     actions
 }
 
-/// What is missing and must exist before operands may be rolled out.
+/// What is needed before operands may be rolled out and is missing.
 fn missing(args: &OperatorArgs, facts: &Facts) -> Vec<String> {
     let mut missing: Vec<String> = args
         .needs
@@ -73,9 +74,9 @@ fn holds(status: &ClusterOperatorStatus, condition: &str) -> bool {
     find(&status.conditions, condition).is_some_and(|c| c.status == ConditionStatus::True)
 }
 
-fn broken(args: &OperatorArgs) -> Report {
-    let cure = args.fail_until.clone().unwrap_or_default();
-    let why = format!("cannot set up: create ConfigMap {}/{cure} to repair it", args.component);
+fn failed(args: &OperatorArgs) -> Report {
+    let repair = args.fail_until.clone().unwrap_or_default();
+    let why = format!("cannot set up: create ConfigMap {}/{repair} to repair it", args.component);
     Report {
         available: (false, "SetupFailed", why.clone()),
         progressing: (true, "SetupFailed", format!("stopped on the way to {}", args.version)),
@@ -92,13 +93,13 @@ fn progress(
     changing: bool,
 ) -> Report {
     let version = &args.version;
-    let rolled_out_before = before.versions.iter().any(|v| v.name == "operator" && v.version == *version)
+    let reached = before.versions.iter().any(|v| v.name == "operator" && v.version == *version)
         && find(&before.conditions, "Progressing").is_some_and(|c| c.status == ConditionStatus::False);
     let behind: Vec<String> = args
         .operands
         .iter()
         .zip(&facts.operands)
-        .filter(|(operand, live)| !live.as_ref().is_some_and(|live| rolled_out(operand.kind, live)))
+        .filter(|(operand, live)| !live.as_ref().is_some_and(|live| rolled_out(operand.kind.name(), live)))
         .map(|(operand, _)| format!("{} {} has not rolled out", operand.kind.name(), operand.name))
         .collect();
     let unavailable =
@@ -109,8 +110,8 @@ fn progress(
         let done = (false, "AsExpected", format!("{version} is rolled out"));
         return Report { available: ready, progressing: done, degraded: healthy, reached: true };
     }
-    if rolled_out_before && !changing && missing.is_empty() {
-        // A pod of a finished rollout is down: this is not a rollout, but the component may be unavailable.
+    if reached && !changing && missing.is_empty() {
+        // A pod of a finished rollout is down: no rollout, but perhaps no service.
         let available = if unavailable {
             (false, "OperandUnavailable", format!("no pod serves: {}", behind.join(", ")))
         } else {
@@ -119,24 +120,23 @@ fn progress(
         let done = (false, "AsExpected", format!("{version} is rolled out"));
         return Report { available, progressing: done, degraded: healthy, reached: true };
     }
-    // While pods are being replaced, a component that has served before is available; on its first rollout it is not.
+    // While pods are being replaced, having served before counts; a first rollout has nothing to show yet.
     let served = holds(before, "Available") || !unavailable && before.versions.iter().any(|v| v.name == "operator");
     let available =
         if served { ready } else { (false, "NotRolledOut", format!("{} has not served yet", args.component)) };
-    let progressing = match (missing.is_empty(), rolled_out_before) {
+    let progressing = match (missing.is_empty(), reached) {
         (true, _) if behind.is_empty() => (true, "RollingOut", format!("rolling out {version}")),
         (true, _) => (true, "RollingOut", format!("rolling out {version}: {}", behind.join(", "))),
         (false, true) => (false, "AsExpected", format!("{version} is rolled out")),
         (false, false) => (true, "WaitingForOthers", format!("{version} waits: {}", missing.join(", "))),
     };
-    let reached = rolled_out_before && !changing;
-    Report { available, progressing, degraded: healthy, reached }
+    Report { available, progressing, degraded: healthy, reached: reached && !changing }
 }
 
-/// The report as status: transition times change only with the condition's status, versions only after the rollout.
+/// The report as status: a transition time changes only with the condition's status, versions only after the rollout.
 fn status(args: &OperatorArgs, facts: &Facts, before: &ClusterOperatorStatus, report: Report) -> ClusterOperatorStatus {
     let now = jiff::Timestamp::from_second(facts.now.as_second()).unwrap_or(facts.now);
-    let condition = |type_: &str, (status, reason, message): Verdict| {
+    let condition = |type_: &str, (status, reason, message): ConditionReport| {
         let status = if status { ConditionStatus::True } else { ConditionStatus::False };
         let since = find(&before.conditions, type_)
             .filter(|c| c.status == status)
@@ -205,7 +205,7 @@ fn workload(args: &OperatorArgs, operand: &Operand, config: Option<&Value>) -> V
     })
 }
 
-/// Whether `live` contains everything in `desired`. What the API server or others added is ignored.
+/// Does `live` say everything `desired` says? What the API server or others added does not count.
 fn contains(live: &Value, desired: &Value) -> bool {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => {
@@ -218,36 +218,13 @@ fn contains(live: &Value, desired: &Value) -> bool {
     }
 }
 
-fn count(live: &Value, pointer: &str) -> i64 {
-    live.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
-}
-
-/// Whether the controller has observed the newest spec, and all pods run it and are available.
-fn rolled_out(kind: OperandKind, live: &Value) -> bool {
-    let observed = count(live, "/status/observedGeneration") >= count(live, "/metadata/generation");
-    let (desired, total, updated, available) = match kind {
-        OperandKind::Deployment => (
-            live.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1),
-            count(live, "/status/replicas"),
-            count(live, "/status/updatedReplicas"),
-            count(live, "/status/availableReplicas"),
-        ),
-        OperandKind::DaemonSet => {
-            let desired = count(live, "/status/desiredNumberScheduled");
-            (desired, desired, count(live, "/status/updatedNumberScheduled"), count(live, "/status/numberAvailable"))
-        }
-    };
-    // A DaemonSet that fits no node is not available.
-    observed && desired > 0 && total == desired && updated == desired && available == desired
-}
-
-/// Whether at least one pod of the operand is available.
+/// Whether at least one pod of the operand serves.
 fn serves(kind: OperandKind, live: Option<&Value>) -> bool {
     let pointer = match kind {
         OperandKind::Deployment => "/status/availableReplicas",
         OperandKind::DaemonSet => "/status/numberAvailable",
     };
-    live.is_some_and(|live| count(live, pointer) > 0)
+    live.is_some_and(|live| live.pointer(pointer).and_then(Value::as_i64).is_some_and(|pods| pods > 0))
 }
 
 #[cfg(test)]

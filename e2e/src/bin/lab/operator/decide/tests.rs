@@ -136,7 +136,7 @@ fn reports_follow_the_rollout() {
 }
 
 #[test]
-fn failing_component_names_its_repair_and_recovers() {
+fn failing_variant_names_its_repair_and_recovers() {
     let args = OperatorArgs { fail_until: Some("repair".into()), ..args() };
     let ran = [("Available", true), ("Progressing", false), ("Degraded", false)];
     let mut facts = facts(operator("network", "1.0.0", &ran), true, None);

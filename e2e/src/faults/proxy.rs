@@ -1,0 +1,249 @@
+//! A proxy between a client and the API server that injects faults on demand (see `source`). HTTP/2 on both sides; watches
+//! stream through it.
+//!
+//! It forwards requests with the administrator's certificate, since it cannot forward the client's; the header that says
+//! which user the client impersonates goes with them.
+
+use super::source::{FaultSource, Faults, Outcome, Tally, writes};
+use crate::harness::Cluster;
+use anyhow::Context;
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{Method, Response, Uri, Version, header},
+};
+use futures::{StreamExt, TryStreamExt};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use kube::client::ConfigExt;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+/// As many as the API server allows.
+const STREAMS: u32 = 100;
+
+/// Ends with the value.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+/// Shared by all connections.
+#[derive(Debug)]
+struct Shared {
+    /// `127.0.0.1:<port>` of the API server.
+    server: String,
+    tls: rustls::ClientConfig,
+    faults: Mutex<Faults>,
+    source: Mutex<FaultSource>,
+    tally: watch::Sender<Tally>,
+}
+
+/// One connection of the client. It has its own connections to the API server, as it would have without a proxy.
+#[derive(Debug, Clone)]
+struct Connection {
+    shared: Arc<Shared>,
+    client: Client<HttpsConnector<HttpConnector>, Body>,
+    /// Ends the connection.
+    disconnect: CancellationToken,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.accepting.abort();
+    }
+}
+
+impl Proxy {
+    /// Listens on a free port of loopback with the API server's own certificate. There are no faults yet.
+    pub async fn start(cluster: &Cluster, seed: &str) -> anyhow::Result<Self> {
+        let config = cluster.config().await?;
+        let shared = Arc::new(Shared {
+            server: cluster.server().trim_start_matches("https://").to_owned(),
+            tls: config.rustls_client_config()?,
+            faults: Mutex::default(),
+            source: Mutex::new(FaultSource::new(seed)),
+            tally: watch::Sender::default(),
+        });
+        let acceptor = TlsAcceptor::from(Arc::new(serving(&cluster.dir().join("pki"))?));
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let stop = CancellationToken::new();
+        let accepting = tokio::spawn(accept(listener, acceptor, shared.clone(), stop.clone()));
+        Ok(Self { address, shared, accepting, stop })
+    }
+
+    /// Changes a kubeconfig (in JSON, as the harness writes them) so that its users connect to the proxy.
+    pub fn redirect(&self, kubeconfig: &Path) -> anyhow::Result<()> {
+        let mut config: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(kubeconfig)?)?;
+        let server = config.pointer_mut("/clusters/0/cluster/server").context("the kubeconfig names no server")?;
+        *server = format!("https://{}", self.address).into();
+        Ok(std::fs::write(kubeconfig, config.to_string())?)
+    }
+
+    /// Injects these faults from now on, and resets the tally.
+    pub fn set(&self, faults: Faults) {
+        *self.shared.faults.lock().unwrap() = faults;
+        self.shared.tally.send_replace(Tally::default());
+    }
+
+    /// What the proxy has done since `set`.
+    pub fn tally(&self) -> Tally {
+        self.shared.tally.borrow().clone()
+    }
+
+    /// Waits until the tally has reached something. The requests that it counts may not be answered yet.
+    pub async fn until(&self, what: &str, limit: Duration, reached: impl Fn(&Tally) -> bool) {
+        let mut tally = self.shared.tally.subscribe();
+        let wait = tokio::time::timeout(limit, tally.wait_for(|tally| reached(tally))).await;
+        assert!(wait.is_ok(), "waited in vain for {what}: {:?}", self.tally());
+    }
+}
+
+fn serving(pki: &Path) -> anyhow::Result<rustls::ServerConfig> {
+    let chain: Vec<_> = CertificateDer::pem_file_iter(pki.join("serving.crt"))?.collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_file(pki.join("serving.key"))?;
+    let mut config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>, stop: CancellationToken) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (client, disconnect) = (client(&shared.tls), stop.child_token());
+        let connection = Connection { shared: shared.clone(), client, disconnect };
+        tokio::spawn(serve(stream, acceptor.clone(), connection));
+    }
+}
+
+/// Serves one connection until it ends.
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, connection: Connection) {
+    let _ = stream.set_nodelay(true);
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let disconnect = connection.disconnect.clone();
+    let router = Router::new().fallback(respond).with_state(connection);
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http2().max_concurrent_streams(STREAMS);
+    let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // It does not matter how a connection ends.
+    let _ended = disconnect.run_until_cancelled(serving).await;
+}
+
+fn client(tls: &rustls::ClientConfig) -> Client<HttpsConnector<HttpConnector>, Body> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let https = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_only().enable_http2();
+    Client::builder(TokioExecutor::new()).http2_adaptive_window(true).build(https.wrap_connector(tcp))
+}
+
+/// One request.
+async fn respond(State(connection): State<Connection>, request: Request) -> Response<Body> {
+    let shared = &connection.shared;
+    let faults = *shared.faults.lock().unwrap();
+    let (uri, method) = (request.uri().clone(), request.method().clone());
+    let (outcome, delay) = {
+        let mut source = shared.source.lock().unwrap();
+        (source.outcome(&faults, &method, uri.path()), source.random.duration(faults.delay))
+    };
+    shared.count(&method, &uri, outcome);
+    tokio::time::sleep(delay).await;
+    match outcome {
+        Outcome::Refused(refusal) if !refusal.after_forwarding => refusal.response(&uri),
+        Outcome::Refused(refusal) => {
+            connection.forward(request).await;
+            refusal.response(&uri)
+        }
+        Outcome::Lost => {
+            connection.forward(request).await;
+            connection.disconnect().await
+        }
+        Outcome::Answered => {
+            let answer = connection.forward(request).await;
+            match faults.watch_life.filter(|_| is_watch(&uri) && answer.status().is_success()) {
+                Some(life) => answer.map(|body| shared.cut(body, life)),
+                None => answer,
+            }
+        }
+    }
+}
+
+fn is_watch(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|part| part == "watch=true" || part == "watch=1"))
+}
+
+impl Connection {
+    /// The API server's answer. If there is none, the client's connection ends.
+    async fn forward(&self, request: Request) -> Response<Body> {
+        let (mut parts, body) = request.into_parts();
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let Ok(uri) = format!("https://{}{path}", self.shared.server).parse() else { return self.disconnect().await };
+        parts.uri = uri;
+        parts.version = Version::HTTP_11;
+        parts.headers.remove(header::HOST);
+        match self.client.request(Request::from_parts(parts, body)).await {
+            Ok(answer) => answer.map(Body::new),
+            Err(_) => self.disconnect().await,
+        }
+    }
+
+    async fn disconnect(&self) -> Response<Body> {
+        self.disconnect.cancel();
+        // There is no answer.
+        std::future::pending().await
+    }
+}
+
+impl Shared {
+    fn count(&self, method: &Method, uri: &Uri, outcome: Outcome) {
+        self.tally.send_modify(|tally| {
+            tally.requests += 1;
+            let write = usize::from(writes(method, uri.path()));
+            tally.writes += write;
+            match outcome {
+                Outcome::Refused(refusal) => {
+                    *tally.refused.entry(refusal.code).or_default() += 1;
+                    tally.refused_writes += write;
+                }
+                Outcome::Lost => tally.lost += 1,
+                Outcome::Answered => {}
+            }
+        });
+    }
+
+    /// Ends a body after that time, every other one with an error.
+    fn cut(self: &Arc<Self>, body: Body, life: Duration) -> Body {
+        let breaks = self.source.lock().unwrap().random.below(2) == 1;
+        let shared = self.clone();
+        let end = async move {
+            tokio::time::sleep(life).await;
+            shared.tally.send_modify(|tally| tally.watches_cut += 1);
+        };
+        let whole = body.into_data_stream().map_err(std::io::Error::other).take_until(Box::pin(end));
+        let broken = breaks.then(|| Err(std::io::Error::other("cut")));
+        Body::from_stream(whole.chain(futures::stream::iter(broken)))
+    }
+}

@@ -1,0 +1,370 @@
+//! A cluster for tests and measurements: a real control plane, simulated operators and workloads, and the daemon as a
+//! process.
+
+use super::daemon::{Node, PROCESS};
+use super::releases::Release;
+use super::sample;
+use super::simulation::{Simulation, Workloads};
+use crate::harness::audit::{self, DAEMON, Request};
+use crate::harness::{Cluster, Options, files, process, programs};
+use crate::signing::{Keys, TRUSTED};
+use anyhow::{Context, anyhow, bail};
+use cvo::api::progress::{CONFIG_MAP, KEY, Progress};
+use cvo::api::{ClusterVersion, Condition, HistoryState, NAME, NAMESPACE, condition};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Node as KubernetesNode};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::runtime::wait::await_condition;
+use kube::{Client, Resource};
+use serde_json::{Value, json};
+use std::fmt::Debug;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long anything that should come may take on a busy machine; it usually takes a few seconds.
+pub const LIMIT: Duration = Duration::from_secs(180);
+/// The same for a real release.
+const LIMIT_OF_REAL_RELEASE: Duration = Duration::from_secs(600);
+/// An update service that refuses connections.
+const NO_UPDATE_SERVICE: &str = "http://127.0.0.1:9/graph";
+/// All controllers but those of the workloads that are simulated.
+const CONTROLLERS: &str = "*,-deployment-controller,-daemonset-controller,-job-controller";
+/// The lease of a daemon that is killed or cut off is free again within seconds.
+const SHORT_LEASE: &[&str] = &["--lease-duration", "15", "--lease-renew-deadline", "10", "--lease-retry", "2"];
+
+/// Ends the processes when it is dropped; `close` also reports what goes wrong with that.
+pub struct SimulatedCluster {
+    pub client: Client,
+    pub keys: Keys,
+    pub simulation: Simulation,
+    pub node: Arc<Node>,
+    following: Option<AbortOnDropHandle<()>>,
+    workloads: Workloads,
+    // Last: the others must end before it.
+    pub control_plane: Arc<Cluster>,
+}
+
+impl SimulatedCluster {
+    /// A control plane. Nothing is simulated or installed yet.
+    pub async fn start(workloads: Workloads) -> anyhow::Result<Self> {
+        let kwok = workloads == Workloads::Kwok;
+        let controllers = (!kwok).then(|| CONTROLLERS.to_owned());
+        let options = Options { kwok, controllers, audit: true, ..Options::default() };
+        let control_plane = Arc::new(Cluster::up(options).await?);
+        let client = control_plane.client().await?;
+        let kubeconfig = daemon_kubeconfig(&control_plane)?;
+        if kwok {
+            control_plane.add_fake_nodes(1).await?;
+            // The daemon's own pods do not tolerate the taint of simulated nodes.
+            let nodes: Api<KubernetesNode> = Api::all(client.clone());
+            let untainted = Patch::Merge(json!({"spec": {"taints": null}}));
+            nodes.patch("fake-0", &PatchParams::default(), &untainted).await?;
+        } else {
+            allow_everything(&client).await?;
+        }
+        let dir = control_plane.dir();
+        for folder in [control_plane.payload_dir(), signatures(&control_plane)] {
+            files::make_dir(&folder)?;
+        }
+        let node = Node {
+            cluster: control_plane.clone(),
+            kubeconfig,
+            payloads: control_plane.payload_dir(),
+            arguments: if kwok { SHORT_LEASE } else { &[] },
+            log_level: if kwok { "info,cvo=debug" } else { "info" },
+            state: Default::default(),
+        };
+        Ok(Self {
+            client,
+            keys: Keys::generate(&dir).await?,
+            simulation: Simulation::default(),
+            node: Arc::new(node),
+            following: None,
+            workloads,
+            control_plane,
+        })
+    }
+
+    /// A cluster with kwok and sample releases of these versions, all signed, and the first one installed; the operators
+    /// are simulated, and the daemon does not run yet.
+    pub async fn with_samples(versions: &[&str]) -> anyhow::Result<(Self, Vec<Release>)> {
+        let mut cluster = Self::start(Workloads::Kwok).await?;
+        let mut releases = Vec::new();
+        for version in versions {
+            let release = cluster.lay_out_sample(version)?;
+            cluster.sign(&release, TRUSTED).await?;
+            releases.push(release);
+        }
+        cluster.install(releases.first().context("no version was named")?).await?;
+        cluster.simulate(&releases, Duration::ZERO)?;
+        Ok((cluster, releases))
+    }
+
+    /// The folder that `--payload-store` names.
+    pub fn payloads(&self) -> PathBuf {
+        self.control_plane.payload_dir()
+    }
+
+    /// The folder of the signature store.
+    pub fn signatures(&self) -> PathBuf {
+        signatures(&self.control_plane)
+    }
+
+    /// Lays out a sample release in the payload store, unsigned.
+    pub fn lay_out_sample(&self, version: &str) -> anyhow::Result<Release> {
+        sample::lay_out(&self.payloads(), version, &self.keys.verification_config(&self.signatures()))
+    }
+
+    /// Signs the release's digest and puts the signature into the store that the releases name.
+    pub async fn sign(&self, release: &Release, key: &str) -> anyhow::Result<()> {
+        self.keys.sign(&release.image, key, &self.signatures()).await
+    }
+
+    /// Applies what an administrator applies to install a release, out of what `cvo render` writes.
+    pub async fn install(&self, release: &Release) -> anyhow::Result<()> {
+        let rendered = self.control_plane.dir().join("rendered");
+        let mut render = tokio::process::Command::new(programs::cvo()?);
+        render.args(["render", "--release-image", &release.image]);
+        render.arg("--manifests-dir").arg(release.folder.join("manifests")).arg("--output-dir").arg(&rendered);
+        let manifests = rendered.join("manifests");
+        let file = |name: &str| manifests.join(format!("0000_00_cluster-version-operator_{name}"));
+        if self.workloads == Workloads::Kwok {
+            // Without an address the daemon would ask the public update service.
+            render.args(["--channel", "stable", "--upstream", NO_UPDATE_SERVICE]);
+            process::output("cvo render", render).await?;
+            // The ClusterVersion comes with its own CRD, so it cannot be applied the first time.
+            let _first = self.apply(&manifests).await;
+            self.established(&["crd/clusterversions.config.openshift.io", "crd/clusteroperators.config.openshift.io"])
+                .await?;
+            return self.apply(&manifests).await;
+        }
+        // No more than the daemon needs to begin: what the daemon creates is measured.
+        process::output("cvo render", render).await?;
+        self.apply(&file("00_namespace.yaml")).await?;
+        self.apply(&file("01_clusterversions-Default.crd.yaml")).await?;
+        self.established(&["crd/clusterversions.config.openshift.io"]).await?;
+        self.apply(&file("50_clusterversion.yaml")).await
+    }
+
+    async fn apply(&self, path: &Path) -> anyhow::Result<()> {
+        let path = path.display().to_string();
+        self.control_plane.kubectl(["apply", "--server-side", "-f", &path]).await.context(path)?;
+        Ok(())
+    }
+
+    async fn established(&self, definitions: &[&str]) -> anyhow::Result<()> {
+        let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
+        self.control_plane.kubectl(wait.iter().chain(definitions)).await?;
+        Ok(())
+    }
+
+    /// Begins to simulate the operators (and workloads) of these releases, see `Simulation::start`.
+    pub fn simulate(&mut self, releases: &[Release], delay: Duration) -> anyhow::Result<()> {
+        self.simulation.start(self.client.clone(), releases, self.workloads, delay)
+    }
+
+    /// Starts the daemon of the release that is installed; from then on the image that its Deployment asks for is run.
+    pub async fn run_daemon(&mut self, release: &Release) -> anyhow::Result<()> {
+        self.node.start(release).await?;
+        let following = tokio::spawn(self.node.clone().follow(self.client.clone()));
+        self.following = Some(AbortOnDropHandle::new(following));
+        Ok(())
+    }
+
+    /// Ends the daemon.
+    pub async fn stop_daemon(&mut self) -> anyhow::Result<()> {
+        self.stop_following().await;
+        self.node.stop().await
+    }
+
+    async fn stop_following(&mut self) {
+        if let Some(following) = self.following.take() {
+            following.abort();
+            let _ended = following.await;
+        }
+    }
+
+    /// Ends everything.
+    pub async fn close(mut self) -> anyhow::Result<()> {
+        self.stop_following().await;
+        drop(self.simulation);
+        drop(self.node);
+        Ok(Arc::into_inner(self.control_plane).context("the cluster is still in use")?.down().await?)
+    }
+
+    pub fn versions(&self) -> Api<ClusterVersion> {
+        Api::all(self.client.clone())
+    }
+
+    /// Merges into the ClusterVersion, as an administrator would.
+    pub async fn patch(&self, patch: Value) -> anyhow::Result<()> {
+        let params = PatchParams { field_manager: Some("administrator".into()), ..PatchParams::default() };
+        self.versions().patch(NAME, &params, &Patch::Merge(&patch)).await?;
+        Ok(())
+    }
+
+    /// Requests the update to a release.
+    pub async fn request(&self, release: &Release) -> anyhow::Result<()> {
+        self.patch(json!({"spec": {"desiredUpdate": {"version": release.version, "image": release.image}}})).await
+    }
+
+    fn limit(&self) -> Duration {
+        if self.workloads == Workloads::Kwok { LIMIT } else { LIMIT_OF_REAL_RELEASE }
+    }
+
+    /// Waits until the ClusterVersion is as expected.
+    pub async fn until(&self, what: &str, ok: impl Fn(&ClusterVersion) -> bool) -> anyhow::Result<ClusterVersion> {
+        let found = self.wait(what, self.versions(), NAME, self.limit(), |object| object.is_some_and(&ok)).await?;
+        found.context("the ClusterVersion is missing")
+    }
+
+    /// Waits until an object is as expected (`None`: it does not exist), and returns how long that took.
+    pub async fn until_object<K>(
+        &self,
+        what: &str,
+        api: Api<K>,
+        name: &str,
+        within: Duration,
+        ok: impl Fn(Option<&K>) -> bool,
+    ) -> anyhow::Result<Duration>
+    where
+        K: Resource + Clone + Debug + Send + serde::de::DeserializeOwned + 'static,
+    {
+        let begun = Instant::now();
+        self.wait(what, api, name, within, ok).await?;
+        Ok(begun.elapsed())
+    }
+
+    async fn wait<K>(
+        &self,
+        what: &str,
+        api: Api<K>,
+        name: &str,
+        within: Duration,
+        ok: impl Fn(Option<&K>) -> bool,
+    ) -> anyhow::Result<Option<K>>
+    where
+        K: Resource + Clone + Debug + Send + serde::de::DeserializeOwned + 'static,
+    {
+        let wait = async {
+            loop {
+                // It fails while the API server is restarted, or while the kind is not served.
+                match await_condition(api.clone(), name, |object: Option<&K>| ok(object)).await {
+                    Ok(found) => return found,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
+        };
+        match tokio::time::timeout(within, wait).await {
+            Ok(found) => Ok(found),
+            Err(_) => bail!("waited {} s in vain for {what}\n{}", within.as_secs(), self.state().await),
+        }
+    }
+
+    /// Waits until the release is the newest Completed entry and nothing is in progress.
+    pub async fn completed(&self, release: &Release) -> anyhow::Result<ClusterVersion> {
+        let done = |object: &ClusterVersion| {
+            let newest = object.status.as_ref().and_then(|status| status.history.first());
+            let completed = newest.is_some_and(|e| e.image == release.image && e.state == HistoryState::Completed);
+            completed && find_condition(object, "Progressing", "False").is_some()
+        };
+        self.until(&format!("{} to be completed", release.version), done).await
+    }
+
+    /// Waits until the progress record is as expected.
+    pub async fn until_progress(&self, what: &str, ok: impl Fn(&Progress) -> bool) -> anyhow::Result<()> {
+        let condition = |map: Option<&ConfigMap>| map.and_then(progress).is_some_and(|progress| ok(&progress));
+        self.until_object(what, self.records(), CONFIG_MAP, self.limit(), condition).await?;
+        Ok(())
+    }
+
+    /// Waits until a rollout of the release that began after `since` is done.
+    pub async fn rolled_out(&self, release: &Release, since: Timestamp) -> anyhow::Result<()> {
+        let done = |progress: &Progress| {
+            let rollout = &progress.pass;
+            progress.release.image == release.image
+                && rollout.started.is_some_and(|at| at > since)
+                && rollout.total > 0
+                && rollout.done == rollout.total
+        };
+        self.until_progress(&format!("a new rollout of {} to be done", release.version), done).await
+    }
+
+    fn records(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    /// All requests so far, in the order of their arrival.
+    pub fn all_requests(&self) -> anyhow::Result<Vec<Request>> {
+        Ok(audit::everything(&self.control_plane.audit_log())?)
+    }
+
+    /// Requests of the daemon so far, in the order of their arrival.
+    pub fn requests(&self) -> anyhow::Result<Vec<Request>> {
+        Ok(audit::requests(&self.control_plane.audit_log(), DAEMON)?)
+    }
+
+    /// What the daemon has written so far besides its own bookkeeping.
+    pub fn writes(&self) -> anyhow::Result<Vec<Request>> {
+        Ok(self.requests()?.into_iter().filter(|request| request.wrote() && !request.is_bookkeeping()).collect())
+    }
+
+    /// The file with the daemon's log.
+    pub fn daemon_log(&self) -> PathBuf {
+        self.control_plane.log(PROCESS)
+    }
+
+    /// What a person would look at when something does not happen.
+    pub async fn state(&self) -> String {
+        let object = self.versions().get_opt(NAME).await;
+        let status = object.map(|object| serde_json::to_string_pretty(&object.and_then(|o| o.status)));
+        let record = self.records().get_opt(CONFIG_MAP).await.ok().flatten();
+        let nodes = record.as_ref().and_then(progress).map(|progress| progress.nodes).unwrap_or_default();
+        let open = nodes.iter().filter(|n| n.done < n.total).take(40);
+        let open = open.map(|n| format!("{} {:?} {}/{} {:?} {}\n", n.id, n.state, n.done, n.total, n.waiting, n.error));
+        format!(
+            "ClusterVersion.status: {status:?}\nunfinished nodes:\n{}daemon's log:\n{}",
+            open.collect::<String>(),
+            files::tail(&self.daemon_log(), 60)
+        )
+    }
+}
+
+/// The condition of that type when it has that status.
+pub fn find_condition<'a>(object: &'a ClusterVersion, type_: &str, status: &str) -> Option<&'a Condition> {
+    let found = condition::find(&object.status.as_ref()?.conditions, type_)?;
+    (format!("{:?}", found.status) == status).then_some(found)
+}
+
+fn progress(record: &ConfigMap) -> Option<Progress> {
+    serde_json::from_str(record.data.as_ref()?.get(KEY)?).ok()
+}
+
+fn signatures(cluster: &Cluster) -> PathBuf {
+    cluster.dir().join("signatures")
+}
+
+/// The administrator's kubeconfig, acting as the daemon's service account: so the daemon's requests are told apart.
+fn daemon_kubeconfig(cluster: &Cluster) -> anyhow::Result<PathBuf> {
+    let mut file: Value = serde_json::from_str(&fs::read_to_string(cluster.kubeconfig())?)?;
+    let user = file.pointer_mut("/users/0/user").and_then(Value::as_object_mut);
+    user.ok_or_else(|| anyhow!("the kubeconfig has no user"))?.insert("as".into(), DAEMON.into());
+    let path = cluster.dir().join("daemon.kubeconfig");
+    fs::write(&path, file.to_string())?;
+    Ok(path)
+}
+
+/// The daemon's rights before it has applied its own manifests.
+async fn allow_everything(client: &Client) -> anyhow::Result<()> {
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": "daemon"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": DAEMON}],
+    }))?;
+    Api::all(client.clone()).create(&PostParams::default(), &binding).await?;
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! The node that runs the daemon: a process in the place of the pod of the daemon's own Deployment. When the Deployment
+//! asks for another image, the process is ended and its successor started, as a kubelet would do it.
+
+use super::releases::Release;
+use crate::harness::{Cluster, Identity, Launch, process, programs};
+use crate::workspace;
+use anyhow::{Context, ensure};
+use cvo::api::{NAMESPACE, OWN_DEPLOYMENT};
+use cvo::work::retrieve;
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// What the daemon's Deployment grants a pod to end.
+const GRACE: Duration = Duration::from_secs(130);
+/// Name of the daemon's process in the harness, and of its log.
+pub const PROCESS: &str = "cvo";
+
+/// What the daemon's process is started with.
+#[derive(Debug)]
+pub struct Node {
+    pub cluster: Arc<Cluster>,
+    pub kubeconfig: PathBuf,
+    pub payloads: PathBuf,
+    /// More arguments of the daemon.
+    pub arguments: &'static [&'static str],
+    /// `RUST_LOG` of the daemon where this process has none.
+    pub log_level: &'static str,
+    pub state: Mutex<State>,
+}
+
+/// The daemon's pods.
+#[derive(Debug, Default)]
+pub struct State {
+    pub running: Option<Pod>,
+    /// Images of all pods that ran, in order.
+    pub images: Vec<String>,
+    pub ended: Vec<Ended>,
+}
+
+/// The daemon's pod as the node sees it.
+#[derive(Debug, Clone)]
+pub struct Pod {
+    /// Stays the same when its process is started again.
+    identity: String,
+    pub image: String,
+    pub process: Identity,
+    /// Just before the process was started.
+    pub started: Timestamp,
+}
+
+/// A process of the daemon that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub pod: Pod,
+    /// When it was asked to end; `None` if it ended by itself.
+    pub asked: Option<Timestamp>,
+    pub at: Timestamp,
+    /// When it was asked to end.
+    pub usage: Usage,
+}
+
+/// What a process has used so far; nothing is known of one that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    pub cpu_seconds: Option<f64>,
+    pub peak_kib: Option<u64>,
+    pub resident_kib: Option<u64>,
+}
+
+impl Usage {
+    pub fn of(process: &Identity) -> Self {
+        let (peak_kib, resident_kib) = process::memory(process.pid);
+        Self { cpu_seconds: process::cpu_seconds(process.pid), peak_kib, resident_kib }
+    }
+}
+
+impl Node {
+    /// Starts the daemon of a release.
+    pub async fn start(&self, release: &Release) -> anyhow::Result<()> {
+        self.replace(&mut *self.state.lock().await, &release.image).await
+    }
+
+    /// Runs the image that the daemon's Deployment asks for. Returns only when that is impossible.
+    pub async fn follow(self: Arc<Self>, client: Client) {
+        let deployments: Api<Deployment> = Api::namespaced(client, NAMESPACE);
+        let config = watcher::Config::default().fields(&format!("metadata.name={OWN_DEPLOYMENT}"));
+        let mut changes = watcher(deployments, config).default_backoff().applied_objects().boxed();
+        // The end of a process that is not waited for gives no event.
+        let mut check = tokio::time::interval(Duration::from_millis(200));
+        loop {
+            let done = tokio::select! {
+                Some(change) = changes.next() => match change.ok().as_ref().and_then(image) {
+                    Some(image) => self.update(&image).await,
+                    None => Ok(()),
+                },
+                _ = check.tick() => self.check().await,
+            };
+            if let Err(error) = done {
+                println!("the daemon cannot be run: {error:#}");
+                return;
+            }
+        }
+    }
+
+    async fn update(&self, image: &str) -> anyhow::Result<()> {
+        let mut state = self.state.lock().await;
+        match &state.running {
+            Some(pod) if pod.image == image => Ok(()),
+            _ => self.replace(&mut state, image).await,
+        }
+    }
+
+    /// Starts a process that has ended by itself again, in its pod.
+    async fn check(&self) -> anyhow::Result<()> {
+        let mut state = self.state.lock().await;
+        let Some(pod) = state.running.clone().filter(|pod| !pod.process.alive()) else { return Ok(()) };
+        println!("the daemon has ended by itself and is started again");
+        state.running = Some(self.launch(pod.identity.clone(), &pod.image).await?);
+        let usage = Usage::of(&pod.process);
+        state.ended.push(Ended { pod, asked: None, at: Timestamp::now(), usage });
+        Ok(())
+    }
+
+    /// Kills the process and starts it again in the same pod. Returns its image.
+    pub async fn crash(&self) -> anyhow::Result<String> {
+        let mut state = self.state.lock().await;
+        let pod = state.running.take().context("no daemon runs")?;
+        state.running = Some(self.launch(pod.identity, &pod.image).await?);
+        Ok(pod.image)
+    }
+
+    /// Ends the pod and starts another one of the same image, as when a node is drained.
+    pub async fn restart(&self) -> anyhow::Result<()> {
+        let mut state = self.state.lock().await;
+        let image = state.running.as_ref().context("no daemon runs")?.image.clone();
+        self.replace(&mut state, &image).await
+    }
+
+    /// Ends the pod.
+    pub async fn stop(&self) -> anyhow::Result<()> {
+        self.end(&mut *self.state.lock().await).await
+    }
+
+    /// Images of all pods so far, in order.
+    pub async fn images(&self) -> Vec<String> {
+        self.state.lock().await.images.clone()
+    }
+
+    /// Ends the pod as a node does: sends SIGTERM and waits.
+    async fn end(&self, state: &mut State) -> anyhow::Result<()> {
+        let Some(pod) = state.running.take() else { return Ok(()) };
+        let (asked, usage) = (Timestamp::now(), Usage::of(&pod.process));
+        let ended = self.cluster.terminate(PROCESS, GRACE).await?;
+        ensure!(ended, "the daemon did not end within {} s of SIGTERM", GRACE.as_secs());
+        state.ended.push(Ended { pod, asked: Some(asked), at: Timestamp::now(), usage });
+        Ok(())
+    }
+
+    async fn replace(&self, state: &mut State, image: &str) -> anyhow::Result<()> {
+        self.end(state).await?;
+        state.running = Some(self.launch(uuid::Uuid::new_v4().to_string(), image).await?);
+        state.images.push(image.to_owned());
+        Ok(())
+    }
+
+    /// Starts the process; one that still runs is killed first.
+    async fn launch(&self, identity: String, image: &str) -> anyhow::Result<Pod> {
+        let path = |path: &Path| path.display().to_string();
+        let payload = self.payloads.join(retrieve::folder(image));
+        let arguments = [
+            ["--release-image", image],
+            ["--identity", &identity],
+            ["--listen", ""],
+            ["--payload-source", "directory"],
+            ["--kubeconfig", &path(&self.kubeconfig)],
+            ["--payload", &path(&payload)],
+            ["--payload-store", &path(&self.payloads)],
+        ];
+        let arguments =
+            ["start"].into_iter().chain(arguments.into_iter().flatten()).chain(self.arguments.iter().copied());
+        let mut launch = Launch::new(PROCESS, programs::cvo()?, arguments);
+        launch.environment = deployed_environment()?;
+        let level = std::env::var("RUST_LOG").unwrap_or_else(|_| self.log_level.to_owned());
+        let launch = launch.env("RUST_LOG", level);
+        let cluster = self.cluster.clone();
+        let started = Timestamp::now();
+        let process = tokio::task::spawn_blocking(move || cluster.spawn(launch)).await??;
+        Ok(Pod { identity, image: image.to_owned(), process, started })
+    }
+}
+
+fn image(deployment: &Deployment) -> Option<String> {
+    deployment.spec.as_ref()?.template.spec.as_ref()?.containers.first()?.image.clone()
+}
+
+/// What the daemon's own Deployment sets as plain text: how the daemon uses memory is part of how it is installed.
+fn deployed_environment() -> anyhow::Result<BTreeMap<String, String>> {
+    let file = "manifests/cluster-version/0000_00_cluster-version-operator_30_deployment.yaml";
+    let document: serde_json::Value = serde_yaml::from_str(&fs::read_to_string(workspace::root().join(file))?)?;
+    let variables = document.pointer("/spec/template/spec/containers/0/env").and_then(serde_json::Value::as_array);
+    let variables = variables.context("the daemon's Deployment sets no environment")?;
+    let plain = variables.iter().filter_map(|variable| {
+        let text = |key: &str| variable.get(key)?.as_str().map(str::to_owned);
+        text("name").zip(text("value")).filter(|(_, value)| !value.contains("{{"))
+    });
+    Ok(plain.collect())
+}

@@ -1,0 +1,329 @@
+//! Changes by others are undone as the watch shows them, a rollout over an unchanged cluster writes nothing, and repairs of
+//! a contested object back off.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use cvo::api::progress::NodeState;
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams},
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::{Value, json};
+
+use e2e::{
+    harness::audit,
+    simulator::cluster::{LIMIT, SimulatedCluster, find_condition},
+};
+
+/// Far below every period of the daemon, and long enough for a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A managed object and what another client does to it.
+struct Drift {
+    version: &'static str,
+    kind: &'static str,
+    namespace: &'static str,
+    name: &'static str,
+    /// Where the change is, and the value of the release.
+    field: (&'static str, Value),
+    /// The merge patch; without one the object is deleted.
+    change: Option<Value>,
+}
+
+impl Drift {
+    fn api(&self, client: &Client) -> Api<DynamicObject> {
+        let (group, version) = self.version.rsplit_once('/').unwrap_or(("", self.version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, self.kind));
+        match self.namespace {
+            "" => Api::all_with(client.clone(), &resource),
+            namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+        }
+    }
+
+    fn is_as_desired(&self, object: &DynamicObject) -> bool {
+        let object = serde_json::to_value(object).unwrap();
+        object.pointer(self.field.0) == Some(&self.field.1) && object.pointer("/metadata/deletionTimestamp").is_none()
+    }
+
+    /// Makes the change and waits until it is undone.
+    async fn make_and_await_repair(&self, cluster: &SimulatedCluster) {
+        let api = self.api(&cluster.client);
+        let before = api.get(self.name).await.unwrap();
+        assert!(self.is_as_desired(&before), "{} {} before the change: {before:?}", self.kind, self.name);
+        let what = match &self.change {
+            Some(patch) => {
+                let params = PatchParams { field_manager: Some("other-client".into()), ..PatchParams::default() };
+                let changed = api.patch(self.name, &params, &Patch::Merge(patch)).await.unwrap();
+                assert!(!self.is_as_desired(&changed), "the change must have an effect: {changed:?}");
+                format!("{} {} to be changed back", self.kind, self.name)
+            }
+            None => {
+                api.delete(self.name, &DeleteParams::default()).await.unwrap();
+                format!("{} {} to be created again", self.kind, self.name)
+            }
+        };
+        let (uid, deleted) = (before.metadata.uid, self.change.is_none());
+        let back = |object: Option<&DynamicObject>| {
+            object.is_some_and(|object| self.is_as_desired(object) && (object.metadata.uid != uid) == deleted)
+        };
+        let took = cluster.until_object(&what, api, self.name, SOON, back).await.unwrap();
+        println!("{what}: {} ms", took.as_millis());
+    }
+}
+
+fn drifts() -> Vec<Drift> {
+    let table = [
+        (
+            "v1",
+            "ConfigMap",
+            "beta",
+            "settings",
+            ("/data/colour", json!("blue")),
+            Some(json!({"data": {"colour": "red"}})),
+        ),
+        ("v1", "ConfigMap", "beta", "settings", ("/data/colour", json!("blue")), None),
+        (
+            "apps/v1",
+            "Deployment",
+            "beta",
+            "beta",
+            ("/spec/template/spec/containers/0/image", json!("registry.invalid/lab@sha256:00")),
+            Some(json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "elsewhere.invalid/x",
+                "env": [{"name": "RELEASE_VERSION", "value": "1.0.0"}]}]}}}})),
+        ),
+        (
+            "apps/v1",
+            "Deployment",
+            "gamma",
+            "gamma",
+            ("/spec/replicas", json!(1)),
+            Some(json!({"spec": {"replicas": 3}})),
+        ),
+        ("apps/v1", "Deployment", "gamma", "gamma", ("/spec/replicas", json!(1)), None),
+        (
+            "v1",
+            "Service",
+            "gamma",
+            "gamma",
+            ("/spec/selector/app", json!("gamma")),
+            Some(json!({"spec": {"selector": {"app": "nobody"}}})),
+        ),
+        ("v1", "Service", "gamma", "gamma", ("/spec/selector/app", json!("gamma")), None),
+        (
+            "rbac.authorization.k8s.io/v1",
+            "ClusterRole",
+            "",
+            "delta-reader",
+            ("/rules/0/verbs", json!(["get", "list"])),
+            Some(json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]})),
+        ),
+        (
+            "rbac.authorization.k8s.io/v1",
+            "ClusterRole",
+            "",
+            "delta-reader",
+            ("/rules/0/verbs", json!(["get", "list"])),
+            None,
+        ),
+        (
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "",
+            "widgets.lab.example.com",
+            ("/spec/names/singular", json!("widget")),
+            Some(json!({"spec": {"names": {"singular": "gadget"}}})),
+        ),
+        (
+            "lab.example.com/v1",
+            "Widget",
+            "alpha",
+            "first",
+            ("/spec/release", json!("1.0.0")),
+            Some(json!({"spec": {"release": "none"}})),
+        ),
+    ];
+    let drift =
+        |(version, kind, namespace, name, field, change)| Drift { version, kind, namespace, name, field, change };
+    table.into_iter().map(drift).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_and_deleted_objects_are_restored_by_watch() {
+    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
+    cluster.run_daemon(&releases[0]).await.unwrap();
+    cluster.completed(&releases[0]).await.unwrap();
+    let begun = Timestamp::now();
+    for drift in drifts() {
+        drift.make_and_await_repair(&cluster).await;
+    }
+    let lists = || {
+        let later = cluster.requests().unwrap().into_iter().filter(|request| request.at > begun);
+        later.filter(|request| request.verb == "list").collect::<Vec<_>>()
+    };
+    assert_eq!(lists(), Vec::new(), "no kind was listed again");
+
+    // A custom object is deleted with its CustomResourceDefinition, and both are restored.
+    let widget = Api::<DynamicObject>::namespaced_with(
+        cluster.client.clone(),
+        "alpha",
+        &ApiResource::from_gvk(&GroupVersionKind::gvk("lab.example.com", "v1", "Widget")),
+    );
+    let uid = widget.get("first").await.unwrap().metadata.uid;
+    let definition = drifts().into_iter().find(|drift| drift.kind == "CustomResourceDefinition").unwrap();
+    Drift { change: None, ..definition }.make_and_await_repair(&cluster).await;
+    let back = |found: Option<&DynamicObject>| {
+        found.is_some_and(|found| found.metadata.uid != uid && found.data["spec"]["release"] == "1.0.0")
+    };
+    cluster.until_object("the Widget to be created again", widget, "first", LIMIT, back).await.unwrap();
+    let others: Vec<_> = lists().into_iter().filter(|list| list.resource != "widgets").collect();
+    assert_eq!(others, Vec::new(), "only the kind that was deleted is listed again");
+    cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn second_rollout_writes_nothing() {
+    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
+    cluster.run_daemon(&releases[0]).await.unwrap();
+    cluster.completed(&releases[0]).await.unwrap();
+    cluster.request(&releases[1]).await.unwrap();
+    cluster.completed(&releases[1]).await.unwrap();
+    // The old daemon may still write its record between the count and its end.
+    let counted = Timestamp::now();
+    let before = write_counts(&cluster.client).await;
+    let restarted = Timestamp::now();
+    cluster.node.restart().await.unwrap();
+    cluster
+        .until_progress("the second rollout to be done", |progress| {
+            let fresh = progress.pass.started.is_some_and(|started| started > restarted);
+            fresh && !progress.nodes.is_empty() && progress.nodes.iter().all(|node| node.state == NodeState::Done)
+        })
+        .await
+        .unwrap();
+
+    let after = write_counts(&cluster.client).await;
+    let grown = after.iter().filter_map(|(key, count)| {
+        let more = count - before.get(key).copied().unwrap_or(0);
+        (more > 0).then(|| (key.clone(), more))
+    });
+    let grown: BTreeMap<String, u64> = grown.collect();
+    println!("writes by the API server's count: {grown:?}");
+    let of_daemon: Vec<_> = cluster.requests().unwrap().into_iter().filter(|r| r.at > counted && r.wrote()).collect();
+    let records = of_daemon.iter().filter(|request| request.name == "cluster-version-progress").count() as u64;
+    let events = of_daemon.iter().filter(|request| request.resource == "events").count();
+    assert!(events <= 1, "one event says that the release was loaded: {of_daemon:?}");
+    for (key, count) in &grown {
+        let allowed = match key.as_str() {
+            "PUT leases" | "PUT clusterversions/status" => *count,
+            "PUT configmaps" => records.min(*count),
+            // The heartbeat of the simulated node, and events, among them late ones of controllers.
+            "PATCH leases" | "PATCH nodes/status" | "POST events" | "PATCH events" => *count,
+            // Late writes of a controller, such as that of the own Deployment when the daemon is replaced.
+            status
+                if status.ends_with("/status") && !of_daemon.iter().any(|r| status.ends_with(&r.resource_path())) =>
+            {
+                *count
+            }
+            _ => 0,
+        };
+        assert_eq!(*count, allowed, "{key}: {grown:?}");
+    }
+    assert_eq!(
+        of_daemon.iter().filter(|request| !request.is_bookkeeping()).collect::<Vec<_>>(),
+        Vec::<&audit::Request>::new()
+    );
+    cluster.close().await.unwrap();
+}
+
+/// The API server's own count of successful writes of all users, by verb and resource (`PUT deployments/status`).
+async fn write_counts(client: &Client) -> BTreeMap<String, u64> {
+    let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let text = client.request_text(request).await.unwrap();
+    let mut counts = BTreeMap::new();
+    for line in text.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
+        let (labels, value) = line.rsplit_once(' ').unwrap();
+        let label = |name: &str| {
+            let (_, rest) = labels.split_once(&format!("{name}=\"")).unwrap();
+            rest.split_once('"').unwrap().0
+        };
+        let written =
+            ["POST", "PUT", "PATCH", "APPLY", "DELETE"].contains(&label("verb")) && label("code").starts_with('2');
+        if written {
+            let slash = if label("subresource").is_empty() { "" } else { "/" };
+            let key = format!("{} {}{slash}{}", label("verb"), label(",resource"), label("subresource"));
+            *counts.entry(key).or_default() += value.parse::<f64>().unwrap() as u64;
+        }
+    }
+    counts
+}
+
+/// Sets the colour to red whenever it is blue, as field manager `rival`.
+async fn contest(client: Client, turns: Arc<AtomicU32>) {
+    let maps: Api<ConfigMap> = Api::namespaced(client, "gamma");
+    let config = watcher::Config::default().fields("metadata.name=settings");
+    let mut events = watcher(maps.clone(), config).default_backoff().boxed();
+    let params = PatchParams { field_manager: Some("rival".into()), ..PatchParams::default() };
+    while let Some(event) = events.next().await {
+        let Ok(watcher::Event::Apply(map) | watcher::Event::InitApply(map)) = event else { continue };
+        if colour(&map) == Some("blue") {
+            maps.patch("settings", &params, &Patch::Merge(json!({"data": {"colour": "red"}}))).await.unwrap();
+            turns.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn colour(map: &ConfigMap) -> Option<&str> {
+    map.data.as_ref()?.get("colour").map(String::as_str)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conflict_is_reported_and_repairs_back_off() {
+    /// How long the rival undoes the repairs.
+    const CONFLICT: Duration = Duration::from_secs(20);
+    /// Two repairs at once, then more after pauses of at least 1, 2, 4, 8 and 16 seconds: the seventh after 31 s.
+    const MOST_WRITES: usize = 6;
+
+    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
+    cluster.run_daemon(&releases[0]).await.unwrap();
+    cluster.completed(&releases[0]).await.unwrap();
+    let begun = Timestamp::now();
+    let turns = Arc::new(AtomicU32::new(0));
+    let rival = tokio::spawn(contest(cluster.client.clone(), turns.clone()));
+    cluster
+        .until("the conflict to be reported", |object| {
+            find_condition(object, "Contested", "True")
+                .is_some_and(|c| c.message.contains("\"rival\"") && c.message.contains("data.colour"))
+        })
+        .await
+        .unwrap();
+    // The length of the conflict is part of the test.
+    let left = CONFLICT.saturating_sub(Timestamp::now().duration_since(begun).unsigned_abs());
+    tokio::time::sleep(left).await;
+    let writes = cluster.writes().unwrap();
+    rival.abort();
+    let repairs = writes
+        .iter()
+        .filter(|write| write.at > begun && write.namespace == "gamma" && write.name == "settings")
+        .count();
+    println!("{repairs} repairs against {} turns of the rival", turns.load(Ordering::Relaxed));
+    assert!((3..=MOST_WRITES).contains(&repairs), "{repairs} repairs in {CONFLICT:?}: {writes:?}");
+
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "gamma");
+    cluster
+        .until_object("the object to be as desired once the rival has stopped", maps, "settings", LIMIT, |map| {
+            map.and_then(colour) == Some("blue")
+        })
+        .await
+        .unwrap();
+    cluster.close().await.unwrap();
+}

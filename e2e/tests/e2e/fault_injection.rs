@@ -1,0 +1,137 @@
+//! Updates with injected faults: whatever happens between daemon and API server, an update completes, its history is right,
+//! and no gate is passed early, as the API server's audit log shows. The time it takes is printed beside that of an
+//! undisturbed update of the same cluster.
+
+mod real_release;
+
+use cvo::api::{HistoryState, progress::NodeState};
+use jiff::Timestamp;
+use std::time::Duration;
+
+use super::update::{assert_times_in_order, history};
+use e2e::{
+    faults::{
+        order::Stages,
+        proxy::Proxy,
+        source::{Faults, RandomSequence, Tally},
+    },
+    harness::audit,
+    simulator::{
+        cluster::{LIMIT, SimulatedCluster},
+        releases::Release,
+    },
+};
+
+/// Installed, then updated undisturbed, then updated with faults.
+const VERSIONS: [&str; 3] = ["1.0.0", "1.0.1", "1.0.2"];
+
+/// A cluster whose daemon connects to the proxy, at the second version; and how long the undisturbed update took.
+async fn updated_undisturbed(seed: &str) -> (SimulatedCluster, Proxy, Vec<Release>, Duration) {
+    let (mut cluster, releases) = SimulatedCluster::with_samples(&VERSIONS).await.unwrap();
+    let proxy = Proxy::start(&cluster.control_plane, seed).await.unwrap();
+    proxy.redirect(&cluster.node.kubeconfig).unwrap();
+    cluster.run_daemon(&releases[0]).await.unwrap();
+    cluster.completed(&releases[0]).await.unwrap();
+    let asked = Timestamp::now();
+    cluster.request(&releases[1]).await.unwrap();
+    cluster.completed(&releases[1]).await.unwrap();
+    let quiet = Timestamp::now().duration_since(asked).unsigned_abs();
+    assert_in_order(&cluster, &releases[1], asked, 0);
+    (cluster, proxy, releases, quiet)
+}
+
+/// Waits for the update that was requested then, and checks it.
+/// `unlogged`: writes that a server may have made that was killed before it could log them.
+async fn assert_completes(
+    what: &str,
+    cluster: &SimulatedCluster,
+    releases: &[Release],
+    asked: Timestamp,
+    quiet: Duration,
+    unlogged: usize,
+) {
+    let last = releases.last().unwrap();
+    let updated = cluster.completed(last).await.unwrap();
+    let took = Timestamp::now().duration_since(asked).unsigned_abs();
+    println!(
+        "{what}: {:.1} s, undisturbed {:.1} s, {:.1} times as long",
+        took.as_secs_f64(),
+        quiet.as_secs_f64(),
+        took.div_duration_f64(quiet)
+    );
+    let row = |version: &str| (version.to_owned(), HistoryState::Completed, version != VERSIONS[0]);
+    assert_eq!(history(&updated), VERSIONS.iter().rev().map(|version| row(version)).collect::<Vec<_>>());
+    assert_times_in_order(&updated);
+    let mut images = cluster.node.images().await;
+    images.dedup();
+    assert_eq!(images, releases.iter().map(|release| release.image.as_str()).collect::<Vec<_>>());
+    assert_in_order(cluster, last, asked, unlogged);
+    // A refused request may delay it, but it must be right in the end.
+    cluster
+        .until_progress("the progress record to say that all is done", |progress| {
+            progress.release.image == last.image && progress.nodes.iter().all(|node| node.state == NodeState::Done)
+        })
+        .await
+        .unwrap();
+}
+
+fn assert_in_order(cluster: &SimulatedCluster, release: &Release, asked: Timestamp, unlogged: usize) {
+    let stages = Stages::of(&release.load().unwrap());
+    let found = stages.check(&cluster.all_requests().unwrap(), audit::DAEMON, asked);
+    assert_eq!(found.violations, Vec::<String>::new());
+    // Own Deployment; settings, Widget and Deployment of alpha; settings and Deployment of the others.
+    assert!(found.writes + unlogged >= 10 && found.stages.len() >= 3, "too few writes to say anything: {found:?}");
+    assert!(found.gates >= 8, "each component has a Deployment and a ClusterOperator to wait for: {found:?}");
+}
+
+async fn update_with(what: &str, faults: Faults, happened: impl Fn(&Tally) -> bool) {
+    let (cluster, proxy, releases, quiet) = updated_undisturbed(&RandomSequence::seed()).await;
+    proxy.set(faults);
+    let asked = Timestamp::now();
+    cluster.request(&releases[2]).await.unwrap();
+    assert_completes(what, &cluster, &releases, asked, quiet, 0).await;
+    let tally = proxy.tally();
+    println!("{tally:?}");
+    assert!(happened(&tally), "no fault was injected: {tally:?}");
+    cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn update_survives_refused_requests() {
+    // There are ten writes at least; the second of those refused gets status 500, which only the graph node tries again.
+    let faults = Faults { refuse_one_in: 4, ..Faults::default() };
+    let all = |tally: &Tally| {
+        tally.refused_writes >= 2 && [409, 429, 500].iter().all(|code| tally.refused.contains_key(code))
+    };
+    update_with("one request in 4 refused", faults, all).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn update_survives_watches_cut_every_second() {
+    let faults = Faults { watch_life: Some(Duration::from_secs(1)), ..Faults::default() };
+    update_with("watches cut every second", faults, |tally| tally.watches_cut >= 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn update_survives_lost_answers_and_a_slow_network() {
+    let faults = Faults { lose_one_in: 25, delay: Duration::from_millis(200), ..Faults::default() };
+    update_with("one answer in 25 lost, up to 200 ms late", faults, |tally| tally.lost >= 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn update_survives_five_restarts_of_the_api_server() {
+    /// The server is killed while this write of the update is in flight: that of the own Deployment, and four of the others.
+    const AT_WRITE: [usize; 5] = [1, 3, 5, 7, 9];
+
+    let (cluster, proxy, releases, quiet) = updated_undisturbed(&RandomSequence::seed()).await;
+    proxy.set(Faults::default());
+    let asked = Timestamp::now();
+    cluster.request(&releases[2]).await.unwrap();
+    for write in AT_WRITE {
+        proxy.until("the next write", LIMIT, |tally| tally.writes >= write).await;
+        cluster.control_plane.restart_apiserver().await.unwrap();
+        println!("restarted at {:?}", proxy.tally());
+    }
+    assert_completes("API server restarted five times", &cluster, &releases, asked, quiet, AT_WRITE.len()).await;
+    cluster.close().await.unwrap();
+}
