@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
+use std::time::Duration;
 
 /// Makes a value.
 pub type Make = fn(&SeededRandom) -> Value;
@@ -17,6 +18,14 @@ pub struct SeededRandom {
 }
 
 impl SeededRandom {
+    /// The seed of a test: `CVO_SEED`, or a fresh one. It is printed, to repeat the test with.
+    pub fn seed() -> u64 {
+        let given = std::env::var("CVO_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
+        println!("to repeat this run: CVO_SEED={seed}");
+        seed
+    }
+
     /// `object` identifies the object, or the input; `turn` is which manifest of the object it is.
     pub fn new(seed: u64, object: u64, turn: u64) -> Self {
         let object = mix(seed ^ mix(object));
@@ -40,6 +49,11 @@ impl SeededRandom {
     /// From 0 to `limit` - 1; 0 where `limit` is 0.
     pub fn below(&self, limit: usize) -> usize {
         self.next().checked_rem(limit as u64).unwrap_or(0) as usize
+    }
+
+    /// Less than `most`.
+    pub fn duration(&self, most: Duration) -> Duration {
+        most.mul_f64(self.below(1000) as f64 / 1000.0)
     }
 
     pub fn chance(&self, percent: usize) -> bool {

@@ -78,7 +78,7 @@ impl Drop for Proxy {
 
 impl Proxy {
     /// Listens on a free port of loopback with the API server's own certificate. There are no faults yet.
-    pub async fn start(cluster: &Cluster, seed: &str) -> anyhow::Result<Self> {
+    pub async fn start(cluster: &Cluster, seed: u64) -> anyhow::Result<Self> {
         let config = cluster.config().await?;
         let shared = Arc::new(Shared {
             server: cluster.server().trim_start_matches("https://").to_owned(),

@@ -1,11 +1,11 @@
 //! The faults between a client and an API server, spread at random from a seed. Errors look as the API server writes them.
 
+use crate::random::SeededRandom;
 use axum::{
     body::Body,
     http::{HeaderValue, Method, Response, Uri, header},
 };
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, collections::VecDeque, time::Duration};
 
 /// Which faults to inject; none by default.
@@ -165,42 +165,10 @@ pub enum Outcome {
     Lost,
 }
 
-/// A sequence of random numbers from a seed.
-#[derive(Debug)]
-pub struct RandomSequence {
-    seed: String,
-    drawn: u64,
-}
-
-impl RandomSequence {
-    pub fn new(seed: &str) -> Self {
-        Self { seed: seed.to_owned(), drawn: 0 }
-    }
-
-    /// From `CVO_SEED`, or a fresh one; printed either way.
-    pub fn seed() -> String {
-        let seed = std::env::var("CVO_SEED").unwrap_or_else(|_| uuid::Uuid::new_v4().to_string());
-        println!("to repeat this run: CVO_SEED={seed}");
-        seed
-    }
-
-    /// From 0 to `limit` - 1.
-    pub fn below(&mut self, limit: usize) -> usize {
-        self.drawn += 1;
-        let hash = Sha256::digest(format!("{}/{}", self.seed, self.drawn));
-        u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]) as usize % limit.max(1)
-    }
-
-    /// Less than `most`.
-    pub fn duration(&mut self, most: Duration) -> Duration {
-        most.mul_f64(self.below(1000) as f64 / 1000.0)
-    }
-}
-
 /// Decides which requests fail. A seed repeats how the faults are spread, but not the order in which requests arrive.
 #[derive(Debug)]
 pub struct FaultSource {
-    pub random: RandomSequence,
+    pub random: SeededRandom,
     writes: Refusals,
     others: Refusals,
     lose: Draw,
@@ -223,7 +191,7 @@ struct Draw {
 
 impl Draw {
     /// Whether this request is the chosen one.
-    fn hits(&mut self, one_in: usize, random: &mut RandomSequence) -> bool {
+    fn hits(&mut self, one_in: usize, random: &SeededRandom) -> bool {
         if one_in == 0 {
             return false;
         }
@@ -250,16 +218,16 @@ impl Refusals {
 }
 
 impl FaultSource {
-    pub fn new(seed: &str) -> Self {
+    pub fn new(seed: u64) -> Self {
         let (writes, others, lose) = Default::default();
-        Self { random: RandomSequence::new(seed), writes, others, lose }
+        Self { random: SeededRandom::new(seed, 0, 0), writes, others, lose }
     }
 
     /// Decides about one request.
     pub fn outcome(&mut self, faults: &Faults, method: &Method, path: &str) -> Outcome {
         let refusals = if writes(method, path) { &mut self.writes } else { &mut self.others };
-        let refused = refusals.draw.hits(faults.refuse_one_in, &mut self.random);
-        let lost = self.lose.hits(faults.lose_one_in, &mut self.random);
+        let refused = refusals.draw.hits(faults.refuse_one_in, &self.random);
+        let lost = self.lose.hits(faults.lose_one_in, &self.random);
         match (refused, lost) {
             (true, _) => Outcome::Refused(refusals.next(is_write(method))),
             (false, true) => Outcome::Lost,
@@ -277,7 +245,7 @@ mod tests {
     #[test]
     fn one_of_so_many_requests_is_refused_and_all_errors_take_turns() {
         let faults = Faults { refuse_one_in: 10, ..Faults::default() };
-        let mut source = FaultSource::new("a");
+        let mut source = FaultSource::new(1);
         let outcomes: Vec<Outcome> = (0..600).map(|_| source.outcome(&faults, &Method::PUT, MAP)).collect();
         for row in outcomes.chunks(10) {
             assert_eq!(row.iter().filter(|outcome| **outcome != Outcome::Answered).count(), 1, "{row:?}");
@@ -285,7 +253,7 @@ mod tests {
         for refusal in REFUSALS {
             assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Refused(refusal)).count(), 10);
         }
-        let mut source = FaultSource::new("a");
+        let mut source = FaultSource::new(1);
         let reads = (0..600).map(|_| source.outcome(&faults, &Method::GET, MAP));
         let wrong = reads.filter(|outcome| matches!(outcome, Outcome::Refused(refusal) if refusal.code == 409));
         assert_eq!(wrong.count(), 0, "a read cannot conflict");
@@ -293,7 +261,7 @@ mod tests {
         let mixed = (0..200).map(|turn| (turn % 10 == 0, if turn % 10 == 0 { Method::PUT } else { Method::GET }));
         let outcomes = mixed.map(|(write, method)| (write, source.outcome(&faults, &method, MAP)));
         assert_eq!(outcomes.filter(|(write, outcome)| *write && *outcome != Outcome::Answered).count(), 2);
-        assert_eq!(FaultSource::new("a").outcome(&Faults::default(), &Method::PUT, MAP), Outcome::Answered);
+        assert_eq!(FaultSource::new(1).outcome(&Faults::default(), &Method::PUT, MAP), Outcome::Answered);
     }
 
     #[test]

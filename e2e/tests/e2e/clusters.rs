@@ -30,13 +30,13 @@ async fn control_plane_keeps_data_over_a_restart_and_leaves_nothing_behind() {
     let dir = cluster.dir();
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client().await.unwrap(), "default");
     let data = [("colour".to_owned(), "blue".to_owned())].into();
-    let wanted = ConfigMap { metadata: named("probe"), data: Some(data), ..Default::default() };
-    maps.create(&Default::default(), &wanted).await.unwrap();
+    let desired = ConfigMap { metadata: named("probe"), data: Some(data), ..Default::default() };
+    maps.create(&Default::default(), &desired).await.unwrap();
 
     cluster.restart_apiserver().await.unwrap();
 
     let found = maps.get("probe").await.unwrap();
-    assert_eq!(found.data, wanted.data);
+    assert_eq!(found.data, desired.data);
     let said = cluster.kubectl(["get", "configmap", "probe", "-o", "jsonpath={.data.colour}"]).await.unwrap();
     assert_eq!(said, "blue");
     let audit = std::fs::read_to_string(cluster.audit_log()).unwrap();

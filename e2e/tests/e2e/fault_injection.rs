@@ -13,9 +13,10 @@ use e2e::{
     faults::{
         order::Stages,
         proxy::Proxy,
-        source::{Faults, RandomSequence, Tally},
+        source::{Faults, Tally},
     },
     harness::audit,
+    random::SeededRandom,
     simulator::{
         cluster::{LIMIT, SimulatedCluster},
         releases::Release,
@@ -26,7 +27,7 @@ use e2e::{
 const VERSIONS: [&str; 3] = ["1.0.0", "1.0.1", "1.0.2"];
 
 /// A cluster whose daemon connects to the proxy, at the second version; and how long the undisturbed update took.
-async fn updated_undisturbed(seed: &str) -> (SimulatedCluster, Proxy, Vec<Release>, Duration) {
+async fn updated_undisturbed(seed: u64) -> (SimulatedCluster, Proxy, Vec<Release>, Duration) {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&VERSIONS).await.unwrap();
     let proxy = Proxy::start(&cluster.control_plane, seed).await.unwrap();
     proxy.redirect(&cluster.node.kubeconfig).unwrap();
@@ -85,7 +86,7 @@ fn assert_in_order(cluster: &SimulatedCluster, release: &Release, asked: Timesta
 }
 
 async fn update_with(what: &str, faults: Faults, happened: impl Fn(&Tally) -> bool) {
-    let (cluster, proxy, releases, quiet) = updated_undisturbed(&RandomSequence::seed()).await;
+    let (cluster, proxy, releases, quiet) = updated_undisturbed(SeededRandom::seed()).await;
     proxy.set(faults);
     let asked = Timestamp::now();
     cluster.request(&releases[2]).await.unwrap();
@@ -123,7 +124,7 @@ async fn update_survives_five_restarts_of_the_api_server() {
     /// The server is killed while this write of the update is in flight: that of the own Deployment, and four of the others.
     const AT_WRITE: [usize; 5] = [1, 3, 5, 7, 9];
 
-    let (cluster, proxy, releases, quiet) = updated_undisturbed(&RandomSequence::seed()).await;
+    let (cluster, proxy, releases, quiet) = updated_undisturbed(SeededRandom::seed()).await;
     proxy.set(Faults::default());
     let asked = Timestamp::now();
     cluster.request(&releases[2]).await.unwrap();

@@ -6,7 +6,7 @@ use cvo::api::HistoryState;
 
 use super::update::{assert_times_in_order, history};
 use e2e::{
-    faults::source::RandomSequence,
+    random::SeededRandom,
     simulator::{cluster::SimulatedCluster, sample},
 };
 
@@ -22,7 +22,7 @@ const LONGEST_LIFE: Duration = Duration::from_millis(1500);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn update_survives_ten_kills() {
-    let mut random = RandomSequence::new(&RandomSequence::seed());
+    let random = SeededRandom::new(SeededRandom::seed(), 0, 0);
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
     sample::block(&releases[1]).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();

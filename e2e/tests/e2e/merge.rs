@@ -3,7 +3,7 @@
 //!
 //! `CVO_SEED` repeats a run, `CVO_CASES` is the number of objects of each kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cvo::merge::{self, Outcome, Owner};
@@ -15,6 +15,7 @@ use tokio::time::{Duration, sleep};
 
 use e2e::harness::{Cluster, Options};
 use e2e::manifests::{self, CUSTOM, Kind, extensions, openshift};
+use e2e::random::SeededRandom;
 
 /// Objects that are tested concurrently.
 const CONCURRENT: usize = 12;
@@ -310,74 +311,74 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     Some(value)
 }
 
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 /// What a rollout wrote is not written again, drift is repaired, and what others added stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_converges_on_a_real_server() {
-    let seed = from_environment("CVO_SEED").unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
-    let cases = from_environment("CVO_CASES").unwrap_or(16) as usize;
-    println!("seed {seed}: CVO_SEED={seed} repeats this");
+    let seed = SeededRandom::seed();
     // Only the controllers that write into the tested objects.
     let controllers = Some("serviceaccount-controller,clusterrole-aggregation-controller".into());
     let cluster = Cluster::up(Options { controllers, ..Options::default() }).await.unwrap();
     let client = cluster.client().await.unwrap();
     let owner = Owner { name: "version".into(), uid: "5d9b3a7e-0000-4000-8000-000000000001".into() };
     let server = Arc::new(Server { client, seed, owner });
+    let kinds = served_kinds(&server).await;
 
-    let mut kinds = manifests::served();
-    server.define(&extensions::custom_definition(CUSTOM)).await;
-    kinds.extend(server.release_kinds().await);
-    let mut spaces: Vec<String> = kinds.iter().filter_map(Kind::namespace).collect();
-    spaces.sort();
-    spaces.dedup();
-    for name in spaces {
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        server.call(Method::POST, "/api/v1/namespaces", Some(&body)).await.unwrap();
-    }
-    let cases: Vec<(usize, usize)> = (0..cases)
-        .flat_map(|number| {
-            kinds.iter().enumerate().filter(move |(_, k)| number == 0 || k.is_made()).map(move |(k, _)| (k, number))
-        })
-        .collect();
     let begun = std::time::Instant::now();
-    let tested = stream::iter(cases).map(|(index, number)| {
-        let (server, kind) = (server.clone(), kinds[index].clone());
+    let tested = stream::iter(cases(&kinds)).map(|(kind, number)| {
+        let server = server.clone();
         async move { (kind.kind.clone(), server.test(&kind, number).await) }
     });
     let tested: Vec<(String, Tested)> = tested.buffer_unordered(CONCURRENT).collect().await;
+    println!("{} objects in {:.0} s", tested.len(), begun.elapsed().as_secs_f64());
 
     let mut by_kind: BTreeMap<&str, Vec<&Tested>> = BTreeMap::new();
     for (kind, one) in &tested {
         by_kind.entry(kind).or_default().push(one);
     }
-    let count = |all: &[&Tested], what: fn(&Tested) -> bool| all.iter().filter(|one| what(one)).count();
-    for (kind, all) in &by_kind {
-        let (accepted, updated, repaired) =
-            (count(all, |s| s.accepted), count(all, |s| s.updated), count(all, |s| s.repaired));
-        let refused: usize = all.iter().map(|s| s.refused.len()).sum();
-        println!(
-            "{kind}: {accepted} of {} objects, {updated} updated, {repaired} repaired, {refused} manifests refused",
-            all.len()
-        );
-        if let Some(why) = all.iter().flat_map(|s| &s.refused).next().filter(|_| refused > accepted) {
-            println!("    refused: {}", why.chars().take(300).collect::<String>());
-        }
-    }
-    println!("{} objects of {} kinds in {:.0} s", tested.len(), by_kind.len(), begun.elapsed().as_secs_f64());
-    let problems: Vec<&String> = tested.iter().filter_map(|(_, one)| one.problem.as_ref()).collect();
-    assert!(
-        problems.is_empty(),
-        "{} problems, seed {seed}:\n{}",
-        problems.len(),
-        problems.iter().map(|p| p.as_str()).collect::<Vec<_>>().join("\n")
-    );
+    by_kind.iter().for_each(|(kind, all)| print_results(kind, all));
+    let problems: Vec<&str> = tested.iter().filter_map(|(_, one)| one.problem.as_deref()).collect();
+    assert!(problems.is_empty(), "{} problems, seed {seed}:\n{}", problems.len(), problems.join("\n"));
     for (kind, all) in &by_kind {
         let accepted = count(all, |s| s.accepted);
         assert!(2 * accepted >= all.len(), "{kind}: the server accepted too few manifests to prove anything");
         assert!(2 * count(all, |s| s.repaired) >= accepted, "{kind}: too few were changed to prove anything");
     }
     cluster.down().await.unwrap();
+}
+
+/// All kinds to test, served and with the namespaces that their objects need.
+async fn served_kinds(server: &Server) -> Vec<Kind> {
+    let mut kinds = manifests::served();
+    server.define(&extensions::custom_definition(CUSTOM)).await;
+    kinds.extend(server.release_kinds().await);
+    let namespaces: BTreeSet<String> = kinds.iter().filter_map(Kind::namespace).collect();
+    for name in namespaces {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        server.call(Method::POST, "/api/v1/namespaces", Some(&body)).await.unwrap();
+    }
+    kinds
+}
+
+/// Kind and number of each object to test; there is one of each kind whose manifests come from a release.
+fn cases(kinds: &[Kind]) -> Vec<(Kind, usize)> {
+    let cases = std::env::var("CVO_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(16);
+    let of = |number: usize| kinds.iter().filter(move |kind| number == 0 || kind.is_made());
+    (0..cases).flat_map(|number| of(number).map(move |kind| (kind.clone(), number))).collect()
+}
+
+fn count(all: &[&Tested], what: fn(&Tested) -> bool) -> usize {
+    all.iter().filter(|one| what(one)).count()
+}
+
+fn print_results(kind: &str, all: &[&Tested]) {
+    let (accepted, updated, repaired) =
+        (count(all, |s| s.accepted), count(all, |s| s.updated), count(all, |s| s.repaired));
+    let refused: usize = all.iter().map(|s| s.refused.len()).sum();
+    println!(
+        "{kind}: {accepted} of {} objects, {updated} updated, {repaired} repaired, {refused} manifests refused",
+        all.len()
+    );
+    if let Some(why) = all.iter().flat_map(|s| &s.refused).next().filter(|_| refused > accepted) {
+        println!("    refused: {}", why.chars().take(300).collect::<String>());
+    }
 }

@@ -5,8 +5,8 @@ mod additions;
 
 use additions::Additions;
 use cvo::api::HistoryState;
-use e2e::faults::source::RandomSequence;
 use e2e::harness::audit;
+use e2e::random::SeededRandom;
 use e2e::real_payload::{lay_out, manifests};
 use e2e::simulator::{cluster::SimulatedCluster, daemon::Usage, releases::Release, simulation::Workloads};
 use jiff::Timestamp;
@@ -29,7 +29,7 @@ async fn real_release_is_installed_and_updated_and_a_second_rollout_writes_nothi
     cluster.completed(first).await.unwrap();
     let installed = Timestamp::now();
     print_cost("install", &cluster, begun, installed);
-    let additions = Additions::make(&cluster.client, second, 100, &RandomSequence::seed()).await;
+    let additions = Additions::make(&cluster.client, second, 100, SeededRandom::seed()).await;
 
     let asked = Timestamp::now();
     cluster.request(second).await.unwrap();

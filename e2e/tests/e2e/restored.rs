@@ -44,10 +44,10 @@ async fn restored_backup_is_noticed_and_reconciled() {
 
     cluster.control_plane.restore(&backup).await.unwrap();
 
-    assert!(scratch.get_opt("lost").await.unwrap().is_none(), "what came after the backup is gone");
+    assert!(scratch.get_opt("lost").await.unwrap().is_none(), "what came after the backup is not there");
     let restored = settings.get("settings").await.unwrap();
     let version = |map: &ConfigMap| map.metadata.resource_version.as_ref().unwrap().parse::<u64>().unwrap();
-    assert!(version(&restored) < version(&repaired), "the server has gone back");
+    assert!(version(&restored) < version(&repaired), "the restored version is older");
     let begun = Instant::now();
     settings.delete("settings", &DeleteParams::default()).await.unwrap();
     cluster.until_object("settings to be created again", settings.clone(), "settings", SOON, blue).await.unwrap();

@@ -78,8 +78,8 @@ pub async fn run(mut bench: Bench) -> anyhow::Result<()> {
     }
     tokio::select! {
         ended = measure(&bench) => ended,
-        heard = interrupted() => {
-            heard?;
+        signal = interrupted() => {
+            signal?;
             bail!("interrupted; the clusters are removed")
         }
     }

@@ -43,8 +43,8 @@ pub struct Demo {
 pub async fn run(demo: Demo) -> anyhow::Result<()> {
     tokio::select! {
         ended = start(&demo) => ended,
-        heard = interrupted() => {
-            heard?;
+        signal = interrupted() => {
+            signal?;
             bail!("interrupted; the cluster is removed")
         }
     }

@@ -2,12 +2,9 @@
 
 use cvo::api::HistoryState;
 use e2e::{
-    faults::{
-        order::Stages,
-        proxy::Proxy,
-        source::{Faults, RandomSequence},
-    },
+    faults::{order::Stages, proxy::Proxy, source::Faults},
     harness::audit::DAEMON,
+    random::SeededRandom,
     real_payload::{lay_out_all, manifests},
     simulator::{cluster::SimulatedCluster, releases::Release, simulation::Workloads},
 };
@@ -74,10 +71,10 @@ impl Updates {
 /// Install, and four updates: undisturbed, requests refused, watches cut, API server restarted.
 async fn update_with_faults(delay: Duration) {
     let Some(manifests) = manifests() else { return };
-    let seed = RandomSequence::seed();
+    let seed = SeededRandom::seed();
     let mut cluster = SimulatedCluster::start(Workloads::Simulated).await.unwrap();
     let releases = lay_out_all(&manifests, &cluster, &VERSIONS).await.unwrap();
-    let proxy = Proxy::start(&cluster.control_plane, &seed).await.unwrap();
+    let proxy = Proxy::start(&cluster.control_plane, seed).await.unwrap();
     proxy.redirect(&cluster.node.kubeconfig).unwrap();
     cluster.install(&releases[0]).await.unwrap();
     cluster.simulate(&releases, delay).unwrap();

@@ -1,7 +1,7 @@
 //! What other clients add to objects of a release, and what an update makes of it.
 
 use cvo::payload::Manifest;
-use e2e::{faults::source::RandomSequence, simulator::releases::Release};
+use e2e::{random::SeededRandom, simulator::releases::Release};
 use kube::{
     Api, Client,
     api::PostParams,
@@ -96,9 +96,9 @@ pub struct Additions {
 
 impl Additions {
     /// Adds everything that fits to so many objects: all Deployments, which an update writes, and others at random.
-    pub async fn make(client: &Client, release: &Release, number: usize, seed: &str) -> Self {
+    pub async fn make(client: &Client, release: &Release, number: usize, seed: u64) -> Self {
         let payload = release.load().unwrap();
-        let mut random = RandomSequence::new(seed);
+        let random = SeededRandom::new(seed, 0, 0);
         let (mut chosen, mut others): (Vec<_>, Vec<_>) =
             payload.manifests.into_iter().filter(|m| m.delete() == Ok(false)).partition(|m| m.id.kind == "Deployment");
         assert!(chosen.len() < number && number < chosen.len() + others.len());

@@ -205,7 +205,7 @@ fn workload(args: &OperatorArgs, operand: &Operand, config: Option<&Value>) -> V
     })
 }
 
-/// Does `live` say everything `desired` says? What the API server or others added does not count.
+/// Whether `live` has all fields of `desired` with their values. Other fields do not matter.
 fn contains(live: &Value, desired: &Value) -> bool {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => {
