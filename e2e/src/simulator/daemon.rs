@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(130);
 /// Name of the daemon's process in the harness, and of its log.
 pub const PROCESS: &str = "cvo";
 
-/// What the daemon's process is started with.
+/// The node of the daemon, and what it starts the daemon with.
 #[derive(Debug)]
 pub struct Node {
     pub cluster: Arc<Cluster>,
@@ -64,7 +64,7 @@ pub struct Ended {
     /// When it was asked to end; `None` if it ended by itself.
     pub asked: Option<Timestamp>,
     pub at: Timestamp,
-    /// When it was asked to end.
+    /// Before it was asked to end.
     pub usage: Usage,
 }
 

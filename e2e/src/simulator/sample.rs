@@ -63,7 +63,10 @@ pub async fn unblock(client: &Client) -> kube::Result<()> {
 
 /// Includes an object in the default cluster profile.
 fn include(object: &mut Value) {
-    object["metadata"]["annotations"]["include.release.openshift.io/self-managed-high-availability"] = json!("true");
+    if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+        let profile = json!({"include.release.openshift.io/self-managed-high-availability": "true"});
+        metadata.insert("annotations".to_owned(), profile);
+    }
 }
 
 /// File names and objects of all components.
