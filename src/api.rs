@@ -3,6 +3,7 @@
 pub mod cluster_operator;
 pub mod cluster_version;
 pub mod condition;
+pub mod object_meta;
 pub mod progress;
 #[cfg(test)]
 mod schema_tests;

@@ -2,25 +2,23 @@
 
 use crate::api::progress::Progress;
 use crate::cluster::lease::{Election, Times};
-use crate::cluster::{ApiError, ClientError, Clients, Index, Kinds, Objects};
+use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
 use crate::serve;
-use crate::work::apply::{Applier, Kept, Wanted};
+use crate::work::apply::Applier;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::events::Events;
 use crate::work::features;
-use crate::work::feeds::Feeds;
 use crate::work::payload_dir::{self, PayloadDirError};
 use crate::work::record;
 use crate::work::retrieve::Retriever;
 pub use crate::work::retrieve::Source as PayloadSource;
-use crate::work::surroundings::Settings;
 use crate::work::update_service;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -149,7 +147,7 @@ async fn lead(
     let features = features::watch(&clients, kinds.clone(), features, stop.clone());
     let filter = base_filter(&config);
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
-    let applier = applier(&clients, &objects, kinds, &stop);
+    let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds, stop.clone()));
     let retriever = Arc::new(Retriever {
         objects: objects.clone(),
         clients: clients.clone(),
@@ -191,23 +189,6 @@ async fn lead(
     ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
     let _recorded = recording.await;
-}
-
-fn applier(clients: &Arc<Clients>, objects: &Objects, kinds: Arc<Kinds>, stop: &CancellationToken) -> Arc<Applier> {
-    let settings = Arc::new(Settings::new(stop.clone()));
-    let kept = Arc::new(Kept::default());
-    let wanted = Arc::new(Wanted::new(settings.clone(), kept.clone()));
-    let index = Arc::new(Index::default());
-    let comparing = wanted.clone();
-    let feeds = Feeds::new(
-        clients.clone(),
-        objects.clone(),
-        index.clone(),
-        Arc::new(move |id, live| comparing.compare(id, live)),
-        stop.clone(),
-    );
-    let born = Mutex::default();
-    Arc::new(Applier { objects: objects.clone(), index, kinds, feeds, wanted, settings, kept, born })
 }
 
 /// Repeats a read until the server answers; `None` if stopped before.

@@ -10,9 +10,10 @@ mod operator;
 mod workload;
 
 use crate::graph::Mode;
+use crate::payload::ObjectId;
 use crate::status::failure::UpdateError;
-use observed::Observed;
-use serde_json::{Map, Value};
+pub use observed::Observed;
+use serde_json::Value;
 
 /// What a gate says about one manifest.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,10 +32,10 @@ pub enum Verdict {
 }
 
 /// Judges a wanted object by the live one; `live` is `None` when there is none.
-type Gate = fn(&Observed<'_>, Option<&Observed<'_>>, Mode) -> Verdict;
+type Gate = fn(&Observed, Option<&Observed>, Mode) -> Verdict;
 
 /// What has to be seen before the gate opens, for people; `None` where nothing is waited for in this mode.
-type Awaits = fn(&Observed<'_>, Mode) -> Option<String>;
+type Awaits = fn(&Observed, Mode) -> Option<String>;
 
 /// Who is gated, by group and kind. Any version of the group counts.
 const GATES: [(&str, &str, Gate, Awaits); 5] = [
@@ -50,49 +51,36 @@ pub fn gated(group: &str, kind: &str) -> bool {
     gate(group, kind).is_some()
 }
 
-/// Whether the object that the manifest `want` describes is there. `live` is the freshest known state of it, whole or
-/// as `view` leaves it.
-pub fn judge(want: &Value, live: Option<&Value>, mode: Mode) -> Verdict {
-    let want = Observed(want);
+/// What the gate of a live object reads of it; `None` where its kind has no gate.
+pub fn observe(id: &ObjectId, live: &Value) -> Option<Observed> {
+    gated(&id.group, &id.kind).then(|| Observed::of(live))
+}
+
+/// As [`observe`], from JSON that is not decoded otherwise.
+pub fn observe_json(id: &ObjectId, live: &str) -> Option<Observed> {
+    gated(&id.group, &id.kind).then(|| Observed::read(live.as_bytes()).unwrap_or_default())
+}
+
+/// Whether the object that the manifest `want` describes is there. `live` is the freshest known state of it.
+pub fn judge(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     match gate(want.group(), want.kind()) {
-        Some(gate) => gate(&want, live.map(Observed).as_ref(), mode),
+        Some(gate) => gate(want, live, mode),
         None => Verdict::Ready,
     }
 }
 
 /// Why the gate of the object that the manifest `want` describes can never open, whatever becomes of the object. `None`
 /// where it can.
-pub fn hopeless(want: &Value) -> Option<UpdateError> {
-    let want = Observed(want);
+pub fn hopeless(want: &Observed) -> Option<UpdateError> {
     let operator = (want.group(), want.kind()) == ("config.openshift.io", "ClusterOperator");
-    operator.then(|| operator::no_versions(&want)).flatten()
+    operator.then(|| operator::no_versions(want)).flatten()
 }
 
 /// What the gate of the object that the manifest `want` describes will wait for, in words that follow its name: "to be
 /// established". `None` for what has no gate, or none in this mode.
-pub fn awaits(want: &Value, mode: Mode) -> Option<String> {
-    let want = Observed(want);
+pub fn awaits(want: &Observed, mode: Mode) -> Option<String> {
     let (.., awaits) = row(want.group(), want.kind())?;
-    awaits(&want, mode)
-}
-
-/// The parts of a live object that gates read, for an index of many: `judge` says the same of both.
-pub fn view(live: &Value) -> Value {
-    const METADATA: [&str; 6] = ["name", "namespace", "generation", "deletionTimestamp", "uid", "resourceVersion"];
-    const SPEC: [&str; 3] = ["replicas", "updateStrategy", "completions"];
-    let mut kept = pick(Some(live), &["apiVersion", "kind"]);
-    let parts = [("metadata", pick(live.get("metadata"), &METADATA)), ("spec", pick(live.get("spec"), &SPEC))];
-    for (key, part) in parts.into_iter().filter(|(_, part)| !part.is_empty()) {
-        kept.insert(key.into(), Value::Object(part));
-    }
-    if let Some(mut status) = live.get("status").and_then(Value::as_object).cloned() {
-        // Lists of unknown length that no gate reads.
-        for key in ["relatedObjects", "extension", "uncountedTerminatedPods"] {
-            status.remove(key);
-        }
-        kept.insert("status".into(), Value::Object(status));
-    }
-    Value::Object(kept)
+    awaits(want, mode)
 }
 
 fn gate(group: &str, kind: &str) -> Option<Gate> {
@@ -101,11 +89,6 @@ fn gate(group: &str, kind: &str) -> Option<Gate> {
 
 fn row(group: &str, kind: &str) -> Option<&'static (&'static str, &'static str, Gate, Awaits)> {
     GATES.iter().find(|(g, k, ..)| (*g, *k) == (group, kind))
-}
-
-fn pick(from: Option<&Value>, keys: &[&str]) -> Map<String, Value> {
-    let part = |key: &&str| from?.get(*key).map(|value| ((*key).to_owned(), value.clone()));
-    keys.iter().filter_map(part).collect()
 }
 
 #[cfg(test)]

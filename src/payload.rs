@@ -18,7 +18,7 @@ pub mod verification;
 pub mod yaml;
 
 pub use capability::Capabilities;
-pub use definition::{Defined, defined};
+pub use definition::DefinedKind;
 pub use features::Features;
 pub use filter::{ApplyFilter, DEFAULT_PROFILE, Filter, takes_part};
 pub use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile, load};

@@ -396,7 +396,7 @@ impl<'a> Telling<'a> {
         if manifest.create_only() {
             return None;
         }
-        let want = manifest.object().ok()?;
+        let want = gate::Observed::of_manifest(manifest).ok()?;
         let awaits = gate::awaits(&want, self.question.mode)?;
         if let Some(error) = gate::hopeless(&want) {
             self.blockers.push(Blocker::of(Cause::Refused, &found.id, error.reason.as_str(), error.message.clone()));
@@ -408,7 +408,7 @@ impl<'a> Telling<'a> {
         if !found.reports_status {
             return Some(GateAhead { awaits, now: Now::Unknown, message: String::new() });
         }
-        let verdict = gate::judge(&want, Some(live), self.question.mode);
+        let verdict = gate::judge(&want, Some(&gate::Observed::of(live)), self.question.mode);
         self.blockers.extend(concerns::of_verdict(&found.id, action, &verdict));
         let (now, message) = match verdict {
             Verdict::Ready => (Now::Open, String::new()),

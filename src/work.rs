@@ -1,6 +1,7 @@
 //! The work loops. Each has one shape: wait for an event, a deadline or a stop; gather facts; decide; perform.
 
 pub mod apply;
+pub mod cluster_configuration;
 pub mod cluster_version;
 pub mod events;
 pub mod features;
@@ -9,5 +10,4 @@ pub mod payload_dir;
 pub mod record;
 pub mod retrieve;
 pub mod rollout;
-pub mod surroundings;
 pub mod update_service;

@@ -13,7 +13,7 @@ use super::release::{RegistryArgs, host_architecture};
 use super::status::{self, Source};
 use crate::api::OWN_DEPLOYMENT;
 use crate::graph::Mode;
-use crate::merge::inject::Surroundings;
+use crate::merge::inject::ClusterConfiguration;
 use crate::merge::{self, MergeError, Owner};
 use crate::payload::{ApplyFilter, Manifest, ObjectId, Payload, Selection};
 use crate::plan::{self, Forecast, Question, Side};
@@ -117,7 +117,7 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     let selected_before = before.select(&by);
     let implied = imply(&mut by, &after.manifests, &before.manifests);
     // Both sides are without what a cluster has injected.
-    let nowhere = Surroundings::default();
+    let nowhere = ClusterConfiguration::default();
     let prepared = |manifest: &Manifest| prepare(manifest, None, &nowhere);
     let found = plan::of_release(&selected_before.manifests, &after, &prepared);
     let selection = after.select(&by);
@@ -188,8 +188,12 @@ fn warnings(payload: &Payload) -> Vec<String> {
 }
 
 /// As the daemon prepares what it applies.
-fn prepare(manifest: &Manifest, owner: Option<&Owner>, surroundings: &Surroundings) -> Result<Value, MergeError> {
-    merge::wanted(manifest, owner, surroundings).map_err(|e| MergeError::Manifest(e.to_string()))
+fn prepare(
+    manifest: &Manifest,
+    owner: Option<&Owner>,
+    configuration: &ClusterConfiguration,
+) -> Result<Value, MergeError> {
+    merge::wanted(manifest, owner, configuration).map_err(|e| MergeError::Manifest(e.to_string()))
 }
 
 fn own_deployment(args: &PlanArgs) -> ObjectId {

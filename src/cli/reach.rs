@@ -1,7 +1,7 @@
 //! What is said when nobody answers where the API server should be.
 
 use crate::cluster::ApiError;
-use crate::cluster::objects::Cause;
+use crate::cluster::error::Cause;
 use crate::error::chain;
 use kube::runtime::watcher;
 

@@ -1,17 +1,17 @@
-//! May this identity do that? Asked of the API server, which knows every authorizer (SelfSubjectAccessReview).
+//! What the identity of a client may do, by SelfSubjectAccessReview: the API server asks every authorizer.
 
+use super::error::ApiError;
 use super::kinds::Kind;
-use super::objects::ApiError;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::Client;
 use kube::api::{Api, PostParams};
 
-/// Whether the identity of the client may use the verb on all objects of the kind, in every namespace.
+/// Whether the identity may use the verb on all objects of the kind, in every namespace.
 pub async fn may(client: &Client, verb: &str, kind: &Kind) -> Result<bool, ApiError> {
     ask(client, verb, &kind.group, &kind.plural).await
 }
 
-/// Whether it may do everything with everything.
+/// Whether it may use every verb on every resource.
 pub async fn may_everything(client: &Client) -> Result<bool, ApiError> {
     ask(client, "*", "*", "*").await
 }

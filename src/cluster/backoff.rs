@@ -1,19 +1,38 @@
-//! How long a watch that failed waits before it begins again.
+//! Pauses between attempts.
 
-use super::jittered;
+use crate::rollout::doubled;
 use kube::runtime::utils::Backoff;
 use std::time::Duration;
 use tokio::time::Instant;
 
-const FIRST: Duration = Duration::from_millis(200);
-/// Much below the 30 s that are usual: after the API server was away an administrator's request would go unheard for as
-/// long. There are a handful of such watches, so this is no load.
-const LONGEST: Duration = Duration::from_secs(10);
-/// A watch that held so long was well, and what fails then is another matter.
-const WELL: Duration = Duration::from_secs(10);
+/// `base` doubled for each failure after the first, at most `cap`, plus up to a quarter of jitter.
+pub fn jittered(base: Duration, failures: u32, cap: Duration) -> Duration {
+    with_jitter(doubled(base, failures, cap))
+}
 
-/// The pauses of one watch: from 0.2 s doubling up to 10 s. Time starts them afresh, not an answer: a watch that begins
-/// and breaks at once has not recovered.
+/// `pause` plus up to a quarter of it, so that not all clients come back at the same moment.
+pub fn with_jitter(pause: Duration) -> Duration {
+    // The uuid crate is the source of randomness that is a dependency already.
+    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
+    let share = (random % 1000) as f64 / 4000.0;
+    pause.mul_f64(1.0 + share)
+}
+
+/// A random time in the last nine tenths of `period`, so that what starts together does not end together.
+pub fn spread(period: Duration) -> Duration {
+    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
+    period.mul_f64(0.1 + (random % 1000) as f64 / 1111.2)
+}
+
+const FIRST: Duration = Duration::from_millis(200);
+/// Much shorter than the usual 30 s, because an administrator's request goes unnoticed that long after the API server has
+/// come back. There are only a handful of such watches.
+const LONGEST: Duration = Duration::from_secs(10);
+/// A watch that lasted this long had recovered; its end counts as the first failure again.
+const RECOVERED: Duration = Duration::from_secs(10);
+
+/// The pauses of one watch: from 0.2 s doubling up to 10 s. Only time resets them, not an answer: a watch that starts and
+/// breaks at once has not recovered.
 #[derive(Debug, Default)]
 pub struct WatchBackoff {
     failures: u32,
@@ -22,10 +41,10 @@ pub struct WatchBackoff {
 }
 
 impl WatchBackoff {
-    /// The pause after a failure that is seen now.
+    /// The pause after a failure that happened now.
     pub fn pause(&mut self) -> Duration {
         let now = Instant::now();
-        if self.resumed.is_some_and(|resumed| now.saturating_duration_since(resumed) > WELL) {
+        if self.resumed.is_some_and(|resumed| now.saturating_duration_since(resumed) > RECOVERED) {
             self.failures = 0;
         }
         self.failures = self.failures.saturating_add(1);
@@ -52,20 +71,33 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_grow_to_ten_seconds_and_start_afresh_after_a_watch_that_held() {
+    async fn pauses_grow_to_ten_seconds_and_reset_after_a_watch_that_lasted() {
         let mut backoff = WatchBackoff::default();
         let mut pauses = Vec::new();
         for _ in 0..8 {
             let pause = backoff.pause();
             pauses.push(pause.as_secs_f64());
             tokio::time::sleep(pause).await;
-            // It begins, says what is there, and breaks.
+            // The watch starts, sends its initial events, and breaks.
             backoff.reset();
         }
         for (pause, seconds) in pauses.iter().zip([0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]) {
             assert!((seconds..seconds * 1.25).contains(pause), "{pauses:?}");
         }
-        tokio::time::sleep(WELL + Duration::from_millis(1)).await;
+        tokio::time::sleep(RECOVERED + Duration::from_millis(1)).await;
         assert!(backoff.pause() < FIRST.mul_f64(1.25));
+    }
+
+    #[test]
+    fn pause_doubles_up_to_its_cap_with_a_quarter_of_jitter() {
+        let (base, cap) = (Duration::from_millis(500), Duration::from_secs(30));
+        for (failures, seconds) in
+            [(0, 0.5), (1, 0.5), (2, 1.0), (3, 2.0), (6, 16.0), (7, 30.0), (8, 30.0), (u32::MAX, 30.0)]
+        {
+            let drawn: Vec<f64> = (0..200).map(|_| jittered(base, failures, cap).as_secs_f64()).collect();
+            assert!(drawn.iter().all(|pause| (seconds..seconds * 1.25).contains(pause)), "{failures}: {drawn:?}");
+            let first = drawn[0];
+            assert!(drawn.iter().any(|pause| *pause != first), "not all clients come back at the same moment");
+        }
     }
 }

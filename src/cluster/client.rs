@@ -1,6 +1,6 @@
-//! Client stacks: HTTP/2 without Nagle's delay, pings, a bound on requests in flight, short retries
-//! (engineering notes §4.1). Watches and calls use different connections, because the API server grants 100 streams a
-//! connection and the client queues the rest for ever.
+//! Client stacks: HTTP/2 without Nagle's delay, with pings, a limit of requests in flight and short retries. Watches and
+//! calls use different connections, because the API server allows 100 streams a connection and the client queues all
+//! others forever.
 
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -15,7 +15,7 @@ use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder};
 
-/// Requests in flight; more only lengthens latencies.
+/// Requests in flight; more of them only increase the latency.
 const IN_FLIGHT: usize = 64;
 /// Watches on one connection; the server's limit is 100 streams.
 const WATCHES_PER_CONNECTION: usize = 90;
@@ -24,7 +24,7 @@ const WATCHES_PER_CONNECTION: usize = 90;
 pub enum ClientError {
     #[error("cannot read the kubeconfig {path}: {cause}; give the path of a readable file with --kubeconfig")]
     Kubeconfig { path: String, cause: kube::config::KubeconfigError },
-    /// The cause is no source: it tells all of its own causes, and a chain of them would tell each three times.
+    /// The cause is not a `source`: its message contains all of its own causes already.
     #[error(
         "cannot find out how to reach the API server: {cause}; run in a pod with a service account, or give --kubeconfig"
     )]
@@ -33,7 +33,7 @@ pub enum ClientError {
     Build(String),
 }
 
-/// Connections to one API server. Belongs to the runtime that made it.
+/// Connections to one API server. Belongs to the runtime in which it was created.
 pub struct Clients {
     config: kube::Config,
     /// For everything but watches.
@@ -53,7 +53,7 @@ impl Clients {
         Self::connect_as(kubeconfig, None).await
     }
 
-    /// The same in the name of another user, which the own one must be allowed to impersonate.
+    /// The same, impersonating another user.
     pub async fn connect_as(kubeconfig: Option<&Path>, user: Option<&str>) -> Result<Self, ClientError> {
         let mut config = match kubeconfig {
             Some(path) => {
@@ -80,7 +80,7 @@ impl Clients {
         self.config.cluster_url.to_string()
     }
 
-    /// A client for one long watch. A new connection is opened when the last one carries as many as it may.
+    /// A client for one long watch. A new connection is opened when the last one carries as many watches as it may.
     pub fn for_watch(&self) -> Result<Client, ClientError> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         if watches.1 >= WATCHES_PER_CONNECTION {
@@ -95,7 +95,7 @@ fn stack(config: &kube::Config) -> Result<Client, ClientError> {
     let fail = |e: &dyn std::fmt::Display| ClientError::Build(e.to_string());
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    // Without it every write costs 40 ms.
+    // With Nagle's delay every write takes 40 ms longer.
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(Duration::from_secs(10)));
     let https = hyper_rustls::HttpsConnectorBuilder::new()
@@ -127,11 +127,11 @@ fn stack(config: &kube::Config) -> Result<Client, ClientError> {
 mod tests {
     use super::*;
 
-    /// Where neither is at hand, both are told, and each once.
+    /// With neither a service account nor a kubeconfig.
     #[tokio::test]
-    async fn causes_are_told_once() {
+    async fn each_cause_is_named_once() {
         let Err(cause) = kube::Config::infer().await else {
-            println!("skipped: there is a kubeconfig here");
+            println!("skipped: a kubeconfig exists here");
             return;
         };
         let said = format!("{:#}", anyhow::Error::from(ClientError::Infer { cause }));

@@ -4,12 +4,16 @@
 //!
 //! Every half hour a feed lists its kind again, in case a watch has missed something.
 
+use super::backoff::{jittered, spread};
 use super::client::Clients;
+use super::error::ApiError;
 use super::index::Index;
 use super::kinds::Kind;
 use super::list::{list, too_many};
-use super::objects::{ApiError, Objects};
-use super::partial_object::{Name, PartialObject};
+use super::objects::Objects;
+use super::partial_object::PartialObject;
+use super::revision::Revision;
+use crate::gate::{self, Observed};
 use crate::payload::ObjectId;
 use futures::{Stream, StreamExt};
 use kube::api::{WatchEvent, WatchParams};
@@ -31,7 +35,7 @@ pub struct Comparison {
     /// Fingerprint of the desired content, if the object has it.
     pub as_desired: Option<u64>,
     /// What gates read of it.
-    pub view: Option<Value>,
+    pub view: Option<Observed>,
 }
 
 pub type Compare = Arc<dyn Fn(&ObjectId, &Value) -> Comparison + Send + Sync>;
@@ -82,7 +86,7 @@ impl Feed {
         };
         let (mut mode, mut from, mut failures, mut server_errors) = (Mode::Stream, None, 0u32, 0u32);
         // All feeds start at the same time; their later lists are spread over the whole period.
-        let mut lasts = super::spread(self.relist);
+        let mut lasts = spread(self.relist);
         loop {
             let begun = Instant::now();
             let session = self.session(&client, mode, from.take(), lasts, &ready);
@@ -240,7 +244,7 @@ impl Current<'_> {
             match event {
                 Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => self.on_event(&object),
                 Ok(WatchEvent::Deleted(object)) => {
-                    let name = Name::read(&object);
+                    let name = PartialObject::read(&object);
                     self.feed.index.on_delete(&name.id(&self.feed.kind), &name.metadata.resource_version);
                     self.version = Some(name.metadata.resource_version);
                 }
@@ -289,7 +293,7 @@ impl Current<'_> {
     }
 
     fn on_event(&mut self, object: &RawValue) {
-        let name = Name::read(object);
+        let name = PartialObject::read(object);
         let id = name.id(&self.feed.kind);
         if !name.metadata.resource_version.is_empty() {
             self.version = Some(name.metadata.resource_version);
@@ -300,14 +304,13 @@ impl Current<'_> {
             return;
         }
         let first = self.initial.as_mut().is_some_and(|initial| initial.missing.remove(&id));
-        let partial = || PartialObject::read(object);
         match (first, self.mode) {
-            (true, Mode::Metadata) => index.on_metadata(&id, partial().metadata_revision()),
+            (true, Mode::Metadata) => index.on_metadata(&id, Revision::read_metadata(object)),
             (true, _) => self.feed.on_list(&id, serde_json::from_str(object.get()).unwrap_or_default()),
-            (false, Mode::Metadata) => index.on_event(&id, partial().metadata_revision(), None, None),
+            (false, Mode::Metadata) => index.on_event(&id, Revision::read_metadata(object), None, None),
             (false, _) => {
-                let partial = partial();
-                index.on_event(&id, partial.revision(), partial.view(&id), Some(object.to_owned()));
+                let view = gate::observe_json(&id, object.get());
+                index.on_event(&id, Revision::read(object), view, Some(object.to_owned()));
             }
         }
     }
@@ -315,5 +318,5 @@ impl Current<'_> {
 
 /// 0.2 s doubling up to 10 s, with jitter so that the feeds do not all ask at the same time.
 fn pause(failures: u32) -> Duration {
-    super::jittered(Duration::from_millis(200), failures, Duration::from_secs(10))
+    jittered(Duration::from_millis(200), failures, Duration::from_secs(10))
 }

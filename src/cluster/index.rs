@@ -16,12 +16,12 @@
 //! - [`Index::changes`] tells of changes that other clients made; subscribers of an object are woken by our own reads and
 //!   writes as well.
 
+use super::revision::Revision;
+use crate::gate::Observed;
 use crate::payload::ObjectId;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 
@@ -43,43 +43,9 @@ pub enum CachedState {
 pub enum View {
     Absent,
     /// As of the last event.
-    Fresh(Arc<Value>),
+    Fresh(Arc<Observed>),
     /// It has not been read yet, or has changed since: GET.
     Stale,
-}
-
-/// Tells two versions of an object apart, and whether anything but the status differs between them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Revision {
-    pub resource_version: String,
-    /// 0 where it does not count changes of the spec: the kind has no generation, or the object has no status. Some kinds
-    /// without a status set a generation once and never raise it.
-    pub generation: i64,
-    /// Hash of labels, annotations, owner references and deletion time, none of which raise the generation.
-    pub metadata_hash: u64,
-}
-
-impl Revision {
-    /// Of the status only its presence matters.
-    pub fn of(object: &Value) -> Revision {
-        let has_status = object.get("status").is_some_and(|status| !status.is_null());
-        let metadata = object.get("metadata");
-        let field = |name: &str| metadata.and_then(|m| m.get(name));
-        let mut hasher = DefaultHasher::new();
-        for name in ["labels", "annotations", "ownerReferences", "deletionTimestamp"] {
-            field(name).map(Value::to_string).hash(&mut hasher);
-        }
-        Revision {
-            resource_version: field("resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            generation: if has_status { field("generation").and_then(Value::as_i64).unwrap_or(0) } else { 0 },
-            metadata_hash: hasher.finish(),
-        }
-    }
-
-    /// Whether nothing but the status differs.
-    fn has_content_of(&self, other: &Revision) -> bool {
-        self.generation != 0 && (self.generation, self.metadata_hash) == (other.generation, other.metadata_hash)
-    }
 }
 
 /// Resource versions are increasing numbers; where they are not numbers, any other version counts as newer.
@@ -110,7 +76,7 @@ enum State {
 #[derive(Debug)]
 struct Entry {
     state: State,
-    view: Option<Arc<Value>>,
+    view: Option<Arc<Observed>>,
     changed: watch::Sender<u64>,
     /// Events that came during a write of ours, which is under way while this is there.
     held: Option<Vec<Event>>,
@@ -119,7 +85,7 @@ struct Entry {
 #[derive(Debug)]
 enum Event {
     /// With what gates read and the whole object, where the watch sends them.
-    Modified(Revision, Option<Arc<Value>>, Option<Box<RawValue>>),
+    Modified(Revision, Option<Arc<Observed>>, Option<Box<RawValue>>),
     /// With the resourceVersion of the deletion, empty where it is unknown.
     Deleted(String),
 }
@@ -212,7 +178,7 @@ impl Index {
 
     /// Records the object that a read or a write of ours returned. `as_desired`: it has the desired content of this
     /// fingerprint; otherwise it is kept for the merge. `view`: what gates read of it.
-    pub fn record_read(&self, id: &ObjectId, live: Option<Value>, as_desired: Option<u64>, view: Option<Value>) {
+    pub fn record_read(&self, id: &ObjectId, live: Option<Value>, as_desired: Option<u64>, view: Option<Observed>) {
         let mut inner = self.lock();
         let entry = inner.entries.entry(id.clone()).or_insert_with(Entry::new);
         match live {
@@ -229,7 +195,7 @@ impl Index {
     }
 
     /// Records a write of ours whose answer has not been decoded: the object has the desired content of this fingerprint.
-    pub fn record_write(&self, id: &ObjectId, revision: Revision, as_desired: u64, view: Option<Value>) {
+    pub fn record_write(&self, id: &ObjectId, revision: Revision, as_desired: u64, view: Option<Observed>) {
         let mut inner = self.lock();
         let entry = inner.entries.entry(id.clone()).or_insert_with(Entry::new);
         entry.record(revision, Some(as_desired), None, view);
@@ -260,7 +226,7 @@ impl Index {
 
     /// A watch says that the object was created or changed. `view` and `whole` only where the watch sends whole objects;
     /// `whole` is decoded only if the content has changed.
-    pub fn on_event(&self, id: &ObjectId, revision: Revision, view: Option<Value>, whole: Option<Box<RawValue>>) {
+    pub fn on_event(&self, id: &ObjectId, revision: Revision, view: Option<Observed>, whole: Option<Box<RawValue>>) {
         self.take_event(id, Event::Modified(revision, view.map(Arc::new), whole));
     }
 
@@ -283,7 +249,7 @@ impl Index {
 
     /// A list of the whole kind contains the object. The first list only makes it known; a later one tells of a change if
     /// the object differs from what was known, or, at whatever revision, from the desired content.
-    pub fn on_list(&self, id: &ObjectId, object: Value, as_desired: Option<u64>, view: Option<Value>) {
+    pub fn on_list(&self, id: &ObjectId, object: Value, as_desired: Option<u64>, view: Option<Observed>) {
         if self.is_unread(id) {
             return self.record_read(id, Some(object), as_desired, view);
         }
@@ -365,7 +331,13 @@ impl Entry {
 
     /// Records the answer to a request, unless the watch knows a newer one. Even then the answer counts if it is about the
     /// object that is kept for the merge, because only the status has changed since that one.
-    fn record(&mut self, revision: Revision, as_desired: Option<u64>, live: Option<Arc<Value>>, view: Option<Value>) {
+    fn record(
+        &mut self,
+        revision: Revision,
+        as_desired: Option<u64>,
+        live: Option<Arc<Value>>,
+        view: Option<Observed>,
+    ) {
         let outdated = match &self.state {
             State::Present { revision: known, .. } => is_newer(&known.resource_version, &revision.resource_version),
             State::Absent { as_of } => !as_of.is_empty() && !is_newer(&revision.resource_version, as_of),

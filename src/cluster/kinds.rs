@@ -1,11 +1,10 @@
-//! What the API server serves: group, version and kind to resource and scope. Read once by aggregated discovery
-//! (two requests), then extended from the CustomResourceDefinitions that the daemon itself sees established.
+//! The kinds that the API server serves: group, version and kind to resource and scope. Read once by aggregated discovery
+//! (two requests), then extended by the CustomResourceDefinitions that the daemon sees become established.
 
-use super::objects::ApiError;
-use crate::payload::{Manifest, ObjectId, defined};
+use super::error::ApiError;
+use crate::payload::{DefinedKind, Manifest, ObjectId};
 use kube::Client;
 use kube::discovery::{Discovery, Scope};
-use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 use std::time::Instant;
@@ -23,17 +22,16 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// A kind that every cluster is known to serve, so that it need not be looked up.
+    /// A kind that is known without discovery.
     pub fn known(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Kind {
         Kind { group: group.into(), version: version.into(), kind: kind.into(), plural: plural.into(), namespaced }
     }
 
-    /// The kind that the administrator drives the daemon by.
     pub fn cluster_version() -> Kind {
         Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false)
     }
 
-    /// Path of the collection: `/apis/apps/v1/namespaces/ns/deployments`; without a namespace that of all namespaces.
+    /// Path of the collection, such as `/apis/apps/v1/namespaces/ns/deployments`; of all namespaces without a namespace.
     pub fn path(&self, namespace: &str) -> String {
         let mut path = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
         path.push('/');
@@ -66,18 +64,18 @@ impl Kind {
 
 type Key = (String, String);
 
-/// The served kinds, by `apiVersion` and kind. Readers may wait for it to grow.
+/// The served kinds, by `apiVersion` and kind.
 #[derive(Debug)]
 pub struct Kinds {
     map: RwLock<HashMap<Key, Kind>>,
-    grown: watch::Sender<u64>,
-    /// When the last answer came.
+    added: watch::Sender<u64>,
+    /// When discovery was answered last.
     refresh: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Default for Kinds {
     fn default() -> Self {
-        Kinds { map: RwLock::default(), grown: watch::channel(0).0, refresh: tokio::sync::Mutex::default() }
+        Kinds { map: RwLock::default(), added: watch::channel(0).0, refresh: tokio::sync::Mutex::default() }
     }
 }
 
@@ -95,8 +93,8 @@ impl Kinds {
         Some((kind, id))
     }
 
-    /// As [`Kinds::resolve`], by another version of the kind that is served: an object is the same in all of them.
-    pub fn resolve_otherwise(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
+    /// As [`Kinds::resolve`], in another version of the kind: an object is the same in all of them.
+    pub fn resolve_in_another_version(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         let same = |kind: &&Kind| (&kind.group, &kind.kind) == (&manifest.id.group, &manifest.id.kind);
         let kind = map.values().filter(same).min_by(|a, b| a.version.cmp(&b.version))?;
@@ -105,24 +103,24 @@ impl Kinds {
 
     /// Waits until the server is known to serve the kind. Cancel safe.
     pub async fn served(&self, api_version: &str, kind: &str) -> Kind {
-        let mut grown = self.grown();
+        let mut added = self.added();
         loop {
             if let Some(kind) = self.get(api_version, kind) {
                 return kind;
             }
-            if grown.changed().await.is_err() {
-                // Nobody is left who could add one.
+            if added.changed().await.is_err() {
+                // This registry is being dropped, so no kind will be added.
                 std::future::pending::<()>().await;
             }
         }
     }
 
     /// Changes whenever a kind is added.
-    pub fn grown(&self) -> watch::Receiver<u64> {
-        self.grown.subscribe()
+    fn added(&self) -> watch::Receiver<u64> {
+        self.added.subscribe()
     }
 
-    /// Asks the server again. Callers that come while another asks share its answer.
+    /// Asks the server again. Concurrent callers share one answer.
     pub async fn refresh(&self, client: &Client) -> Result<(), ApiError> {
         let asked = Instant::now();
         let mut last = self.refresh.lock().await;
@@ -156,16 +154,14 @@ impl Kinds {
         Ok(())
     }
 
-    /// The kinds that an established CustomResourceDefinition serves, from the object itself: no request.
-    pub fn of_definition(crd: &Value) -> Vec<Kind> {
-        let definition = defined(crd);
-        let kind = |version: &&str| {
-            Kind::known(definition.group, version, definition.kind, definition.plural, definition.namespaced)
-        };
-        definition.served.iter().map(kind).collect()
+    /// The kinds that an established CustomResourceDefinition serves: no request.
+    pub fn of_definition(defined: &DefinedKind) -> Vec<Kind> {
+        let kind =
+            |version: &String| Kind::known(&defined.group, version, &defined.kind, &defined.plural, defined.namespaced);
+        defined.served.iter().map(kind).collect()
     }
 
-    /// From now on these are served. Of several resources of one kind the last counts.
+    /// Adds kinds that are served from now on. Of several resources of one kind the last counts.
     pub fn add(&self, kinds: impl IntoIterator<Item = Kind>) {
         let kinds: HashMap<Key, Kind> =
             kinds.into_iter().map(|kind| ((kind.api_version(), kind.kind.clone()), kind)).collect();
@@ -178,7 +174,7 @@ impl Kinds {
             }
         }
         if changed {
-            self.grown.send_modify(|n| *n += 1);
+            self.added.send_modify(|n| *n += 1);
         }
     }
 }
@@ -188,25 +184,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crd_teaches_its_served_versions_and_wakes_those_who_wait() {
+    fn crd_adds_its_served_versions_and_wakes_waiters() {
         let kinds = Kinds::default();
-        let grown = kinds.grown();
+        let added = kinds.added();
         let crd = serde_json::json!({"spec": {"group": "example.org", "scope": "Namespaced",
             "names": {"kind": "Widget", "plural": "widgets"},
             "versions": [{"name": "v1", "served": true}, {"name": "v0", "served": false}]}});
-        kinds.add(Kinds::of_definition(&crd));
+        kinds.add(Kinds::of_definition(&DefinedKind::read(crd.to_string().as_bytes()).unwrap()));
         let kind = kinds.get("example.org/v1", "Widget").unwrap();
         assert_eq!(kind.path("ns"), "/apis/example.org/v1/namespaces/ns/widgets");
         assert_eq!(kind.path(""), "/apis/example.org/v1/widgets");
         assert!(kinds.get("example.org/v0", "Widget").is_none());
-        assert!(grown.has_changed().unwrap());
-        // Two resources of one kind, as some groups have them: told again they are nothing new.
+        assert!(added.has_changed().unwrap());
+        // Some groups have two resources of one kind: adding them again changes nothing.
         let twice =
             ["templates", "processedtemplates"].map(|plural| Kind::known("t.io", "v1", "Template", plural, true));
         kinds.add(twice.clone());
-        let grown = kinds.grown();
+        let added = kinds.added();
         kinds.add(twice);
-        assert!(!grown.has_changed().unwrap());
+        assert!(!added.has_changed().unwrap());
         let core = Kind::known("", "v1", "Node", "nodes", false);
         assert_eq!(core.path("ignored"), "/api/v1/nodes");
     }

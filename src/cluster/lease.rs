@@ -1,12 +1,14 @@
-//! Who leads: one Lease. Expiry counts from when this process saw the record change, by its own monotonic clock, never
-//! by comparing wall clocks. A holder that cannot renew stops writing before anybody else can take the lease
-//! (architecture §4, "Lease").
+//! Leader election by one Lease. A lease expires its duration after this process saw it change, measured by the monotonic
+//! clock of this process: wall clocks are never compared. A holder that cannot renew stops writing before another process
+//! can take the lease.
 //!
-//! The lease also tells when the cluster has gone back in time: its version only ever grows, unless the API server's data
-//! were restored from a backup. Watches that go on from a position in the lost future are silent then, and what they told
-//! before is no more; a process that begins anew reads what is there.
+//! The lease also shows that the cluster has been restored from a backup: only then does its resourceVersion decrease.
+//! Watches that continue from a later version get no events then, and what they reported before may not exist any more; so
+//! the leader ends, and the process that starts next reads everything again.
 
-use super::objects::{ApiError, call, post};
+use super::backoff::jittered;
+use super::error::ApiError;
+use super::objects::{call, post};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
@@ -19,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 /// A request about the lease that takes longer has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// A leader that ends tries so long to give the lease up.
+/// How long a leader that ends tries to release the lease.
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long the lease holds, how long a holder tries to renew, and how often.
+/// How long the lease is valid, how long a holder tries to renew it, and how often.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub duration: Duration,
@@ -51,7 +53,7 @@ impl Times {
     }
 }
 
-/// The claim on the lease; cheap to ask.
+/// Whether this process holds the lease; cheap to ask.
 #[derive(Debug, Default)]
 pub struct Claim {
     valid_until: Mutex<Option<Instant>>,
@@ -72,7 +74,7 @@ impl Claim {
     }
 }
 
-/// One process's part in the election.
+/// This process as a candidate and as the leader.
 pub struct Election {
     client: Client,
     path: String,
@@ -81,7 +83,7 @@ pub struct Election {
     identity: String,
     times: Times,
     pub claim: Arc<Claim>,
-    /// The newest version of the lease that an answer had; 0 where versions are no numbers.
+    /// The newest version of the lease in any answer; 0 where versions are not numbers.
     newest: AtomicU64,
     went_back: AtomicBool,
 }
@@ -93,14 +95,14 @@ impl std::fmt::Debug for Election {
 }
 
 struct Seen {
-    /// Holder and renew time: what changes while the holder is alive.
+    /// Holder and renew time, which change as long as the holder is alive.
     record: (String, String),
     since: Instant,
 }
 
 enum Attempt {
     Won,
-    /// Held by another; it may be taken after this long if nothing changes.
+    /// Held by another process; it may be taken after this long if it does not change.
     Held {
         by: String,
         free_in: Duration,
@@ -122,7 +124,7 @@ impl Election {
         }
     }
 
-    /// Returns when this process leads, or `false` when stopped before.
+    /// Returns `true` once this process leads, `false` when it is stopped before.
     pub async fn acquire(&self, stop: &CancellationToken) -> bool {
         let mut seen: Option<Seen> = None;
         let mut told = String::new();
@@ -141,7 +143,7 @@ impl Election {
                 Err(error) => {
                     failures += 1;
                     tracing::warn!(%error, "cannot take the lease; trying again");
-                    super::jittered(Duration::from_millis(250), failures, self.times.retry)
+                    jittered(Duration::from_millis(250), failures, self.times.retry)
                 }
             };
             tokio::select! {
@@ -152,8 +154,7 @@ impl Election {
         }
     }
 
-    /// Waits for a change of the lease object since it was read; where it cannot be watched, until it is time to read it
-    /// again.
+    /// Waits until the lease has changed since it was read; if it cannot be watched, for the retry period.
     async fn change(&self) {
         let params = WatchParams {
             field_selector: Some(format!("metadata.name={}", self.name)),
@@ -164,7 +165,7 @@ impl Election {
             let request = kube::core::Request::new(self.path.clone()).watch(&params, "").ok()?;
             let events = self.client.request_events::<Value>(request).await.ok()?;
             let mut events = events.boxed();
-            // What is there now may be newer already than what was read.
+            // It may have changed between the read and the watch.
             let now = events.next().await?.ok()?;
             if self.is_as_read(&now) { events.next().await?.ok().map(drop) } else { Some(()) }
         };
@@ -241,7 +242,7 @@ impl Election {
                     Err(error) => {
                         failures += 1;
                         tracing::warn!(%error, "lease not renewed; trying again");
-                        let pause = super::jittered(Duration::from_millis(200), failures, self.times.retry);
+                        let pause = jittered(Duration::from_millis(200), failures, self.times.retry);
                         let left = self.claim.until().map_or(Duration::ZERO, |u| u.duration_since(asked));
                         tokio::time::sleep(pause.min(left)).await;
                     }
@@ -251,7 +252,7 @@ impl Election {
     }
 
     async fn renew(&self) -> Result<bool, ApiError> {
-        // Deleted by somebody: as long as the claim holds nobody else can have it.
+        // Somebody has deleted it; no other process can take it while the claim holds.
         let Some(lease) = self.read().await? else { return self.create().await.map(|()| true) };
         if lease.pointer("/spec/holderIdentity").and_then(Value::as_str) != Some(self.identity.as_str()) {
             return Ok(false);
@@ -259,23 +260,23 @@ impl Election {
         self.put(lease).await.map(|()| true)
     }
 
-    /// Gives the lease up, so that a successor need not wait for it to expire. Tries for a while: one refused request
-    /// would cost the successor the whole duration.
+    /// Releases the lease, so that a successor need not wait until it expires. Retries for a while, because a single failed
+    /// request would cost the successor the whole duration.
     pub async fn release(&self) {
         self.claim.set(None);
         let begun = Instant::now();
         let mut failures = 0;
-        while let Err(error) = self.let_go().await {
+        while let Err(error) = self.try_release().await {
             failures += 1;
             if begun.elapsed() > RELEASE_WITHIN {
                 tracing::warn!(%error, "lease not released; a successor waits until it expires");
                 return;
             }
-            tokio::time::sleep(super::jittered(Duration::from_millis(100), failures, Duration::from_secs(1))).await;
+            tokio::time::sleep(jittered(Duration::from_millis(100), failures, Duration::from_secs(1))).await;
         }
     }
 
-    async fn let_go(&self) -> Result<(), ApiError> {
+    async fn try_release(&self) -> Result<(), ApiError> {
         let Some(mut lease) = self.read().await? else { return Ok(()) };
         if lease.pointer("/spec/holderIdentity").and_then(Value::as_str) != Some(self.identity.as_str()) {
             return Ok(());
@@ -288,7 +289,7 @@ impl Election {
     }
 
     fn spec(&self, transitions: u64, acquired: Option<&Value>) -> Value {
-        // MicroTime: the API wants exactly this precision.
+        // The API accepts a MicroTime only with exactly six digits.
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
         json!({"holderIdentity": self.identity, "leaseDurationSeconds": self.times.duration.as_secs().max(1),
             "acquireTime": acquired.cloned().unwrap_or_else(|| now.clone().into()), "renewTime": now,
@@ -330,8 +331,8 @@ impl Election {
         call(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|lease| drop(self.answered(lease)))
     }
 
-    /// Remembers the version of an answer. Requests about the lease follow one another, and each is answered with what
-    /// is stored.
+    /// Remembers the version of an answer. Requests about the lease are made one after the other and answered with what is
+    /// stored, so a version that is older than an earlier one means that the data were restored from a backup.
     fn answered(&self, lease: Value) -> Value {
         if let Some(version) = version(&lease)
             && self.newest.fetch_max(version, Ordering::Relaxed) > version
@@ -356,7 +357,8 @@ mod tests {
     use kube::client::Body;
     use std::sync::atomic::AtomicUsize;
 
-    /// A server that holds a lease of `me`, refuses the first writes, and has the versions in turn, then the last one.
+    /// A server with a lease held by `me`. It rejects the first writes and answers with these versions in turn, the last of
+    /// them repeatedly.
     fn election(refusals: usize, writes: Arc<AtomicUsize>, versions: &'static [u64]) -> Election {
         let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
         tokio::spawn(async move {
@@ -379,45 +381,44 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_release_is_tried_again() {
+    async fn failed_release_is_retried() {
         let writes = Arc::new(AtomicUsize::new(0));
         election(2, writes.clone(), &[1]).release().await;
-        assert_eq!(writes.load(Ordering::Relaxed), 3, "two refused, one taken");
+        assert_eq!(writes.load(Ordering::Relaxed), 3, "two rejected, one accepted");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_leader_ends_when_the_cluster_is_older_than_it_was() {
+    async fn leader_ends_when_the_cluster_was_restored_from_a_backup() {
         let leader = election(0, Arc::default(), &[10, 11, 11, 12, 12, 13, 7, 8]);
         let stop = CancellationToken::new();
         assert!(leader.acquire(&stop).await);
         let why = leader.keep(&stop).await;
         assert!(why.contains("restored from a backup"), "{why}");
-        assert!(!leader.claim.holds(), "nothing is written from what was known before");
+        assert!(!leader.claim.holds(), "nothing is written on the basis of lost data");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_leader_goes_on_while_versions_grow() {
+    async fn leader_keeps_the_lease_while_versions_increase() {
         let leader = election(0, Arc::default(), &[10, 11, 11, 12, 12, 1000]);
         let stop = CancellationToken::new();
         assert!(leader.acquire(&stop).await);
         let keeping = tokio::time::timeout(Duration::from_secs(600), leader.keep(&stop));
-        assert!(keeping.await.is_err(), "renews on and on");
+        assert!(keeping.await.is_err(), "it keeps renewing");
     }
 
-    /// A lease that another process gives up between the first look and the watch.
     #[tokio::test(start_paused = true)]
-    async fn what_is_given_up_just_before_the_watch_begins_is_taken_at_once() {
+    async fn lease_released_between_read_and_watch_is_taken_at_once() {
         let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
         tokio::spawn(async move {
             let lease = |version: u64, holder: &str| {
                 json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "version",
                     "resourceVersion": version.to_string()}, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 600}})
             };
-            let given_up = lease(6, "");
+            let released = lease(6, "");
             let answers = [
                 lease(5, "another").to_string(),
-                format!("{}\n", json!({"type": "ADDED", "object": given_up})),
-                given_up.to_string(),
+                format!("{}\n", json!({"type": "ADDED", "object": released})),
+                released.to_string(),
                 lease(7, "me").to_string(),
             ];
             for body in answers {

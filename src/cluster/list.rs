@@ -1,9 +1,10 @@
 //! Reads some objects of one kind: by a list in pages, or one by one where the kind has far too many other objects or may
 //! not be listed.
 
+use super::error::ApiError;
 use super::kinds::Kind;
-use super::objects::{ApiError, Objects};
-use super::partial_object::Name;
+use super::objects::Objects;
+use super::partial_object::PartialObject;
 use crate::payload::ObjectId;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -61,7 +62,7 @@ pub(super) async fn list(
             version = page.metadata.resource_version;
         }
         for mut object in page.items {
-            let id = Name::of(&object).id(kind);
+            let id = PartialObject::of(&object).id(kind);
             if !missing.remove(&id) {
                 continue;
             }

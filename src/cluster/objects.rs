@@ -1,8 +1,9 @@
-//! Reading and writing single objects as JSON. Every write carries a precondition: PUT the resourceVersion it was made
-//! from, DELETE the uid, so that a late one overwrites nothing.
+//! Reads and writes single objects as JSON. Every write has a precondition, so that a late one overwrites nothing: PUT the
+//! resourceVersion that it is based on, DELETE the uid.
 
+use super::error::{ApiError, Cause};
 use super::kinds::Kind;
-use crate::error::chain;
+use crate::api::object_meta;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions};
 use serde::Deserialize;
@@ -11,88 +12,19 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::time::Duration;
 
-/// No call may hang: a read or write that takes longer has failed.
+/// A read or write that takes longer has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Objects of one page of a list: bounds memory.
+/// Objects in one page of a list; limits memory.
 const PAGE: u32 = 250;
-/// Name under which the server records what we write.
+/// The field manager of our writes.
 pub const FIELD_MANAGER: &str = "cluster-version-operator";
 
-/// A request that failed, with what was attempted.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {attempt}: {cause}")]
-pub struct ApiError {
-    pub attempt: String,
-    pub cause: Cause,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum Cause {
-    /// The server answered with an error.
-    #[error("{message}")]
-    Server { code: u16, reason: String, message: String },
-    #[error("no answer from the API server: {0}")]
-    Transport(String),
-    #[error("the API server did not answer in time")]
-    Timeout,
-    #[error("the API server's answer cannot be read: {0}")]
-    Answer(String),
-    /// This process may not write any more.
-    #[error("this process is no longer the leader")]
-    NotLeader,
-}
-
-impl ApiError {
-    pub fn of(attempt: &str, error: kube::Error) -> Self {
-        let cause = match error {
-            kube::Error::Api(status) => {
-                Cause::Server { code: status.code, reason: status.reason.clone(), message: status.message.clone() }
-            }
-            kube::Error::SerdeError(e) => Cause::Answer(e.to_string()),
-            other => Cause::Transport(chain(&other)),
-        };
-        ApiError { attempt: attempt.to_owned(), cause }
-    }
-
-    fn has(&self, wanted: u16, wanted_reason: &str) -> bool {
-        matches!(&self.cause, Cause::Server { code, reason, .. }
-            if *code == wanted && (wanted_reason.is_empty() || reason == wanted_reason))
-    }
-
-    pub fn is_not_found(&self) -> bool {
-        self.has(404, "")
-    }
-
-    pub fn is_already_exists(&self) -> bool {
-        self.has(409, "AlreadyExists")
-    }
-
-    pub fn is_conflict(&self) -> bool {
-        self.has(409, "Conflict")
-    }
-
-    /// The watch or list position is too old: read afresh.
-    pub fn is_gone(&self) -> bool {
-        self.has(410, "")
-    }
-
-    /// The server answered that it does not do what was asked, now or ever.
-    pub fn is_refused(&self) -> bool {
-        matches!(&self.cause, Cause::Server { code: 400 | 405 | 406 | 422 | 501, .. })
-    }
-
-    /// Internal server error.
-    pub fn is_internal(&self) -> bool {
-        self.has(500, "")
-    }
-}
-
-/// What came of a DELETE.
+/// The result of a DELETE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     Gone,
-    /// Finalizers, or a period of grace, keep it for now.
-    Going,
+    /// Finalizers or a grace period keep it for now.
+    Terminating,
 }
 
 /// One page of a list.
@@ -113,10 +45,10 @@ pub struct PageMeta {
     pub remaining_item_count: Option<i64>,
 }
 
-/// May this process begin a write now? Answered by the lease.
+/// Whether this process may start a write now; the lease decides.
 pub type MayWrite = std::sync::Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Reads and guarded writes.
+/// Reads, and writes while [`MayWrite`] allows them.
 #[derive(Clone)]
 pub struct Objects {
     client: Client,
@@ -138,7 +70,7 @@ impl Objects {
         &self.client
     }
 
-    /// The live object, or `None` when it is not there.
+    /// The live object; `None` if it does not exist.
     pub async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
         let attempt = format!("read {}", label(kind, namespace, name));
         let request = kube::core::Request::new(kind.path(namespace)).get(name, &GetParams::default());
@@ -165,15 +97,16 @@ impl Objects {
         self.call::<Page>(&attempt, request).await.map(|page| page.items)
     }
 
-    /// POST; the object must not be there.
+    /// POST; the object must not exist.
     pub async fn create(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
-        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let name = object_meta::name(object);
         let attempt = format!("create {}", label(kind, namespace, name));
-        let made = self.create_raw(kind, namespace, name, bytes(&attempt, object)?).await?;
-        serde_json::from_str(made.get()).map_err(|error| ApiError { attempt, cause: Cause::Answer(error.to_string()) })
+        let created = self.create_raw(kind, namespace, name, bytes(&attempt, object)?).await?;
+        serde_json::from_str(created.get())
+            .map_err(|error| ApiError { attempt, cause: Cause::Answer(error.to_string()) })
     }
 
-    /// Like [`Objects::create`], from and to undecoded JSON: of what is made little need be known, and many are under way.
+    /// Like [`Objects::create`] with JSON that is not decoded, which takes far more memory, since many are created at once.
     pub async fn create_raw(
         &self,
         kind: &Kind,
@@ -182,20 +115,20 @@ impl Objects {
         body: Vec<u8>,
     ) -> Result<Box<RawValue>, ApiError> {
         let attempt = format!("create {}", label(kind, namespace, name));
-        self.guard(&attempt)?;
+        self.check_may_write(&attempt)?;
         let request = kube::core::Request::new(kind.path(namespace)).create(&post(), body);
         self.call(&attempt, request).await
     }
 
-    /// PUT; `object` carries the resourceVersion it was made from.
+    /// PUT; `object` has the resourceVersion that it is based on.
     pub async fn replace(&self, kind: &Kind, namespace: &str, name: &str, object: &Value) -> Result<Value, ApiError> {
         let attempt = format!("update {}", label(kind, namespace, name));
-        self.guard(&attempt)?;
+        self.check_may_write(&attempt)?;
         let request = kube::core::Request::new(kind.path(namespace)).replace(name, &post(), bytes(&attempt, object)?);
         self.call(&attempt, request).await
     }
 
-    /// PUT on the status subresource; `object` carries the resourceVersion it was made from.
+    /// PUT of the status subresource; `object` has the resourceVersion that it is based on.
     pub async fn replace_status(
         &self,
         kind: &Kind,
@@ -204,28 +137,27 @@ impl Objects {
         object: &Value,
     ) -> Result<Value, ApiError> {
         let attempt = format!("update the status of {}", label(kind, namespace, name));
-        self.guard(&attempt)?;
+        self.check_may_write(&attempt)?;
         let body = bytes(&attempt, object)?;
         let request = kube::core::Request::new(kind.path(namespace)).replace_subresource("status", name, &post(), body);
         self.call(&attempt, request).await
     }
 
-    /// DELETE of exactly the object with that uid. Gone already is success.
+    /// DELETE of exactly the object with this uid. It is a success if it does not exist any more.
     pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, uid: &str) -> Result<Removed, ApiError> {
         let attempt = format!("delete {}", label(kind, namespace, name));
-        self.guard(&attempt)?;
+        self.check_may_write(&attempt)?;
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         let request = kube::core::Request::new(kind.path(namespace)).delete(name, &params);
         match self.call::<Value>(&attempt, request).await {
-            // An object is answered that is only marked for now.
-            Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => Ok(Removed::Going),
+            Ok(answer) if object_meta::is_terminating(&answer) => Ok(Removed::Terminating),
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(Removed::Gone),
         }
     }
 
-    fn guard(&self, attempt: &str) -> Result<(), ApiError> {
+    fn check_may_write(&self, attempt: &str) -> Result<(), ApiError> {
         if (self.may_write)() {
             return Ok(());
         }
@@ -241,7 +173,7 @@ impl Objects {
     }
 }
 
-/// One request that has failed when it takes longer than `limit`.
+/// One request, which has failed if it takes longer than `limit`.
 pub(super) async fn call<T: DeserializeOwned>(
     client: &Client,
     limit: Duration,

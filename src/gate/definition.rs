@@ -7,7 +7,7 @@ use crate::status::failure::{Effect, Reason, UpdateError};
 
 /// Names that another definition holds are a failure; anything else that is missing comes by itself. In reconciling
 /// that wait is not reported, since every report is a failure there (§4.7) and it usually ends within a second.
-pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
+pub fn judge(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let id = want.id();
     let waits = |reason: &str, message: String| {
         let report = (mode != Mode::Reconcile).then(|| UpdateError {
@@ -36,6 +36,6 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
 }
 
 /// In every mode.
-pub fn awaits(_want: &Observed<'_>, _mode: Mode) -> Option<String> {
+pub fn awaits(_want: &Observed, _mode: Mode) -> Option<String> {
     Some("to be established".to_owned())
 }

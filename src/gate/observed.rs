@@ -1,11 +1,63 @@
-//! Reading an object that anybody may have written: what is missing or of the wrong type counts as absent.
+//! What gates read of an object, desired or live. Whatever keeps a part of an object for its gate keeps this type, so a
+//! gate that reads one more field needs that field here and nowhere else.
+//!
+//! Anybody may have written the object: what is missing or of the wrong type counts as absent.
 
-use crate::payload::ObjectId;
+use crate::payload::{Manifest, ObjectId};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A Kubernetes object, wanted or live.
-#[derive(Clone, Copy, Debug)]
-pub struct Observed<'a>(pub &'a Value);
+/// Everything else, such as the schemas of definitions and the related objects of operators, is skipped while decoding.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Observed {
+    api_version: Value,
+    kind: Value,
+    #[serde(deserialize_with = "null_is_default")]
+    metadata: Metadata,
+    #[serde(deserialize_with = "null_is_default")]
+    pub(super) spec: Spec,
+    #[serde(deserialize_with = "null_is_default")]
+    pub(super) status: Status,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    namespace: Value,
+    name: Value,
+    generation: Value,
+    deletion_timestamp: Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Spec {
+    pub replicas: Value,
+    pub update_strategy: Value,
+    pub completions: Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Status {
+    observed_generation: Value,
+    conditions: Value,
+    versions: Value,
+    pub replicas: Value,
+    pub updated_replicas: Value,
+    pub available_replicas: Value,
+    pub desired_number_scheduled: Value,
+    pub updated_number_scheduled: Value,
+    pub number_available: Value,
+    pub succeeded: Value,
+    pub active: Value,
+    pub failed: Value,
+}
+
+fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
 
 /// One entry of `status.conditions`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,58 +68,73 @@ pub struct Seen<'a> {
     pub message: &'a str,
 }
 
-impl<'a> Observed<'a> {
-    /// The text at a JSON pointer, empty if there is none.
-    pub fn text(&self, pointer: &str) -> &'a str {
-        self.0.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+impl Observed {
+    pub fn of(object: &Value) -> Observed {
+        Observed::deserialize(object).unwrap_or_default()
     }
 
-    pub fn number(&self, pointer: &str) -> Option<i64> {
-        self.0.pointer(pointer).and_then(Value::as_i64)
+    /// From JSON that is not decoded otherwise.
+    pub fn read(json: &[u8]) -> serde_json::Result<Observed> {
+        serde_json::from_slice(json)
     }
 
-    pub fn group(&self) -> &'a str {
-        self.text("/apiVersion").split_once('/').map_or("", |(group, _)| group)
+    /// What the manifest asks of the gate. The JSON, which may be large, is not kept.
+    pub fn of_manifest(manifest: &Manifest) -> serde_json::Result<Observed> {
+        Observed::read(&manifest.raw.bytes())
     }
 
-    pub fn kind(&self) -> &'a str {
-        self.text("/kind")
+    pub fn group(&self) -> &str {
+        text(&self.api_version).split_once('/').map_or("", |(group, _)| group)
     }
 
-    pub fn name(&self) -> &'a str {
-        self.text("/metadata/name")
+    pub fn kind(&self) -> &str {
+        text(&self.kind)
+    }
+
+    pub fn name(&self) -> &str {
+        text(&self.metadata.name)
     }
 
     pub fn id(&self) -> ObjectId {
-        ObjectId::new(self.group(), self.kind(), self.text("/metadata/namespace"), self.name())
+        ObjectId::new(self.group(), self.kind(), text(&self.metadata.namespace), self.name())
     }
 
     pub fn is_deleting(&self) -> bool {
-        !self.text("/metadata/deletionTimestamp").is_empty()
+        !text(&self.metadata.deletion_timestamp).is_empty()
     }
 
-    /// Whether the status answers the present spec. Kinds without generations always do.
+    /// Whether the status is about the present spec. Kinds without generations always are.
     pub fn is_current(&self) -> bool {
-        self.number("/status/observedGeneration").unwrap_or(0) >= self.number("/metadata/generation").unwrap_or(0)
+        number(&self.status.observed_generation) >= number(&self.metadata.generation)
     }
 
     /// The first condition of this type.
-    pub fn condition(&self, type_: &str) -> Option<Seen<'a>> {
-        let text = |entry: &'a Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-        let mut all = self.0.pointer("/status/conditions").and_then(Value::as_array)?.iter();
-        all.find(|entry| text(entry, "type") == type_).map(|entry| Seen {
-            status: text(entry, "status"),
-            reason: text(entry, "reason"),
-            message: text(entry, "message"),
+    pub fn condition(&self, type_: &str) -> Option<Seen<'_>> {
+        let mut all = self.status.conditions.as_array()?.iter();
+        all.find(|entry| field(entry, "type") == type_).map(|entry| Seen {
+            status: field(entry, "status"),
+            reason: field(entry, "reason"),
+            message: field(entry, "message"),
         })
     }
 
     /// `status.versions` in order, as (name, version).
-    pub fn versions(&self) -> Vec<(&'a str, &'a str)> {
-        let text = |entry: &'a Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-        let list = self.0.pointer("/status/versions").and_then(Value::as_array);
-        list.into_iter().flatten().map(|entry| (text(entry, "name"), text(entry, "version"))).collect()
+    pub fn versions(&self) -> Vec<(&str, &str)> {
+        let list = self.status.versions.as_array().into_iter().flatten();
+        list.map(|entry| (field(entry, "name"), field(entry, "version"))).collect()
     }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn field<'a>(entry: &'a Value, key: &str) -> &'a str {
+    entry.get(key).map(text).unwrap_or_default()
+}
+
+pub(super) fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or(0)
 }
 
 impl Seen<'_> {

@@ -6,7 +6,7 @@ use crate::graph::Mode;
 use crate::status::failure::{Effect, Reason, UpdateError};
 
 /// The rows of §6.1 in their order. `Progressing` and `Upgradeable` take no part.
-pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
+pub fn judge(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let name = want.name();
     if let Some(error) = no_versions(want) {
         return Verdict::Failing(error);
@@ -42,7 +42,7 @@ pub fn judge(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Ve
 }
 
 /// A manifest that does not say which versions to wait for cannot be waited for (§6.1).
-pub fn no_versions(want: &Observed<'_>) -> Option<UpdateError> {
+pub fn no_versions(want: &Observed) -> Option<UpdateError> {
     let name = want.name();
     want.versions().is_empty().then(|| {
         let message = format!(
@@ -53,7 +53,7 @@ pub fn no_versions(want: &Observed<'_>) -> Option<UpdateError> {
 }
 
 /// See the rows above: what they pass over, nobody waits for.
-pub fn awaits(want: &Observed<'_>, mode: Mode) -> Option<String> {
+pub fn awaits(want: &Observed, mode: Mode) -> Option<String> {
     if mode == Mode::Install {
         return Some("to be available".to_owned());
     }

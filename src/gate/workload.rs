@@ -1,22 +1,21 @@
 //! Deployment, DaemonSet and Job: rolled out, or failed (payload-and-apply §6.2-§6.4, decided in §6.5a).
 
 use super::Verdict;
-use super::observed::{Observed, Seen};
+use super::observed::{Observed, Seen, number};
 use crate::graph::Mode;
 use crate::status::failure::{Effect, Reason, UpdateError};
 
 /// No gate in an install; in an update the rollout must be complete; in reconciling only failures count.
-pub fn deployment(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
-    let rollout = |live: &Observed<'_>| {
-        let wanted = live.number("/spec/replicas").unwrap_or(1);
-        let count = |key: &str| live.number(&format!("/status/{key}")).unwrap_or(0);
-        let (total, updated) = (count("replicas"), count("updatedReplicas"));
+pub fn deployment(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+    let rollout = |live: &Observed| {
+        let wanted = live.spec.replicas.as_i64().unwrap_or(1);
+        let (total, updated) = (number(&live.status.replicas), number(&live.status.updated_replicas));
+        let available = number(&live.status.available_replicas);
         // A Deployment without a progress deadline has no such condition; then the numbers decide alone.
         let told = live.condition("Progressing").is_none_or(|seen| seen.reason == "NewReplicaSetAvailable");
-        let complete = updated >= wanted && total <= updated && count("availableReplicas") >= wanted && told;
+        let complete = updated >= wanted && total <= updated && available >= wanted && told;
         (!complete).then(|| {
             let old = total.saturating_sub(updated);
-            let available = count("availableReplicas");
             format!("{updated} of {wanted} replicas updated, {available} available, {old} old ones left")
         })
     };
@@ -24,13 +23,13 @@ pub fn deployment(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) 
 }
 
 /// What a Deployment's rollout is waited for with.
-pub fn awaits_deployment(want: &Observed<'_>, mode: Mode) -> Option<String> {
-    let replicas = want.number("/spec/replicas").unwrap_or(1);
+pub fn awaits_deployment(want: &Observed, mode: Mode) -> Option<String> {
+    let replicas = want.spec.replicas.as_i64().unwrap_or(1);
     awaits_rollout(mode, || format!("to be rolled out: {replicas} replicas updated and available, no old ones left"))
 }
 
 /// The same of a DaemonSet.
-pub fn awaits_daemon_set(_want: &Observed<'_>, mode: Mode) -> Option<String> {
+pub fn awaits_daemon_set(_want: &Observed, mode: Mode) -> Option<String> {
     awaits_rollout(mode, || "to be rolled out: a pod updated and available on every node it is for".to_owned())
 }
 
@@ -43,19 +42,19 @@ fn awaits_rollout(mode: Mode, rollout: impl FnOnce() -> String) -> Option<String
 }
 
 /// The same of a Job.
-pub fn awaits_job(_want: &Observed<'_>, mode: Mode) -> Option<String> {
+pub fn awaits_job(_want: &Observed, mode: Mode) -> Option<String> {
     let awaited = if mode == Mode::Reconcile { "not to have failed" } else { "to be complete" };
     Some(awaited.to_owned())
 }
 
 /// As a Deployment, but only deletion is a failure (§6.3).
-pub fn daemon_set(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
-    let rollout = |live: &Observed<'_>| {
-        let count = |key: &str| live.number(&format!("/status/{key}")).unwrap_or(0);
-        let (wanted, updated) = (count("desiredNumberScheduled"), count("updatedNumberScheduled"));
-        let available = count("numberAvailable");
+pub fn daemon_set(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+    let rollout = |live: &Observed| {
+        let status = &live.status;
+        let (wanted, updated) = (number(&status.desired_number_scheduled), number(&status.updated_number_scheduled));
+        let available = number(&status.number_available);
         // With OnDelete somebody else decides when a pod is replaced.
-        let by_hand = live.text("/spec/updateStrategy/type") == "OnDelete";
+        let by_hand = live.spec.update_strategy["type"] == "OnDelete";
         let complete = available >= wanted && (by_hand || updated >= wanted);
         (!complete).then(|| format!("{updated} of {wanted} pods updated, {available} available"))
     };
@@ -63,17 +62,15 @@ pub fn daemon_set(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) 
 }
 
 /// Complete in installs and updates; in reconciling only a failure for good counts.
-pub fn job(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verdict {
+pub fn job(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let id = want.id();
     let waits = |reason: &str, message: String| match mode {
         Mode::Reconcile => Verdict::Ready,
         _ => waiting(want, reason, message),
     };
     let Some(live) = live else { return waits("NotFound", format!("{id} is not there yet")) };
-    let all_succeeded = || {
-        let completions = live.number("/spec/completions");
-        completions.is_some_and(|wanted| live.number("/status/succeeded").unwrap_or(0) >= wanted)
-    };
+    let all_succeeded =
+        || live.spec.completions.as_i64().is_some_and(|wanted| number(&live.status.succeeded) >= wanted);
     if Seen::is(live.condition("Complete"), "True") {
         return Verdict::Ready;
     }
@@ -89,19 +86,18 @@ pub fn job(want: &Observed<'_>, live: Option<&Observed<'_>>, mode: Mode) -> Verd
     if live.is_deleting() {
         return waits("Deleting", format!("{id} is being deleted before it was complete"));
     }
-    let count = |key: &str| live.number(&format!("/status/{key}")).unwrap_or(0);
-    let (active, failed) = (count("active"), count("failed"));
+    let (active, failed) = (number(&live.status.active), number(&live.status.failed));
     waits("Running", format!("{id} is not complete: {active} pods active, {failed} failed so far"))
 }
 
 /// The common course of §6.5a. `failure` sees only a status that answers the present spec: right after a write the
 /// old rollout's failure is still there. `rollout` tells what is missing.
 fn rolled_out(
-    want: &Observed<'_>,
-    live: Option<&Observed<'_>>,
+    want: &Observed,
+    live: Option<&Observed>,
     mode: Mode,
-    failure: fn(&Observed<'_>, &Observed<'_>) -> Option<UpdateError>,
-    rollout: impl Fn(&Observed<'_>) -> Option<String>,
+    failure: fn(&Observed, &Observed) -> Option<UpdateError>,
+    rollout: impl Fn(&Observed) -> Option<String>,
 ) -> Verdict {
     if mode == Mode::Install {
         return Verdict::Ready;
@@ -130,7 +126,7 @@ fn rolled_out(
 }
 
 /// §6.2, in its order.
-fn deployment_failure(want: &Observed<'_>, live: &Observed<'_>) -> Option<UpdateError> {
+fn deployment_failure(want: &Observed, live: &Observed) -> Option<UpdateError> {
     let [replica_failure, available, progressing] =
         ["ReplicaFailure", "Available", "Progressing"].map(|type_| live.condition(type_));
     let id = want.id();
@@ -149,14 +145,14 @@ fn deployment_failure(want: &Observed<'_>, live: &Observed<'_>) -> Option<Update
 }
 
 /// A failure at once.
-fn broken(want: &Observed<'_>, reason: Reason, message: String, cause: Option<Seen<'_>>) -> UpdateError {
+fn broken(want: &Observed, reason: Reason, message: String, cause: Option<Seen<'_>>) -> UpdateError {
     let nested =
         cause.map(|seen| UpdateError::new(Reason::Other(seen.reason.to_owned()), seen.message)).into_iter().collect();
     UpdateError { names: vec![want.name().to_owned()], nested, ..UpdateError::new(reason, message) }
 }
 
 /// A wait that conditions report as no failure.
-fn waiting(want: &Observed<'_>, reason: &str, message: String) -> Verdict {
+fn waiting(want: &Observed, reason: &str, message: String) -> Verdict {
     let report = UpdateError {
         effect: Effect::Wait,
         names: vec![want.name().to_owned()],

@@ -1,7 +1,7 @@
 //! What of the cluster goes into manifests (payload-and-apply §5.10): its proxy into the environment of operators, the
 //! address of its API server into our own Deployment, its TLS settings into configurations.
 //!
-//! Pure: who reads the three objects hands them in as [`Surroundings`].
+//! Pure: who reads the three objects hands them in as [`ClusterConfiguration`].
 
 mod address;
 mod edit;
@@ -69,7 +69,7 @@ impl Source {
 /// The part of the cluster's configuration that goes into manifests. The default is a cluster that has none of the
 /// three objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Surroundings {
+pub struct ClusterConfiguration {
     /// `None`: the cluster needs no proxy.
     pub proxy: Option<Proxy>,
     /// `None`: not known; pods find the API server by the service network.
@@ -77,7 +77,7 @@ pub struct Surroundings {
     pub tls: Tls,
 }
 
-impl Surroundings {
+impl ClusterConfiguration {
     /// Takes in what was read of one object (`None`: it is not there); true if that changes anything.
     pub fn take(&mut self, source: Source, object: Option<&Value>) -> bool {
         let before = self.clone();
@@ -100,7 +100,7 @@ impl Surroundings {
     }
 
     /// The objects in whose part the two differ.
-    pub fn differences(&self, other: &Surroundings) -> Vec<Source> {
+    pub fn differences(&self, other: &ClusterConfiguration) -> Vec<Source> {
         Source::ALL.into_iter().filter(|source| self.part(*source) != other.part(*source)).collect()
     }
 

@@ -2,6 +2,7 @@
 //! does it and for the plan that foretells it (payload-and-apply §5.2, §5.11).
 
 use super::{MergeError, Outcome, initial, merge};
+use crate::api::object_meta;
 use crate::payload::Manifest;
 use serde_json::Value;
 
@@ -47,10 +48,9 @@ pub fn step<E: From<MergeError>>(
     prepared: impl FnOnce() -> Result<Value, E>,
 ) -> Result<Step, E> {
     let delete = manifest.delete().map_err(MergeError::Manifest)?;
-    let going = |live: &Value| live.pointer("/metadata/deletionTimestamp").is_some();
     Ok(match live {
         None if delete => Step::Leave(Left::Gone),
-        Some(live) if delete && going(live) => Step::Leave(Left::Going),
+        Some(live) if delete && object_meta::is_terminating(live) => Step::Leave(Left::Going),
         Some(_) if delete => Step::Delete,
         None => Step::Create(initial(prepared()?)),
         Some(_) if manifest.create_only() => Step::Leave(Left::CreateOnly),

@@ -1,28 +1,59 @@
-//! What a CustomResourceDefinition says of the kind it defines.
+//! What a CustomResourceDefinition says about the kind that it defines.
 
+use super::manifest::Manifest;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Group, kind and versions, as far as the definition names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Defined<'a> {
-    pub group: &'a str,
-    pub kind: &'a str,
-    pub plural: &'a str,
+pub struct DefinedKind {
+    pub group: String,
+    pub kind: String,
+    pub plural: String,
     pub namespaced: bool,
     /// Names of the versions that are served, in the order of the definition.
-    pub served: Vec<&'a str>,
+    pub served: Vec<String>,
 }
 
-/// Reads a definition, whole or as [`super::Manifest::outline`] leaves it.
-pub fn defined(crd: &Value) -> Defined<'_> {
-    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-    let served = versions.filter(|version| version.get("served").and_then(Value::as_bool) == Some(true));
-    Defined {
-        group: text("/spec/group"),
-        kind: text("/spec/names/kind"),
-        plural: text("/spec/names/plural"),
-        namespaced: text("/spec/scope") == "Namespaced",
-        served: served.filter_map(|version| version.get("name").and_then(Value::as_str)).collect(),
+/// Schemas are skipped: decoded they are many times as large as all the rest.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Definition {
+    spec: Spec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    group: Value,
+    scope: Value,
+    names: Value,
+    versions: Vec<Version>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Version {
+    name: Value,
+    served: Value,
+}
+
+impl DefinedKind {
+    pub fn of_manifest(definition: &Manifest) -> serde_json::Result<DefinedKind> {
+        DefinedKind::read(&definition.raw.bytes())
+    }
+
+    /// From the JSON of the definition.
+    pub fn read(definition: &[u8]) -> serde_json::Result<DefinedKind> {
+        let Spec { group, scope, names, versions } = serde_json::from_slice::<Definition>(definition)?.spec;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let served = versions.iter().filter(|version| version.served == true && version.name.is_string());
+        Ok(DefinedKind {
+            group: text(&group),
+            kind: text(&names["kind"]),
+            plural: text(&names["plural"]),
+            namespaced: scope == "Namespaced",
+            served: served.map(|version| text(&version.name)).collect(),
+        })
     }
 }

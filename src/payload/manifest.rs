@@ -66,43 +66,10 @@ pub struct Manifest {
     pub raw: Packed,
 }
 
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
-struct Outline {
-    api_version: Value,
-    kind: Value,
-    metadata: Value,
-    spec: OutlineSpec,
-    status: Value,
-}
-
-#[derive(Default, Deserialize, Serialize)]
-#[serde(default)]
-struct OutlineSpec {
-    group: Value,
-    scope: Value,
-    names: Value,
-    versions: Vec<OutlineVersion>,
-}
-
-#[derive(Default, Deserialize, Serialize)]
-#[serde(default)]
-struct OutlineVersion {
-    name: Value,
-    served: Value,
-}
-
 impl Manifest {
     /// The decoded object. Cannot fail for a manifest that was loaded, since `raw` was written from a value.
     pub fn object(&self) -> Result<Value, serde_json::Error> {
         serde_json::from_slice(&self.raw.bytes())
-    }
-
-    /// The object without most of its spec: what its gate asks for and which kinds it defines. A definition's schemas are
-    /// many times as large decoded, and tasks that wait hold on to this.
-    pub fn outline(&self) -> Result<Value, serde_json::Error> {
-        serde_json::from_slice::<Outline>(&self.raw.bytes()).and_then(serde_json::to_value).or_else(|_| self.object())
     }
 
     /// The annotation's value, if it is there.

@@ -3,7 +3,7 @@
 
 use super::{By, LeftOut, Prepare};
 use crate::merge::initial;
-use crate::payload::{Manifest, ObjectId, Payload, Selection, defined};
+use crate::payload::{DefinedKind, Manifest, ObjectId, Payload, Selection};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -66,18 +66,17 @@ fn left_by(manifests: &[Arc<Manifest>]) -> BTreeMap<&ObjectId, &Manifest> {
     left
 }
 
-/// The CustomResourceDefinitions that a release brings.
-pub(super) fn definitions(manifests: &[Arc<Manifest>]) -> impl Iterator<Item = Value> {
+/// What the CustomResourceDefinitions of a release define.
+pub(super) fn definitions(manifests: &[Arc<Manifest>]) -> impl Iterator<Item = DefinedKind> {
     let brought = manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition" && m.delete() == Ok(false));
-    brought.filter_map(|m| m.outline().ok())
+    brought.filter_map(|m| DefinedKind::of_manifest(m).ok())
 }
 
 /// `apiVersion` and kind of everything that the CustomResourceDefinitions of a release serve.
 pub(super) fn kinds_brought(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
     let mut kinds = HashSet::new();
-    for crd in definitions(manifests) {
-        let definition = defined(&crd);
-        let kind = |version: &str| (format!("{}/{version}", definition.group), definition.kind.to_owned());
+    for definition in definitions(manifests) {
+        let kind = |version: &str| (format!("{}/{version}", definition.group), definition.kind.clone());
         kinds.extend(definition.served.iter().map(|version| kind(version)));
     }
     kinds

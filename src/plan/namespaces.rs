@@ -3,7 +3,7 @@
 use super::found::definitions;
 use super::{Blocker, Cause, Question, Sight};
 use crate::graph::{Graph, Mode};
-use crate::payload::{Manifest, ObjectId, defined};
+use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::Reason;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -61,10 +61,8 @@ pub(super) fn missing(question: &Question<'_>, graph: &Graph, created: &[(usize,
 fn of_the_cluster(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
     let known = BUILT_IN.iter().flat_map(|(group, kinds)| kinds.iter().map(|kind| (*group, *kind)));
     let known = known.map(|(group, kind)| (group.to_owned(), kind.to_owned()));
-    let brought = definitions(manifests).filter_map(|crd| {
-        let definition = defined(&crd);
-        (!definition.namespaced).then(|| (definition.group.to_owned(), definition.kind.to_owned()))
-    });
+    let brought = definitions(manifests).filter(|definition| !definition.namespaced);
+    let brought = brought.map(|definition| (definition.group, definition.kind));
     known.chain(brought).collect()
 }
 

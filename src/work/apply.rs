@@ -1,195 +1,177 @@
-//! One manifest into the cluster: what the index knows decides which request is needed, if any (architecture §3 step 5).
+//! Applies the manifests of a release: what the index knows of an object decides which request is needed, if any.
 
-pub mod kept;
-mod one;
+mod desired;
+mod error;
+mod object;
+mod server_keeps;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
-pub use kept::Kept;
-pub use wanted::Wanted;
+pub use error::ApplyError;
+pub use object::namespace_id;
 
-use super::feeds::Feeds;
-use super::surroundings::Settings;
+use super::cluster_configuration::{ConfigurationChanges, ConfigurationWatcher};
+use super::feeds::{Cluster, Feeds};
 use crate::cluster::feed::Comparison;
 use crate::cluster::index::View;
-use crate::cluster::objects::Cause;
-use crate::cluster::{ApiError, CachedState, Index, Kind, Kinds, Objects};
-use crate::merge::MergeError;
-use crate::payload::{Manifest, ObjectId};
+use crate::cluster::{ApiError, CachedState, Clients, Index, Kind, Kinds, Objects};
+use crate::gate::Observed;
+use crate::merge::Owner;
+use crate::payload::{DefinedKind, Manifest, ObjectId};
 use crate::rollout::Applied;
-use crate::status::failure::{Reason, UpdateError, classify};
-use one::One;
-use serde_json::Value;
-use std::collections::HashSet;
+use desired::DesiredObjects;
+use object::ObjectApply;
+use server_keeps::ServerKeeps;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// What keeps a manifest from being applied now.
-#[derive(Debug)]
-pub enum Obstacle {
-    /// The server does not serve the kind (yet).
-    KindNotServed,
-    /// The namespace is not there (yet).
-    NamespaceMissing(String),
-    Api(ApiError),
-    /// The ClusterVersion is gone or going, so nothing may be made to belong to it.
-    OwnerGone,
-    /// The object has to be made anew, and whoever put these finalizers on it has not let the old one go yet.
-    Going(Vec<String>),
-    /// The manifest itself is at fault.
-    Manifest(String),
-}
-
-impl From<MergeError> for Obstacle {
-    fn from(error: MergeError) -> Self {
-        Obstacle::Manifest(error.to_string())
-    }
-}
-
-impl From<ApiError> for Obstacle {
-    fn from(error: ApiError) -> Self {
-        Obstacle::Api(error)
-    }
-}
-
-impl Obstacle {
-    /// As conditions report it (payload-and-apply §4.8).
-    pub fn update_error(&self, manifest: &Manifest) -> UpdateError {
-        let (reason, cause) = match self {
-            Obstacle::KindNotServed => (
-                Reason::ResourceTypeMissing,
-                format!("the API server does not serve {} {}", manifest.api_version, manifest.id.kind),
-            ),
-            Obstacle::NamespaceMissing(namespace) => {
-                (Reason::ResourceNotFound, format!("namespace {namespace:?} is not there yet"))
-            }
-            Obstacle::Api(error) => (reason(error), error.to_string()),
-            Obstacle::OwnerGone => (
-                Reason::ResourceConflict,
-                "the ClusterVersion that owns it is being deleted, so it is left alone".to_owned(),
-            ),
-            Obstacle::Going(finalizers) => (
-                Reason::ResourceConflict,
-                format!(
-                    "it is deleted to be made anew, and waited for until it is gone; finalizers that hold it: {}",
-                    if finalizers.is_empty() { "none".to_owned() } else { finalizers.join(", ") }
-                ),
-            ),
-            Obstacle::Manifest(problem) => (Reason::Integrity, problem.clone()),
-        };
-        UpdateError::new(reason, format!("{} from {}: {cause}", manifest.id, manifest.file))
-    }
-}
-
-impl From<&ApiError> for UpdateError {
-    fn from(error: &ApiError) -> Self {
-        UpdateError::new(reason(error), error.to_string())
-    }
-}
-
-fn reason(error: &ApiError) -> Reason {
-    match &error.cause {
-        Cause::Server { code, reason, .. } => classify(*code, reason),
-        Cause::Transport(_) | Cause::Timeout => Reason::ClusterDown,
-        Cause::Answer(_) | Cause::NotLeader => Reason::Failed,
-    }
-}
+use tokio_util::sync::CancellationToken;
 
 /// Applies manifests. Shared by all nodes.
 #[derive(Debug)]
 pub struct Applier {
-    pub objects: Objects,
-    pub index: Arc<Index>,
-    pub kinds: Arc<Kinds>,
-    pub feeds: Feeds,
-    pub wanted: Arc<Wanted>,
-    pub settings: Arc<Settings>,
-    pub kept: Arc<Kept>,
-    /// Definitions that this process has created: nothing of their kinds was there before.
-    pub born: Mutex<HashSet<ObjectId>>,
+    cluster: Cluster,
+    desired: Arc<DesiredObjects>,
+    configuration: Arc<ConfigurationWatcher>,
+    server_keeps: Arc<ServerKeeps>,
+    /// CustomResourceDefinitions that this process has created: there are no objects of their kinds yet.
+    created_crds: Mutex<HashSet<ObjectId>>,
 }
 
 impl Applier {
-    /// Makes these manifests the wanted ones and starts the feeds of all kinds that are served.
-    pub fn want(&self, manifests: &[Arc<Manifest>]) {
-        let resolved: Vec<_> = manifests.iter().filter_map(|m| Some((self.kinds.resolve(m)?, m.clone()))).collect();
-        self.index.track(resolved.iter().map(|((_, id), _)| id));
-        self.wanted.set(resolved.iter().map(|((_, id), m)| (id.clone(), m.clone())).collect());
-        for ((kind, _), _) in &resolved {
-            self.feeds.start(kind);
-        }
+    pub fn new(clients: Arc<Clients>, objects: Objects, kinds: Arc<Kinds>, stop: CancellationToken) -> Applier {
+        let configuration = Arc::new(ConfigurationWatcher::new(stop.clone()));
+        let server_keeps = Arc::<ServerKeeps>::default();
+        let desired = Arc::new(DesiredObjects::new(configuration.clone(), server_keeps.clone()));
+        let index = Arc::<Index>::default();
+        let comparing = desired.clone();
+        let compare = Arc::new(move |id: &_, live: &_| comparing.compare(id, live));
+        let feeds = Arc::new(Feeds::new(clients, objects.clone(), index.clone(), compare, stop));
+        let cluster = Cluster { objects, index, kinds, feeds };
+        Applier { cluster, desired, configuration, server_keeps, created_crds: Mutex::default() }
     }
 
-    /// Takes in manifests whose kind has begun to be served.
-    pub fn take_in<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
-        let resolved: Vec<_> =
-            manifests.into_iter().filter_map(|m| Some((self.kinds.resolve(m)?, m.clone()))).collect();
-        self.index.track(resolved.iter().map(|((_, id), _)| id));
-        for ((_, id), manifest) in &resolved {
-            self.wanted.add(id.clone(), manifest.clone());
-        }
-        for ((kind, _), _) in &resolved {
-            self.feeds.start(kind);
-        }
+    pub fn index(&self) -> &Index {
+        &self.cluster.index
     }
 
-    /// The CRD `id` of the release is established: its kinds can be used from now on.
-    pub fn kind_established(&self, id: &ObjectId, crd: &Value, manifests: &[Arc<Manifest>]) {
-        let born = self.born.lock().unwrap_or_else(PoisonError::into_inner).contains(id);
-        let kinds = Kinds::of_definition(crd);
-        // Their names come first: who learns of a kind may use it at once, and a feed must know what to look for.
+    pub fn kinds(&self) -> &Kinds {
+        &self.cluster.kinds
+    }
+
+    pub fn objects(&self) -> &Objects {
+        &self.cluster.objects
+    }
+
+    /// The manifest's kind and its identity as the cluster knows it, if the server is known to serve the kind.
+    pub fn resolve(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
+        self.cluster.kinds.resolve(manifest)
+    }
+
+    /// The ClusterVersion that owns everything.
+    pub fn set_owner(&self, owner: Owner) {
+        self.desired.set_owner(owner);
+    }
+
+    /// Tells of changes of the cluster configuration from now on.
+    pub fn configuration_changes(&self) -> ConfigurationChanges {
+        self.configuration.changes()
+    }
+
+    /// Makes these manifests the desired ones, in place of those before, and starts the feeds of all kinds that are served.
+    pub fn set_desired(&self, manifests: &[Arc<Manifest>]) {
+        // Before any feed starts: nothing is compared without the configuration that it depends on.
+        self.configuration.follow(&self.cluster, manifests);
+        self.start(manifests, DesiredObjects::set);
+    }
+
+    /// Adds manifests whose kind is served only now.
+    pub fn add_desired<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
+        self.start(manifests, DesiredObjects::add);
+    }
+
+    fn start<'a>(
+        &self,
+        manifests: impl IntoIterator<Item = &'a Arc<Manifest>>,
+        store: impl FnOnce(&DesiredObjects, HashMap<ObjectId, Arc<Manifest>>),
+    ) {
+        let resolve = |m: &Arc<Manifest>| self.resolve(m).map(|(kind, id)| (kind, (id, m.clone())));
+        let (kinds, objects): (Vec<Kind>, HashMap<_, _>) = manifests.into_iter().filter_map(resolve).unzip();
+        self.cluster.index.track(objects.keys());
+        store(&self.desired, objects);
+        kinds.iter().for_each(|kind| drop(self.cluster.feeds.start(kind)));
+    }
+
+    /// The CustomResourceDefinition `id` of the release is established: its kind can be used from now on.
+    pub fn crd_established(&self, id: &ObjectId, crd: &Manifest, manifests: &[Arc<Manifest>]) {
+        let created = self.created_crds.lock().unwrap_or_else(PoisonError::into_inner).contains(id);
+        let kinds = Kinds::of_definition(&DefinedKind::of_manifest(crd).unwrap_or_default());
+        // Tracked before the kind is known: its users may start at once, and its feed must know what to look for.
         for kind in &kinds {
             let of_kind = |m: &&Arc<Manifest>| m.api_version == kind.api_version() && m.id.kind == kind.kind;
-            let found: Vec<_> = manifests.iter().filter(of_kind).map(|m| (kind.identity(m), m.clone())).collect();
+            let found: HashMap<_, _> =
+                manifests.iter().filter(of_kind).map(|m| (kind.identity(m), m.clone())).collect();
             if !found.is_empty() {
-                self.index.track(found.iter().map(|(id, _)| id));
-                found.into_iter().for_each(|(id, manifest)| self.wanted.add(id, manifest));
-                if born {
-                    self.feeds.born(kind);
+                self.cluster.index.track(found.keys());
+                self.desired.add(found);
+                if created {
+                    self.cluster.feeds.start_with_first_write(kind);
                 } else {
-                    self.feeds.start(kind);
+                    self.cluster.feeds.start(kind);
                 }
             }
         }
-        self.kinds.add(kinds);
+        self.cluster.kinds.add(kinds);
     }
 
-    /// Brings one manifest into the cluster.
-    pub async fn apply(&self, manifest: &Manifest) -> Result<Applied, Obstacle> {
-        let delete = manifest.delete().map_err(Obstacle::Manifest)?;
-        let Some((kind, id)) = self.kinds.resolve(manifest) else {
-            // What is to be deleted cannot be there when its kind is not.
-            return if delete { Ok(Applied::Left) } else { Err(Obstacle::KindNotServed) };
+    /// Waits until all existing objects of the kind are in the index.
+    pub async fn wait_until_listed(&self, kind: &Kind) -> Result<(), ApiError> {
+        self.cluster.feeds.wait_until_listed(kind).await
+    }
+
+    /// Brings the object of one manifest to its desired state.
+    pub async fn apply(&self, manifest: &Manifest) -> Result<Applied, ApplyError> {
+        let delete = manifest.delete().map_err(ApplyError::Manifest)?;
+        let Some((kind, id)) = self.resolve(manifest) else {
+            // No object of a kind that is not served exists, so there is nothing to delete.
+            return if delete { Ok(Applied::Left) } else { Err(ApplyError::KindNotServed) };
         };
-        self.feeds.ensure(&kind).await?;
-        self.settings.settle(manifest).await?;
-        One { applier: self, kind: &kind, id: &id, want: self.wanted.want(manifest) }.apply().await
+        self.wait_until_listed(&kind).await?;
+        self.configuration.wait_until_read(manifest).await?;
+        let apply = ObjectApply {
+            cluster: &self.cluster,
+            server_keeps: &self.server_keeps,
+            kind: &kind,
+            id: &id,
+            desired: self.desired.of(manifest),
+        };
+        let applied = apply.run().await?;
+        if applied == Applied::Created && kind.kind == "CustomResourceDefinition" {
+            self.created_crds.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        }
+        Ok(applied)
     }
 
-    /// Whether the object is known to be what is wanted of it now.
+    /// Whether the object is known to be in its desired state.
     pub fn is_as_desired(&self, id: &ObjectId, manifest: &Manifest) -> bool {
-        self.index.lookup(id, self.wanted.want(manifest).fingerprint) == CachedState::AsDesired
+        self.cluster.index.lookup(id, self.desired.of(manifest).fingerprint) == CachedState::AsDesired
     }
 
-    /// What gates may read of the object, read afresh only when the index says that it moved.
-    pub async fn view(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Arc<Value>>, ApiError> {
-        match self.index.view(id) {
+    /// What gates read of the object; `None` if it does not exist. Reads it only if the index does not know its present
+    /// state.
+    pub async fn view(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Arc<Observed>>, ApiError> {
+        let Cluster { index, objects, .. } = &self.cluster;
+        match index.view(id) {
             View::Absent => Ok(None),
             View::Fresh(view) => Ok(Some(view)),
             View::Stale => {
-                let Some(live) = self.objects.get(kind, &id.namespace, &id.name).await? else {
-                    self.index.record_read(id, None, None, None);
+                let Some(live) = objects.get(kind, &id.namespace, &id.name).await? else {
+                    index.record_read(id, None, None, None);
                     return Ok(None);
                 };
-                let Comparison { as_desired, view } = self.wanted.compare(id, &live);
-                self.index.record_read(id, Some(live), as_desired, view.clone());
+                let Comparison { as_desired, view } = self.desired.compare(id, &live);
+                index.record_read(id, Some(live), as_desired, view.clone());
                 Ok(view.map(Arc::new))
             }
         }
     }
-}
-
-/// Identity of a namespace.
-pub fn namespace_id(name: &str) -> ObjectId {
-    ObjectId::new("", "Namespace", "", name)
 }

@@ -110,7 +110,7 @@ impl ClusterVersionController {
         let same_release = parts.progress.release.image == parts.own.release.image;
         ClusterVersionController {
             live: live::Latest::new(&parts.name),
-            writer: StatusWriter::new(parts.applier.objects.clone(), &parts.name),
+            writer: StatusWriter::new(parts.applier.objects().clone(), &parts.name),
             accepted: Accepted { payload: parts.own.clone(), verified: false, risks: String::new() },
             current: None,
             selected: None,
@@ -218,7 +218,7 @@ impl ClusterVersionController {
         if let Some(refused) = &mut self.refused {
             refused.consider(live.generation, Timestamp::now());
         }
-        self.parts.applier.wanted.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
+        self.parts.applier.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
         let errors = updates::validate(&self.parts.name, FeatureGates::default(), &spec, &status);
         self.invalid = errors.iter().map(ToString::to_string).chain(self.live.problems()).collect();
         let valid = updates::clear(&spec, &errors);

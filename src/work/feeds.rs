@@ -1,42 +1,50 @@
-//! The feeds of all kinds that take part: started once each, ready when all that is there is in the index.
+//! The feeds of all kinds that a release contains: each is started once, and ready when all existing objects are in the
+//! index.
 
 use crate::cluster::feed::{Compare, Feed};
-use crate::cluster::objects::Cause;
-use crate::cluster::{ApiError, Clients, Index, Kind, Objects};
+use crate::cluster::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How long a node waits for a kind to be read before it says so; the feed goes on trying.
-const FIRST_READING: Duration = Duration::from_secs(10);
-/// So often each kind is read anew in case a watch missed something.
-const SAFETY_NET: Duration = Duration::from_secs(1800);
+/// How long a node waits for the first list of a kind before it reports that; the feed goes on trying.
+const FIRST_LIST: Duration = Duration::from_secs(10);
+/// Each kind is listed again this often, in case a watch has missed something.
+const RELIST: Duration = Duration::from_secs(1800);
 
-/// Starts and remembers feeds.
-pub struct Feeds {
+/// The cluster as this process reads and writes it.
+#[derive(Clone, Debug)]
+pub(super) struct Cluster {
+    pub objects: Objects,
+    pub index: Arc<Index>,
+    pub kinds: Arc<Kinds>,
+    pub feeds: Arc<Feeds>,
+}
+
+/// One feed a kind.
+pub(super) struct Feeds {
     clients: Arc<Clients>,
     objects: Objects,
     index: Arc<Index>,
     compare: Compare,
     stop: CancellationToken,
-    safety_net: Duration,
-    running: Mutex<HashMap<Kind, Slot>>,
+    slots: Mutex<HashMap<Kind, Slot>>,
 }
 
 #[derive(Clone, Debug)]
 struct Slot {
-    /// All that is there is in the index.
+    /// All existing objects are in the index.
     ready: watch::Receiver<bool>,
-    /// A kind that came into being by our own hand is not watched before something of it is there: a server that is still
-    /// making its storage would only turn the watch away.
-    begun: bool,
+    /// A kind whose definition we have just created is not watched before it has an object: a server that is still setting
+    /// up its storage would only reject the watch.
+    started: bool,
 }
 
 impl std::fmt::Debug for Feeds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Feeds").field("running", &self.running).finish_non_exhaustive()
+        f.debug_struct("Feeds").field("slots", &self.slots).finish_non_exhaustive()
     }
 }
 
@@ -48,47 +56,42 @@ impl Feeds {
         compare: Compare,
         stop: CancellationToken,
     ) -> Self {
-        Feeds { clients, objects, index, compare, stop, safety_net: SAFETY_NET, running: Mutex::default() }
-    }
-
-    /// Another period than half an hour.
-    pub fn with_safety_net(self, safety_net: Duration) -> Self {
-        Feeds { safety_net, ..self }
+        Feeds { clients, objects, index, compare, stop, slots: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Kind, Slot>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the feed of a kind unless it runs. Names must be in the index before.
+    /// Starts the feed of a kind unless that has been done. The index must track the objects of the kind before.
     pub fn start(&self, kind: &Kind) -> watch::Receiver<bool> {
-        let mut running = self.lock();
-        if let Some(slot) = running.get(kind) {
+        let mut slots = self.lock();
+        if let Some(slot) = slots.get(kind) {
             return slot.ready.clone();
         }
         let (sender, ready) = watch::channel(false);
-        running.insert(kind.clone(), Slot { ready: ready.clone(), begun: true });
+        slots.insert(kind.clone(), Slot { ready: ready.clone(), started: true });
         self.spawn(kind, sender);
         ready
     }
 
-    /// The kind has come into being just now by our own hand: nothing of it can be there yet. Its feed starts with the
-    /// first write, see [`Feeds::wrote`].
-    pub fn born(&self, kind: &Kind) {
-        let mut running = self.lock();
-        if running.contains_key(kind) {
+    /// For a kind whose definition we have just created, so that no object of it exists: its feed starts with our first
+    /// write, see [`Feeds::on_write`].
+    pub fn start_with_first_write(&self, kind: &Kind) {
+        let mut slots = self.lock();
+        if slots.contains_key(kind) {
             return;
         }
         for id in self.index.tracked(&kind.group, &kind.kind) {
             self.index.on_missing_from_list(&id, "");
         }
-        running.insert(kind.clone(), Slot { ready: watch::channel(true).1, begun: false });
+        slots.insert(kind.clone(), Slot { ready: watch::channel(true).1, started: false });
     }
 
-    /// Something of the kind has been written, or was there already.
-    pub fn wrote(&self, kind: &Kind) {
-        if let Some(slot) = self.lock().get_mut(kind).filter(|slot| !slot.begun) {
-            slot.begun = true;
+    /// We have written an object of the kind, or found that it exists.
+    pub fn on_write(&self, kind: &Kind) {
+        if let Some(slot) = self.lock().get_mut(kind).filter(|slot| !slot.started) {
+            slot.started = true;
             self.spawn(kind, watch::channel(true).0);
         }
     }
@@ -99,21 +102,21 @@ impl Feeds {
             objects: self.objects.clone(),
             index: self.index.clone(),
             compare: self.compare.clone(),
-            relist: self.safety_net,
+            relist: RELIST,
         };
         let (clients, stop) = (self.clients.clone(), self.stop.clone());
         tokio::spawn(async move { feed.run(&clients, ready, stop).await });
     }
 
-    /// Starts the feed unless it runs, and waits until all that is there is in the index; not for ever, so that who
-    /// waits can say what for.
-    pub async fn ensure(&self, kind: &Kind) -> Result<(), ApiError> {
+    /// Starts the feed if that has not been done, and waits until all existing objects are in the index; not forever, so that
+    /// the caller can report what it waits for.
+    pub async fn wait_until_listed(&self, kind: &Kind) -> Result<(), ApiError> {
         let mut ready = self.start(kind);
-        match tokio::time::timeout(FIRST_READING, ready.wait_for(|ready| *ready)).await {
+        match tokio::time::timeout(FIRST_LIST, ready.wait_for(|ready| *ready)).await {
             Ok(Ok(_)) => Ok(()),
-            // Otherwise the feed has ended, which it does only when everything stops.
+            // A feed that has ended, which it does only when everything stops, never becomes ready.
             Ok(Err(_)) | Err(_) => {
-                Err(ApiError { attempt: format!("read all {} for the first time", kind.plural), cause: Cause::Timeout })
+                Err(ApiError { attempt: format!("list all {} for the first time", kind.plural), cause: Cause::Timeout })
             }
         }
     }

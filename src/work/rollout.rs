@@ -4,7 +4,7 @@
 mod operation;
 
 use super::apply::Applier;
-use super::surroundings::{self, Changed};
+use super::cluster_configuration::ConfigurationChanges;
 use crate::cluster::index::ChangeKind;
 use crate::payload::{Manifest, ObjectId};
 use crate::rollout::{Command, Event, Plan, Rollout};
@@ -28,9 +28,8 @@ pub struct RunningRollout {
 
 impl RunningRollout {
     pub fn start(plan: Plan, applier: Arc<Applier>) -> RunningRollout {
-        surroundings::follow(&applier, &plan.manifests);
-        let configuration = applier.settings.changed();
-        applier.want(&plan.manifests);
+        let configuration = applier.configuration_changes();
+        applier.set_desired(&plan.manifests);
         let manifests: Arc<[Arc<Manifest>]> = plan.manifests.as_slice().into();
         let (rollout, commands) = Rollout::start(plan, Timestamp::now());
         let state = Arc::new(Mutex::new(rollout));
@@ -65,7 +64,7 @@ impl RunningRollout {
     /// Objects that the release has deleted and that are there still or again, in the order of the release.
     pub fn pending_deletions(&self) -> Vec<String> {
         let deleted: Vec<ObjectId> = self.state().deletions().cloned().collect();
-        deleted.iter().filter(|id| self.applier.index.is_present(id)).map(ToString::to_string).collect()
+        deleted.iter().filter(|id| self.applier.index().is_present(id)).map(ToString::to_string).collect()
     }
 
     /// Starts nothing more and waits until what is under way has ended.
@@ -96,7 +95,7 @@ struct Executor {
     operations: Operations,
     running: JoinSet<Option<Event>>,
     positions: Positions,
-    configuration: Changed,
+    configuration: ConfigurationChanges,
     moved: watch::Sender<()>,
 }
 
@@ -106,12 +105,12 @@ impl Executor {
         self.perform(first);
         while !self.operations.cancel.is_cancelled() || !self.running.is_empty() {
             let cancelled = self.operations.cancel.is_cancelled();
-            let index = self.operations.applier.index.clone();
+            let applier = self.operations.applier.clone();
             let mut events = Vec::new();
             tokio::select! {
                 () = self.operations.cancel.cancelled(), if !cancelled => {}
                 Some(ended) = self.running.join_next() => self.take(ended, &mut events),
-                changes = index.changes() => events.extend(changes.into_iter().filter_map(|(id, kind)| {
+                changes = applier.index().changes() => events.extend(changes.into_iter().filter_map(|(id, kind)| {
                     let position = self.positions.of(&id)?;
                     Some(Event::Changed { position, content: kind == ChangeKind::Content })
                 })),
@@ -155,7 +154,7 @@ struct Positions {
 
 impl Positions {
     fn new(manifests: Arc<[Arc<Manifest>]>, applier: Arc<Applier>) -> Positions {
-        let id = |m: &Manifest| applier.kinds.resolve(m).map_or_else(|| m.id.clone(), |(_, id)| id);
+        let id = |m: &Manifest| applier.resolve(m).map_or_else(|| m.id.clone(), |(_, id)| id);
         let known = manifests.iter().enumerate().map(|(position, m)| (id(m), position)).collect();
         Positions { known, manifests, applier }
     }
@@ -163,7 +162,7 @@ impl Positions {
     /// A kind that was not served when the rollout began is known by the identity in its manifest, whose namespace may
     /// differ from what the cluster makes of it.
     fn of(&self, id: &ObjectId) -> Option<usize> {
-        let resolves = |m: &Manifest| self.applier.kinds.resolve(m).is_some_and(|(_, resolved)| resolved == *id);
+        let resolves = |m: &Manifest| self.applier.resolve(m).is_some_and(|(_, resolved)| resolved == *id);
         self.known.get(id).copied().or_else(|| {
             let same = |m: &Manifest| (&m.id.group, &m.id.kind, &m.id.name) == (&id.group, &id.kind, &id.name);
             self.manifests.iter().position(|m| same(m) && resolves(m))

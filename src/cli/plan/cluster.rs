@@ -10,7 +10,7 @@ use crate::cluster::list::{self, ReadObjects};
 use crate::cluster::{ApiError, Clients, Kinds, Objects, access};
 use crate::graph::Mode;
 use crate::merge::Owner;
-use crate::merge::inject::{Source, Surroundings};
+use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::payload::capability::Wish;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
 use crate::plan::{self, Action, Blocker, Cause, Findings, Forecast, Found, Question, Side, Sight};
@@ -56,10 +56,10 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     };
     let selection = payload.select(&by);
     takes_part(&selection, &payload, &by)?;
-    let surroundings = cluster.surroundings(&payload, &mut unknowns).await;
+    let configuration = cluster.configuration(&payload, &mut unknowns).await;
     let uid = cluster.version.metadata.uid.clone().unwrap_or_default();
     let owner = Owner { name: args.source.name.clone(), uid };
-    let prepared = |manifest: &Manifest| prepare(manifest, Some(&owner), &surroundings);
+    let prepared = |manifest: &Manifest| prepare(manifest, Some(&owner), &configuration);
     let installed = status.history.iter().any(|entry| entry.state == HistoryState::Completed);
     let mut forecast = plan::forecast(&Question {
         from: Side { source: args.from.clone(), release: status.desired.clone() },
@@ -167,25 +167,26 @@ impl Cluster {
     }
 
     /// What of the cluster's configuration goes into manifests.
-    async fn surroundings(&self, payload: &Payload, unknowns: &mut Vec<String>) -> Surroundings {
-        let mut surroundings = Surroundings::default();
+    async fn configuration(&self, payload: &Payload, unknowns: &mut Vec<String>) -> ClusterConfiguration {
+        let mut configuration = ClusterConfiguration::default();
         let needed: BTreeSet<Source> = payload.manifests.iter().flat_map(|manifest| Source::of(manifest)).collect();
         for source in needed {
             let Some(kind) = self.kinds.get(Source::API_VERSION, source.kind()) else { continue };
             match self.objects.get(&kind, "", Source::NAME).await {
                 Ok(object) => {
-                    surroundings.take(source, object.as_ref());
+                    configuration.take(source, object.as_ref());
                 }
                 Err(error) => unknowns.push(format!("What {} puts into objects, {error}.", source.kind())),
             }
         }
-        surroundings
+        configuration
     }
 
     /// What there is of each manifest's object.
     async fn look(&self, manifests: &[Arc<Manifest>]) -> Findings {
-        let resolve =
-            |manifest: &Manifest| self.kinds.resolve(manifest).or_else(|| self.kinds.resolve_otherwise(manifest));
+        let resolve = |manifest: &Manifest| {
+            self.kinds.resolve(manifest).or_else(|| self.kinds.resolve_in_another_version(manifest))
+        };
         let mut by_kind: HashMap<Kind, HashSet<ObjectId>> = HashMap::new();
         for (kind, id) in manifests.iter().filter_map(|manifest| resolve(manifest)) {
             by_kind.entry(kind).or_default().insert(id);

@@ -10,25 +10,25 @@ fn manifest(object: &Value) -> Arc<Manifest> {
     load::manifests_of(Origin::Release, "0000_50_a_b.json", &bytes).unwrap().remove(0)
 }
 
-fn injected(object: &Value, surroundings: &Surroundings) -> Result<Value, InjectError> {
+fn injected(object: &Value, configuration: &ClusterConfiguration) -> Result<Value, InjectError> {
     let mut object = object.clone();
     let manifest = manifest(&object);
-    surroundings.inject(&manifest, &mut object)?;
+    configuration.inject(&manifest, &mut object)?;
     let once = object.clone();
-    surroundings.inject(&manifest, &mut object)?;
+    configuration.inject(&manifest, &mut object)?;
     assert_eq!(object, once, "a second time changes nothing");
     Ok(object)
 }
 
-fn surroundings(source: Source, object: Option<Value>) -> Surroundings {
-    let mut surroundings = Surroundings::default();
-    surroundings.take(source, object.as_ref());
-    surroundings
+fn configuration(source: Source, object: Option<Value>) -> ClusterConfiguration {
+    let mut configuration = ClusterConfiguration::default();
+    configuration.take(source, object.as_ref());
+    configuration
 }
 
-fn proxy(http: &str, https: &str, none: &str) -> Surroundings {
+fn proxy(http: &str, https: &str, none: &str) -> ClusterConfiguration {
     let status = json!({"httpProxy": http, "httpsProxy": https, "noProxy": none});
-    surroundings(Source::Proxy, Some(json!({"spec": {"httpProxy": "not this"}, "status": status})))
+    configuration(Source::Proxy, Some(json!({"spec": {"httpProxy": "not this"}, "status": status})))
 }
 
 /// An operator's workload with two containers and one init container.
@@ -65,7 +65,7 @@ fn the_proxy_goes_into_named_containers_only() {
     }
     // Nothing to say: no object, no proxy in force, another kind, no annotation.
     let plain = workload("Deployment", "one", json!([]));
-    for nothing in [surroundings(Source::Proxy, None), proxy("", " ", "")] {
+    for nothing in [configuration(Source::Proxy, None), proxy("", " ", "")] {
         assert_eq!(injected(&plain, &nothing).unwrap(), plain);
     }
     let other = workload("StatefulSet", "one", json!([]));
@@ -78,7 +78,7 @@ fn the_proxy_goes_into_named_containers_only() {
 #[test]
 fn a_container_that_is_not_there_is_an_error_only_where_there_is_a_proxy() {
     let object = workload("Deployment", "one,three", json!([]));
-    assert_eq!(injected(&object, &Surroundings::default()).unwrap(), object);
+    assert_eq!(injected(&object, &ClusterConfiguration::default()).unwrap(), object);
     let error = injected(&object, &proxy("", "http://p", "")).unwrap_err().to_string();
     assert!(error.contains("deployment.apps \"b/a\"") && error.contains("\"three\""), "{error}");
     let error = wanted(&manifest(&object), None, &proxy("", "", "x")).unwrap_err().to_string();
@@ -94,7 +94,8 @@ fn an_empty_setting_is_no_difference_to_what_the_server_keeps() {
     two[0].as_object_mut().unwrap().remove("value");
     assert_eq!(merge(&live, &want), Ok(Outcome::Same));
     // Without the proxy the variables go again.
-    let bare = wanted(&manifest(&workload("Deployment", "two", json!([]))), None, &Surroundings::default()).unwrap();
+    let bare =
+        wanted(&manifest(&workload("Deployment", "two", json!([]))), None, &ClusterConfiguration::default()).unwrap();
     let Ok(Outcome::Changed { object, .. }) = merge(&live, &bare) else { panic!("nothing to do") };
     assert_eq!(environment(&object, "two"), []);
 }
@@ -122,7 +123,7 @@ fn our_own_deployment_learns_the_address_of_the_api_server() {
     ];
     for (uri, expected) in table {
         let object = json!({"status": {"apiServerInternalURI": uri}});
-        let object = injected(&own, &surroundings(Source::Infrastructure, Some(object))).unwrap();
+        let object = injected(&own, &configuration(Source::Infrastructure, Some(object))).unwrap();
         match expected {
             Some((host, port)) => {
                 let given = [("KUBERNETES_SERVICE_PORT", port), ("X", "1"), ("KUBERNETES_SERVICE_HOST", host)];
@@ -133,16 +134,16 @@ fn our_own_deployment_learns_the_address_of_the_api_server() {
         }
     }
     for nothing in [None, Some(json!({})), Some(json!({"status": {}}))] {
-        assert_eq!(injected(&own, &surroundings(Source::Infrastructure, nothing)).unwrap(), own);
+        assert_eq!(injected(&own, &configuration(Source::Infrastructure, nothing)).unwrap(), own);
     }
     let mut other = own.clone();
     other["metadata"]["namespace"] = json!("elsewhere");
-    let known = surroundings(Source::Infrastructure, Some(json!({"status": {"apiServerInternalURI": "https://a"}})));
+    let known = configuration(Source::Infrastructure, Some(json!({"status": {"apiServerInternalURI": "https://a"}})));
     assert_eq!(injected(&other, &known).unwrap(), other);
 }
 
 fn server(profile: Value) -> Tls {
-    surroundings(Source::ApiServer, Some(json!({"spec": {"tlsSecurityProfile": profile}}))).tls
+    configuration(Source::ApiServer, Some(json!({"spec": {"tlsSecurityProfile": profile}}))).tls
 }
 
 /// §10.24: TLS settings; without the object, without a profile and without its body the Intermediate one counts.
@@ -151,7 +152,7 @@ fn every_profile_gives_settings_that_go_knows() {
     let intermediate = Tls::default();
     assert_eq!((intermediate.min_version.as_str(), intermediate.ciphers.len()), ("VersionTLS12", 9));
     assert_eq!(intermediate.ciphers[3], "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256");
-    assert_eq!(surroundings(Source::ApiServer, None).tls, intermediate);
+    assert_eq!(configuration(Source::ApiServer, None).tls, intermediate);
     for profile in [
         json!(null),
         json!({}),
@@ -187,9 +188,9 @@ const HEAD: &str = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOpe
 /// The text after two settings were set in it.
 fn edited(text: &str) -> String {
     let tls = Tls { min_version: "VersionTLS12".into(), ciphers: vec!["TLS_A".into(), "TLS_B_1".into()] };
-    let surroundings = Surroundings { tls, ..Surroundings::default() };
+    let configuration = ClusterConfiguration { tls, ..ClusterConfiguration::default() };
     let object =
-        injected(&config_map("true", json!({"config.yaml": text, "note": "kind: [", "n": "1"})), &surroundings);
+        injected(&config_map("true", json!({"config.yaml": text, "note": "kind: [", "n": "1"})), &configuration);
     let object = object.unwrap();
     assert_eq!((&object["data"]["note"], &object["data"]["n"]), (&json!("kind: ["), &json!("1")));
     object["data"]["config.yaml"].as_str().unwrap().to_owned()
@@ -277,33 +278,33 @@ fn only_configurations_of_annotated_config_maps_are_touched() {
     }
     for annotation in ["false", "True", ""] {
         let map = config_map(annotation, json!({"a": text}));
-        assert_eq!(injected(&map, &Surroundings::default()).unwrap(), map, "{annotation:?}");
+        assert_eq!(injected(&map, &ClusterConfiguration::default()).unwrap(), map, "{annotation:?}");
     }
     let mut secret = config_map("true", json!({"a": text}));
     secret["kind"] = json!("Secret");
-    assert_eq!(injected(&secret, &Surroundings::default()).unwrap(), secret);
+    assert_eq!(injected(&secret, &ClusterConfiguration::default()).unwrap(), secret);
     let empty = config_map("true", json!(null));
-    assert_eq!(injected(&empty, &Surroundings::default()).unwrap(), empty);
+    assert_eq!(injected(&empty, &ClusterConfiguration::default()).unwrap(), empty);
 }
 
 #[test]
 fn empty_settings_are_written_as_empty() {
     let tls = server(json!({"type": "Custom", "custom": {}}));
     let map = config_map("true", json!({"a": format!("{HEAD}servingInfo:\n  cipherSuites:\n  - X\n")}));
-    let object = injected(&map, &Surroundings { tls, ..Surroundings::default() }).unwrap();
+    let object = injected(&map, &ClusterConfiguration { tls, ..ClusterConfiguration::default() }).unwrap();
     assert_eq!(object["data"]["a"], format!("{HEAD}servingInfo:\n  cipherSuites: []\n  minTLSVersion: \"\"\n"));
 }
 
 #[test]
 fn taking_in_the_same_again_is_no_change() {
-    let mut surroundings = Surroundings::default();
+    let mut configuration = ClusterConfiguration::default();
     let object = json!({"status": {"httpProxy": "http://p"}});
-    assert!(!surroundings.take(Source::Proxy, None));
-    assert!(surroundings.take(Source::Proxy, Some(&object)));
-    assert_eq!(surroundings.differences(&Surroundings::default()), [Source::Proxy]);
-    assert!(!surroundings.take(Source::Proxy, Some(&object)));
-    assert!(surroundings.take(Source::Proxy, None));
-    assert_eq!(surroundings, Surroundings::default());
+    assert!(!configuration.take(Source::Proxy, None));
+    assert!(configuration.take(Source::Proxy, Some(&object)));
+    assert_eq!(configuration.differences(&ClusterConfiguration::default()), [Source::Proxy]);
+    assert!(!configuration.take(Source::Proxy, Some(&object)));
+    assert!(configuration.take(Source::Proxy, None));
+    assert_eq!(configuration, ClusterConfiguration::default());
 }
 
 /// Each configuration of a real release keeps its lines and says what the profile says.

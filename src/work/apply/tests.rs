@@ -1,4 +1,4 @@
-//! Applying against a server in memory that counts requests.
+//! Applies manifests to a server in memory that counts requests.
 
 mod server;
 
@@ -9,12 +9,12 @@ use crate::merge::Owner;
 use crate::payload::{Origin, load};
 use crate::rollout::{Applied, Plan};
 use crate::work::rollout::RunningRollout;
-use serde_json::json;
+use serde_json::{Value, json};
 use server::Server;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Far more than anything here takes.
+/// Much longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Version, kind, plural, namespaced.
@@ -41,7 +41,7 @@ fn proxies() -> Kind {
 
 const PROXY: &str = "/apis/config.openshift.io/v1/proxies/cluster";
 
-/// A process of the daemon, as far as it applies.
+/// The applier of a newly started daemon.
 async fn process(server: &Server) -> Arc<Applier> {
     process_with(server, vec![]).await
 }
@@ -50,19 +50,13 @@ async fn process_with(server: &Server, more: Vec<Kind>) -> Arc<Applier> {
     let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let clients = Arc::new(Clients::new(kube::Config::new(server.start().await)).unwrap());
     let objects = Objects::new(clients.call.clone(), Arc::new(|| true));
-    let stop = CancellationToken::new();
-    let (settings, kept, index) =
-        (Arc::new(Settings::new(stop.clone())), Arc::<Kept>::default(), Arc::<Index>::default());
-    let wanted = Arc::new(Wanted::new(settings.clone(), kept.clone()));
-    wanted.set_owner(Owner { name: "version".into(), uid: "owner".into() });
-    let comparing = wanted.clone();
-    let compare = Arc::new(move |id: &ObjectId, live: &Value| comparing.compare(id, live));
     let kinds = Arc::new(Kinds::default());
     kinds.add(KINDS.into_iter().map(kind).chain(more));
-    let feeds = Feeds::new(clients, objects.clone(), index.clone(), compare, stop);
+    let applier = Applier::new(clients, objects, kinds, CancellationToken::new());
+    applier.set_owner(Owner { name: "version".into(), uid: "owner".into() });
     let owner = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version", "uid": "owner"}});
     server.put("/apis/config.openshift.io/v1/clusterversions/version", owner);
-    Arc::new(Applier { objects, index, kinds, feeds, wanted, settings, kept, born: Mutex::default() })
+    Arc::new(applier)
 }
 
 fn manifest(object: &Value) -> Arc<Manifest> {
@@ -88,11 +82,10 @@ fn config(value: &str) -> Value {
 
 const CONFIG: &str = "/api/v1/namespaces/b/configmaps/a";
 
-/// Applies what a release of these manifests would, once.
-async fn apply(applier: &Arc<Applier>, manifests: &[&Arc<Manifest>]) -> Vec<Result<Applied, Obstacle>> {
+/// Applies a release of these manifests once.
+async fn apply(applier: &Arc<Applier>, manifests: &[&Arc<Manifest>]) -> Vec<Result<Applied, ApplyError>> {
     let all: Vec<Arc<Manifest>> = manifests.iter().map(|m| (*m).clone()).collect();
-    crate::work::surroundings::follow(applier, &all);
-    applier.want(&all);
+    applier.set_desired(&all);
     let mut applied = Vec::new();
     for manifest in &all {
         applied.push(applier.apply(manifest).await);
@@ -104,7 +97,7 @@ async fn apply_one(applier: &Arc<Applier>, manifest: &Arc<Manifest>) -> Applied 
     apply(applier, &[manifest]).await.remove(0).unwrap()
 }
 
-/// Waits until the index has taken in what the watch tells.
+/// Waits until the index has processed an event.
 async fn until(applier: &Applier, what: &str, ok: impl Fn(&Applier) -> bool) {
     let begun = std::time::Instant::now();
     while !ok(applier) {
@@ -120,12 +113,12 @@ fn updated(applied: &Applied) -> &[String] {
     }
 }
 
-/// What another hand does to an object.
-type Hand = fn(&mut Value);
-/// The object, its path, drift in what the manifest owns, the place of something foreign, and who puts it there.
-type Sample = (Value, &'static str, Hand, &'static str, Hand);
+/// What another client does to an object.
+type Edit = fn(&mut Value);
+/// The object, its path, drift of an owned field, the pointer to a foreign field, and the edit that adds the foreign field.
+type Sample = (Value, &'static str, Edit, &'static str, Edit);
 
-/// One manifest, a change of a field that it owns, and something foreign that stays.
+/// One manifest of each kind.
 fn kinds() -> Vec<Sample> {
     let deployment = json!({"spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": {
         "metadata": {"labels": {"a": "b"}},
@@ -175,10 +168,10 @@ fn kinds() -> Vec<Sample> {
     ]
 }
 
-/// §10.21: created with one request; a second process writes nothing and asks once a kind; drift in an owned field is
-/// repaired with one write; what is foreign stays.
+/// One request creates it; a second process writes nothing and reads each kind once; one write repairs drift of an owned
+/// field; what another client added stays.
 #[tokio::test]
-async fn each_kind_is_created_left_and_repaired() {
+async fn each_kind_is_created_left_alone_and_repaired() {
     for (object, path, drift, foreign, add) in kinds() {
         let server = Server::default();
         let manifest = manifest(&object);
@@ -199,16 +192,13 @@ async fn each_kind_is_created_left_and_repaired() {
             live["metadata"]["annotations"]["foreign"] = json!("annotation");
             drift(live);
         });
-        let id = second.kinds.resolve(&manifest).unwrap().1;
+        let id = second.resolve(&manifest).unwrap().1;
         until(&second, "the drift", |a| {
-            !matches!(
-                a.index.lookup(&id, second.wanted.want(&manifest).fingerprint),
-                crate::cluster::CachedState::AsDesired
-            )
+            !matches!(a.index().lookup(&id, second.desired.of(&manifest).fingerprint), CachedState::AsDesired)
         })
         .await;
         assert!(!updated(&apply_one(&second, &manifest).await).is_empty());
-        assert_eq!(server.requests().len(), 1, "{path}: the watch has told what is there");
+        assert_eq!(server.requests().len(), 1, "{path}: the watch has sent the object");
         let live = server.get(path).unwrap();
         assert!(live.pointer(foreign).is_some(), "{foreign} of {path}");
         assert_eq!(
@@ -219,9 +209,8 @@ async fn each_kind_is_created_left_and_repaired() {
     }
 }
 
-/// §10.23: what is only to be created is never modified.
 #[tokio::test]
-async fn what_is_only_to_be_created_is_not_modified() {
+async fn create_only_object_is_never_modified() {
     let server = Server::default();
     let manifest = manifest(&annotated(config("1"), "release.openshift.io/create-only", "TRUE"));
     assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Created);
@@ -240,51 +229,50 @@ fn to_delete(object: Value) -> Arc<Manifest> {
     manifest(&annotated(object, "release.openshift.io/delete", "true"))
 }
 
-/// §10.23: deleted once, waited for by others, not asked again while it goes, also after a restart, and deleted again
-/// when it reappears; ClusterOperators too.
+/// There is one DELETE and no request while the object is terminating, not even after a restart; ClusterOperators are
+/// deleted like anything else.
 #[tokio::test]
-async fn what_is_to_be_deleted_is_deleted_whenever_it_is_there() {
+async fn object_to_be_deleted_is_deleted_whenever_it_exists() {
     let operator = object("config.openshift.io/v1", "ClusterOperator", json!({"spec": {}}));
     for (object, path) in [(config("1"), CONFIG), (operator, "/apis/config.openshift.io/v1/clusteroperators/a")] {
         let server = Server::default();
         let manifest = to_delete(object.clone());
         let applier = process(&server).await;
-        let id = applier.kinds.resolve(&manifest).unwrap().1;
+        let id = applier.resolve(&manifest).unwrap().1;
         assert_eq!(apply_one(&applier, &manifest).await, Applied::Left, "nothing to delete");
         assert_eq!(server.writes(), Vec::<String>::new());
 
         let mut held = object.clone();
         held["metadata"]["finalizers"] = json!(["somebody/else"]);
         server.put(path, held);
-        until(&applier, "the object", |a| a.index.is_present(&id)).await;
+        until(&applier, "the object", |a| a.index().is_present(&id)).await;
         assert_eq!(apply_one(&applier, &manifest).await, Applied::Deleted);
         assert_eq!(server.requests(), [format!("DELETE {path}")]);
-        until(&applier, "the deletion to be seen", |a| {
-            matches!(a.index.lookup(&id, 0), crate::cluster::CachedState::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
+        until(&applier, "the event of the deletion", |a| {
+            matches!(a.index().lookup(&id, 0), CachedState::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
         })
         .await;
-        assert_eq!(apply_one(&applier, &manifest).await, Applied::Left, "it is on its way");
+        assert_eq!(apply_one(&applier, &manifest).await, Applied::Left, "it is terminating");
         assert_eq!(server.requests(), Vec::<String>::new());
 
         let successor = process(&server).await;
-        assert_eq!(apply_one(&successor, &manifest).await, Applied::Left, "the same after a restart");
-        assert!(successor.index.is_present(&id), "and still pending");
+        assert_eq!(apply_one(&successor, &manifest).await, Applied::Left, "also after a restart");
+        assert!(successor.index().is_present(&id), "and still pending");
         assert_eq!(server.writes(), Vec::<String>::new());
 
         server.edit(path, |live| live["metadata"]["finalizers"] = json!([]));
-        until(&successor, "the object to be gone", |a| !a.index.is_present(&id)).await;
+        until(&successor, "the object to be deleted", |a| !a.index().is_present(&id)).await;
         assert_eq!(apply_one(&successor, &manifest).await, Applied::Left);
         server.put(path, object);
-        until(&successor, "the object to reappear", |a| a.index.is_present(&id)).await;
+        until(&successor, "the object to reappear", |a| a.index().is_present(&id)).await;
         assert_eq!(apply_one(&successor, &manifest).await, Applied::Deleted);
         assert_eq!((server.writes().len(), server.get(path)), (1, None));
-        assert!(!successor.index.is_present(&id), "gone at once, so not pending");
+        assert!(!successor.index().is_present(&id), "deleted at once, so not pending");
     }
 }
 
-/// §10.23: a value that is not understood deletes nothing.
 #[tokio::test]
-async fn an_invalid_delete_value_is_an_error() {
+async fn invalid_delete_annotation_is_an_error_and_deletes_nothing() {
     let server = Server::default();
     server.put(CONFIG, config("1"));
     let manifest = manifest(&annotated(config("1"), "release.openshift.io/delete", "True"));
@@ -295,33 +283,32 @@ async fn an_invalid_delete_value_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_a_field_is_asked_once() {
+async fn field_that_the_server_keeps_is_written_once() {
     let server = Server::default();
     let (one, two) = (manifest(&config("1")), manifest(&config("2")));
     server.put(CONFIG, config("theirs"));
-    server.set_hand(Box::new(|object| {
+    server.set_webhook(Box::new(|object| {
         if object["kind"] == "ConfigMap" {
             object["data"]["key"] = json!("as the server likes it");
         }
     }));
     let applier = process(&server).await;
-    let id = applier.kinds.resolve(&one).unwrap().1;
+    let id = applier.resolve(&one).unwrap().1;
     assert!(updated(&apply_one(&applier, &one).await).contains(&"data.key".to_owned()));
-    assert_eq!((applier.kept.answers(), applier.kept.list()), (1, vec![(id.clone(), vec!["data.key".to_owned()])]));
     let _counted = server.requests();
-    // Read anew, by a watch or by name, it is still what the server wants.
+    // Read again, by a watch or by name, it is still as the server keeps it.
     let live = server.get(CONFIG).unwrap();
-    assert!(applier.wanted.compare(&id, &live).as_desired.is_some());
-    applier.index.invalidate(&id);
+    assert!(applier.desired.compare(&id, &live).as_desired.is_some());
+    applier.index().invalidate(&id);
     assert_eq!(apply_one(&applier, &one).await, Applied::Left);
     assert_eq!(server.writes(), Vec::<String>::new());
-    // Another hand is a reason to try again, and so is another release.
+    // A change by another client is a reason to try again, and so is another release.
     server.edit(CONFIG, |live| live["metadata"]["labels"] = json!({"a": "b"}));
-    applier.index.invalidate(&id);
+    applier.index().invalidate(&id);
     updated(&apply_one(&applier, &one).await);
     assert_eq!(server.writes().len(), 1);
     updated(&apply_one(&applier, &two).await);
-    assert_eq!((server.writes().len(), applier.kept.answers()), (1, 3));
+    assert_eq!(server.writes().len(), 1);
 }
 
 fn binding(role: &str) -> Value {
@@ -332,7 +319,7 @@ fn binding(role: &str) -> Value {
 const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/b/rolebindings/a";
 
 #[tokio::test]
-async fn an_object_is_made_anew_where_it_cannot_change() {
+async fn object_with_an_immutable_field_is_replaced() {
     let server = Server::default();
     let manifest = manifest(&binding("new"));
     let mut old = binding("old");
@@ -345,35 +332,35 @@ async fn an_object_is_made_anew_where_it_cannot_change() {
     assert_eq!((&live["roleRef"]["name"], &live["metadata"]["labels"]["foreign"]), (&json!("new"), &json!("label")));
     assert_eq!(apply_one(&applier, &manifest).await, Applied::Left);
 
-    // Killed after the DELETE: whoever comes next finds nothing, and creates.
+    // Killed after the DELETE: the next process finds no object and creates it.
     server.remove(BINDING);
     assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Created);
     assert_eq!(server.writes().len(), 1);
 }
 
 #[tokio::test]
-async fn an_object_that_finalizers_hold_is_waited_for_without_requests() {
+async fn terminating_object_is_waited_for_without_requests() {
     let server = Server::default();
     let manifest = manifest(&binding("new"));
     let mut old = binding("old");
     old["metadata"]["finalizers"] = json!(["somebody/else"]);
     server.put(BINDING, old);
     let applier = process(&server).await;
-    let id = applier.kinds.resolve(&manifest).unwrap().1;
+    let id = applier.resolve(&manifest).unwrap().1;
     let error = apply(&applier, &[&manifest]).await.remove(0).unwrap_err();
-    assert!(matches!(&error, Obstacle::Going(by) if by == &["somebody/else"]), "{error:?}");
+    assert!(matches!(&error, ApplyError::Terminating(by) if by == &["somebody/else"]), "{error:?}");
     assert_eq!(server.writes(), [format!("DELETE {BINDING}")]);
-    until(&applier, "the deletion to be seen", |a| {
-        matches!(a.index.lookup(&id, 0), crate::cluster::CachedState::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
+    until(&applier, "the event of the deletion", |a| {
+        matches!(a.index().lookup(&id, 0), CachedState::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
     })
     .await;
     for _ in 0..3 {
         let again = applier.apply(&manifest).await;
-        assert!(matches!(again, Err(Obstacle::Going(_))), "{again:?}");
+        assert!(matches!(again, Err(ApplyError::Terminating(_))), "{again:?}");
     }
     assert_eq!(server.writes(), Vec::<String>::new());
     server.edit(BINDING, |live| live["metadata"]["finalizers"] = json!([]));
-    until(&applier, "the object to be gone", |a| !a.index.is_present(&id)).await;
+    until(&applier, "the object to be deleted", |a| !a.index().is_present(&id)).await;
     assert_eq!(apply_one(&applier, &manifest).await, Applied::Created);
     assert_eq!(server.get(BINDING).unwrap()["roleRef"]["name"], "new");
 }
@@ -391,23 +378,23 @@ fn operator() -> Value {
 
 const OPERATOR: &str = "/apis/apps/v1/namespaces/b/deployments/a";
 
-/// What the operator is told of the proxy; `None`: nothing.
-fn told(server: &Server) -> Option<String> {
+/// The proxy in the environment of the operator.
+fn proxy_of_operator(server: &Server) -> Option<String> {
     let live = server.get(OPERATOR)?;
     let variable = live.pointer("/spec/template/spec/containers/0/env/0")?;
     Some(variable["value"].as_str()?.to_owned())
 }
 
-async fn until_told(server: &Server, rollout: &mut RunningRollout, address: Option<&str>) {
+async fn until_proxy(server: &Server, rollout: &mut RunningRollout, address: Option<&str>) {
     let following = async {
-        while told(server).as_deref() != address {
+        while proxy_of_operator(server).as_deref() != address {
             tokio::select! { _ = rollout.moved() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
         }
     };
     assert!(
         tokio::time::timeout(LIMIT, following).await.is_ok(),
-        "never told of {address:?}, but of {:?}",
-        told(server)
+        "the proxy does not become {address:?} but is {:?}",
+        proxy_of_operator(server)
     );
 }
 
@@ -435,48 +422,52 @@ fn plan(manifests: Vec<Arc<Manifest>>, mode: Mode) -> Plan {
 }
 
 #[tokio::test]
-async fn a_workload_follows_the_proxy_at_once_and_that_is_no_fight() {
+async fn workload_follows_the_proxy_at_once_without_a_conflict() {
     let server = Server::default();
     server.put(PROXY, proxy("http://one"));
     let applier = process_with(&server, vec![proxies()]).await;
-    // Its gate would wait for pods that nobody runs.
+    // In another mode its gate would wait for pods that do not run.
     let mut rollout = completed(&applier, &manifest(&operator()), Mode::Install).await;
-    assert_eq!(told(&server).as_deref(), Some("http://one"), "known before it was created");
+    assert_eq!(
+        proxy_of_operator(&server).as_deref(),
+        Some("http://one"),
+        "the proxy is read before the workload is created"
+    );
     let requests = server.requests();
     let of_the_proxy: Vec<_> = requests.iter().filter(|r| r.contains("proxies")).collect();
     assert_eq!(of_the_proxy, ["WATCH /apis/config.openshift.io/v1/proxies"]);
 
     for address in ["http://two", "http://three", "http://four", "http://five"] {
         server.edit(PROXY, |live| live["status"]["httpProxy"] = json!(address));
-        until_told(&server, &mut rollout, Some(address)).await;
+        until_proxy(&server, &mut rollout, Some(address)).await;
         let writes = server.requests().into_iter().filter(|r| !r.starts_with("GET")).collect::<Vec<_>>();
         assert_eq!(writes, [format!("PUT {OPERATOR}")]);
     }
     assert_eq!(rollout.state().conflicts(jiff::Timestamp::now()), [], "nobody else writes");
     server.edit(PROXY, |live| live["status"] = json!({}));
-    until_told(&server, &mut rollout, None).await;
+    until_proxy(&server, &mut rollout, None).await;
     server.edit(PROXY, |live| live["status"] = json!({"httpProxy": "http://six"}));
-    until_told(&server, &mut rollout, Some("http://six")).await;
+    until_proxy(&server, &mut rollout, Some("http://six")).await;
     server.remove(PROXY);
-    until_told(&server, &mut rollout, None).await;
+    until_proxy(&server, &mut rollout, None).await;
     rollout.cancel().await;
 }
 
 #[tokio::test]
-async fn a_proxy_that_appears_with_its_kind_is_followed() {
+async fn proxy_that_appears_with_its_kind_is_followed() {
     let server = Server::default();
     let applier = process(&server).await;
     let mut rollout = completed(&applier, &manifest(&operator()), Mode::Install).await;
-    assert_eq!(told(&server), None, "a kind that is not served counts as an absent object");
+    assert_eq!(proxy_of_operator(&server), None, "if the kind is not served, the object counts as absent");
     assert!(!server.requests().iter().any(|r| r.contains("proxies")));
     server.put(PROXY, proxy("http://late"));
-    applier.kinds.add([proxies()]);
-    until_told(&server, &mut rollout, Some("http://late")).await;
+    applier.kinds().add([proxies()]);
+    until_proxy(&server, &mut rollout, Some("http://late")).await;
     rollout.cancel().await;
 }
 
 #[tokio::test]
-async fn objects_that_no_manifest_needs_are_not_read() {
+async fn configuration_that_no_manifest_needs_is_not_read() {
     let server = Server::default();
     server.put(PROXY, proxy("http://one"));
     let applier = process_with(&server, vec![proxies()]).await;
@@ -484,9 +475,8 @@ async fn objects_that_no_manifest_needs_are_not_read() {
     assert!(!server.requests().iter().any(|r| r.contains("proxies")));
 }
 
-/// What the release has deleted is pending until it is gone, and gone it is not.
 #[tokio::test]
-async fn pending_deletions_are_told() {
+async fn deletion_is_pending_until_the_object_is_gone() {
     let server = Server::default();
     let mut held = config("1");
     held["metadata"]["finalizers"] = json!(["somebody/else"]);
@@ -500,35 +490,35 @@ async fn pending_deletions_are_told() {
             rollout.moved().await;
         }
     };
-    assert!(tokio::time::timeout(LIMIT, gone).await.is_ok(), "pending for ever");
+    assert!(tokio::time::timeout(LIMIT, gone).await.is_ok(), "pending forever");
     server.put(CONFIG, config("again"));
     let deleted = async {
         while server.get(CONFIG).is_some() {
             tokio::select! { _ = rollout.moved() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
         }
     };
-    assert!(tokio::time::timeout(LIMIT, deleted).await.is_ok(), "it may stay");
+    assert!(tokio::time::timeout(LIMIT, deleted).await.is_ok(), "it is not deleted again");
     rollout.cancel().await;
 }
 
-/// Several manifests may have one kind in several versions, and each feed tells of all objects in its own.
+/// A release may contain a kind in several versions, and the feed of each version reads all objects.
 #[tokio::test]
-async fn an_object_read_in_another_version_of_its_kind_is_read_again() {
+async fn object_read_in_another_version_of_its_kind_is_read_again() {
     let server = Server::default();
     let applier = process(&server).await;
     let widget = manifest(&object("example.com/v1", "Widget", json!({"spec": {"a": 1}})));
     assert_eq!(apply_one(&applier, &widget).await, Applied::Created);
-    let (_, id) = applier.kinds.resolve(&widget).unwrap();
+    let (_, id) = applier.resolve(&widget).unwrap();
     let mut other = server.get("/apis/example.com/v1/namespaces/b/widgets/a").unwrap();
     other["apiVersion"] = json!("example.com/v1beta1");
-    applier.index.record_read(&id, Some(other), None, None);
+    applier.index().record_read(&id, Some(other), None, None);
     assert_eq!(applier.apply(&widget).await.unwrap(), Applied::Left);
     assert_eq!(server.writes(), ["POST /apis/example.com/v1/namespaces/b/widgets"]);
 }
 
-/// A definition of the release in the same group says nothing of the kinds that others bring to it.
+/// That the release defines another kind of the same group does not mean that it defines this one.
 #[tokio::test]
-async fn a_kind_that_another_hand_brings_is_found() {
+async fn kind_defined_by_another_client_is_found() {
     let definitions =
         Kind::known("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false);
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -546,14 +536,14 @@ async fn a_kind_that_another_hand_brings_is_found() {
             rollout.moved().await;
         }
     };
-    assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "the kind is served, and nobody asks");
+    assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "discovery is not asked again");
     assert!(server.get("/apis/example.org/v1/namespaces/b/gadgets/a").is_some());
     rollout.cancel().await;
 }
 
-/// Whoever takes the own Deployment out of an update that is under way must not have the old process call it complete.
+/// If the own Deployment is excluded during an update, the old process must not report the update as complete.
 #[tokio::test]
-async fn another_release_is_not_complete_without_its_successor() {
+async fn update_is_not_complete_without_a_successor() {
     let server = Server::default();
     let applier = process(&server).await;
     let own_deployment = ObjectId::new("apps", "Deployment", "own", "daemon");
@@ -565,7 +555,7 @@ async fn another_release_is_not_complete_without_its_successor() {
             rollout.moved().await;
         }
     };
-    assert!(tokio::time::timeout(LIMIT, failing).await.is_ok(), "nobody is told");
+    assert!(tokio::time::timeout(LIMIT, failing).await.is_ok(), "no failure is reported");
     let failure = rollout.state().failure().unwrap();
     assert!(
         failure.reason == crate::status::failure::Reason::NoSuccessor && failure.message.contains("own/daemon"),

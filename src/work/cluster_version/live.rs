@@ -1,6 +1,6 @@
 //! The ClusterVersion as the controller sees it: the latest of what the watch and our own writes returned.
 
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, object_meta};
 use crate::cluster::{Clients, Kind, WatchBackoff};
 use futures::StreamExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
@@ -80,8 +80,7 @@ impl Latest {
     }
 
     fn on_object(&mut self, raw: Value) {
-        let text = |p: &str| raw.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let name = text("/metadata/name");
+        let name = object_meta::name(&raw).to_owned();
         if name != self.name {
             if self.others.insert(name.clone()) {
                 tracing::warn!(%name, "a second ClusterVersion is ignored");
@@ -89,7 +88,7 @@ impl Latest {
             return;
         }
         // The garbage collector is about to delete what it owns, so nothing may be applied from here on.
-        if raw.pointer("/metadata/deletionTimestamp").is_some() {
+        if object_meta::is_terminating(&raw) {
             if self.live.take().is_some() {
                 tracing::warn!("the ClusterVersion is being deleted; everything is left as it is");
             }
@@ -117,7 +116,7 @@ impl Latest {
             (Err(_), None) => ClusterVersionSpec::default(),
         };
         let generation = raw.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-        self.live = Some(Live { spec, status, generation, uid: text("/metadata/uid"), raw });
+        self.live = Some(Live { spec, status, generation, uid: object_meta::uid(&raw).to_owned(), raw });
     }
 }
 

@@ -2,7 +2,7 @@
 //! at once when something turned, at most once a second when only counts and texts moved.
 
 use crate::api::ClusterVersionStatus;
-use crate::cluster::objects::Cause;
+use crate::cluster::error::Cause;
 use crate::cluster::{ApiError, Kind, Objects};
 use serde_json::Value;
 use std::collections::BTreeSet;

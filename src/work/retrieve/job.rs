@@ -2,6 +2,7 @@
 //! fails at once where waiting cannot help.
 
 use super::job_spec::DEADLINE_SECONDS;
+use crate::api::object_meta;
 use crate::cluster::{ApiError, Kind, Objects, WatchBackoff};
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -10,7 +11,6 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Client;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt, watcher};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -108,7 +108,7 @@ impl JobRunner<'_> {
         let kind = kind();
         let deleted = async {
             if let Some(live) = self.objects.get(&kind, self.namespace, name).await? {
-                self.objects.delete(&kind, self.namespace, name, uid(&live)).await?;
+                self.objects.delete(&kind, self.namespace, name, object_meta::uid(&live)).await?;
             }
             Ok::<(), ApiError>(())
         };
@@ -128,7 +128,7 @@ impl JobRunner<'_> {
                 if !failed && job.is_some_and(|job| job.metadata.deletion_timestamp.is_none()) {
                     return Ok(());
                 }
-                self.objects.delete(&kind, self.namespace, name, uid(&live)).await?;
+                self.objects.delete(&kind, self.namespace, name, object_meta::uid(&live)).await?;
             }
             match self.objects.create(&kind, self.namespace, &desired).await {
                 Ok(_) => return Ok(()),
@@ -167,10 +167,6 @@ impl JobRunner<'_> {
 
 fn failed(name: &str, cause: impl Into<String>) -> JobError {
     JobError::Failed { name: name.to_owned(), cause: cause.into() }
-}
-
-fn uid(live: &Value) -> &str {
-    live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// What an event means: an object, that it was deleted, or nothing yet. `listed` counts the objects of the current list.

@@ -2,11 +2,11 @@
 
 use crate::cluster::Kind;
 use crate::cluster::index::View;
-use crate::gate::{self, Verdict};
+use crate::gate::{self, Observed, Verdict};
 use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
 use crate::rollout::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
-use crate::work::apply::{Applier, Obstacle, namespace_id};
+use crate::work::apply::{Applier, ApplyError, namespace_id};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -54,9 +54,9 @@ impl Operations {
     }
 
     async fn precreate(&self, position: usize) {
-        let resolved = self.manifests.get(position).and_then(|manifest| self.applier.kinds.resolve(manifest));
+        let resolved = self.manifests.get(position).and_then(|manifest| self.applier.resolve(manifest));
         let Some((kind, id)) = resolved else { return };
-        if self.applier.feeds.ensure(&kind).await.is_ok() && !self.applier.index.is_present(&id) {
+        if self.applier.wait_until_listed(&kind).await.is_ok() && !self.applier.index().is_present(&id) {
             self.apply_once(position).await;
         }
     }
@@ -65,15 +65,15 @@ impl Operations {
     /// waiting for something that needs the kind.
     async fn serve_kinds(&self, position: usize) {
         let Some(manifest) = self.manifests.get(position) else { return };
-        let Some((kind, id)) = self.applier.kinds.resolve(manifest) else { return };
-        let Ok(desired) = manifest.outline() else { return };
-        let mut changed = self.applier.index.subscribe(&id);
+        let Some((kind, id)) = self.applier.resolve(manifest) else { return };
+        let Ok(desired) = Observed::of_manifest(manifest) else { return };
+        let mut changed = self.applier.index().subscribe(&id);
         loop {
             changed.mark_unchanged();
             let view = self.applier.view(&kind, &id).await.unwrap_or_default();
             // A definition is judged alike in every mode.
             if gate::judge(&desired, view.as_deref(), Mode::Update) == Verdict::Ready {
-                return self.applier.kind_established(&id, &desired, &self.manifests);
+                return self.applier.crd_established(&id, manifest, &self.manifests);
             }
             let moved = async { changed.changed().await.is_ok() };
             if self.cancel.run_until_cancelled(moved).await != Some(true) {
@@ -94,7 +94,7 @@ impl Operations {
     async fn wait_for(&self, position: usize, Delay { pause, until }: &Delay) {
         let pause = crate::cluster::with_jitter(*pause);
         let Some(manifest) = self.manifests.get(position) else { return };
-        let Applier { index, kinds, objects, .. } = &*self.applier;
+        let (index, kinds, objects) = (self.applier.index(), self.applier.kinds(), self.applier.objects());
         match until {
             Wake::NamespaceChanged(name) if index.is_tracked(&namespace_id(name)) => {
                 let mut changed = index.subscribe(&namespace_id(name));
@@ -117,7 +117,7 @@ impl Operations {
                 {
                     tracing::warn!(%error, "kinds not refreshed");
                 }
-                self.applier.take_in([manifest]);
+                self.applier.add_desired([manifest]);
             }
             Wake::Timeout | Wake::NamespaceChanged(_) => tokio::time::sleep(pause).await,
         }
@@ -133,7 +133,7 @@ impl Operations {
             }
             Err(error) => outcome.failure = Some(failure(&error, manifest)),
         }
-        let resolved = self.applier.kinds.resolve(manifest);
+        let resolved = self.applier.resolve(manifest);
         if let (None, Some(mode), Some((kind, id))) = (&outcome.failure, request.gate, &resolved) {
             match self.judge(manifest, kind, id, mode).await {
                 Ok(judged) => {
@@ -149,8 +149,8 @@ impl Operations {
         Some(outcome)
     }
 
-    async fn judge(&self, manifest: &Manifest, kind: &Kind, id: &ObjectId, mode: Mode) -> Result<Judged, Obstacle> {
-        let desired = manifest.outline().map_err(|error| Obstacle::Manifest(error.to_string()))?;
+    async fn judge(&self, manifest: &Manifest, kind: &Kind, id: &ObjectId, mode: Mode) -> Result<Judged, ApplyError> {
+        let desired = Observed::of_manifest(manifest).map_err(|error| ApplyError::Manifest(error.to_string()))?;
         let view = self.applier.view(kind, id).await?;
         let verdict = gate::judge(&desired, view.as_deref(), mode);
         Ok(Judged { verdict, as_desired: self.applier.is_as_desired(id, manifest) })
@@ -159,21 +159,18 @@ impl Operations {
     /// What follows a definition in its node may use its kinds.
     fn gate_passed(&self, purpose: Purpose, manifest: &Manifest, id: &ObjectId) {
         let in_turn = matches!(purpose, Purpose::Apply { .. } | Purpose::Gate { .. });
-        if in_turn
-            && id.kind == "CustomResourceDefinition"
-            && let Ok(definition) = manifest.outline()
-        {
-            self.applier.kind_established(id, &definition, &self.manifests);
+        if in_turn && id.kind == "CustomResourceDefinition" {
+            self.applier.crd_established(id, manifest, &self.manifests);
         }
     }
 }
 
-fn failure(error: &Obstacle, manifest: &Manifest) -> Failure {
+fn failure(error: &ApplyError, manifest: &Manifest) -> Failure {
     let cause = match error {
-        Obstacle::NamespaceMissing(name) => Cause::NamespaceMissing(name.clone()),
-        Obstacle::Going(_) => Cause::Terminating,
-        Obstacle::KindNotServed => Cause::KindNotServed,
-        Obstacle::Api(_) | Obstacle::OwnerGone | Obstacle::Manifest(_) => Cause::Other,
+        ApplyError::NamespaceMissing(name) => Cause::NamespaceMissing(name.clone()),
+        ApplyError::Terminating(_) => Cause::Terminating,
+        ApplyError::KindNotServed => Cause::KindNotServed,
+        ApplyError::Api(_) | ApplyError::OwnerGone | ApplyError::Manifest(_) => Cause::Other,
     };
     let error = error.update_error(manifest);
     tracing::debug!(object = %manifest.id, %error, "cannot apply yet");

@@ -1,5 +1,5 @@
-//! An API server of a few hundred lines, in memory: objects, resource versions, watches that begin with what is there,
-//! finalizers, and a hand that changes what is written. It defaults nothing. Every request is counted.
+//! An API server in memory: objects, resource versions, watches with initial events, finalizers, and a mutating webhook. It
+//! sets no defaults. Every request is counted.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-/// Changes what is about to be stored.
-pub type Hand = Box<dyn Fn(&mut Value) + Send>;
+/// Changes an object before it is stored.
+pub type Webhook = Box<dyn Fn(&mut Value) + Send>;
 
 #[derive(Default)]
 struct Store {
@@ -23,8 +23,8 @@ struct Store {
     watches: Vec<(String, mpsc::UnboundedSender<String>)>,
     /// Verb and path.
     requests: Vec<(String, String)>,
-    hand: Option<Hand>,
-    /// What discovery tells of: `example.com/v1`, kind and plural, all of them namespaced.
+    webhook: Option<Webhook>,
+    /// The kinds in discovery: `example.com/v1`, kind and plural, all of them namespaced.
     served: Vec<(String, String, String)>,
 }
 
@@ -33,7 +33,7 @@ pub struct Server {
     store: Arc<Mutex<Store>>,
 }
 
-/// Where a path leads.
+/// What a path names.
 struct Place {
     collection: String,
     namespace: String,
@@ -67,7 +67,7 @@ impl Place {
 }
 
 impl Server {
-    /// Begins to serve and returns its address.
+    /// Starts to serve and returns its address.
     pub async fn start(&self) -> Uri {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -80,13 +80,13 @@ impl Server {
         self.store.lock().unwrap()
     }
 
-    /// Stores an object as another hand would; `path` is that of the object.
+    /// Stores an object as another client would; `path` is that of the object.
     pub fn put(&self, path: &str, object: Value) {
         let place = Place::of(path);
         self.lock().store(&place, object);
     }
 
-    /// Changes an object as another hand would.
+    /// Changes an object as another client would.
     pub fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut object = self.get(path).unwrap();
         change(&mut object);
@@ -101,14 +101,14 @@ impl Server {
         self.lock().remove(&Place::of(path));
     }
 
-    /// From now on discovery tells of this kind too.
+    /// Adds this kind to discovery.
     pub fn serve(&self, version: &str, kind: &str, plural: &str) {
         self.lock().served.push((version.into(), kind.into(), plural.into()));
     }
 
-    /// From now on changes all that is written.
-    pub fn set_hand(&self, hand: Hand) {
-        self.lock().hand = Some(hand);
+    /// From now on it changes every object that is written.
+    pub fn set_webhook(&self, webhook: Webhook) {
+        self.lock().webhook = Some(webhook);
     }
 
     /// Requests since the last time, as `POST /api/v1/…`.
@@ -117,7 +117,7 @@ impl Server {
         all.into_iter().map(|(verb, path)| format!("{verb} {path}")).collect()
     }
 
-    /// The same without reads.
+    /// The same, writes only.
     pub fn writes(&self) -> Vec<String> {
         self.requests().into_iter().filter(|r| !r.starts_with("GET") && !r.starts_with("WATCH")).collect()
     }
@@ -134,15 +134,15 @@ impl Store {
         }
         metadata.entry("uid").or_insert(json!(format!("uid-{}", self.version)));
         let generation = before.map_or(0, |before| before["metadata"]["generation"].as_i64().unwrap_or(0));
-        let moved = before.is_none_or(|before| before.get("spec") != object.get("spec"));
-        object["metadata"]["generation"] = json!(generation + i64::from(moved));
+        let changed = before.is_none_or(|before| before.get("spec") != object.get("spec"));
+        object["metadata"]["generation"] = json!(generation + i64::from(changed));
         let event = if before.is_some() { "MODIFIED" } else { "ADDED" };
         self.objects.insert(place.key(), object.clone());
         let held = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
         if object["metadata"]["deletionTimestamp"].is_string() && !held {
             self.remove(place);
         } else {
-            self.tell(place, event, &object);
+            self.send(place, event, &object);
         }
         object
     }
@@ -151,10 +151,10 @@ impl Store {
         let Some(mut object) = self.objects.remove(&place.key()) else { return };
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        self.tell(place, "DELETED", &object);
+        self.send(place, "DELETED", &object);
     }
 
-    fn tell(&mut self, place: &Place, event: &str, object: &Value) {
+    fn send(&mut self, place: &Place, event: &str, object: &Value) {
         let event = line(event, object);
         self.watches.retain(|(collection, watch)| *collection != place.collection || watch.send(event.clone()).is_ok());
     }
@@ -186,7 +186,7 @@ impl Store {
                 if self.objects.contains_key(&place.key()) {
                     return Err((409, "AlreadyExists"));
                 }
-                self.hand.iter().for_each(|hand| hand(&mut object));
+                self.webhook.iter().for_each(|webhook| webhook(&mut object));
                 Ok(self.store(&place, object))
             }
             (_, None) => Err((404, "NotFound")),
@@ -201,7 +201,7 @@ impl Store {
                     object = live.clone();
                     object["status"] = status;
                 }
-                self.hand.iter().for_each(|hand| hand(&mut object));
+                self.webhook.iter().for_each(|webhook| webhook(&mut object));
                 Ok(if object == live { live } else { self.store(place, object) })
             }
             ("DELETE", Some(mut live)) => {
@@ -232,7 +232,7 @@ fn discovery(store: &Store) -> Value {
         "items": store.served.iter().map(group).collect::<Vec<_>>()})
 }
 
-/// An event as servers write it: the type comes first.
+/// An event as servers write it, with the type first.
 fn line(event: &str, object: &Value) -> String {
     format!("{{\"type\":\"{event}\",\"object\":{object}}}\n")
 }

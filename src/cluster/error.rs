@@ -1,0 +1,72 @@
+//! Why a request to the API server failed.
+
+use crate::error::chain;
+
+/// A request that failed, with what was attempted.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {attempt}: {cause}")]
+pub struct ApiError {
+    pub attempt: String,
+    pub cause: Cause,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The server answered with an error.
+    #[error("{message}")]
+    Server { code: u16, reason: String, message: String },
+    #[error("no answer from the API server: {0}")]
+    Transport(String),
+    #[error("the API server did not answer in time")]
+    Timeout,
+    #[error("the API server's answer cannot be read: {0}")]
+    Answer(String),
+    #[error("this process is no longer the leader")]
+    NotLeader,
+}
+
+impl ApiError {
+    pub fn of(attempt: &str, error: kube::Error) -> Self {
+        let cause = match error {
+            kube::Error::Api(status) => {
+                Cause::Server { code: status.code, reason: status.reason.clone(), message: status.message.clone() }
+            }
+            kube::Error::SerdeError(e) => Cause::Answer(e.to_string()),
+            other => Cause::Transport(chain(&other)),
+        };
+        ApiError { attempt: attempt.to_owned(), cause }
+    }
+
+    /// An empty reason is any.
+    fn has(&self, expected: u16, expected_reason: &str) -> bool {
+        matches!(&self.cause, Cause::Server { code, reason, .. }
+            if *code == expected && (expected_reason.is_empty() || reason == expected_reason))
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.has(404, "")
+    }
+
+    pub fn is_already_exists(&self) -> bool {
+        self.has(409, "AlreadyExists")
+    }
+
+    pub fn is_conflict(&self) -> bool {
+        self.has(409, "Conflict")
+    }
+
+    /// The resourceVersion of a watch or list is too old: everything has to be listed again.
+    pub fn is_gone(&self) -> bool {
+        self.has(410, "")
+    }
+
+    /// The server does not support or accept the request, so that a retry is useless.
+    pub fn is_refused(&self) -> bool {
+        matches!(&self.cause, Cause::Server { code: 400 | 405 | 406 | 422 | 501, .. })
+    }
+
+    /// Internal server error.
+    pub fn is_internal(&self) -> bool {
+        self.has(500, "")
+    }
+}

@@ -1,0 +1,107 @@
+//! Which version of an object it is, read from its metadata alone.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Tells two versions of an object apart, and whether anything but the status differs between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Revision {
+    pub resource_version: String,
+    /// 0 where it does not count changes of the spec: the kind has no generation, or the object has no status. Some kinds
+    /// without a status set a generation once and never raise it.
+    generation: i64,
+    /// Over labels, annotations, owner references and deletion time, none of which raise the generation.
+    metadata_hash: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    metadata: Metadata,
+    status: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    resource_version: Value,
+    generation: Value,
+    labels: Value,
+    annotations: Value,
+    owner_references: Value,
+    deletion_timestamp: Value,
+}
+
+impl Revision {
+    pub fn of(object: &Value) -> Revision {
+        Fields::deserialize(object).unwrap_or_default().revision()
+    }
+
+    /// Of an object that has not been decoded.
+    pub fn read(object: &RawValue) -> Revision {
+        Fields::read(object).revision()
+    }
+
+    /// Of metadata alone, which does not tell whether the object has a status: taken to have one.
+    pub fn read_metadata(object: &RawValue) -> Revision {
+        Fields { status: Some(IgnoredAny), ..Fields::read(object) }.revision()
+    }
+
+    /// Whether nothing but the status differs.
+    pub fn has_content_of(&self, other: &Revision) -> bool {
+        self.generation != 0 && (self.generation, self.metadata_hash) == (other.generation, other.metadata_hash)
+    }
+}
+
+impl Fields {
+    fn read(object: &RawValue) -> Fields {
+        serde_json::from_str(object.get()).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the metadata of an object cannot be read");
+            Fields::default()
+        })
+    }
+
+    fn revision(self) -> Revision {
+        let Metadata { resource_version, generation, labels, annotations, owner_references, deletion_timestamp } =
+            self.metadata;
+        let mut hasher = DefaultHasher::new();
+        [labels, annotations, owner_references, deletion_timestamp].hash(&mut hasher);
+        Revision {
+            resource_version: resource_version.as_str().unwrap_or_default().to_owned(),
+            generation: self.status.and(generation.as_i64()).unwrap_or(0),
+            metadata_hash: hasher.finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn text_has_the_revision_of_the_decoded_object() {
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7", "generation": 3,
+                "labels": {"l": "1"}, "annotations": {"x": "y"}, "ownerReferences": [{"uid": "o"}],
+                "deletionTimestamp": "2026-01-01T00:00:00Z", "managedFields": [{"manager": "m"}]},
+            "spec": {"replicas": 2, "template": {"spec": {}}},
+            "status": {"observedGeneration": 3, "conditions": [{"type": "Available", "status": "True"}]},
+        });
+        let raw = RawValue::from_string(object.to_string()).unwrap();
+        assert_eq!(Revision::read(&raw), Revision::of(&object));
+        assert_eq!(Revision::read_metadata(&raw), Revision::of(&object));
+        let mut other = object.clone();
+        other["status"] = json!({});
+        assert!(Revision::of(&other).has_content_of(&Revision::of(&object)));
+        for key in ["generation", "labels", "annotations", "ownerReferences", "deletionTimestamp"] {
+            let mut other = object.clone();
+            other["metadata"][key] = json!(7);
+            assert!(!Revision::of(&other).has_content_of(&Revision::of(&object)), "{key}");
+        }
+    }
+}

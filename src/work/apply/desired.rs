@@ -1,0 +1,103 @@
+//! The desired state of each object of a release, shared by the feeds, which compare what they read with it, and the nodes,
+//! which apply it.
+
+use super::error::ApplyError;
+use super::server_keeps::ServerKeeps;
+use crate::cluster::feed::Comparison;
+use crate::gate;
+use crate::merge::inject::{ClusterConfiguration, Source};
+use crate::merge::{self, Owner, Step};
+use crate::payload::{Manifest, ObjectId};
+use crate::work::cluster_configuration::ConfigurationWatcher;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The objects of the release.
+#[derive(Debug)]
+pub(super) struct DesiredObjects {
+    manifests: RwLock<HashMap<ObjectId, Arc<Manifest>>>,
+    owner: RwLock<Option<Owner>>,
+    configuration: Arc<ConfigurationWatcher>,
+    server_keeps: Arc<ServerKeeps>,
+}
+
+/// One manifest and everything else that its object depends on, at one moment.
+#[derive(Debug)]
+pub(super) struct Desired<'a> {
+    pub manifest: &'a Manifest,
+    pub owner: Option<Owner>,
+    configuration: ClusterConfiguration,
+    /// Differs if the desired content differs.
+    pub fingerprint: u64,
+}
+
+impl Desired<'_> {
+    /// The object as it would be created.
+    fn object(&self) -> Result<Value, ApplyError> {
+        merge::wanted(self.manifest, self.owner.as_ref(), &self.configuration)
+            .map_err(|e| ApplyError::Manifest(e.to_string()))
+    }
+
+    /// What to do, given the live object.
+    pub fn step(&self, live: Option<&Value>) -> Result<Step, ApplyError> {
+        merge::step(live, self.manifest, || self.object())
+    }
+}
+
+impl DesiredObjects {
+    pub fn new(configuration: Arc<ConfigurationWatcher>, server_keeps: Arc<ServerKeeps>) -> Self {
+        DesiredObjects { manifests: RwLock::default(), owner: RwLock::default(), configuration, server_keeps }
+    }
+
+    /// Replaces all. Ids are as the cluster knows them.
+    pub fn set(&self, manifests: HashMap<ObjectId, Arc<Manifest>>) {
+        *self.manifests.write().unwrap_or_else(PoisonError::into_inner) = manifests;
+    }
+
+    pub fn add(&self, manifests: HashMap<ObjectId, Arc<Manifest>>) {
+        self.manifests.write().unwrap_or_else(PoisonError::into_inner).extend(manifests);
+    }
+
+    /// The ClusterVersion that owns every object.
+    pub fn set_owner(&self, owner: Owner) {
+        *self.owner.write().unwrap_or_else(PoisonError::into_inner) = Some(owner);
+    }
+
+    pub fn of<'a>(&self, manifest: &'a Manifest) -> Desired<'a> {
+        let owner = self.owner.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let sources = Source::of(manifest);
+        let configuration =
+            if sources.is_empty() { ClusterConfiguration::default() } else { self.configuration.current() };
+        let mut hasher = DefaultHasher::new();
+        manifest.raw.hash(&mut hasher);
+        owner.as_ref().map(|o| (&o.name, &o.uid)).hash(&mut hasher);
+        sources.into_iter().for_each(|source| configuration.part(source).hash(&mut hasher));
+        Desired { manifest, owner, configuration, fingerprint: hasher.finish() }
+    }
+
+    /// Compares an object that a feed has read.
+    pub fn compare(&self, id: &ObjectId, live: &Value) -> Comparison {
+        self.configuration.on_read(id, live);
+        let view = gate::observe(id, live);
+        let manifest = self.manifests.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let as_desired = manifest.and_then(|manifest| self.fingerprint_if_same(id, &manifest, live));
+        Comparison { as_desired, view }
+    }
+
+    /// The fingerprint of the desired content, if the object has that content.
+    fn fingerprint_if_same(&self, id: &ObjectId, manifest: &Manifest, live: &Value) -> Option<u64> {
+        if manifest.delete() != Ok(false) || !self.configuration.is_read(manifest) {
+            return None;
+        }
+        let desired = self.of(manifest);
+        let same = match desired.step(Some(live)) {
+            Ok(Step::Leave(_)) => true,
+            Ok(Step::Change { .. }) => self.server_keeps.is_known(id, desired.fingerprint, live),
+            _ => false,
+        };
+        same.then_some(desired.fingerprint)
+    }
+}

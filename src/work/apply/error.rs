@@ -1,0 +1,70 @@
+//! Why a manifest cannot be applied now, and how conditions report it.
+
+use crate::cluster::{ApiError, Cause};
+use crate::merge::MergeError;
+use crate::payload::Manifest;
+use crate::status::failure::{Reason, UpdateError, classify};
+
+#[derive(Debug)]
+pub enum ApplyError {
+    /// The server does not serve the kind (yet).
+    KindNotServed,
+    /// The namespace does not exist (yet).
+    NamespaceMissing(String),
+    Api(ApiError),
+    /// The ClusterVersion does not exist or is being deleted, so nothing may be given to it as its owner.
+    OwnerGone,
+    /// The object has to be deleted and created again, and these finalizers keep the old one.
+    Terminating(Vec<String>),
+    /// The manifest itself is wrong.
+    Manifest(String),
+}
+
+impl From<MergeError> for ApplyError {
+    fn from(error: MergeError) -> Self {
+        ApplyError::Manifest(error.to_string())
+    }
+}
+
+impl From<ApiError> for ApplyError {
+    fn from(error: ApiError) -> Self {
+        ApplyError::Api(error)
+    }
+}
+
+impl ApplyError {
+    /// As conditions report it.
+    pub fn update_error(&self, manifest: &Manifest) -> UpdateError {
+        let (reason, cause) = match self {
+            ApplyError::KindNotServed => (
+                Reason::ResourceTypeMissing,
+                format!("the API server does not serve {} {}", manifest.api_version, manifest.id.kind),
+            ),
+            ApplyError::NamespaceMissing(namespace) => {
+                (Reason::ResourceNotFound, format!("namespace {namespace:?} does not exist yet"))
+            }
+            ApplyError::Api(error) => (reason(error), error.to_string()),
+            ApplyError::OwnerGone => (
+                Reason::ResourceConflict,
+                "the ClusterVersion that owns it is being deleted, so it is left alone".to_owned(),
+            ),
+            ApplyError::Terminating(finalizers) => (
+                Reason::ResourceConflict,
+                format!(
+                    "it has to be deleted and created again, and the old object still exists; finalizers that keep it: {}",
+                    if finalizers.is_empty() { "none".to_owned() } else { finalizers.join(", ") }
+                ),
+            ),
+            ApplyError::Manifest(problem) => (Reason::Integrity, problem.clone()),
+        };
+        UpdateError::new(reason, format!("{} from {}: {cause}", manifest.id, manifest.file))
+    }
+}
+
+fn reason(error: &ApiError) -> Reason {
+    match &error.cause {
+        Cause::Server { code, reason, .. } => classify(*code, reason),
+        Cause::Transport(_) | Cause::Timeout => Reason::ClusterDown,
+        Cause::Answer(_) | Cause::NotLeader => Reason::Failed,
+    }
+}

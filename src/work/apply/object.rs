@@ -1,0 +1,266 @@
+//! Applies the manifest of one object: what the index knows of it decides which request is needed, if any.
+
+use super::desired::Desired;
+use super::error::ApplyError;
+use super::server_keeps::ServerKeeps;
+use crate::api::object_meta;
+use crate::cluster::index::View;
+use crate::cluster::objects::{FIELD_MANAGER, Removed};
+use crate::cluster::revision::Revision;
+use crate::cluster::{ApiError, CachedState, Cause, Kind};
+use crate::gate;
+use crate::merge::{Left, Step};
+use crate::payload::ObjectId;
+use crate::rollout::Applied;
+use crate::work::feeds::Cluster;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Attempts to read, merge and write before a conflict counts as an error.
+const ATTEMPTS: usize = 4;
+
+/// Identity of a namespace.
+pub fn namespace_id(name: &str) -> ObjectId {
+    ObjectId::new("", "Namespace", "", name)
+}
+
+/// The uids of an object's owners.
+fn owners(object: &Value) -> impl Iterator<Item = &str> {
+    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    references.filter_map(|reference| reference.get("uid")?.as_str())
+}
+
+fn finalizers(live: &Value) -> Vec<String> {
+    let list = live.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+pub(super) struct ObjectApply<'a> {
+    pub cluster: &'a Cluster,
+    pub server_keeps: &'a ServerKeeps,
+    pub kind: &'a Kind,
+    pub id: &'a ObjectId,
+    pub desired: Desired<'a>,
+}
+
+impl ObjectApply<'_> {
+    /// Decides by the state of the cluster, as the index knows it, and not by what was done before: so an interrupted
+    /// replacement is completed, and an object that reappears is deleted again.
+    pub async fn run(&self) -> Result<Applied, ApplyError> {
+        let (index, id) = (&self.cluster.index, self.id);
+        let delete = self.desired.manifest.delete() == Ok(true);
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            let live = match index.lookup(id, self.desired.fingerprint) {
+                CachedState::AsDesired => return Ok(Applied::Left),
+                CachedState::Absent if delete => return Ok(Applied::Left),
+                CachedState::Absent => match self.create().await? {
+                    Some(applied) => return Ok(applied),
+                    None => continue,
+                },
+                // The feed of another version of the kind has read it, for another manifest.
+                CachedState::Differs(live) if !self.is_in_version(&live) => {
+                    index.invalidate(id);
+                    continue;
+                }
+                CachedState::Differs(live) => live,
+                CachedState::Unknown => match self.cluster.objects.get(self.kind, &id.namespace, &id.name).await? {
+                    Some(live) => Arc::new(live),
+                    None => {
+                        index.record_read(id, None, None, None);
+                        continue;
+                    }
+                },
+            };
+            match self.apply_to(&live).await {
+                Ok(applied) => return Ok(applied),
+                Err(ApplyError::Api(error)) if error.is_conflict() || error.is_not_found() => {
+                    index.invalidate(id);
+                    last = Some(error);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Err(last.map_or_else(|| ApplyError::Manifest("appears and disappears".to_owned()), ApplyError::Api))
+    }
+
+    /// Whether the object is in the API version of the manifest.
+    fn is_in_version(&self, live: &Value) -> bool {
+        live.get("apiVersion").and_then(Value::as_str).is_none_or(|version| version == self.kind.api_version())
+    }
+
+    /// POST. `None`: another client has created it meanwhile, so it has to be read.
+    async fn create(&self) -> Result<Option<Applied>, ApplyError> {
+        self.check_namespace()?;
+        let (index, id) = (&self.cluster.index, self.id);
+        let Some(body) = self.body()? else { return Ok(Some(Applied::Left)) };
+        index.hold_events(id);
+        let created = self.cluster.objects.create_raw(self.kind, &id.namespace, &id.name, body).await;
+        if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
+            self.cluster.feeds.on_write(self.kind);
+        }
+        let operator = self.kind.group == "config.openshift.io" && self.kind.kind == "ClusterOperator";
+        let outcome = match created {
+            Ok(object) => {
+                let view = gate::observe_json(id, object.get());
+                index.record_write(id, Revision::read(&object), self.desired.fingerprint, view);
+                index.release_events(id);
+                if operator {
+                    self.write_related_objects(serde_json::from_str(object.get()).unwrap_or_default()).await;
+                }
+                return Ok(Some(Applied::Created));
+            }
+            Err(error) if error.is_already_exists() => {
+                index.invalidate(id);
+                Ok(None)
+            }
+            Err(error) if error.is_not_found() => Err(self.not_found(&error)),
+            Err(error) => Err(error.into()),
+        };
+        index.release_events(id);
+        outcome
+    }
+
+    /// The JSON to POST; `None` if nothing is to be created. Not the decoded object, which is many times as large and would
+    /// be kept until the server answers.
+    fn body(&self) -> Result<Option<Vec<u8>>, ApplyError> {
+        let Step::Create(object) = self.desired.step(None)? else { return Ok(None) };
+        serde_json::to_vec(&object).map(Some).map_err(|e| ApplyError::Manifest(e.to_string()))
+    }
+
+    /// Tools that collect data for support look for the related objects of a ClusterOperator, so a new one has them before
+    /// its operator runs. A conflict means that the operator has written them already.
+    async fn write_related_objects(&self, mut fresh: Value) {
+        let object = self.desired.manifest.object().unwrap_or_default();
+        let Some(related) = object.pointer("/status/relatedObjects").cloned() else { return };
+        if let Some(map) = fresh.as_object_mut() {
+            map.insert("status".into(), json!({ "relatedObjects": related }));
+        }
+        if let Err(error) = self.cluster.objects.replace_status(self.kind, "", &self.id.name, &fresh).await {
+            tracing::debug!(%error, "related objects not written; the operator will write them");
+        }
+    }
+
+    fn not_found(&self, error: &ApiError) -> ApplyError {
+        let message = match &error.cause {
+            Cause::Server { message, .. } => message.as_str(),
+            _ => "",
+        };
+        // The server says `namespaces "a" not found`, but names nothing if it does not serve the kind.
+        if self.kind.namespaced && message.starts_with("namespaces ") {
+            ApplyError::NamespaceMissing(self.id.namespace.clone())
+        } else {
+            ApplyError::KindNotServed
+        }
+    }
+
+    /// The POST would only fail without its namespace.
+    fn check_namespace(&self) -> Result<(), ApplyError> {
+        let namespace = namespace_id(&self.id.namespace);
+        if self.kind.namespaced && self.cluster.index.view(&namespace) == View::Absent {
+            return Err(ApplyError::NamespaceMissing(self.id.namespace.clone()));
+        }
+        Ok(())
+    }
+
+    /// Brings an existing object to its desired state.
+    async fn apply_to(&self, live: &Value) -> Result<Applied, ApplyError> {
+        let step = self.desired.step(Some(live))?;
+        if let Step::Change { object, .. } | Step::Replace { object, .. } = &step
+            && owners(object).any(|uid| !owners(live).any(|held| held == uid))
+        {
+            self.check_owner().await?;
+        }
+        match step {
+            // Kept for the next look, since it does not have the desired state.
+            Step::Leave(Left::Going) => {
+                self.cluster.index.record_read(self.id, Some(live.clone()), None, None);
+                Ok(Applied::Left)
+            }
+            Step::Change { .. } if self.server_keeps.is_known(self.id, self.desired.fingerprint, live) => {
+                self.record(live.clone());
+                Ok(Applied::Left)
+            }
+            Step::Change { object, fields } => self.change(live, &object, fields).await,
+            Step::Replace { object, fields } => self.replace(live, &object, fields).await,
+            Step::Delete => self.delete(live).await.map(|_| Applied::Deleted),
+            Step::Leave(_) | Step::Create(_) => {
+                self.record(live.clone());
+                Ok(Applied::Left)
+            }
+        }
+    }
+
+    /// PUT.
+    async fn change(&self, live: &Value, object: &Value, fields: Vec<String>) -> Result<Applied, ApplyError> {
+        let (index, id) = (&self.cluster.index, self.id);
+        index.hold_events(id);
+        let written = self.cluster.objects.replace(self.kind, &id.namespace, &id.name, object).await;
+        let written = written.map(|answer| {
+            match self.desired.step(Some(&answer)) {
+                Ok(Step::Change { fields, .. }) => {
+                    self.server_keeps.remember(id, self.desired.fingerprint, &answer, &fields);
+                }
+                _ => self.server_keeps.forget(id),
+            }
+            self.record(answer);
+        });
+        index.release_events(id);
+        written?;
+        Ok(Applied::Updated { fields, by: last_writer(live) })
+    }
+
+    /// DELETE and, once the old object is gone, POST. If this is interrupted in between, the next attempt finds the object
+    /// absent and creates it.
+    async fn replace(&self, live: &Value, object: &Value, fields: Vec<String>) -> Result<Applied, ApplyError> {
+        let (index, id) = (&self.cluster.index, self.id);
+        if object_meta::is_terminating(live) || self.delete(live).await? == Removed::Terminating {
+            index.record_read(id, Some(live.clone()), None, None);
+            return Err(ApplyError::Terminating(finalizers(live)));
+        }
+        index.hold_events(id);
+        let created = self.cluster.objects.create(self.kind, &id.namespace, object).await;
+        let created = created.map(|answer| self.record(answer));
+        index.release_events(id);
+        match created {
+            // Another client was faster: it has to be read.
+            Err(error) if error.is_already_exists() => index.invalidate(id),
+            created => created?,
+        }
+        Ok(Applied::Updated { fields, by: last_writer(live) })
+    }
+
+    /// DELETE of exactly the object that was read.
+    async fn delete(&self, live: &Value) -> Result<Removed, ApplyError> {
+        let (index, id) = (&self.cluster.index, self.id);
+        index.hold_events(id);
+        let removed = self.cluster.objects.delete(self.kind, &id.namespace, &id.name, object_meta::uid(live)).await;
+        if matches!(removed, Ok(Removed::Gone)) {
+            index.record_read(id, None, None, None);
+        }
+        index.release_events(id);
+        Ok(removed?)
+    }
+
+    /// When the ClusterVersion is deleted with `--cascade=orphan`, the garbage collector removes the owner references to it.
+    /// If one were added again, it would delete that object: so the owner is read before a reference is added.
+    async fn check_owner(&self) -> Result<(), ApplyError> {
+        let Some(owner) = &self.desired.owner else { return Ok(()) };
+        let live = self.cluster.objects.get(&Kind::cluster_version(), "", &owner.name).await?;
+        let same = |live: &Value| object_meta::uid(live) == owner.uid && !object_meta::is_terminating(live);
+        if live.as_ref().is_some_and(same) { Ok(()) } else { Err(ApplyError::OwnerGone) }
+    }
+
+    fn record(&self, live: Value) {
+        let view = gate::observe(self.id, &live);
+        self.cluster.index.record_read(self.id, Some(live), Some(self.desired.fingerprint), view);
+    }
+}
+
+/// The field manager other than ours that wrote the object last, by its managedFields.
+fn last_writer(live: &Value) -> Option<String> {
+    let entries = live.pointer("/metadata/managedFields")?.as_array()?;
+    let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let others = entries.iter().filter(|e| text(e, "manager") != FIELD_MANAGER && text(e, "subresource").is_empty());
+    others.max_by_key(|e| text(e, "time")).map(|e| text(e, "manager"))
+}

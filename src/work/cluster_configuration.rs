@@ -1,0 +1,192 @@
+//! Follows the objects of the cluster configuration whose content goes into manifests: one feed each, started only when a
+//! release needs the object and the server serves its kind. A change is told at once, so that the manifests that depend
+//! on it can be applied again.
+
+use super::feeds::Cluster;
+use crate::cluster::{ApiError, CachedState, Cause, Kind, jittered};
+use crate::merge::inject::{ClusterConfiguration, Source};
+use crate::payload::{Manifest, ObjectId};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// How long an apply waits for the first read before it reports that.
+const FIRST_READ: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, Default)]
+struct Known {
+    configuration: ClusterConfiguration,
+    /// Served and not read yet: manifests that depend on these cannot be compared or applied. An object whose kind was not
+    /// served when it was first needed counts as absent until it is read.
+    unread: BTreeSet<Source>,
+    /// Existed when the feed or we read it last.
+    existing: BTreeSet<Source>,
+}
+
+/// One for a process.
+#[derive(Debug)]
+pub(super) struct ConfigurationWatcher {
+    known: watch::Sender<Known>,
+    followed: Mutex<BTreeSet<Source>>,
+    stop: CancellationToken,
+}
+
+impl ConfigurationWatcher {
+    pub fn new(stop: CancellationToken) -> Self {
+        ConfigurationWatcher { known: watch::channel(Known::default()).0, followed: Mutex::default(), stop }
+    }
+
+    pub fn current(&self) -> ClusterConfiguration {
+        self.known.borrow().configuration.clone()
+    }
+
+    /// Changes from now on.
+    pub fn changes(&self) -> ConfigurationChanges {
+        ConfigurationChanges { known: self.known.subscribe(), last: self.current() }
+    }
+
+    /// Whether everything that the manifest depends on has been read.
+    pub fn is_read(&self, manifest: &Manifest) -> bool {
+        let sources = Source::of(manifest);
+        sources.is_empty() || self.known.borrow().has_read(&sources)
+    }
+
+    /// Waits until it has; not forever, so that the caller can report what it waits for.
+    pub async fn wait_until_read(&self, manifest: &Manifest) -> Result<(), ApiError> {
+        let sources = Source::of(manifest);
+        if sources.is_empty() {
+            return Ok(());
+        }
+        let mut known = self.known.subscribe();
+        let read = known.wait_for(|known| known.has_read(&sources));
+        match tokio::time::timeout(FIRST_READ, read).await {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let kinds: Vec<&str> = sources.iter().map(|source| source.kind()).collect();
+                let attempt = format!("read {} {:?} for the first time", kinds.join(" and "), Source::NAME);
+                Err(ApiError { attempt, cause: Cause::Timeout })
+            }
+        }
+    }
+
+    /// A feed has read an object, possibly one of the configuration.
+    pub fn on_read(&self, id: &ObjectId, object: &Value) {
+        if let Some(source) = Source::ALL.into_iter().find(|source| identity(*source) == *id) {
+            update(&self.known, source, Some(object));
+        }
+    }
+
+    /// Starts to follow what these manifests depend on, unless that has been done. To be called before any of their kinds
+    /// is read, so that nothing is compared without the configuration.
+    pub fn follow(&self, cluster: &Cluster, manifests: &[Arc<Manifest>]) {
+        let needed: BTreeSet<Source> = manifests.iter().flat_map(|manifest| Source::of(manifest)).collect();
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        for source in needed.into_iter().filter(|source| followed.insert(*source)) {
+            if cluster.kinds.get(Source::API_VERSION, source.kind()).is_some() {
+                self.known.send_if_modified(|known| known.unread.insert(source));
+            }
+            let (cluster, known, stop) = (cluster.clone(), self.known.clone(), self.stop.clone());
+            tokio::spawn(async move { stop.run_until_cancelled(follow_one(&cluster, &known, source)).await });
+        }
+    }
+}
+
+impl Known {
+    fn has_read(&self, sources: &[Source]) -> bool {
+        !sources.iter().any(|source| self.unread.contains(source))
+    }
+}
+
+/// One object has been read; `None` if it does not exist.
+fn update(known: &watch::Sender<Known>, source: Source, object: Option<&Value>) {
+    known.send_if_modified(|known| {
+        if object.is_some() {
+            known.existing.insert(source);
+        } else {
+            known.existing.remove(&source);
+        }
+        let first = known.unread.remove(&source);
+        let changed = known.configuration.take(source, object);
+        if changed {
+            tracing::info!(kind = source.kind(), exists = object.is_some(), "cluster configuration changed");
+        }
+        first || changed
+    });
+}
+
+/// The changes since they were last asked for.
+#[derive(Debug)]
+pub struct ConfigurationChanges {
+    known: watch::Receiver<Known>,
+    last: ClusterConfiguration,
+}
+
+impl ConfigurationChanges {
+    /// The objects whose part of the configuration has changed. Cancel safe.
+    pub async fn next(&mut self) -> Vec<Source> {
+        loop {
+            if self.known.changed().await.is_err() {
+                // The watcher has ended, so nothing can change any more.
+                std::future::pending::<()>().await;
+            }
+            let now = self.known.borrow_and_update().configuration.clone();
+            let differences = now.differences(&self.last);
+            if !differences.is_empty() {
+                self.last = now;
+                return differences;
+            }
+        }
+    }
+}
+
+fn identity(source: Source) -> ObjectId {
+    let group = Source::API_VERSION.split_once('/').map_or("", |(group, _)| group);
+    ObjectId::new(group, source.kind(), "", Source::NAME)
+}
+
+/// Keeps what is known of one object current.
+async fn follow_one(cluster: &Cluster, known: &watch::Sender<Known>, source: Source) {
+    let id = identity(source);
+    let kind = cluster.kinds.served(Source::API_VERSION, source.kind()).await;
+    cluster.index.track([&id]);
+    let mut changed = cluster.index.subscribe(&id);
+    let before = *changed.borrow_and_update();
+    while let Err(error) = cluster.feeds.wait_until_listed(&kind).await {
+        tracing::warn!(kind = source.kind(), %error, "cluster configuration not read yet");
+    }
+    let mut failures = 0;
+    // If nothing has happened since, the list of the feed has passed the object to `on_read` already.
+    let mut read = *changed.borrow_and_update() == before + 1 && known.borrow().existing.contains(&source);
+    loop {
+        if !std::mem::take(&mut read)
+            && let Err(error) = read_one(cluster, known, source, &id, &kind).await
+        {
+            failures += 1;
+            tracing::warn!(kind = source.kind(), %error, "cluster configuration not read; trying again");
+            tokio::time::sleep(jittered(Duration::from_millis(200), failures, Duration::from_secs(30))).await;
+            continue;
+        }
+        failures = 0;
+        if changed.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_one(
+    cluster: &Cluster,
+    known: &watch::Sender<Known>,
+    source: Source,
+    id: &ObjectId,
+    kind: &Kind,
+) -> Result<(), ApiError> {
+    let object = match cluster.index.lookup(id, 0) {
+        CachedState::Absent => None,
+        _ => cluster.objects.get(kind, "", Source::NAME).await?,
+    };
+    update(known, source, object.as_ref());
+    Ok(())
+}
