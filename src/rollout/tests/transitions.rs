@@ -2,6 +2,7 @@
 
 use super::*;
 use NodeState::{Done, Failing, Pending, Running, Waiting};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `apply 0`, `gate 0 after 500ms until namespace ns`, `repair 0`, ...
 fn text(command: &Command) -> String {
