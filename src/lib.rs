@@ -1,16 +1,4 @@
-//! The cluster version orchestrator: carries a Kubernetes cluster from one release to the next.
-//!
-//! The crate has two halves. The **pure core** says what an update *means*: functions of their arguments, without a
-//! runtime, a client, a file, an environment variable or a clock. The **shell** talks to the cluster, the network and
-//! the disk, and decides as little as it can. Dependencies between the modules go down only:
-//!
-//! ```text
-//! main -> cli -> daemon -> work -> { cluster, net, serve }
-//!                          work -> core
-//! ```
-//!
-//! `api` may be used by all. The tests in `layers` read the sources and fail on a dependency that goes up, on IO in the
-//! core and on a cycle of files.
+#![doc = include_str!("README.md")]
 
 pub mod api;
 pub mod error;
