@@ -1,6 +1,6 @@
 //! Micro benchmarks of the pure core on a real release, with allocations: `hack/bench micro`.
 //!
-//! No API server takes part: a live object is the one that would be created, with the metadata that a server adds, but
+//! No API server is involved: a live object is the one that would be created, with the metadata that a server adds, but
 //! without the defaults of its kind.
 
 use cvo::graph::{self, Mode};
@@ -20,33 +20,33 @@ use std::sync::{Arc, LazyLock};
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();
 
 const VERSION: &str = "5.0.0";
-/// What files have in its place.
+/// What files contain instead of it.
 const PLACEHOLDER: &str = "0.0.1-snapshot";
-/// Files of the orchestrator's own folder.
+/// Part of the names of the files in the daemon's own folder.
 const OWN: &str = "_cluster-version-operator_";
 const IMAGE: &str = "registry.invalid/release@sha256:0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Everything the benchmarks work on.
+/// The input of the benchmarks.
 struct Release {
     files: PayloadFiles,
     payload: Payload,
     kinds: BTreeMap<String, Vec<Pair>>,
 }
 
-/// An object as it is in the cluster and as the release wants it.
+/// An object in the cluster and its desired state.
 struct Pair {
     live: Value,
-    want: Value,
-    /// The live one after another hand replaced its annotations.
+    desired: Value,
+    /// The live object after another client replaced its annotations.
     drifted: Value,
 }
 
-/// Read once. `main` ends with the error; no benchmark runs then.
+/// Read once. `main` returns the error, and no benchmark runs.
 static RELEASE: LazyLock<anyhow::Result<Release>> = LazyLock::new(|| Release::read(&folder()));
 
 fn main() -> anyhow::Result<()> {
     if !folder().is_dir() {
-        anyhow::bail!("{} is not there: set CVO_SHARED_DATA to the folder that holds payload-5.0", folder().display());
+        anyhow::bail!("{} is missing: set CVO_SHARED_DATA to the folder that contains payload-5.0", folder().display());
     }
     if let Err(error) = &*RELEASE {
         anyhow::bail!("{error:#}");
@@ -55,12 +55,12 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the release's manifests are.
+/// The folder of the release's manifests.
 fn folder() -> PathBuf {
     e2e::workspace::shared_data().join("payload-5.0")
 }
 
-/// As on a cluster without feature gates.
+/// Options of a cluster without feature gates.
 fn options() -> LoadOptions {
     let filter = Filter { feature_set: Some(String::new()), feature_gates: Some(BTreeSet::new()), ..Filter::default() };
     LoadOptions { image: IMAGE.to_owned(), filter, ..LoadOptions::default() }
@@ -75,7 +75,7 @@ impl Release {
     }
 }
 
-/// The folder as a release.
+/// Reads the folder as a release.
 fn files(folder: &Path) -> anyhow::Result<PayloadFiles> {
     let mut files = PayloadFiles { place: folder.display().to_string(), ..PayloadFiles::default() };
     for entry in std::fs::read_dir(folder)? {
@@ -104,17 +104,17 @@ fn by_kind(manifests: &[Arc<Manifest>]) -> anyhow::Result<BTreeMap<String, Vec<P
     let owner = Owner { name: "version".to_owned(), uid: "0b1c".to_owned() };
     let mut kinds: BTreeMap<String, Vec<Pair>> = BTreeMap::new();
     for manifest in manifests {
-        let want = merge::prepare(manifest.object()?, Some(&owner), false);
-        let mut live = merge::initial(want.clone());
+        let desired = merge::prepare(manifest.object()?, Some(&owner), false);
+        let mut live = merge::initial(desired.clone());
         set(&mut live, "uid", json!("5a9f"));
         set(&mut live, "resourceVersion", json!("7"));
         set(&mut live, "creationTimestamp", json!("2026-01-01T00:00:00Z"));
         let mut drifted = live.clone();
-        set(&mut drifted, "annotations", json!({"example.com/added": "by another hand"}));
-        let same = merge::merge(&live, &want)? == Outcome::Same;
-        let changed = matches!(merge::merge(&drifted, &want)?, Outcome::Changed { .. });
-        anyhow::ensure!(same && changed, "{}: merging does not do what is measured", manifest.id);
-        kinds.entry(manifest.id.kind.clone()).or_default().push(Pair { live, want, drifted });
+        set(&mut drifted, "annotations", json!({"example.com/added": "by another client"}));
+        let same = merge::merge(&live, &desired)? == Outcome::Same;
+        let changed = matches!(merge::merge(&drifted, &desired)?, Outcome::Changed { .. });
+        anyhow::ensure!(same && changed, "{}: merging does not do what is to be measured", manifest.id);
+        kinds.entry(manifest.id.kind.clone()).or_default().push(Pair { live, desired, drifted });
     }
     Ok(kinds)
 }
@@ -137,7 +137,7 @@ fn parse(bencher: Bencher) {
     });
 }
 
-/// Files in memory to a payload: parsed, filtered, hashed.
+/// Files in memory to a payload: parsing, filtering, hashing.
 #[divan::bench]
 fn load_payload(bencher: Bencher) {
     let Ok(release) = &*RELEASE else { return };
@@ -166,18 +166,18 @@ fn pairs(kind: &String) -> &'static [Pair] {
     found.map_or(&[], Vec::as_slice)
 }
 
-/// All objects of a kind that are as the release wants them.
+/// All objects of a kind that are as desired.
 #[divan::bench(args = kinds())]
 fn merge_same(bencher: Bencher, kind: &String) {
     let pairs = pairs(kind);
-    let merge = || pairs.iter().map(|pair| merge::merge(&pair.live, &pair.want)).filter(Result::is_ok).count();
+    let merge = || pairs.iter().map(|pair| merge::merge(&pair.live, &pair.desired)).filter(Result::is_ok).count();
     bencher.counter(ItemsCount::new(pairs.len())).bench(merge);
 }
 
-/// All objects of a kind after another hand replaced their annotations.
+/// All objects of a kind after another client replaced their annotations.
 #[divan::bench(args = kinds())]
 fn merge_changed(bencher: Bencher, kind: &String) {
     let pairs = pairs(kind);
-    let merge = || pairs.iter().map(|pair| merge::merge(&pair.drifted, &pair.want)).filter(Result::is_ok).count();
+    let merge = || pairs.iter().map(|pair| merge::merge(&pair.drifted, &pair.desired)).filter(Result::is_ok).count();
     bencher.counter(ItemsCount::new(pairs.len())).bench(merge);
 }
