@@ -104,6 +104,15 @@ impl SimulatedCluster {
         Ok((cluster, releases))
     }
 
+    /// The same with the daemon, after it has completed the first release.
+    pub async fn with_installed(versions: &[&str]) -> anyhow::Result<(Self, Vec<Release>)> {
+        let (mut cluster, releases) = Self::with_samples(versions).await?;
+        let first = releases.first().context("no version was named")?;
+        cluster.run_daemon(first).await?;
+        cluster.completed(first).await?;
+        Ok((cluster, releases))
+    }
+
     /// The folder that `--payload-store` names.
     pub fn payloads(&self) -> PathBuf {
         self.control_plane.payload_dir()
@@ -218,11 +227,12 @@ impl SimulatedCluster {
 
     /// Waits until the ClusterVersion is as expected.
     pub async fn until(&self, what: &str, ok: impl Fn(&ClusterVersion) -> bool) -> anyhow::Result<ClusterVersion> {
-        let found = self.wait(what, self.versions(), NAME, self.limit(), |object| object.is_some_and(&ok)).await?;
+        let ok = |object: Option<&ClusterVersion>| object.is_some_and(&ok);
+        let (found, _) = self.until_object(what, self.versions(), NAME, self.limit(), ok).await?;
         found.context("the ClusterVersion is missing")
     }
 
-    /// Waits until an object is as expected (`None`: it does not exist), and returns how long that took.
+    /// Waits until an object is as expected (`None`: it does not exist), and returns it and how long that took.
     pub async fn until_object<K>(
         &self,
         what: &str,
@@ -230,26 +240,11 @@ impl SimulatedCluster {
         name: &str,
         within: Duration,
         ok: impl Fn(Option<&K>) -> bool,
-    ) -> anyhow::Result<Duration>
+    ) -> anyhow::Result<(Option<K>, Duration)>
     where
         K: Resource + Clone + Debug + Send + serde::de::DeserializeOwned + 'static,
     {
         let begun = Instant::now();
-        self.wait(what, api, name, within, ok).await?;
-        Ok(begun.elapsed())
-    }
-
-    async fn wait<K>(
-        &self,
-        what: &str,
-        api: Api<K>,
-        name: &str,
-        within: Duration,
-        ok: impl Fn(Option<&K>) -> bool,
-    ) -> anyhow::Result<Option<K>>
-    where
-        K: Resource + Clone + Debug + Send + serde::de::DeserializeOwned + 'static,
-    {
         let wait = async {
             loop {
                 // It fails while the API server is restarted, or while the kind is not served.
@@ -260,7 +255,7 @@ impl SimulatedCluster {
             }
         };
         match tokio::time::timeout(within, wait).await {
-            Ok(found) => Ok(found),
+            Ok(found) => Ok((found, begun.elapsed())),
             Err(_) => bail!("waited {} s in vain for {what}\n{}", within.as_secs(), self.state().await),
         }
     }

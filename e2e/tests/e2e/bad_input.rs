@@ -116,9 +116,7 @@ async fn untrusted_and_unreadable_releases_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn second_cluster_version_is_reported() {
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
-    cluster.run_daemon(&releases[0]).await.unwrap();
-    cluster.completed(&releases[0]).await.unwrap();
+    let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
     let spec = ClusterVersionSpec { cluster_id: uuid::Uuid::new_v4().to_string(), ..ClusterVersionSpec::default() };
     let other = ClusterVersion::new("other", spec);
     cluster.versions().create(&PostParams::default(), &other).await.unwrap();

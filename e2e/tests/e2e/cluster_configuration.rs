@@ -96,7 +96,7 @@ async fn workloads_and_configurations_follow_the_cluster_configuration() {
             })
         };
         let what = format!("the workload to get {address}");
-        let after = cluster.until_object(&what, deployments.clone(), "proxied", SOON, injected).await.unwrap();
+        let (_, after) = cluster.until_object(&what, deployments.clone(), "proxied", SOON, injected).await.unwrap();
         println!("{address} injected after {after:?}");
     }
 
@@ -105,7 +105,7 @@ async fn workloads_and_configurations_follow_the_cluster_configuration() {
         "spec": {"tlsSecurityProfile": {"type": "Modern"}}});
     servers.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
     let modern = |map: Option<&ConfigMap>| text(map).contains("minTLSVersion: VersionTLS13");
-    let after =
+    let (_, after) =
         cluster.until_object("the Modern profile", maps.clone(), "operator-config", SOON, modern).await.unwrap();
     println!("profile injected after {after:?}");
     let updated = text(Some(&maps.get("operator-config").await.unwrap()));

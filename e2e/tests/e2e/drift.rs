@@ -77,7 +77,7 @@ impl Drift {
         let back = |object: Option<&DynamicObject>| {
             object.is_some_and(|object| self.is_as_desired(object) && (object.metadata.uid != uid) == deleted)
         };
-        let took = cluster.until_object(&what, api, self.name, SOON, back).await.unwrap();
+        let (_, took) = cluster.until_object(&what, api, self.name, SOON, back).await.unwrap();
         println!("{what}: {} ms", took.as_millis());
     }
 }
@@ -171,9 +171,7 @@ fn other_drifts() -> Vec<Row> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_and_deleted_objects_are_restored_by_watch() {
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
-    cluster.run_daemon(&releases[0]).await.unwrap();
-    cluster.completed(&releases[0]).await.unwrap();
+    let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
     let begun = Timestamp::now();
     for drift in drifts() {
         drift.make_and_await_repair(&cluster).await;
@@ -204,9 +202,7 @@ async fn changed_and_deleted_objects_are_restored_by_watch() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn second_rollout_writes_nothing() {
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
-    cluster.run_daemon(&releases[0]).await.unwrap();
-    cluster.completed(&releases[0]).await.unwrap();
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
     cluster.request(&releases[1]).await.unwrap();
     cluster.completed(&releases[1]).await.unwrap();
     // The old daemon may still write its record between the count and its end.
@@ -304,9 +300,7 @@ async fn conflict_is_reported_and_repairs_back_off() {
     /// Two repairs at once, then more after pauses of at least 1, 2, 4, 8 and 16 seconds: the seventh after 31 s.
     const MOST_WRITES: usize = 6;
 
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
-    cluster.run_daemon(&releases[0]).await.unwrap();
-    cluster.completed(&releases[0]).await.unwrap();
+    let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
     let begun = Timestamp::now();
     let turns = Arc::new(AtomicU32::new(0));
     let rival = tokio::spawn(contest(cluster.client.clone(), turns.clone()));

@@ -19,9 +19,7 @@ const LOST: usize = 300;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restored_backup_is_noticed_and_reconciled() {
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
-    cluster.run_daemon(&releases[0]).await.unwrap();
-    cluster.completed(&releases[0]).await.unwrap();
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
     let backup = cluster.control_plane.dir().join("backup");
     cluster.control_plane.back_up(&backup).await.unwrap();
 

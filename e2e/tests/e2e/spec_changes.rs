@@ -45,9 +45,7 @@ async fn update_withdrawn_before_the_hand_over_returns_to_the_old_release() {
 /// A change of the spec begins the rollout anew, and the report of an operator continues it.
 #[tokio::test(flavor = "multi_thread")]
 async fn overrides_set_during_an_update_take_effect_at_once() {
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
-    cluster.run_daemon(&releases[0]).await.unwrap();
-    cluster.completed(&releases[0]).await.unwrap();
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
     cluster.simulation.hold("beta");
     cluster.request(&releases[1]).await.unwrap();
     cluster

@@ -47,9 +47,7 @@ async fn update_is_handed_over_and_completed() {
 /// The other components of the stage are completed, later stages do not begin.
 #[tokio::test(flavor = "multi_thread")]
 async fn stage_does_not_begin_before_the_gates_of_the_previous_stage_are_open() {
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
-    cluster.run_daemon(&releases[0]).await.unwrap();
-    cluster.completed(&releases[0]).await.unwrap();
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
     let begun = Timestamp::now();
     cluster.simulation.hold("beta");
     cluster.request(&releases[1]).await.unwrap();

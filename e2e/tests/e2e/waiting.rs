@@ -41,9 +41,7 @@ async fn wait_begun(cluster: &SimulatedCluster, later_than: Option<Timestamp>) -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn awaited_operator_is_restored_and_its_clock_continues() {
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
-    cluster.run_daemon(&releases[0]).await.unwrap();
-    cluster.completed(&releases[0]).await.unwrap();
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
     cluster.simulation.hold("delta");
     cluster.request(&releases[1]).await.unwrap();
     let since = wait_begun(&cluster, None).await;
@@ -53,7 +51,7 @@ async fn awaited_operator_is_restored_and_its_clock_continues() {
     operators.delete("delta", &DeleteParams::default()).await.unwrap();
     let recreated =
         |object: Option<&ClusterOperator>| object.is_some_and(|object| object.metadata.uid != waited.metadata.uid);
-    let took =
+    let (_, took) =
         cluster.until_object("the operator to be created again", operators, "delta", SOON, recreated).await.unwrap();
     println!("restored while it was waited for within {} ms", took.as_millis());
 
@@ -68,9 +66,7 @@ async fn awaited_operator_is_restored_and_its_clock_continues() {
 /// The last operator of an update drains one node after another, so pods of updated components move at that time.
 #[tokio::test(flavor = "multi_thread")]
 async fn moving_pods_are_no_failure_when_an_update_completes() {
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
-    cluster.run_daemon(&releases[0]).await.unwrap();
-    cluster.completed(&releases[0]).await.unwrap();
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
     cluster.simulation.hold("delta");
     cluster.request(&releases[1]).await.unwrap();
     wait_begun(&cluster, None).await;
