@@ -105,7 +105,7 @@ impl Node {
                 _ = check.tick() => self.check().await,
             };
             if let Err(error) = done {
-                println!("the daemon cannot be run: {error:#}");
+                eprintln!("the daemon cannot be run: {error:#}");
                 return;
             }
         }
@@ -123,7 +123,7 @@ impl Node {
     async fn check(&self) -> anyhow::Result<()> {
         let mut state = self.state.lock().await;
         let Some(pod) = state.running.clone().filter(|pod| !pod.process.alive()) else { return Ok(()) };
-        println!("the daemon has ended by itself and is started again");
+        eprintln!("the daemon has ended by itself and is started again");
         state.running = Some(self.launch(pod.identity.clone(), &pod.image).await?);
         let usage = Usage::of(&pod.process);
         state.ended.push(Ended { pod, asked: None, at: Timestamp::now(), usage });

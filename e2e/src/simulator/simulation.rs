@@ -137,7 +137,7 @@ impl State {
                 () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => self.report(),
                 Some(written) = self.writes.join_next() => {
                     if let Ok(Err((cause, write))) = written {
-                        println!("will be tried again: {cause}");
+                        eprintln!("will be tried again: {cause}");
                         self.write(write, RETRY);
                     }
                 }
@@ -216,7 +216,6 @@ impl State {
         for operator in due {
             self.due.remove(&operator);
             let Some((version, versions)) = self.to_report(&operator) else { continue };
-            println!("{operator}: reports {version}");
             let at = Timestamp::now();
             self.write(status::operator_status(&operator, &versions, at), Duration::ZERO);
             lock(&self.control.reports).push(Report { operator, version, at });

@@ -34,7 +34,7 @@ pub fn watch(client: &Client, group: &str, kind: &str) -> BoxStream<'static, Eve
             }
             Ok(_) => None,
             Err(error) => {
-                println!("watch of {kind}: {error}");
+                eprintln!("watch of {kind}: {error}");
                 None
             }
         })
