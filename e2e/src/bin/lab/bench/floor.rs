@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use cvo::api::NAME;
 use cvo::cluster::{Clients, Kinds, objects};
 use cvo::merge::{self, Owner};
-use cvo::payload::Manifest;
+use cvo::payload::{DefinedKind, Manifest};
 use jiff::Timestamp;
 use kube::Client;
 use std::collections::BTreeSet;
@@ -83,7 +83,7 @@ async fn prepare(
     let kinds = Kinds::default();
     kinds.refresh(client).await?;
     for definition in manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition") {
-        kinds.add(Kinds::of_definition(&definition.object()?));
+        kinds.add(Kinds::of_definition(&DefinedKind::of_manifest(definition)?));
     }
     let (mut early, mut late) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
