@@ -1,20 +1,21 @@
-//! What an update will do, told before it starts. The pass's own functions decide: `graph::build` the order,
-//! `merge::step` what each manifest needs, `gate` what is waited for; so what is foretold is what is done.
+//! What an update will do, predicted before it starts. The functions of the rollout decide: `graph::build` the order,
+//! `merge::step` what each manifest needs, `gate` what is waited for. So the plan shows what the daemon will do.
 //!
-//! The serialised [`Forecast`] is a contract: `schema` grows when a field changes its meaning or goes; new fields may come.
+//! The serialised [`Forecast`] is a contract: fields may be added, but `schema` grows when one is removed or changes its
+//! meaning.
 
 mod concerns;
 mod dot;
+mod excluded;
 mod field;
-mod found;
-mod left_out;
+mod live;
 mod namespaces;
 
 pub use concerns::{Blocker, Cause, Severity, Webhook, conditions, webhooks};
 pub use dot::dot;
+pub use excluded::{Excluded, ExcludedBy, excluded};
 pub use field::Field;
-pub use found::{Findings, Found, Sight, dropped, of_release};
-pub use left_out::{By, LeftOut, left_out, managed};
+pub use live::{LiveObject, LiveObjects, LiveState, dropped, live_after_release, managed};
 
 use crate::api::Release;
 use crate::gate::{self, Verdict};
@@ -39,21 +40,20 @@ pub struct Forecast {
     pub from: Side,
     pub to: Side,
     pub counts: Counts,
-    /// In the order in which they are done.
+    /// In the order in which they are applied.
     pub stages: Vec<Stage>,
-    /// Manifests of the release that take no part, and what leaves them out.
-    pub excluded: Vec<LeftOut>,
-    /// Objects of the release before that the new one does not name, or filters out: they stay, and nobody looks after
-    /// them any more.
-    /// Empty as well when the release before is not known.
+    /// Manifests of the release that are excluded, and why.
+    pub excluded: Vec<Excluded>,
+    /// Objects of the previous release that the new one does not contain or excludes: they stay, but are no longer managed.
+    /// Empty too when the previous release is not known.
     pub dropped: Vec<ObjectId>,
-    /// Capabilities that get enabled because something already managed needs them now.
+    /// Capabilities that become enabled because an object that is already managed now belongs to them.
     pub implicit_capabilities: Vec<String>,
-    /// Objects that overrides take out of the daemon's hands.
+    /// Objects that overrides make unmanaged.
     pub overrides_hide: Vec<ObjectId>,
     /// What will probably stop the update.
     pub blockers: Vec<Blocker>,
-    /// What nobody can know beforehand, or could not be read.
+    /// What cannot be known beforehand, or could not be read.
     pub unknowns: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct Side {
     pub release: Release,
 }
 
-/// Manifests by what becomes of them.
+/// Manifests by what happens to their objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
@@ -75,7 +75,7 @@ pub struct Counts {
     pub replace: usize,
     pub delete: usize,
     pub leave: usize,
-    /// Left out by a capability or an override.
+    /// Excluded by a capability or an override.
     pub hidden: usize,
     pub refused: usize,
     pub unknown: usize,
@@ -96,11 +96,11 @@ pub struct Stage {
 pub struct Node {
     /// As in status, page and progress record: `stage/level/component`.
     pub id: String,
-    /// Nodes of one wave run side by side; from 1.
+    /// Nodes of one wave run in parallel; from 1.
     pub wave: usize,
-    /// Ids of the nodes that must be done before.
+    /// Ids of the nodes that must be done first.
     pub after: Vec<String>,
-    /// In the order of writing. ClusterOperators that are not there yet come first: they appear when the node starts.
+    /// In the order of writing. ClusterOperators that do not exist yet come first: they are created when the node starts.
     pub steps: Vec<Step>,
 }
 
@@ -108,7 +108,7 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// As the cluster knows it, where the cluster was asked.
+    /// As the cluster identifies it, if the cluster was read.
     pub object: ObjectId,
     pub api_version: String,
     pub file: String,
@@ -116,12 +116,12 @@ pub struct Step {
     pub index: usize,
     #[serde(flatten)]
     pub action: Action,
-    /// What is waited for before what comes after.
+    /// What is waited for before the next step.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gate: Option<GateAhead>,
+    pub gate: Option<PlannedGate>,
 }
 
-/// What becomes of an object; in JSON the member `action`, with the others beside it.
+/// What happens to an object; in JSON the member `action`, with the fields of the variant beside it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum Action {
@@ -129,7 +129,7 @@ pub enum Action {
     Change {
         fields: Vec<Field>,
     },
-    /// Deleted and created anew, because a field differs that cannot change in place.
+    /// Deleted and created again, because a field differs that cannot be changed in place.
     Replace {
         fields: Vec<Field>,
     },
@@ -137,7 +137,7 @@ pub enum Action {
     Leave {
         why: &'static str,
     },
-    /// It cannot be done: the pass will stop here.
+    /// It cannot be done: the rollout will stop here.
     Refused {
         why: String,
     },
@@ -147,7 +147,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// For people.
+    /// The action in a word, for people.
     pub fn word(&self) -> &'static str {
         match self {
             Action::Create => "create",
@@ -160,7 +160,7 @@ impl Action {
         }
     }
 
-    /// Whether the daemon is going to write.
+    /// Whether the daemon will write.
     pub fn writes(&self) -> bool {
         matches!(self, Action::Create | Action::Change { .. } | Action::Replace { .. } | Action::Delete)
     }
@@ -169,94 +169,92 @@ impl Action {
 /// A gate after a manifest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GateAhead {
-    /// In words that follow the object's name: "to be established".
+pub struct PlannedGate {
+    /// Follows the name of the object in a sentence: "to be established".
     pub awaits: String,
-    pub now: Now,
-    /// What keeps it closed now.
+    pub now: GateState,
+    /// Why it is not open now.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// Where a gate stands before the update.
+/// State of a gate before the update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Now {
+pub enum GateState {
     Open,
     Closed,
-    /// It has failed.
+    /// Its object has failed.
     Failing,
-    /// The cluster was not asked, or there is nothing to ask about yet.
+    /// The cluster was not read, or the object does not exist yet.
     Unknown,
 }
 
-/// The object that a manifest wants, ready to be compared, owner and injections included.
+/// The desired object of a manifest, ready to be compared, with owner and injections.
 pub type Prepare<'a> = &'a dyn Fn(&Manifest) -> Result<Value, MergeError>;
 
 /// Everything a plan is made from.
-pub struct Question<'a> {
+pub struct PlanInput<'a> {
     pub from: Side,
     pub to: Side,
     pub mode: Mode,
-    /// Those that take part, in load order: what the pass is begun with.
+    /// Those that are included, in load order: what the rollout starts with.
     pub manifests: &'a [Arc<Manifest>],
-    /// The others.
-    pub left_out: Vec<LeftOut>,
-    pub found: &'a Findings,
-    /// The namespaces that are there, of those that manifests are in; `None` if no cluster was asked.
+    pub excluded: Vec<Excluded>,
+    pub live: &'a LiveObjects,
+    /// The namespaces that exist, of those that manifests are in; `None` if no cluster was read.
     pub namespaces: Option<HashSet<String>>,
     pub prepared: Prepare<'a>,
     /// This program's own Deployment.
     pub own_deployment: &'a ObjectId,
-    /// Show what fields hold, not only which differ. Never of Secrets.
+    /// Show the values of fields, not only which differ. Never of Secrets.
     pub values: bool,
 }
 
-impl std::fmt::Debug for Question<'_> {
+impl std::fmt::Debug for PlanInput<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Question").field("from", &self.from).field("to", &self.to).finish_non_exhaustive()
+        f.debug_struct("PlanInput").field("from", &self.from).field("to", &self.to).finish_non_exhaustive()
     }
 }
 
-/// Foretells the pass. What the caller knows beyond it (conditions, permissions, capabilities, what is unknown) is for
-/// the caller to add.
-pub fn forecast(question: &Question<'_>) -> Forecast {
-    let graph = graph::build(question.manifests, question.mode, Some(question.own_deployment));
-    let mut telling = Telling::new(question);
+/// Predicts the rollout. The caller adds what only it knows: conditions, permissions, capabilities, unknowns.
+pub fn forecast(input: &PlanInput<'_>) -> Forecast {
+    let graph = graph::build(input.manifests, input.mode, Some(input.own_deployment));
+    let mut walk = Walk::new(input);
     let mut stages: Vec<Stage> = Vec::new();
     let mut waves: Vec<usize> = Vec::new();
     for (index, node) in graph.nodes().iter().enumerate() {
         let before = graph.predecessors(index);
         let wave = before.iter().filter_map(|i| waves.get(*i)).max().copied().unwrap_or(0) + 1;
         waves.push(wave);
-        let told =
-            Node { id: node.id.clone(), wave, after: names(&graph, &before), steps: telling.node(&node.manifests) };
+        let planned =
+            Node { id: node.id.clone(), wave, after: ids(&graph, &before), steps: walk.node(&node.manifests) };
         match stages.last_mut().filter(|stage| stage.number == node.stage) {
-            Some(stage) => stage.nodes.push(told),
-            None => stages.push(Stage { number: node.stage, nodes: vec![told] }),
+            Some(stage) => stage.nodes.push(planned),
+            None => stages.push(Stage { number: node.stage, nodes: vec![planned] }),
         }
     }
-    telling.blockers.extend(namespaces::missing(question, &graph, &telling.created));
-    let by = |wanted: By| question.left_out.iter().filter(move |left_out| left_out.by == wanted);
-    let overridden: Vec<ObjectId> = by(By::Override).map(|left_out| left_out.object.clone()).collect();
-    let hidden = by(By::Capability).count() + overridden.len();
+    walk.blockers.extend(namespaces::missing(input, &graph, &walk.created));
+    let by = |cause: ExcludedBy| input.excluded.iter().filter(move |excluded| excluded.by == cause);
+    let overridden: Vec<ObjectId> = by(ExcludedBy::Override).map(|excluded| excluded.object.clone()).collect();
+    let hidden = by(ExcludedBy::Capability).count() + overridden.len();
     Forecast {
         schema: SCHEMA,
-        mode: question.mode,
-        from: question.from.clone(),
-        to: question.to.clone(),
-        counts: Counts { hidden, ..telling.counts },
+        mode: input.mode,
+        from: input.from.clone(),
+        to: input.to.clone(),
+        counts: Counts { hidden, ..walk.counts },
         stages,
-        excluded: question.left_out.clone(),
+        excluded: input.excluded.clone(),
         dropped: Vec::new(),
         implicit_capabilities: Vec::new(),
         overrides_hide: overridden,
-        blockers: telling.blockers,
+        blockers: walk.blockers,
         unknowns: Vec::new(),
     }
 }
 
-fn names(graph: &Graph, nodes: &[usize]) -> Vec<String> {
+fn ids(graph: &Graph, nodes: &[usize]) -> Vec<String> {
     nodes.iter().filter_map(|i| graph.node(*i)).map(|node| node.id.clone()).collect()
 }
 
@@ -272,11 +270,11 @@ impl Forecast {
     }
 }
 
-/// The walk over the nodes.
-struct Telling<'a> {
-    question: &'a Question<'a>,
-    /// Objects that several manifests name, as the last of them leaves them: the next one starts from there.
-    left_as: HashMap<&'a ObjectId, Option<Value>>,
+/// The walk over the nodes in the order in which they are applied.
+struct Walk<'a> {
+    input: &'a PlanInput<'a>,
+    /// Objects as the last of their manifests so far leaves them: the next manifest of the same object starts from there.
+    after: HashMap<&'a ObjectId, Option<Value>>,
     counts: Counts,
     blockers: Vec<Blocker>,
     /// Position and identity of what is to be created.
@@ -284,40 +282,40 @@ struct Telling<'a> {
     served: HashSet<(String, String)>,
 }
 
-impl<'a> Telling<'a> {
-    fn new(question: &'a Question<'a>) -> Self {
-        Telling {
-            question,
-            left_as: HashMap::new(),
+impl<'a> Walk<'a> {
+    fn new(input: &'a PlanInput<'a>) -> Self {
+        Walk {
+            input,
+            after: HashMap::new(),
             counts: Counts::default(),
             blockers: Vec::new(),
             created: Vec::new(),
-            served: found::kinds_brought(question.manifests),
+            served: live::kinds_defined(input.manifests),
         }
     }
 
     fn node(&mut self, positions: &[usize]) -> Vec<Step> {
         let mut steps: Vec<Step> = positions.iter().filter_map(|position| self.step(*position)).collect();
-        // They are announced when their node starts (§3.7).
-        let announced = |step: &Step| {
+        // The rollout creates missing ClusterOperators when their node starts.
+        let precreated = |step: &Step| {
             let id = &step.object;
             step.action == Action::Create && id.group == "config.openshift.io" && id.kind == "ClusterOperator"
         };
-        steps.sort_by_key(|step| !announced(step));
+        steps.sort_by_key(|step| !precreated(step));
         steps
     }
 
     fn step(&mut self, position: usize) -> Option<Step> {
-        let manifest = self.question.manifests.get(position)?;
-        let found = self.question.found.get(&manifest.id)?;
-        let action = self.action(manifest, found);
-        let gate = self.gate(manifest, found, &action);
+        let manifest = self.input.manifests.get(position)?;
+        let live = self.input.live.get(&manifest.id)?;
+        let action = self.action(manifest, live);
+        let gate = self.gate(manifest, live, &action);
         self.count(&action);
         if action == Action::Create {
-            self.created.push((position, found.id.clone()));
+            self.created.push((position, live.id.clone()));
         }
         Some(Step {
-            object: found.id.clone(),
+            object: live.id.clone(),
             api_version: manifest.api_version.clone(),
             file: manifest.file.to_string(),
             index: manifest.index_in_file,
@@ -326,21 +324,22 @@ impl<'a> Telling<'a> {
         })
     }
 
-    fn action(&mut self, manifest: &Manifest, found: &'a Found) -> Action {
-        let live = match (self.left_as.get(&found.id), &found.sight) {
-            (Some(left), _) => left.clone(),
-            (None, Sight::There(live)) => Some((**live).clone()),
-            (None, Sight::Absent) => None,
-            (None, Sight::NotServed | Sight::Otherwise(_)) if !self.will_be_served(manifest) => {
+    fn action(&mut self, manifest: &Manifest, object: &'a LiveObject) -> Action {
+        let live = match (self.after.get(&object.id), &object.state) {
+            (Some(after), _) => after.clone(),
+            (None, LiveState::Exists(live)) => Some((**live).clone()),
+            (None, LiveState::Absent) => None,
+            (None, LiveState::NotServed | LiveState::OtherVersion(_)) if !self.will_be_served(manifest) => {
                 return self.not_served(manifest);
             }
-            (None, Sight::NotServed) => None,
-            (None, Sight::Otherwise(why)) => return Action::Unknown { why: why.clone() },
-            (None, Sight::Unread(why)) => return Action::Unknown { why: why.clone() },
+            (None, LiveState::NotServed) => None,
+            (None, LiveState::OtherVersion(why) | LiveState::Unreadable(why)) => {
+                return Action::Unknown { why: why.clone() };
+            }
         };
-        let decided = merge::step(live.as_ref(), manifest, || (self.question.prepared)(manifest));
+        let decided = merge::step(live.as_ref(), manifest, || (self.input.prepared)(manifest));
         let fields = |paths: Vec<String>, after: &Value| {
-            let shown = self.question.values && manifest.id.kind != "Secret";
+            let shown = self.input.values && manifest.id.kind != "Secret";
             field::fields(paths, live.as_ref().filter(|_| shown), Some(after).filter(|_| shown))
         };
         let (action, after) = match decided {
@@ -357,65 +356,62 @@ impl<'a> Telling<'a> {
             }
             Ok(merge::Step::Delete) => (Action::Delete, None),
             Err(error) => {
-                let blocker = Blocker::of(Cause::Refused, &found.id, Reason::Integrity.as_str(), error.to_string());
+                let blocker = Blocker::new(Cause::Refused, &object.id, Reason::Integrity.as_str(), error.to_string());
                 self.blockers.push(blocker);
                 (Action::Refused { why: error.to_string() }, live)
             }
         };
-        self.left_as.insert(&found.id, after);
+        self.after.insert(&object.id, after);
         action
     }
 
-    /// What is to be deleted need not be.
+    /// A kind need not be served to delete an object of it.
     fn will_be_served(&self, manifest: &Manifest) -> bool {
         manifest.delete() == Ok(true) || self.served.contains(&(manifest.api_version.clone(), manifest.id.kind.clone()))
     }
 
     fn not_served(&mut self, manifest: &Manifest) -> Action {
         let why = format!(
-            "the API server does not serve {} {}, and no CustomResourceDefinition of the release brings it",
+            "the API server does not serve {} {}, and no CustomResourceDefinition of the release defines it",
             manifest.api_version, manifest.id.kind
         );
         let reason = Reason::ResourceTypeMissing.as_str();
-        self.blockers.push(Blocker::of(Cause::NotServed, &manifest.id, reason, why.clone()));
+        self.blockers.push(Blocker::new(Cause::NotServed, &manifest.id, reason, why.clone()));
         Action::Refused { why }
     }
 
-    /// The gate after the manifest, under the conditions of the pass; and what it says now.
-    fn gate(&mut self, manifest: &Manifest, found: &Found, action: &Action) -> Option<GateAhead> {
+    /// The gate after the manifest as the rollout will have it, and its state now.
+    fn gate(&mut self, manifest: &Manifest, live: &LiveObject, action: &Action) -> Option<PlannedGate> {
         let skipped = matches!(action, Action::Refused { .. }) || manifest.delete() != Ok(false);
         if skipped {
             return None;
         }
-        if found.id == *self.question.own_deployment {
-            // Not waited for where the daemon is the release's already.
+        if live.id == *self.input.own_deployment {
+            // If the running daemon already belongs to the release, it does not replace itself.
             let awaits = "to replace the running daemon by the new release's".to_owned();
-            let hands_over = self.question.from.release.image != self.question.to.release.image;
-            return hands_over.then_some(GateAhead { awaits, now: Now::Unknown, message: String::new() });
+            let hands_over = self.input.from.release.image != self.input.to.release.image;
+            return hands_over.then_some(PlannedGate { awaits, now: GateState::Unknown, message: String::new() });
         }
         if manifest.create_only() {
             return None;
         }
         let want = gate::Observed::of_manifest(manifest).ok()?;
-        let awaits = gate::awaits(&want, self.question.mode)?;
+        let awaits = gate::awaits(&want, self.input.mode)?;
         if let Some(error) = gate::hopeless(&want) {
-            self.blockers.push(Blocker::of(Cause::Refused, &found.id, error.reason.as_str(), error.message.clone()));
-            return Some(GateAhead { awaits, now: Now::Failing, message: error.message });
+            self.blockers.push(Blocker::new(Cause::Refused, &live.id, error.reason.as_str(), error.message.clone()));
+            return Some(PlannedGate { awaits, now: GateState::Failing, message: error.message });
         }
-        let Sight::There(live) = &found.sight else {
-            return Some(GateAhead { awaits, now: Now::Unknown, message: String::new() });
+        let (LiveState::Exists(object), true) = (&live.state, live.has_status) else {
+            return Some(PlannedGate { awaits, now: GateState::Unknown, message: String::new() });
         };
-        if !found.reports_status {
-            return Some(GateAhead { awaits, now: Now::Unknown, message: String::new() });
-        }
-        let verdict = gate::judge(&want, Some(&gate::Observed::of(live)), self.question.mode);
-        self.blockers.extend(concerns::of_verdict(&found.id, action, &verdict));
+        let verdict = gate::judge(&want, Some(&gate::Observed::of(object)), self.input.mode);
+        self.blockers.extend(concerns::from_verdict(&live.id, action, &verdict));
         let (now, message) = match verdict {
-            Verdict::Ready => (Now::Open, String::new()),
-            Verdict::Waiting { message, .. } => (Now::Closed, message),
-            Verdict::Failing(error) => (Now::Failing, concerns::told(&error)),
+            Verdict::Ready => (GateState::Open, String::new()),
+            Verdict::Waiting { message, .. } => (GateState::Closed, message),
+            Verdict::Failing(error) => (GateState::Failing, concerns::with_causes(&error)),
         };
-        Some(GateAhead { awaits, now, message })
+        Some(PlannedGate { awaits, now, message })
     }
 
     fn count(&mut self, action: &Action) {
@@ -435,10 +431,10 @@ impl<'a> Telling<'a> {
 
 fn why(left: Left) -> &'static str {
     match left {
-        Left::AsWanted => "it is as the release wants it",
-        Left::CreateOnly => "it is there, and the release only creates it once",
-        Left::Gone => "it is to be deleted, and not there",
-        Left::Going => "it is being deleted already",
+        Left::AsWanted => "it is already as the release defines it",
+        Left::CreateOnly => "it exists, and the release only creates it",
+        Left::Gone => "it is to be deleted, and does not exist",
+        Left::Going => "it is already being deleted",
     }
 }
 

@@ -1,4 +1,4 @@
-//! `cvo plan`: what an update will do, shown before it starts. Reads only.
+//! `cvo plan`: shows what an update will do before it starts. Only reads.
 
 mod cluster;
 mod misuse;
@@ -16,7 +16,7 @@ use crate::graph::Mode;
 use crate::merge::inject::ClusterConfiguration;
 use crate::merge::{self, MergeError, Owner};
 use crate::payload::{ApplyFilter, Manifest, ObjectId, Payload, Selection};
-use crate::plan::{self, Forecast, Question, Side};
+use crate::plan::{self, Forecast, PlanInput, Side};
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -25,48 +25,51 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// The `--from` that is no release.
+/// The value of `--from` that is not a release.
 const CLUSTER: &str = "cluster";
 
-/// Show what an update will do before it starts: what is created, changed, deleted and left alone, in which order, what
-/// is waited for in between, and what will probably stop it.
+/// Show what an update will do before it starts
 ///
-/// The functions of the daemon decide, so what is shown is what it does. With --from cluster the objects that are there
-/// are compared, and what takes part is read from it; with a release the objects of that release, as if nobody had changed
-/// any since, and the flags say what takes part. Changes nothing. Exit
-/// code 0: nothing is known to stand in the way; 1: no plan could be made, or nothing of the release takes part; 2: wrong
-/// usage; 3: there is a plan, and something in it will probably stop the update.
+/// Shows what will be created, changed, deleted and left alone, in which order, what the update waits for in between, and
+/// what will probably stop it. Runs the same code as the daemon, and changes nothing.
+///
+/// With --from cluster, compares the release with the objects in the cluster, and reads from the cluster which manifests
+/// are included. With --from DIR or IMAGE, compares two releases as if no object had been changed since, and the flags say
+/// which manifests are included.
+///
+/// Exit code 0: nothing is known that would stop the update; 1: no plan could be made, or every manifest of the release is
+/// excluded; 2: wrong usage; 3: something in the plan will probably stop the update.
 #[derive(Args, Debug)]
 pub struct PlanArgs {
-    /// What the update starts from: `cluster`, the root of a release in a folder, or the pull spec of a release image
+    /// What the update starts from: `cluster`, the root folder of a release, or the pull spec of a release image
     #[arg(long, value_name = "cluster|DIR|IMAGE")]
     pub from: String,
-    /// The release to go to
+    /// The release to update to
     #[arg(long, value_name = "DIR|IMAGE")]
     pub to: String,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
-    /// With -o text: list what is left alone too, and every node
+    /// With -o text: also list objects that are left alone, and every node
     #[arg(long)]
     pub all: bool,
-    /// Show what fields hold before and after, not only which differ. Never of Secrets; elsewhere an object may hold
-    /// secrets as well
+    /// Show the values of fields before and after, not only which fields differ. Values of Secrets are never shown, but
+    /// other objects may contain secrets, too
     #[arg(long)]
     pub values: bool,
-    /// With --from DIR: pull spec of that release, which its own manifests name
+    /// With --from DIR: pull spec of that release, which its manifests refer to
     #[arg(long, value_name = "IMAGE", value_parser = misuse::pull_spec)]
     pub from_image: Option<String>,
-    /// With --to DIR: pull spec of that release, which its own manifests name
+    /// With --to DIR: pull spec of that release, which its manifests refer to
     #[arg(long, value_name = "IMAGE", value_parser = misuse::pull_spec)]
     pub to_image: Option<String>,
-    /// With --from cluster: the release the cluster runs. It tells what the new one does not name any more
+    /// With --from cluster: the release that the cluster runs, to find out which of its objects the new one does not contain
     #[arg(long, value_name = "DIR|IMAGE")]
     pub running: Option<String>,
     /// Kubeconfig of the cluster [default: $KUBECONFIG, else ~/.kube/config, else the pod's service account]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Read, and ask for rights, as this user; the daemon is
+    /// Read, and check permissions, as this user; the daemon is
     /// system:serviceaccount:openshift-cluster-version:cluster-version-operator
     #[arg(long = "as", value_name = "USER")]
     pub user: Option<String>,
@@ -74,7 +77,7 @@ pub struct PlanArgs {
     pub source: Source,
     #[command(flatten)]
     pub filters: FilterArgs,
-    /// Architecture to take of an image for several
+    /// Architecture to choose from a multi-architecture image
     #[arg(long, value_name = "ARCH", default_value = host_architecture())]
     pub architecture: String,
     #[command(flatten)]
@@ -91,7 +94,7 @@ pub enum Output {
     Dot,
 }
 
-/// Exit code of a plan in which something blocks.
+/// Exit code if something in the plan blocks the update.
 const BLOCKED: u8 = 3;
 
 pub async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
@@ -110,30 +113,30 @@ pub async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     Ok(if forecast.is_blocked() { ExitCode::from(BLOCKED) } else { ExitCode::SUCCESS })
 }
 
-/// From one release to another.
+/// Plans the update from one release to another.
 fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyhow::Result<Forecast> {
-    let mut by = args.filters.apply_filter(None);
-    let (before, after) = (from.load(by.load.clone())?, to.load(by.load.clone())?);
-    let selected_before = before.select(&by);
-    let implied = imply(&mut by, &after.manifests, &before.manifests);
-    // Both sides are without what a cluster has injected.
-    let nowhere = ClusterConfiguration::default();
-    let prepared = |manifest: &Manifest| prepare(manifest, None, &nowhere);
-    let found = plan::of_release(&selected_before.manifests, &after, &prepared);
-    let selection = after.select(&by);
-    takes_part(&selection, &after, &by)?;
+    let mut filter = args.filters.apply_filter(None);
+    let (before, after) = (from.load(filter.load.clone())?, to.load(filter.load.clone())?);
+    let selected_before = before.select(&filter);
+    let implied = imply(&mut filter, &after.manifests, &before.manifests);
+    // Neither side has what a cluster injects.
+    let no_configuration = ClusterConfiguration::default();
+    let prepared = |manifest: &Manifest| prepare(manifest, None, &no_configuration);
+    let live = plan::live_after_release(&selected_before.manifests, &after, &prepared);
+    let selection = after.select(&filter);
+    ensure_some_included(&selection, &after, &filter)?;
     for warning in args.filters.unknown_capabilities([&before, &after].into_iter().flat_map(everything)) {
         output::remark(&format!("warning: {}", status::clean(&warning)));
     }
-    let left_out = plan::left_out(&selection, &by);
-    let dropped = plan::dropped(&selected_before.manifests, &selection, &left_out);
-    let mut forecast = plan::forecast(&Question {
+    let excluded = plan::excluded(&selection, &filter);
+    let dropped = plan::dropped(&selected_before.manifests, &selection, &excluded);
+    let mut forecast = plan::forecast(&PlanInput {
         from: Side { source: from.given.clone(), release: before.release.clone() },
         to: Side { source: to.given.clone(), release: after.release.clone() },
         mode: Mode::Update,
         manifests: &selection.manifests,
-        left_out,
-        found: &found,
+        excluded,
+        live: &live,
         namespaces: None,
         prepared: &prepared,
         own_deployment: &own_deployment(args),
@@ -145,9 +148,9 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     forecast.unknowns.extend([&before, &after].into_iter().flat_map(warnings));
     forecast.unknowns.extend(
         [
-            "No cluster was asked: what somebody changed there, what is there beside the release, whether operators are \
-             well, which overrides are set, and whether the rights suffice.",
-            "What is injected into objects (proxy, API server address, TLS profile, CA bundles) comes from the cluster, and \
+            "What only a cluster shows: changes by other clients, objects that do not belong to the release, whether operators \
+             are healthy, which overrides are set, and whether the permissions suffice.",
+            "What is injected into objects (proxy, API server address, TLS profile, CA bundles): it comes from the cluster and \
              may change more fields.",
         ]
         .map(str::to_owned),
@@ -160,39 +163,34 @@ fn everything(payload: &Payload) -> impl Iterator<Item = &Manifest> {
     payload.everything().into_iter().map(|manifest| &**manifest)
 }
 
-/// A plan of nothing would say that nothing stands in the way.
-fn takes_part(selection: &Selection, to: &Payload, by: &ApplyFilter) -> anyhow::Result<()> {
-    let profile = by.load.profile.as_deref().unwrap_or_default();
-    let nothing = || filters::nothing_takes_part(profile, everything(to));
+/// An empty plan would say that nothing stops the update.
+fn ensure_some_included(selection: &Selection, to: &Payload, filter: &ApplyFilter) -> anyhow::Result<()> {
+    let profile = filter.load.profile.as_deref().unwrap_or_default();
+    let nothing = || filters::nothing_included(profile, everything(to));
     ensure!(!selection.manifests.is_empty(), "{}", status::clean(&nothing()));
     Ok(())
 }
 
-/// Enables the capabilities that keep managed what is (payload-and-apply §2.9).
-fn imply(by: &mut ApplyFilter, new: &[Arc<Manifest>], old: &[Arc<Manifest>]) -> BTreeSet<String> {
-    let gates = by.load.feature_gates.clone().unwrap_or_default();
-    by.capabilities.as_mut().map(|capabilities| capabilities.imply(new, old, &gates)).unwrap_or_default()
+/// Enables the capabilities without which an object that is already managed would become unmanaged.
+fn imply(filter: &mut ApplyFilter, new: &[Arc<Manifest>], old: &[Arc<Manifest>]) -> BTreeSet<String> {
+    let gates = filter.load.feature_gates.clone().unwrap_or_default();
+    filter.capabilities.as_mut().map(|capabilities| capabilities.imply(new, old, &gates)).unwrap_or_default()
 }
 
-/// What no plan knows.
+/// What no plan can know.
 fn always() -> [String; 1] {
-    ["What operators do when they run in their new version: the objects that they create, change and delete themselves."
-        .to_owned()]
+    ["What operators do once they run in their new version: which objects they create, change and delete.".to_owned()]
 }
 
-/// What loading the release has to say. The objects of a file that is left out are missing in the plan, on either side.
+/// The warnings of loading a release: objects of a file that cannot be read are missing in the plan.
 fn warnings(payload: &Payload) -> Vec<String> {
     let version = &payload.release.version;
-    let told = |warning: &String| format!("In {version}, {warning}.");
-    payload.warnings.iter().map(told).collect()
+    let text = |warning: &String| format!("In {version}, {warning}.");
+    payload.warnings.iter().map(text).collect()
 }
 
-/// As the daemon prepares what it applies.
-fn prepare(
-    manifest: &Manifest,
-    owner: Option<&Owner>,
-    configuration: &ClusterConfiguration,
-) -> Result<Value, MergeError> {
+/// The desired object as the daemon prepares it.
+fn prepare(manifest: &Manifest, owner: Option<&Owner>, configuration: &ClusterConfiguration) -> Result<Value, MergeError> {
     merge::wanted(manifest, owner, configuration).map_err(|e| MergeError::Manifest(e.to_string()))
 }
 

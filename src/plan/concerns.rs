@@ -1,4 +1,4 @@
-//! What will probably stop the update, and who may change what is written: from conditions, gates, and webhooks.
+//! What will probably stop the update, and which webhooks may change what is written.
 
 use super::{Action, Forecast, Step};
 use crate::api::condition::find;
@@ -10,13 +10,13 @@ use crate::version;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Something that stands in the way.
+/// Something that may stop the update.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocker {
     pub cause: Cause,
     pub severity: Severity,
-    /// What it is about, in words: `clusteroperator.config.openshift.io "network"`.
+    /// What it is about: `clusteroperator.config.openshift.io "network"`.
     pub object: String,
     pub reason: String,
     pub message: String,
@@ -27,29 +27,29 @@ pub struct Blocker {
 pub enum Cause {
     /// Condition `Upgradeable` is `False`.
     Upgradeable,
-    /// An operator or workload is not well, so that its gate will not open.
+    /// An operator or workload is unhealthy, so that its gate will not open.
     Unhealthy,
-    /// The release wants something that cannot be done.
+    /// The release defines something that cannot be done.
     Refused,
-    /// A kind that nobody serves.
+    /// A kind that the API server does not serve.
     NotServed,
-    /// A missing right.
+    /// A missing permission.
     Permission,
-    /// Another update is under way, or the releases do not follow each other.
+    /// Another update is in progress, or the new release is older.
     Order,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The update will not be accepted, or will stop there until it is mended.
+    /// The update will not be accepted, or will stop there until the cause is removed.
     Blocks,
-    /// Worth a look before.
+    /// Worth checking before the update.
     Warns,
 }
 
 impl Blocker {
-    pub fn of(cause: Cause, object: impl ToString, reason: &str, message: String) -> Blocker {
+    pub fn new(cause: Cause, object: impl ToString, reason: &str, message: String) -> Blocker {
         Blocker { cause, severity: Severity::Blocks, object: object.to_string(), reason: reason.to_owned(), message }
     }
 
@@ -58,32 +58,32 @@ impl Blocker {
     }
 }
 
-/// The error with what it stems from.
-pub(super) fn told(error: &UpdateError) -> String {
+/// The message of an error with those of its causes.
+pub(super) fn with_causes(error: &UpdateError) -> String {
     let causes: Vec<&str> = error.nested.iter().map(|e| e.message.as_str()).filter(|text| !text.is_empty()).collect();
     if causes.is_empty() { error.message.clone() } else { format!("{}: {}", error.message, causes.join("; ")) }
 }
 
-/// What the verdict of today lets one expect of the gate in the update. What waits for a new version is no trouble, nor
-/// is a workload that is about to be changed while it rolls out.
-pub(super) fn of_verdict(id: &ObjectId, action: &Action, verdict: &Verdict) -> Option<Blocker> {
+/// What the present verdict of a gate means for the update. An operator that is not at the new version yet does not block,
+/// nor does a workload that rolls out now and will be changed anyway.
+pub(super) fn from_verdict(id: &ObjectId, action: &Action, verdict: &Verdict) -> Option<Blocker> {
     let operator = id.kind == "ClusterOperator";
     match verdict {
         Verdict::Ready => None,
         Verdict::Failing(error) => {
-            let blocker = Blocker::of(Cause::Unhealthy, id, error.reason.as_str(), told(error));
-            // A change may be the cure.
+            let blocker = Blocker::new(Cause::Unhealthy, id, error.reason.as_str(), with_causes(error));
+            // The change may repair it.
             let changes = action.writes() && !operator;
             Some(if changes { blocker.warns() } else { blocker })
         }
         Verdict::Waiting { reason, message, .. } if !operator && !action.writes() => {
-            Some(Blocker::of(Cause::Unhealthy, id, reason, message.clone()).warns())
+            Some(Blocker::new(Cause::Unhealthy, id, reason, message.clone()).warns())
         }
         Verdict::Waiting { .. } => None,
     }
 }
 
-/// What ClusterVersion and ClusterOperators say against an update from `from` to `to`, both versions.
+/// Reasons against an update from version `from` to version `to` in the conditions of ClusterVersion and ClusterOperators.
 pub fn conditions(cluster: &ClusterVersion, operators: &[ClusterOperator], from: &str, to: &str) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     let status = cluster.status.clone().unwrap_or_default();
@@ -93,8 +93,8 @@ pub fn conditions(cluster: &ClusterVersion, operators: &[ClusterOperator], from:
     let upgradeable = |object: String, conditions: &[crate::api::Condition]| {
         let condition = find(conditions, "Upgradeable").filter(|c| c.status == ConditionStatus::False)?;
         let message = format!("Upgradeable is False: {}", condition.message);
-        let blocker = Blocker::of(Cause::Upgradeable, object, &condition.reason, message);
-        // Updates within one minor version are allowed all the same.
+        let blocker = Blocker::new(Cause::Upgradeable, object, &condition.reason, message);
+        // Updates within one minor version are allowed anyway.
         Some(if patch { blocker.warns() } else { blocker })
     };
     blockers.extend(upgradeable(own.clone(), &status.conditions));
@@ -105,23 +105,22 @@ pub fn conditions(cluster: &ClusterVersion, operators: &[ClusterOperator], from:
     }
     if let Some(failing) = find(&status.conditions, "Failing").filter(|c| c.status == ConditionStatus::True) {
         let message = format!("the daemon reports Failing: {}", failing.message);
-        blockers.push(Blocker::of(Cause::Unhealthy, &own, &failing.reason, message).warns());
+        blockers.push(Blocker::new(Cause::Unhealthy, &own, &failing.reason, message).warns());
     }
     if let Some(newest) = status.history.first().filter(|entry| entry.state != HistoryState::Completed) {
-        let message =
-            format!("{} is being applied and not complete; asking for another release replaces it", newest.version);
-        blockers.push(Blocker::of(Cause::Order, &own, "UpdateInProgress", message).warns());
+        let message = format!("{} is still being applied; requesting another release replaces it", newest.version);
+        blockers.push(Blocker::new(Cause::Order, &own, "UpdateInProgress", message).warns());
     }
     if let (Ok(before), Ok(after)) = (version::parse(from), version::parse(to))
         && version::precedence(&after, &before) == std::cmp::Ordering::Less
     {
         let message = format!("{to} is older than {from}");
-        blockers.push(Blocker::of(Cause::Order, &own, "Rollback", message).warns());
+        blockers.push(Blocker::new(Cause::Order, &own, "Rollback", message).warns());
     }
     blockers
 }
 
-/// Same major and minor version; `false` where one of them is no version.
+/// Whether major and minor version are the same; `false` if one of them is not a version.
 fn within_one_minor(from: &str, to: &str) -> bool {
     match (version::parse(from), version::parse(to)) {
         (Ok(from), Ok(to)) => (from.major, from.minor) == (to.major, to.minor),
@@ -129,18 +128,17 @@ fn within_one_minor(from: &str, to: &str) -> bool {
     }
 }
 
-/// A webhook that is asked before something planned is stored.
+/// A webhook that is called for some of the planned writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
     /// Name of the configuration.
     pub name: String,
-    /// How many of the planned writes its rules take in.
+    /// How many of the planned writes its rules match.
     pub writes: usize,
 }
 
-/// Those of these admission webhook configurations whose rules take in something that is going to be written.
-/// `resource`: the plural of a kind, by `apiVersion` and kind. Selectors are not looked at: a webhook that is named may
-/// still let the object be.
+/// The admission webhook configurations whose rules match some planned write. `resource` gives the plural of a kind, by
+/// `apiVersion` and kind. Selectors are not evaluated: a webhook that is named may still not be called.
 pub fn webhooks(
     configurations: &[Value],
     forecast: &Forecast,
@@ -149,7 +147,7 @@ pub fn webhooks(
     let mut found = Vec::new();
     for configuration in configurations {
         let rules = rules(configuration);
-        let takes = |step: &&Step| {
+        let matches = |step: &&Step| {
             let operations: &[&str] = match step.action {
                 Action::Create => &["CREATE"],
                 Action::Change { .. } => &["UPDATE"],
@@ -159,14 +157,14 @@ pub fn webhooks(
             };
             let Some(plural) = resource(&step.api_version, &step.object.kind) else { return false };
             let version = step.api_version.rsplit('/').next().unwrap_or_default();
-            let wanted =
+            let request =
                 [("apiGroups", step.object.group.as_str()), ("apiVersions", version), ("resources", plural.as_str())];
             rules.iter().any(|rule| {
                 operations.iter().any(|operation| names(rule, "operations", operation))
-                    && wanted.iter().all(|(key, value)| names(rule, key, value))
+                    && request.iter().all(|(key, value)| names(rule, key, value))
             })
         };
-        let writes = forecast.steps().filter(takes).count();
+        let writes = forecast.steps().filter(matches).count();
         if writes > 0 {
             let name = configuration.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
             found.push(Webhook { name: name.to_owned(), writes });

@@ -1,9 +1,9 @@
-//! A plan in Graphviz's language: nodes in stages, with what they write and wait for; edges say who waits for whom.
+//! A plan in the DOT language of Graphviz: stages with their nodes, what these write and wait for, and their order.
 
 use super::{Forecast, Node};
 use std::fmt::Write;
 
-/// `dot -Tsvg` draws it.
+/// For `dot -Tsvg`.
 pub fn dot(forecast: &Forecast) -> String {
     let mut out = String::from("digraph plan {\n  rankdir=LR;\n  node [shape=box];\n");
     let title = format!("{} to {}", forecast.from.release.version, forecast.to.release.version);
@@ -52,7 +52,7 @@ fn label(node: &Node) -> (String, bool) {
     (lines.join("\n"), writes)
 }
 
-/// A text of that language: quotes and backslashes escaped, lines ended to the left.
+/// A quoted DOT string; `\\l` ends a line and aligns it to the left.
 fn quoted(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\l");
     format!("\"{escaped}\"")

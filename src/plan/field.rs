@@ -1,4 +1,4 @@
-//! One field that differs: its path as merging names it, and what it holds on both sides where that may be shown.
+//! A field that differs: its path, and its values before and after where they may be shown.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,26 +6,26 @@ use serde_json::Value;
 /// A field that the update changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Field {
-    /// As `spec.template.spec.containers[web].image`.
+    /// For example `spec.template.spec.containers[web].image`.
     pub path: String,
-    /// What it holds before; absent where it is not shown or there is none.
+    /// The value before; absent if it is not shown or there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Value>,
-    /// What it holds afterwards.
+    /// The value after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
 }
 
-/// What names an element of a list, in the order of trying.
+/// Fields that name an element of a list, in the order in which they are tried.
 const NAMES: [&str; 6] = ["name", "key", "mountPath", "containerPort", "port", "uid"];
 
-/// Fields with what they hold, as far as the sides are given.
+/// Fields with their values in the objects that are given.
 pub fn fields(paths: Vec<String>, before: Option<&Value>, after: Option<&Value>) -> Vec<Field> {
-    let held = |object: Option<&Value>, path: &str| object.and_then(|object| at(object, path)).cloned();
-    paths.into_iter().map(|path| Field { from: held(before, &path), to: held(after, &path), path }).collect()
+    let value = |object: Option<&Value>, path: &str| object.and_then(|object| at(object, path)).cloned();
+    paths.into_iter().map(|path| Field { from: value(before, &path), to: value(after, &path), path }).collect()
 }
 
-/// The value at a path of merging: names after dots, and in brackets positions, names of elements or keys.
+/// The value at a path as `merge` writes it: names after dots; positions, names of elements or keys in brackets.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut value = object;
     let mut rest = path;
@@ -63,7 +63,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_path_of_merging_leads_to_its_value() {
+    fn merge_path_finds_its_value() {
         let object = json!({
             "metadata": {"labels": {"example.com/tier": "a"}},
             "spec": {"containers": [{"name": "x", "image": "i", "args": ["p", "q"]}, {"name": "web", "image": "j"}]},

@@ -1,14 +1,14 @@
-//! Namespaces that are not there when something is to be created in them: the pass would wait for somebody to make them.
+//! Namespaces that do not exist when something is to be created in them: the rollout would wait until somebody creates them.
 
-use super::found::definitions;
-use super::{Blocker, Cause, Question, Sight};
+use super::live::definitions;
+use super::{Blocker, Cause, LiveState, PlanInput};
 use crate::graph::{Graph, Mode};
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::Reason;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Kinds of Kubernetes' own that are not in a namespace.
+/// Cluster-scoped kinds of Kubernetes.
 const BUILT_IN: [(&str, &[&str]); 8] = [
     ("", &["Namespace", "Node", "PersistentVolume"]),
     (
@@ -30,66 +30,66 @@ const BUILT_IN: [(&str, &[&str]); 8] = [
     ("storage.k8s.io", &["CSIDriver", "StorageClass", "VolumeAttachment"]),
 ];
 
-/// What stands in the way of these, which are to be created: position of the manifest and identity.
-pub(super) fn missing(question: &Question<'_>, graph: &Graph, created: &[(usize, ObjectId)]) -> Vec<Blocker> {
+/// Blockers for objects that are to be created; `created` has the position of the manifest and the identity of each.
+pub(super) fn missing(input: &PlanInput<'_>, graph: &Graph, created: &[(usize, ObjectId)]) -> Vec<Blocker> {
     let makes = |m: &Manifest| m.id.group.is_empty() && m.id.kind == "Namespace" && m.delete() == Ok(false);
-    let mut made: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, maker) in question.manifests.iter().enumerate().filter(|(_, m)| makes(m)) {
-        made.entry(maker.id.name.as_str()).or_default().push(at);
+    let mut makers: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, maker) in input.manifests.iter().enumerate().filter(|(_, m)| makes(m)) {
+        makers.entry(maker.id.name.as_str()).or_default().push(at);
     }
-    let no_namespace = of_the_cluster(question.manifests);
+    let cluster_scoped = cluster_scoped(input.manifests);
     let mut lacking: BTreeMap<&str, Vec<(&ObjectId, bool)>> = BTreeMap::new();
     let inside =
-        |id: &ObjectId| !id.namespace.is_empty() && !no_namespace.contains(&(id.group.clone(), id.kind.clone()));
+        |id: &ObjectId| !id.namespace.is_empty() && !cluster_scoped.contains(&(id.group.clone(), id.kind.clone()));
     for (position, id) in created.iter().filter(|(_, id)| inside(id)) {
         let namespace = id.namespace.as_str();
-        let late = match made.get(namespace) {
-            // An install lays them first.
-            Some(_) if question.mode == Mode::Install => false,
+        let late = match makers.get(namespace) {
+            // An install creates namespaces first.
+            Some(_) if input.mode == Mode::Install => false,
             Some(makers) => makers.iter().all(|maker| is_before(graph, *position, *maker)),
             None => false,
         };
-        let nobody = !made.contains_key(namespace) && question.namespaces.is_some();
-        if (late || nobody) && !is_there(question, namespace) {
+        let nobody = !makers.contains_key(namespace) && input.namespaces.is_some();
+        if (late || nobody) && !exists(input, namespace) {
             lacking.entry(namespace).or_default().push((id, late));
         }
     }
-    lacking.into_iter().filter_map(|(namespace, objects)| told(namespace, &objects)).collect()
+    lacking.into_iter().filter_map(|(namespace, objects)| blocker(namespace, &objects)).collect()
 }
 
-/// Group and kind of what has no namespace even if its manifest names one, as far as that is known without a cluster.
-fn of_the_cluster(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
+/// Group and kind of cluster-scoped objects, whose manifests may name a namespace all the same; as far as that is known
+/// without a cluster.
+fn cluster_scoped(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
     let known = BUILT_IN.iter().flat_map(|(group, kinds)| kinds.iter().map(|kind| (*group, *kind)));
     let known = known.map(|(group, kind)| (group.to_owned(), kind.to_owned()));
-    let brought = definitions(manifests).filter(|definition| !definition.namespaced);
-    let brought = brought.map(|definition| (definition.group, definition.kind));
-    known.chain(brought).collect()
+    let cluster_scoped = definitions(manifests).filter(|definition| !definition.namespaced);
+    known.chain(cluster_scoped.map(|definition| (definition.group, definition.kind))).collect()
 }
 
-/// Known to be there, or not known not to be. The one called `default` always is.
-fn is_there(question: &Question<'_>, name: &str) -> bool {
+/// Whether the namespace exists or its state is unknown. `default` always exists.
+fn exists(input: &PlanInput<'_>, name: &str) -> bool {
     if name == "default" {
         return true;
     }
-    let found = question.found.get(&ObjectId::new("", "Namespace", "", name));
-    let seen = found.is_some_and(|found| matches!(found.sight, Sight::There(_) | Sight::Unread(_)));
-    seen || question.namespaces.as_ref().is_some_and(|namespaces| namespaces.contains(name))
+    let live = input.live.get(&ObjectId::new("", "Namespace", "", name));
+    live.is_some_and(|live| matches!(live.state, LiveState::Exists(_) | LiveState::Unreadable(_)))
+        || input.namespaces.as_ref().is_some_and(|namespaces| namespaces.contains(name))
 }
 
-fn told(namespace: &str, objects: &[(&ObjectId, bool)]) -> Option<Blocker> {
+fn blocker(namespace: &str, objects: &[(&ObjectId, bool)]) -> Option<Blocker> {
     let (first, late) = objects.first()?;
     let others = if objects.len() > 1 { format!(" and {} more", objects.len() - 1) } else { String::new() };
     let why = if *late {
         "but comes later in the release: create it before the update"
     } else {
-        "and the release does not bring it: create it before the update"
+        "and the release does not contain it: create it before the update"
     };
-    let message = format!("it is not there when {first}{others} are to be created in it, {why}");
+    let message = format!("it does not exist when {first}{others} are to be created in it, {why}");
     let id = ObjectId::new("", "Namespace", "", namespace);
-    Some(Blocker::of(Cause::Refused, id, Reason::ResourceNotFound.as_str(), message))
+    Some(Blocker::new(Cause::Refused, id, Reason::ResourceNotFound.as_str(), message))
 }
 
-/// Whether the pass must be done with the first manifest before it comes to the second.
+/// Whether the rollout finishes the first manifest before it starts the second.
 fn is_before(graph: &Graph, first: usize, second: usize) -> bool {
     let (Some(from), Some(to)) = (graph.node_of(first), graph.node_of(second)) else { return false };
     if from == to {

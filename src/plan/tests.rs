@@ -53,19 +53,19 @@ fn prepared(manifest: &Manifest) -> Result<Value, MergeError> {
     Ok(merge::prepare(manifest.object().unwrap(), Some(&owner), manifest.create_only()))
 }
 
-fn ask(payload: &Payload, found: &[Found], by: &ApplyFilter, values: bool) -> Forecast {
+fn predict(payload: &Payload, live: &[LiveObject], filter: &ApplyFilter, values: bool) -> Forecast {
     let side = |source: &str, version: &str| Side {
         source: source.to_owned(),
         release: Release { version: version.to_owned(), image: format!("r/release:{version}"), ..Release::default() },
     };
-    let selection = payload.select(by);
-    forecast(&Question {
+    let selection = payload.select(filter);
+    forecast(&PlanInput {
         from: side("cluster", "1.0.0"),
         to: side("/to", "1.0.1"),
         mode: Mode::Update,
         manifests: &selection.manifests,
-        left_out: left_out(&selection, by),
-        found: &found.iter().map(|found| (found.id.clone(), found.clone())).collect(),
+        excluded: excluded(&selection, filter),
+        live: &live.iter().map(|object| (object.id.clone(), object.clone())).collect(),
         namespaces: Some(["ns", "own"].map(str::to_owned).into()),
         prepared: &prepared,
         own_deployment: &own_deployment(),
@@ -73,17 +73,17 @@ fn ask(payload: &Payload, found: &[Found], by: &ApplyFilter, values: bool) -> Fo
     })
 }
 
-/// Everything takes part.
+/// Everything is included.
 fn all() -> ApplyFilter {
     ApplyFilter::default()
 }
 
-/// From one release to another, nothing hidden.
+/// From one release to another, with nothing excluded.
 fn between(before: &Payload, after: &Payload) -> (Forecast, Vec<ObjectId>) {
-    let found = of_release(&before.manifests, after, &prepared);
+    let live = live_after_release(&before.manifests, after, &prepared);
     let selection = after.select(&all());
-    let dropped = dropped(&before.manifests, &selection, &left_out(&selection, &all()));
-    (ask(after, &found.into_values().collect::<Vec<_>>(), &all(), false), dropped)
+    let dropped = dropped(&before.manifests, &selection, &excluded(&selection, &all()));
+    (predict(after, &live.into_values().collect::<Vec<_>>(), &all(), false), dropped)
 }
 
 /// `stage node action name fields`.
@@ -106,7 +106,7 @@ fn lines(forecast: &Forecast) -> Vec<String> {
 }
 
 #[test]
-fn what_is_created_changed_deleted_and_left_stands_in_the_order_of_writing() {
+fn steps_are_in_the_order_of_writing() {
     let delete = |mut object: Value| {
         object["metadata"]["annotations"] = json!({"release.openshift.io/delete": "true"});
         object
@@ -146,10 +146,10 @@ fn what_is_created_changed_deleted_and_left_stands_in_the_order_of_writing() {
     );
     let (forecast, dropped) = between(&before, &after);
     let expected = [
-        // The own Deployment comes last of the own manifests.
+        // The own Deployment is the last of the own manifests.
         "1/00/own leave own",
         "1/00/own change daemon spec.template.spec.containers[c].image",
-        // A new operator is announced when its node starts.
+        // A new ClusterOperator is created when its node starts.
         "2/20/x create new",
         "2/20/x leave same",
         "2/20/x change changed data.k",
@@ -167,25 +167,25 @@ fn what_is_created_changed_deleted_and_left_stands_in_the_order_of_writing() {
     let gates: Vec<_> = forecast.steps().filter_map(|s| Some((s.object.name.as_str(), s.gate.as_ref()?))).collect();
     let awaited: Vec<_> = gates.iter().map(|(name, gate)| (*name, gate.awaits.as_str(), gate.now)).collect();
     let expected = [
-        ("daemon", "to replace the running daemon by the new release's", Now::Unknown),
-        ("new", "to be available, not degraded and at operator 1.0.1", Now::Unknown),
+        ("daemon", "to replace the running daemon by the new release's", GateState::Unknown),
+        ("new", "to be available, not degraded and at operator 1.0.1", GateState::Unknown),
     ];
     assert_eq!(awaited, expected);
 }
 
-/// One manifest and what was found of it.
-fn one(object: Value, sight: Sight) -> Forecast {
+/// The plan of one manifest, for an object in this state.
+fn one(object: Value, state: LiveState) -> Forecast {
     let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", object)]);
-    let found = [Found { id: payload.manifests[0].id.clone(), sight, reports_status: true }];
-    ask(&payload, &found, &all(), false)
+    let found = [LiveObject { id: payload.manifests[0].id.clone(), state, has_status: true }];
+    predict(&payload, &found, &all(), false)
 }
 
-fn there(mut object: Value) -> Sight {
+fn live(mut object: Value) -> LiveState {
     let annotations = json!({"include.release.openshift.io/self-managed-high-availability": "true", "foreign": "x"});
     object["metadata"]["annotations"] = annotations;
     object["metadata"]["ownerReferences"] = json!([{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
         "name": "version", "uid": "u", "controller": true}]);
-    Sight::There(Arc::new(object))
+    LiveState::Exists(Arc::new(object))
 }
 
 fn only(forecast: &Forecast) -> &Action {
@@ -193,16 +193,16 @@ fn only(forecast: &Forecast) -> &Action {
 }
 
 #[test]
-fn what_could_not_be_read_is_unknown_and_nothing_else() {
-    let forecast = one(map("a", "1"), Sight::Unread("cannot list configmaps: forbidden".into()));
+fn unreadable_object_is_unknown() {
+    let forecast = one(map("a", "1"), LiveState::Unreadable("cannot list configmaps: forbidden".into()));
     assert_eq!(only(&forecast), &Action::Unknown { why: "cannot list configmaps: forbidden".into() });
     assert_eq!(forecast.counts, Counts { unknown: 1, ..Counts::default() });
 }
 
 #[test]
-fn a_kind_that_nobody_serves_blocks_unless_the_release_brings_it() {
+fn unserved_kind_blocks_unless_the_release_defines_it() {
     let widget = json!({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "w"}});
-    let forecast = one(widget.clone(), Sight::NotServed);
+    let forecast = one(widget.clone(), LiveState::NotServed);
     assert!(matches!(only(&forecast), Action::Refused { why } if why.contains("does not serve example.org/v1 Widget")));
     assert!(forecast.is_blocked() && forecast.blockers[0].cause == Cause::NotServed);
 
@@ -210,28 +210,28 @@ fn a_kind_that_nobody_serves_blocks_unless_the_release_brings_it() {
         "metadata": {"name": "widgets.example.org"}, "spec": {"group": "example.org", "scope": "Cluster",
         "names": {"kind": "Widget", "plural": "widgets"}, "versions": [{"name": "v1", "served": true}]}});
     let payload = release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", crd), file("0000_20_x_b.yaml", widget)]);
-    let found = |i: usize, sight| Found { id: payload.manifests[i].id.clone(), sight, reports_status: true };
-    let forecast = ask(&payload, &[found(0, Sight::Absent), found(1, Sight::NotServed)], &all(), false);
+    let found = |i: usize, state| LiveObject { id: payload.manifests[i].id.clone(), state, has_status: true };
+    let forecast = predict(&payload, &[found(0, LiveState::Absent), found(1, LiveState::NotServed)], &all(), false);
     assert_eq!(lines(&forecast), ["1/20/x create widgets.example.org", "1/20/x create w"]);
     assert!(!forecast.is_blocked(), "{:?}", forecast.blockers);
-    // It is there already, in a version that comes to an end.
-    let otherwise = || Sight::Otherwise("it is there as v1beta1".into());
-    let forecast = ask(&payload, &[found(0, Sight::Absent), found(1, otherwise())], &all(), false);
+    // It exists already, in an older version.
+    let older = || LiveState::OtherVersion("it exists as v1beta1".into());
+    let forecast = predict(&payload, &[found(0, LiveState::Absent), found(1, older())], &all(), false);
     assert_eq!(lines(&forecast), ["1/20/x create widgets.example.org", "1/20/x unknown w"]);
     assert!(!forecast.is_blocked(), "{:?}", forecast.blockers);
     let widget = json!({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "w"}});
-    assert_eq!(one(widget, otherwise()).blockers[0].cause, Cause::NotServed);
+    assert_eq!(one(widget, older()).blockers[0].cause, Cause::NotServed);
 }
 
 #[test]
-fn what_an_override_hides_is_not_touched_and_not_waited_for() {
+fn overridden_object_is_neither_written_nor_awaited() {
     let object = deployment("ns", "a", "i:2");
     let payload =
         release("1.0.1", vec![], vec![file("0000_20_x_a.yaml", object), file("0000_20_x_b.yaml", map("b", "1"))]);
     let [id, other] = [0, 1].map(|i: usize| payload.manifests[i].id.clone());
     let found = [
-        Found { id: id.clone(), sight: there(deployment("ns", "a", "i:1")), reports_status: true },
-        Found { id: other, sight: Sight::Absent, reports_status: true },
+        LiveObject { id: id.clone(), state: live(deployment("ns", "a", "i:1")), has_status: true },
+        LiveObject { id: other, state: LiveState::Absent, has_status: true },
     ];
     let over = crate::api::ComponentOverride {
         group: "apps".into(),
@@ -240,63 +240,63 @@ fn what_an_override_hides_is_not_touched_and_not_waited_for() {
         name: "a".into(),
         unmanaged: true,
     };
-    let forecast = ask(&payload, &found, &ApplyFilter { overrides: vec![over], ..all() }, false);
+    let forecast = predict(&payload, &found, &ApplyFilter { overrides: vec![over], ..all() }, false);
     assert_eq!(lines(&forecast), ["1/20/x create b"]);
     assert_eq!((forecast.overrides_hide.clone(), forecast.counts.hidden), (vec![id.clone()], 1));
     let [hidden] = &forecast.excluded[..] else { panic!("{:?}", forecast.excluded) };
-    assert_eq!((&hidden.object, hidden.by), (&id, By::Override));
+    assert_eq!((&hidden.object, hidden.by), (&id, ExcludedBy::Override));
     assert!(hidden.reason.contains("override"), "{hidden:?}");
     assert!(forecast.blockers.is_empty(), "{:?}", forecast.blockers);
 }
 
 #[test]
-fn foreign_things_on_a_live_object_are_no_change() {
-    assert!(matches!(only(&one(map("a", "1"), there(map("a", "1")))), Action::Leave { .. }));
-    let changed = one(map("a", "2"), there(map("a", "1")));
+fn foreign_annotations_and_owners_are_not_a_change() {
+    assert!(matches!(only(&one(map("a", "1"), live(map("a", "1")))), Action::Leave { .. }));
+    let changed = one(map("a", "2"), live(map("a", "1")));
     assert_eq!(lines(&changed), ["1/20/x change a data.k"]);
 }
 
 #[test]
-fn the_second_manifest_of_one_object_starts_from_what_the_first_leaves() {
+fn second_manifest_of_an_object_starts_from_the_result_of_the_first() {
     let files = |value: &str| vec![file("0000_20_x_a.yaml", map("a", "1")), file("0000_20_x_b.yaml", map("a", value))];
     let plan = |value: &str| {
         let payload = release("1.0.1", vec![], files(value));
         let id = payload.manifests[0].id.clone();
-        let found = Found { id, sight: Sight::Absent, reports_status: true };
-        lines(&ask(&payload, &[found], &all(), false))
+        let found = LiveObject { id, state: LiveState::Absent, has_status: true };
+        lines(&predict(&payload, &[found], &all(), false))
     };
     assert_eq!(plan("1"), ["1/20/x create a", "1/20/x leave a"]);
     assert_eq!(plan("2"), ["1/20/x create a", "1/20/x change a data.k"]);
 }
 
 #[test]
-fn what_cannot_change_in_place_is_told_before() {
+fn immutable_fields_are_refused_or_replaced() {
     let mut other = deployment("ns", "a", "i:1");
     other["spec"]["selector"] = json!({"matchLabels": {"a": "other"}});
-    let forecast = one(deployment("ns", "a", "i:1"), there(other));
+    let forecast = one(deployment("ns", "a", "i:1"), live(other));
     assert!(matches!(only(&forecast), Action::Refused { why } if why.contains("spec.selector")), "{forecast:?}");
     assert_eq!(forecast.blockers[0].cause, Cause::Refused);
     let binding = |role: &str| {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "b"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}})
     };
-    let forecast = one(binding("new"), there(binding("old")));
+    let forecast = one(binding("new"), live(binding("old")));
     assert_eq!(lines(&forecast), ["1/20/x replace b roleRef.name"]);
 }
 
 #[test]
-fn an_operator_that_is_not_well_blocks_and_one_that_waits_for_the_version_does_not() {
+fn unhealthy_operator_blocks_and_outdated_one_does_not() {
     let live = |available: &str, degraded: &str| {
         let mut object = operator("net", "1.0.0");
         object["status"]["conditions"] = json!([
             {"type": "Available", "status": available, "reason": "R", "message": "says available"},
             {"type": "Degraded", "status": degraded, "reason": "R", "message": "says degraded"}]);
-        there(object)
+        live(object)
     };
     let table = [
-        ("True", "False", None, Now::Closed),
-        ("False", "False", Some("ClusterOperatorNotAvailable"), Now::Failing),
-        ("True", "True", Some("ClusterOperatorDegraded"), Now::Failing),
+        ("True", "False", None, GateState::Closed),
+        ("False", "False", Some("ClusterOperatorNotAvailable"), GateState::Failing),
+        ("True", "True", Some("ClusterOperatorDegraded"), GateState::Failing),
     ];
     for (available, degraded, reason, now) in table {
         let forecast = one(operator("net", "1.0.1"), live(available, degraded));
@@ -309,13 +309,13 @@ fn an_operator_that_is_not_well_blocks_and_one_that_waits_for_the_version_does_n
 }
 
 #[test]
-fn values_are_shown_on_demand_and_never_of_secrets() {
+fn values_are_shown_on_request_but_not_of_secrets() {
     let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "ns"}, "data": {"k": value}});
     let before = release("1.0.0", vec![], vec![file("a.yaml", map("a", "1")), file("b.yaml", secret("b2xk"))]);
     let after = release("1.0.1", vec![], vec![file("a.yaml", map("a", "2")), file("b.yaml", secret("bmV3"))]);
-    let found: Vec<_> = of_release(&before.manifests, &after, &prepared).into_values().collect();
+    let found: Vec<_> = live_after_release(&before.manifests, &after, &prepared).into_values().collect();
     let fields = |values| {
-        let forecast = ask(&after, &found, &all(), values);
+        let forecast = predict(&after, &found, &all(), values);
         let fields = forecast.steps().flat_map(|step| match &step.action {
             Action::Change { fields } => fields.clone(),
             _ => panic!("{step:?}"),
@@ -344,7 +344,7 @@ fn not_upgradeable() -> (ClusterVersion, ClusterOperator) {
 }
 
 #[test]
-fn upgradeable_false_blocks_minor_updates_and_warns_of_patches() {
+fn upgradeable_false_blocks_minor_updates_and_warns_about_patches() {
     let (version, operator) = not_upgradeable();
     let severities = |to: &str| {
         let found = conditions(&version, std::slice::from_ref(&operator), "1.0.0", to);
@@ -357,12 +357,12 @@ fn upgradeable_false_blocks_minor_updates_and_warns_of_patches() {
 }
 
 #[test]
-fn webhooks_are_named_whose_rules_take_in_what_is_written() {
+fn webhooks_that_match_a_write_are_named() {
     let configuration = |name: &str, operation: &str, group: &str, resource: &str| {
         json!({"metadata": {"name": name}, "webhooks": [{"rules": [{"operations": [operation], "apiGroups": [group],
             "apiVersions": ["v1"], "resources": [resource]}]}]})
     };
-    let forecast = one(map("a", "2"), there(map("a", "1")));
+    let forecast = one(map("a", "2"), live(map("a", "1")));
     let all = [
         configuration("delete", "DELETE", "", "configmaps"),
         configuration("exact", "UPDATE", "", "configmaps"),
@@ -377,25 +377,25 @@ fn webhooks_are_named_whose_rules_take_in_what_is_written() {
     assert_eq!(names, [("exact", 1), ("stars", 1)]);
     let mut gone = map("a", "1");
     gone["metadata"]["annotations"] = json!({"release.openshift.io/delete": "true"});
-    let found = webhooks(&all, &one(gone, there(map("a", "1"))), plural);
+    let found = webhooks(&all, &one(gone, live(map("a", "1"))), plural);
     assert_eq!(found.iter().map(|w| w.name.as_str()).collect::<Vec<_>>(), ["delete", "stars"]);
 }
 
 #[test]
-fn an_operator_whose_gate_can_never_open_blocks() {
+fn operator_without_versions_blocks() {
     let nothing = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": "a"}});
-    for sight in [Sight::Absent, there(operator("a", "1.0.0"))] {
-        let forecast = one(nothing.clone(), sight);
+    for state in [LiveState::Absent, live(operator("a", "1.0.0"))] {
+        let forecast = one(nothing.clone(), state);
         let [blocker] = &forecast.blockers[..] else { panic!("{:?}", forecast.blockers) };
         assert_eq!((blocker.reason.as_str(), blocker.cause), ("ClusterOperatorNoVersions", Cause::Refused));
         let gate = forecast.stages[0].nodes[0].steps[0].gate.clone().unwrap();
-        assert_eq!((gate.awaits.as_str(), gate.now), ("to be available and not degraded", Now::Failing));
+        assert_eq!((gate.awaits.as_str(), gate.now), ("to be available and not degraded", GateState::Failing));
     }
 }
 
 #[test]
-fn what_a_filter_leaves_out_from_now_on_is_dropped() {
-    // Of no profile.
+fn newly_filtered_object_is_dropped() {
+    // Without a cluster profile.
     let foreign =
         |name: &str, object: Value| SourceFile { name: name.to_owned(), bytes: object.to_string().into_bytes() };
     let before = release("1.0.0", vec![], vec![file("a.yaml", map("once", "1")), file("b.yaml", map("twice", "1"))]);
@@ -412,7 +412,7 @@ fn what_a_filter_leaves_out_from_now_on_is_dropped() {
 }
 
 #[test]
-fn a_namespace_that_is_not_there_in_time_blocks() {
+fn namespace_that_does_not_exist_in_time_blocks() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}});
     let inside = |name: &str, namespace: &str| {
         let mut object = map(name, "1");
@@ -421,9 +421,9 @@ fn a_namespace_that_is_not_there_in_time_blocks() {
     };
     let blocked = |files: Vec<SourceFile>| {
         let payload = release("1.0.1", vec![], files);
-        let found = |m: &Arc<Manifest>| Found { id: m.id.clone(), sight: Sight::Absent, reports_status: true };
+        let found = |m: &Arc<Manifest>| LiveObject { id: m.id.clone(), state: LiveState::Absent, has_status: true };
         let found: Vec<_> = payload.manifests.iter().map(found).collect();
-        let forecast = ask(&payload, &found, &all(), false);
+        let forecast = predict(&payload, &found, &all(), false);
         forecast.blockers.into_iter().map(|blocker| (blocker.object, blocker.message)).collect::<Vec<_>>()
     };
     let object = |file_name: &str, namespace: &str| file(file_name, inside(file_name, namespace));
@@ -431,7 +431,7 @@ fn a_namespace_that_is_not_there_in_time_blocks() {
     let told = blocked(vec![nowhere, many]);
     let [(what, why)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(what, "namespace \"nowhere\"");
-    assert!(why.contains("and 1 more") && why.contains("does not bring it"), "{why}");
+    assert!(why.contains("and 1 more") && why.contains("does not contain it"), "{why}");
     let table = [
         ("0000_20_x_b.yaml", true, "the same node, later"),
         ("0000_30_y_a.yaml", true, "a later stage"),
@@ -443,7 +443,7 @@ fn a_namespace_that_is_not_there_in_time_blocks() {
         assert_eq!(told.iter().any(|(_, why)| why.contains("comes later")), blocks, "{what}: {told:?}");
     }
     for name in ["ns", "default"] {
-        assert_eq!(blocked(vec![object("0000_20_x_a.yaml", name)]), [], "{name} is there");
+        assert_eq!(blocked(vec![object("0000_20_x_a.yaml", name)]), [], "{name} exists");
     }
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "r", "namespace": "ignored"}});
@@ -453,11 +453,10 @@ fn a_namespace_that_is_not_there_in_time_blocks() {
     assert_eq!(blocked(between), [], "the first makes it");
 }
 
-/// Programs read this form: what is written down here may get more members, but none may go or change its meaning while
-/// `schema` stays 1.
+/// Programs read this: members may be added, but none may be removed or change its meaning while `schema` is 1.
 #[test]
-fn the_json_form_is_a_contract() {
-    let forecast = one(map("a", "2"), there(map("a", "1")));
+fn json_schema_is_stable() {
+    let forecast = one(map("a", "2"), live(map("a", "1")));
     let value = serde_json::to_value(&forecast).unwrap();
     let side = |source: &str, version: &str| json!({"source": source, "release": {"version": version, "image": format!("r/release:{version}")}});
     let expected = json!({
@@ -473,7 +472,7 @@ fn the_json_form_is_a_contract() {
 }
 
 #[test]
-fn the_drawing_has_every_node_once_and_its_edges() {
+fn dot_has_each_node_once_and_its_edges() {
     let before = release("1.0.0", vec![], vec![]);
     let after = release(
         "1.0.1",
@@ -497,9 +496,8 @@ fn the_drawing_has_every_node_once_and_its_edges() {
     assert_eq!(drawn.matches("[label=").count(), 3, "{drawn}");
 }
 
-/// §10.9: what is managed already does not become unmanaged because it moved into a capability that is not enabled.
 #[test]
-fn a_capability_that_something_managed_needs_gets_enabled() {
+fn capability_of_a_managed_object_is_enabled_implicitly() {
     let needs = |mut object: Value, capability: &str| {
         object["metadata"]["annotations"] = json!({"capability.openshift.io/name": capability});
         object
@@ -510,26 +508,26 @@ fn a_capability_that_something_managed_needs_gets_enabled() {
         vec![
             file("0000_20_x_a.yaml", needs(map("moved", "2"), "Console")),
             file("0000_20_x_b.yaml", needs(map("never-there", "1"), "Storage")),
-            file("0000_20_x_c.yaml", needs(map("foreign", "1"), "Insights")),
+            file("0000_20_x_c.yaml", needs(map("foreign", "1"), "Instates")),
         ],
     );
     let mut foreign = map("foreign", "1");
     foreign["metadata"]["ownerReferences"] = json!([{"kind": "Deployment", "name": "d", "uid": "d"}]);
-    let sights = [there(map("moved", "1")), Sight::Absent, Sight::There(Arc::new(foreign))];
-    let found: Vec<_> = sights
+    let states = [live(map("moved", "1")), LiveState::Absent, LiveState::Exists(Arc::new(foreign))];
+    let found: Vec<_> = states
         .into_iter()
         .zip(&payload.manifests)
-        .map(|(sight, manifest)| Found { id: manifest.id.clone(), sight, reports_status: true })
+        .map(|(state, manifest)| LiveObject { id: manifest.id.clone(), state, has_status: true })
         .collect();
     let findings = found.iter().map(|found| (found.id.clone(), found.clone())).collect();
-    let known = ["Console", "Storage", "Insights"].map(str::to_owned).into();
+    let known = ["Console", "Storage", "Instates"].map(str::to_owned).into();
     let mut capabilities = Capabilities { known, ..Capabilities::default() };
     let implied = capabilities.imply(&payload.manifests, &managed(&findings, &payload.manifests), &BTreeSet::new());
     assert_eq!(implied.into_iter().collect::<Vec<_>>(), ["Console"]);
     let by = ApplyFilter { capabilities: Some(capabilities), ..ApplyFilter::default() };
-    let forecast = ask(&payload, &found, &by, false);
+    let forecast = predict(&payload, &found, &by, false);
     assert_eq!(lines(&forecast), ["1/20/x change moved data.k metadata.annotations[capability.openshift.io/name]",]);
     let hidden: Vec<_> = forecast.excluded.iter().map(|l| (l.object.name.as_str(), l.by)).collect();
-    assert_eq!(hidden, [("never-there", By::Capability), ("foreign", By::Capability)]);
+    assert_eq!(hidden, [("never-there", ExcludedBy::Capability), ("foreign", ExcludedBy::Capability)]);
     assert_eq!((forecast.overrides_hide.len(), forecast.counts.hidden), (0, 2));
 }

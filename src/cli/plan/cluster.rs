@@ -1,7 +1,7 @@
-//! The cluster as what an update starts from: read once, by the same lists as the daemon's, and asked what is allowed.
+//! A plan that starts from a cluster, which is read once: its objects, its configuration, and what it permits.
 
 use super::release::{self, Given};
-use super::{PlanArgs, always, imply, own_deployment, prepare, takes_part, warnings};
+use super::{PlanArgs, always, ensure_some_included, imply, own_deployment, prepare, warnings};
 use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState};
 use crate::cli::reach;
 use crate::cli::status::State;
@@ -13,7 +13,7 @@ use crate::merge::Owner;
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::payload::capability::Wish;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
-use crate::plan::{self, Action, Blocker, Cause, Findings, Forecast, Found, Question, Side, Sight};
+use crate::plan::{self, Action, Blocker, Cause, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side};
 use crate::updates::{self, FeatureGates};
 use crate::work::features;
 use anyhow::{Context, bail, ensure};
@@ -38,36 +38,30 @@ struct Cluster {
 pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     let cluster = Cluster::connect(args).await?;
     let mut unknowns: Vec<String> = cluster.state.remarks.clone();
-    let status = cluster.version.status.clone().unwrap_or_default();
     let daemon = cluster.daemon(args, &mut unknowns).await;
-    let mut by = cluster.filter(&daemon, args, to.version()?, &mut unknowns).await?;
-    let payload = to.load(by.load.clone())?;
-    let found = cluster.look(&payload.manifests).await;
-    let before = match &args.running {
-        Some(running) => Some(release::read(running, None, args).await?.load(by.load.clone())?),
-        None => None,
-    };
-    if let Some(before) = &before {
-        runs(&before.release.version, &status)?;
-    }
+    let mut filter = cluster.filter(&daemon, args, to.version()?, &mut unknowns).await?;
+    let payload = to.load(filter.load.clone())?;
+    let live = cluster.live_objects(&payload.manifests).await;
+    let before = cluster.running_release(args, &filter).await?;
     let implied = match &before {
-        Some(before) => imply(&mut by, &payload.manifests, &before.manifests),
-        None => imply(&mut by, &payload.manifests, &plan::managed(&found, &payload.manifests)),
+        Some(before) => imply(&mut filter, &payload.manifests, &before.manifests),
+        None => imply(&mut filter, &payload.manifests, &plan::managed(&live, &payload.manifests)),
     };
-    let selection = payload.select(&by);
-    takes_part(&selection, &payload, &by)?;
+    let selection = payload.select(&filter);
+    ensure_some_included(&selection, &payload, &filter)?;
     let configuration = cluster.configuration(&payload, &mut unknowns).await;
     let uid = cluster.version.metadata.uid.clone().unwrap_or_default();
     let owner = Owner { name: args.source.name.clone(), uid };
     let prepared = |manifest: &Manifest| prepare(manifest, Some(&owner), &configuration);
+    let status = cluster.version.status.clone().unwrap_or_default();
     let installed = status.history.iter().any(|entry| entry.state == HistoryState::Completed);
-    let mut forecast = plan::forecast(&Question {
+    let mut forecast = plan::forecast(&PlanInput {
         from: Side { source: args.from.clone(), release: status.desired.clone() },
         to: Side { source: to.given.clone(), release: payload.release.clone() },
         mode: if installed { Mode::Update } else { Mode::Install },
         manifests: &selection.manifests,
-        left_out: plan::left_out(&selection, &by),
-        found: &found,
+        excluded: plan::excluded(&selection, &filter),
+        live: &live,
         namespaces: Some(cluster.namespaces(&selection.manifests).await),
         prepared: &prepared,
         own_deployment: &own_deployment(args),
@@ -76,30 +70,38 @@ pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     let (from, version) = (&status.desired.version, &payload.release.version);
     forecast.blockers.extend(plan::conditions(&cluster.version, &cluster.state.operators, from, version));
     forecast.implicit_capabilities = implied.into_iter().collect();
-    match &before {
-        Some(before) => forecast.dropped = plan::dropped(&before.select(&by).manifests, &selection, &forecast.excluded),
-        None => unknowns.push(
-            "Which objects of the release that runs the new one does not name any more; they stay. --running tells."
-                .to_owned(),
-        ),
+    if let Some(before) = &before {
+        forecast.dropped = plan::dropped(&before.select(&filter).manifests, &selection, &forecast.excluded);
     }
     cluster.permissions(args, &mut forecast, &mut unknowns).await;
     unknowns.extend(cluster.webhooks(&forecast).await);
+    unknowns.extend(unknowns_of(to, before.as_ref(), &payload));
+    forecast.unknowns = unknowns;
+    Ok(forecast)
+}
+
+/// What cannot be known of these releases. `before`: the release that runs, if it is given.
+fn unknowns_of(to: &Given, before: Option<&Payload>, payload: &Payload) -> Vec<String> {
+    let no_running = before.is_none().then(|| {
+        "Which objects of the running release the new one does not contain any more; they stay. Give the running release \
+         with --running to find out."
+            .to_owned()
+    });
+    let mut unknowns: Vec<String> = no_running.into_iter().collect();
     unknowns.push(
         "Whether the release is signed by a key that the running one trusts; the daemon verifies that before it begins."
             .to_owned(),
     );
     unknowns.extend(to.unknowns());
-    unknowns.extend([before.as_ref(), Some(&payload)].into_iter().flatten().flat_map(warnings));
+    unknowns.extend(before.into_iter().chain([payload]).flat_map(warnings));
     unknowns.extend(always());
-    forecast.unknowns = unknowns;
-    Ok(forecast)
+    unknowns
 }
 
 impl Cluster {
     async fn connect(args: &PlanArgs) -> anyhow::Result<Cluster> {
         let clients = Clients::connect_as(args.kubeconfig.as_deref(), args.user.as_deref()).await?;
-        // Nothing here may write.
+        // A plan never writes.
         let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
         let kinds = Kinds::default();
         let fail = |error| reach::explain(&clients.server(), error);
@@ -107,30 +109,31 @@ impl Cluster {
         let state = State::gather(&clients.call, &args.source).await.map_err(fail)?;
         let Some(version) = state.cluster_version.clone() else {
             bail!(
-                "this cluster has no ClusterVersion {:?}: nothing was installed yet, or --name names another one. A plan \
-                 of an installation is made from a folder: --from and --to may be two releases",
+                "this cluster has no ClusterVersion {:?}: nothing is installed yet, or --name is wrong. Without a cluster, \
+                 --from may name a release, too",
                 args.source.name
             );
         };
         Ok(Cluster { clients, objects, kinds, version, state })
     }
 
-    /// The daemon's Deployment, which says how it was set up.
+    /// The daemon's Deployment, which shows how it is configured; null if it cannot be read.
     async fn daemon(&self, args: &PlanArgs, unknowns: &mut Vec<String>) -> Value {
         let own = own_deployment(args);
         let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
         match self.objects.get(&kind, &own.namespace, &own.name).await {
             Ok(deployment) => deployment.unwrap_or(Value::Null),
             Err(error) => {
-                unknowns
-                    .push(format!("How the daemon was set up, {error}; the flags of this command are taken for it."));
+                unknowns.push(format!(
+                    "How the daemon is configured: {error}. The flags of this command are used instead."
+                ));
                 Value::Null
             }
         }
     }
 
-    /// What the daemon will filter the release `to` by: profile and exclusions as its Deployment says, feature set and
-    /// gates as FeatureGate, capabilities and overrides as ClusterVersion says (payload-and-apply §2.2-§2.8).
+    /// How the daemon will filter the release `to`: by profile and exclusions from its Deployment, feature set and gates from
+    /// FeatureGate, capabilities and overrides from ClusterVersion.
     async fn filter(
         &self,
         daemon: &Value,
@@ -138,11 +141,12 @@ impl Cluster {
         to: String,
         unknowns: &mut Vec<String>,
     ) -> anyhow::Result<ApplyFilter> {
-        let features = features::read(&self.objects).await.context("which feature gates are enabled?")?;
+        let features =
+            features::read(&self.objects).await.context("cannot find out which feature gates are enabled")?;
         let status = self.version.status.clone().unwrap_or_default();
         let running = status.desired.version.as_str();
         if !features.gates.is_empty() && !features.gates.contains_key(&to) {
-            unknowns.push(format!("Which feature gates {to} will have; those of {running} are taken for it."));
+            unknowns.push(format!("Which feature gates {to} will have; those of {running} are used instead."));
         }
         let history = status.history.iter().map(|entry| entry.version.as_str());
         let versions = [to.as_str(), running].into_iter().chain(history);
@@ -166,7 +170,16 @@ impl Cluster {
         Ok(ApplyFilter { load, capabilities, overrides: spec.overrides })
     }
 
-    /// What of the cluster's configuration goes into manifests.
+    /// The release that runs, if --running gives it: checked against the history.
+    async fn running_release(&self, args: &PlanArgs, filter: &ApplyFilter) -> anyhow::Result<Option<Payload>> {
+        let Some(running) = &args.running else { return Ok(None) };
+        let before = release::read(running, None, args).await?.load(filter.load.clone())?;
+        let status = self.version.status.as_ref();
+        status.map_or(Ok(()), |status| check_running(&before.release.version, status))?;
+        Ok(Some(before))
+    }
+
+    /// The cluster configuration that is injected into manifests.
     async fn configuration(&self, payload: &Payload, unknowns: &mut Vec<String>) -> ClusterConfiguration {
         let mut configuration = ClusterConfiguration::default();
         let needed: BTreeSet<Source> = payload.manifests.iter().flat_map(|manifest| Source::of(manifest)).collect();
@@ -176,17 +189,16 @@ impl Cluster {
                 Ok(object) => {
                     configuration.take(source, object.as_ref());
                 }
-                Err(error) => unknowns.push(format!("What {} puts into objects, {error}.", source.kind())),
+                Err(error) => unknowns.push(format!("What is injected into objects from {}: {error}.", source.kind())),
             }
         }
         configuration
     }
 
-    /// What there is of each manifest's object.
-    async fn look(&self, manifests: &[Arc<Manifest>]) -> Findings {
-        let resolve = |manifest: &Manifest| {
-            self.kinds.resolve(manifest).or_else(|| self.kinds.resolve_in_another_version(manifest))
-        };
+    /// The live object of each manifest.
+    async fn live_objects(&self, manifests: &[Arc<Manifest>]) -> LiveObjects {
+        let resolve =
+            |manifest: &Manifest| self.kinds.resolve(manifest).or_else(|| self.kinds.resolve_in_another_version(manifest));
         let mut by_kind: HashMap<Kind, HashSet<ObjectId>> = HashMap::new();
         for (kind, id) in manifests.iter().filter_map(|manifest| resolve(manifest)) {
             by_kind.entry(kind).or_default().insert(id);
@@ -196,23 +208,24 @@ impl Cluster {
             (kind, found)
         }));
         let reads: HashMap<Kind, ReadObjects> = reads.buffer_unordered(LISTS).collect().await;
-        let mut sights: HashMap<(String, ObjectId), Sight> = HashMap::new();
+        let mut states: HashMap<(String, ObjectId), LiveState> = HashMap::new();
         for (kind, objects) in reads {
             let version = kind.api_version();
-            sights.extend(objects.into_iter().map(|(id, read)| ((version.clone(), id), sight(read))));
+            states.extend(objects.into_iter().map(|(id, read)| ((version.clone(), id), state(read))));
         }
-        let found = |manifest: &Manifest| match resolve(manifest) {
-            None => Found { id: manifest.id.clone(), sight: Sight::NotServed, reports_status: true },
+        let live = |manifest: &Manifest| match resolve(manifest) {
+            None => LiveObject { id: manifest.id.clone(), state: LiveState::NotServed, has_status: true },
             Some((kind, id)) => {
-                let sight = sights.get(&(kind.api_version(), id.clone())).cloned().unwrap_or(Sight::Absent);
-                let sight = if kind.api_version() == manifest.api_version { sight } else { of_another(sight, &kind) };
-                Found { id, sight, reports_status: true }
+                let found = states.get(&(kind.api_version(), id.clone())).cloned().unwrap_or(LiveState::Absent);
+                let same = kind.api_version() == manifest.api_version;
+                let state = if same { found } else { in_other_version(found, &kind) };
+                LiveObject { id, state, has_status: true }
             }
         };
-        manifests.iter().map(|manifest| (manifest.id.clone(), found(manifest))).collect()
+        manifests.iter().map(|manifest| (manifest.id.clone(), live(manifest))).collect()
     }
 
-    /// The namespaces of these manifests that are there, or of which that is not known.
+    /// The namespaces of these manifests that exist or could not be read.
     async fn namespaces(&self, manifests: &[Arc<Manifest>]) -> HashSet<String> {
         let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
         let names = manifests.iter().map(|manifest| manifest.id.namespace.as_str()).filter(|name| !name.is_empty());
@@ -221,50 +234,38 @@ impl Cluster {
         found.filter(|(_, read)| !matches!(read, Ok(None))).map(|(id, _)| id.name).collect()
     }
 
-    /// Adds what is not allowed of what the update needs to the blockers.
+    /// Adds a blocker for each permission that the update needs and the user does not have.
     async fn permissions(&self, args: &PlanArgs, forecast: &mut Forecast, unknowns: &mut Vec<String>) {
         let client = &self.clients.call;
         if args.user.is_none() {
             let own = own_deployment(args);
             unknowns.push(format!(
-                "Whether the daemon's own rights suffice: those of this kubeconfig were asked for. \
-                 --as system:serviceaccount:{}:{} asks for the daemon's.",
+                "Whether the daemon's own permissions suffice: those of this kubeconfig were checked. \
+                 --as system:serviceaccount:{}:{} checks the daemon's.",
                 own.namespace, own.name
             ));
         }
         match access::may_everything(client).await {
             Ok(true) => return,
             Ok(false) => {}
-            Err(error) => return unknowns.push(format!("Whether the rights suffice: {error}.")),
+            Err(error) => return unknowns.push(format!("Whether the permissions suffice: {error}.")),
         }
-        let mut needs: BTreeSet<(String, String, &'static str)> = BTreeSet::new();
-        for step in forecast.steps() {
-            let verbs: &[&'static str] = match step.action {
-                Action::Create => &["create"],
-                Action::Change { .. } => &["update"],
-                Action::Replace { .. } => &["delete", "create"],
-                Action::Delete => &["delete"],
-                _ => &[],
-            };
-            let all = ["list", "watch"].iter().chain(verbs);
-            needs.extend(all.map(|verb| (step.api_version.clone(), step.object.kind.clone(), *verb)));
-        }
-        for (api_version, kind, verb) in needs {
+        for (api_version, kind, verb) in needed_permissions(forecast) {
             let Some(kind) = self.kinds.get(&api_version, &kind) else { continue };
             let object =
                 if kind.group.is_empty() { kind.plural.clone() } else { format!("{}.{}", kind.plural, kind.group) };
             match access::may(client, verb, &kind).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    let message = format!("{} may not {verb} {object} in the whole cluster", who(args));
-                    forecast.blockers.push(Blocker::of(Cause::Permission, object, "Forbidden", message));
+                    let message = format!("{} may not {verb} {object} in the whole cluster", user(args));
+                    forecast.blockers.push(Blocker::new(Cause::Permission, object, "Forbidden", message));
                 }
-                Err(error) => unknowns.push(format!("Whether the rights suffice: {error}.")),
+                Err(error) => unknowns.push(format!("Whether the permissions suffice: {error}.")),
             }
         }
     }
 
-    /// Who else has a say in what is stored.
+    /// Webhooks that are called for the writes.
     async fn webhooks(&self, forecast: &Forecast) -> Vec<String> {
         let group = "admissionregistration.k8s.io";
         let table = [
@@ -272,28 +273,45 @@ impl Cluster {
             ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "may refuse"),
         ];
         let plural = |api_version: &str, kind: &str| self.kinds.get(api_version, kind).map(|kind| kind.plural);
-        let mut told = Vec::new();
+        let mut remarks = Vec::new();
         for (kind, resource, what) in table {
             let kind = Kind::known(group, "v1", kind, resource, false);
             match self.objects.page(&kind, None).await {
                 Ok(page) => {
                     let found = plan::webhooks(&page.items, forecast, plural);
-                    told.extend(found.iter().map(|webhook| {
+                    remarks.extend(found.iter().map(|webhook| {
                         format!(
                             "Webhooks of {} {what} {} of the objects that are written.",
                             webhook.name, webhook.writes
                         )
                     }));
                 }
-                Err(error) => told.push(format!("Which webhooks {what} what is written: {error}.")),
+                Err(error) => remarks.push(format!("Which webhooks {what} objects that are written: {error}.")),
             }
         }
-        told
+        remarks
     }
 }
 
-/// Refuses a release that the cluster does not come from. An update that is not complete comes from two.
-fn runs(running: &str, status: &ClusterVersionStatus) -> anyhow::Result<()> {
+/// API version, kind and verb of everything that the update reads and writes.
+fn needed_permissions(forecast: &Forecast) -> BTreeSet<(String, String, &'static str)> {
+    let mut needed = BTreeSet::new();
+    for step in forecast.steps() {
+        let verbs: &[&'static str] = match step.action {
+            Action::Create => &["create"],
+            Action::Change { .. } => &["update"],
+            Action::Replace { .. } => &["delete", "create"],
+            Action::Delete => &["delete"],
+            _ => &[],
+        };
+        let all = ["list", "watch"].iter().chain(verbs);
+        needed.extend(all.map(|verb| (step.api_version.clone(), step.object.kind.clone(), *verb)));
+    }
+    needed
+}
+
+/// Refuses a release that the cluster does not run. A cluster in the middle of an update runs two.
+fn check_running(running: &str, status: &ClusterVersionStatus) -> anyhow::Result<()> {
     let parts = status.history.iter().position(|entry| entry.state == HistoryState::Completed).map_or(0, |at| at + 1);
     let mut run = vec![status.desired.version.as_str()];
     run.extend(status.history.iter().take(parts).map(|entry| entry.version.as_str()));
@@ -301,33 +319,33 @@ fn runs(running: &str, status: &ClusterVersionStatus) -> anyhow::Result<()> {
     run.dedup();
     ensure!(
         run.is_empty() || run.contains(&running),
-        "--running is release {running}, but the cluster runs {}: give that one",
+        "--running is release {running}, but the cluster runs {}: give that release",
         run.join(" or ")
     );
     Ok(())
 }
 
-fn who(args: &PlanArgs) -> String {
+fn user(args: &PlanArgs) -> String {
     args.user.clone().unwrap_or_else(|| "the user of the kubeconfig".to_owned())
 }
 
-fn sight(read: Result<Option<Value>, ApiError>) -> Sight {
+fn state(read: Result<Option<Value>, ApiError>) -> LiveState {
     match read {
-        Ok(Some(object)) => Sight::There(Arc::new(object)),
-        Ok(None) => Sight::Absent,
-        Err(error) => Sight::Unread(error.to_string()),
+        Ok(Some(object)) => LiveState::Exists(Arc::new(object)),
+        Ok(None) => LiveState::Absent,
+        Err(error) => LiveState::Unreadable(error.to_string()),
     }
 }
 
-/// What was seen of an object by a version of its kind that its manifest does not use, since that one is not served yet.
-fn of_another(sight: Sight, kind: &Kind) -> Sight {
-    match sight {
-        Sight::There(_) => Sight::Otherwise(format!(
-            "it is there, as {} {}; the version that the release uses is not served yet",
+/// The state of an object that was read in another version of its kind than its manifest names.
+fn in_other_version(state: LiveState, kind: &Kind) -> LiveState {
+    match state {
+        LiveState::Exists(_) => LiveState::OtherVersion(format!(
+            "it exists as {} {}; the version that the release uses is not served yet",
             kind.api_version(),
             kind.kind
         )),
-        Sight::Absent => Sight::NotServed,
+        LiveState::Absent => LiveState::NotServed,
         other => other,
     }
 }
@@ -340,7 +358,7 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + us
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A variable of any container of a Deployment.
+/// An environment variable of any container of a Deployment.
 fn environment(deployment: &Value, name: &str) -> Option<String> {
     let mut variables = containers(deployment).flat_map(|container| list(container, "env"));
     let variable = variables.find(|v| v.get("name").and_then(Value::as_str) == Some(name))?;

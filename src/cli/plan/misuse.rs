@@ -1,4 +1,4 @@
-//! Flags of `cvo plan` that contradict each other, or that would never count.
+//! Flags of `cvo plan` that contradict each other or would have no effect.
 
 use super::{CLUSTER, Output};
 use crate::cli::filters;
@@ -7,13 +7,14 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use std::path::Path;
 
-/// Flags that count in one of the two ways to plan only: name in the program, and on the command line.
+/// Flags that have an effect in only one of the two ways to plan: name in the program, and on the command line.
 type Flags = &'static [(&'static str, &'static str)];
 
-/// Of the cluster that is asked.
+/// Flags about the cluster.
 const OF_CLUSTER: Flags =
     &[("running", "--running"), ("kubeconfig", "--kubeconfig"), ("user", "--as"), ("name", "--name")];
-/// Which a cluster says itself. The two others of who takes part stand in where its Deployment cannot be read.
+/// Flags about settings that are otherwise read from the cluster. The other two filter flags are used with a cluster whose
+/// Deployment cannot be read.
 const OF_RELEASES: Flags = &[
     ("feature_set", "--feature-set"),
     ("feature_gates", "--feature-gates"),
@@ -21,43 +22,41 @@ const OF_RELEASES: Flags = &[
     ("from_image", "--from-image"),
 ];
 
-/// A pull spec as it was given, if it is one.
+/// A value parser that accepts pull specs.
 pub fn pull_spec(given: &str) -> Result<String, String> {
     parse_reference(given).map(|_| given.to_owned()).map_err(|error| error.to_string())
 }
 
-/// What is wrong with flags that are right one by one.
+/// What is wrong with a combination of flags that are valid one by one.
 pub fn misuse(given: &ArgMatches) -> Option<String> {
     let text = |name: &str| given.get_one::<String>(name).map(String::as_str).unwrap_or_default();
     let (from, to) = (text("from"), text("to"));
     if to == CLUSTER {
-        return Some(
-            "--to must name a release, a folder or an image; a cluster is only what an update starts from".into(),
-        );
+        return Some("--to must name a release, as a folder or an image; only --from may be a cluster".into());
     }
     let on_the_line = |name: &str| given.value_source(name) == Some(ValueSource::CommandLine);
     let never_counts = if from == CLUSTER { OF_RELEASES } else { OF_CLUSTER };
     if let Some((_, flag)) = never_counts.iter().find(|(name, _)| on_the_line(name)) {
         return Some(if from == CLUSTER {
             format!(
-                "{flag} cannot go with --from {CLUSTER}: the cluster says that itself. It is for --from DIR or IMAGE"
+                "{flag} has no effect with --from {CLUSTER}, where it is read from the cluster; use it with --from DIR or IMAGE"
             )
         } else {
-            format!("{flag} goes with --from {CLUSTER} only: with --from {from} no cluster is asked")
+            format!("{flag} has an effect only with --from {CLUSTER}: with --from {from} no cluster is read")
         });
     }
     for (name, flag, place) in [("from_image", "--from", from), ("to_image", "--to", to)] {
         if on_the_line(name) && !Path::new(place).is_dir() {
             return Some(format!(
-                "{flag}-image goes with a folder in {flag}, which does not say its pull spec; {place} is no folder"
+                "{flag}-image is for a folder in {flag}, whose pull spec is not known otherwise; {place} is not a folder"
             ));
         }
     }
     if given.get_flag("all") && given.get_one("output") != Some(&Output::Text) {
-        return Some("--all goes with -o text only: the other forms leave nothing out".to_owned());
+        return Some("--all has an effect only with -o text: the other formats are always complete".to_owned());
     }
     if given.get_flag("values") && given.get_one("output") == Some(&Output::Dot) {
-        return Some("--values does not go with -o dot: a drawing has no fields".to_owned());
+        return Some("--values has no effect with -o dot, which shows no fields".to_owned());
     }
     filters::misuse(given)
 }

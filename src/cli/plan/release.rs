@@ -1,4 +1,4 @@
-//! A release to plan with, from a folder or straight out of an image; nothing is left behind on disk.
+//! A release to plan with, from a folder or directly from an image; nothing is written to disk.
 
 use super::PlanArgs;
 use crate::cli::folder::NO_IMAGE;
@@ -21,9 +21,9 @@ pub struct Given {
     files: PayloadFiles,
     /// Pull spec of the release.
     image: String,
-    /// Nobody said what that is, so something stands in its place.
-    stand_in: bool,
-    /// Links in the image that stand for no file of it.
+    /// The pull spec is not known; `image` is a placeholder.
+    placeholder: bool,
+    /// Links in the image that lead to no file of it.
     dangling: Vec<String>,
 }
 
@@ -31,14 +31,16 @@ pub struct Given {
 pub async fn read(given: &str, image: Option<&str>, args: &PlanArgs) -> anyhow::Result<Given> {
     let dir = Path::new(given);
     if !dir.is_dir() {
-        return pull(given, args).await.with_context(|| format!("{given} is no folder, and no image that can be had"));
+        return pull(given, args)
+            .await
+            .with_context(|| format!("{given} is not a folder, and cannot be pulled as an image"));
     }
     let files = payload_dir::read(dir)?;
-    let (image, stand_in) = match image {
+    let (image, placeholder) = match image {
         Some(image) => (image.to_owned(), false),
         None => (format!("{NO_IMAGE}:{}", version(&files)?), true),
     };
-    Ok(Given { given: given.to_owned(), files, image, stand_in, dangling: Vec::new() })
+    Ok(Given { given: given.to_owned(), files, image, placeholder, dangling: Vec::new() })
 }
 
 fn version(files: &PayloadFiles) -> anyhow::Result<String> {
@@ -62,16 +64,16 @@ async fn pull(given: &str, args: &PlanArgs) -> anyhow::Result<Given> {
             folder.push(SourceFile { name: name.to_owned(), bytes });
         }
     }
-    Ok(Given { given: given.to_owned(), files, image: digest, stand_in: false, dangling: found.skipped })
+    Ok(Given { given: given.to_owned(), files, image: digest, placeholder: false, dangling: found.skipped })
 }
 
 impl Given {
-    /// The version that the release says it is.
+    /// The version in the metadata of the release.
     pub fn version(&self) -> anyhow::Result<String> {
         version(&self.files)
     }
 
-    /// Loads it for a cluster of this kind.
+    /// Loads the release as a cluster with this filter would.
     pub fn load(&self, filter: Filter) -> anyhow::Result<Payload> {
         let options = LoadOptions {
             image: self.image.clone(),
@@ -82,17 +84,18 @@ impl Given {
         Ok(load(self.files.clone(), &options)?)
     }
 
-    /// What is not known of it.
+    /// What is not known about the release.
     pub fn unknowns(&self) -> Vec<String> {
-        let stand_in = self.stand_in.then(|| {
+        let placeholder = self.placeholder.then(|| {
             format!(
-                "The pull spec of the release in {}, which its own manifests name: {} stands for it. --from-image and \
-                 --to-image give it.",
+                "The pull spec of the release in {}, which its manifests refer to; {} is used instead. Give it with --from-image \
+                 or --to-image.",
                 self.given, self.image
             )
         });
         let links = self.dangling.iter();
-        let links = links.map(|link| format!("What is in {link} of {}: a link that leads to no file.", self.given));
-        stand_in.into_iter().chain(links).collect()
+        let links =
+            links.map(|link| format!("The content of {link} in {}: it is a link that leads to no file.", self.given));
+        placeholder.into_iter().chain(links).collect()
     }
 }

@@ -8,9 +8,8 @@ struct Line {
     args: PlanArgs,
 }
 
-/// Exit code 0 must not come of a release that is for other clusters.
 #[tokio::test]
-async fn a_plan_of_nothing_is_refused() {
+async fn release_for_other_clusters_only_is_refused() {
     let dir = folder();
     let place = dir.path().display().to_string();
     let plan = async |profile: &str| {
@@ -22,6 +21,6 @@ async fn a_plan_of_nothing_is_refused() {
     let forecast = plan("self-managed-high-availability").await.unwrap();
     assert!(forecast.counts.leave > 0 && !forecast.is_blocked(), "{:?}", forecast.blockers);
     let said = plan("nope").await.unwrap_err().to_string();
-    assert!(said.starts_with("nothing of the release takes part for the cluster profile \"nope\": "), "{said}");
+    assert!(said.starts_with("every manifest of the release is excluded for the cluster profile \"nope\": "), "{said}");
     assert!(said.contains("give one of these with --profile"), "{said}");
 }
