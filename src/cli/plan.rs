@@ -9,7 +9,7 @@ pub use misuse::misuse;
 
 use super::filters::{self, FilterArgs};
 use super::output::{self, say};
-use super::release::{RegistryArgs, host_architecture};
+use super::release::ImageSource;
 use super::status::{self, Source};
 use crate::api::OWN_DEPLOYMENT;
 use crate::graph::Mode;
@@ -77,11 +77,8 @@ pub struct PlanArgs {
     pub source: Source,
     #[command(flatten)]
     pub filters: FilterArgs,
-    /// Architecture to choose from a multi-architecture image
-    #[arg(long, value_name = "ARCH", default_value = host_architecture())]
-    pub architecture: String,
     #[command(flatten)]
-    pub registry: RegistryArgs,
+    pub image: ImageSource,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

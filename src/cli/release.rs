@@ -1,4 +1,4 @@
-//! `cvo release`: build release images, look into them, unpack them.
+//! `cvo release`: builds, inspects, extracts and signs release images.
 
 pub mod assemble;
 pub mod extract;
@@ -6,30 +6,31 @@ pub mod info;
 pub mod new;
 pub mod sign;
 
-use crate::net::registry::{Access, credentials::Credentials};
+use crate::net::registry::{Access, Repository, credentials::Credentials, image::Image};
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use oci_client::Reference;
 use std::path::PathBuf;
 
-/// Folder of the release's own manifests in a release image.
+/// Folder of the daemon's manifests in a release image.
 pub const OWN_MANIFESTS: &str = "manifests/";
-/// Folder of everybody else's.
+/// Folder of the manifests of all other components.
 pub const RELEASE_MANIFESTS: &str = "release-manifests/";
 /// Label of a release image: the release's name.
 pub const RELEASE_LABEL: &str = "io.openshift.release";
-/// Label of a release image: digest of the image it was built upon.
+/// Label of a release image: digest of its base image.
 pub const BASE_DIGEST_LABEL: &str = "io.openshift.release.base-image-digest";
 
-/// Build, show and unpack release images.
+/// Build, inspect, extract and sign release images.
 #[derive(Debug, Subcommand)]
 pub enum ReleaseCommand {
     /// Build a release image from the manifests of its components, and push it
     New(Box<new::NewArgs>),
-    /// Show what a release image, or a folder with a release in it, holds
+    /// Show the content of a release image or of a folder with a release
     Info(info::InfoArgs),
-    /// Unpack the manifests of a release image into a folder
+    /// Extract the manifests of a release image to a folder
     Extract(extract::ExtractArgs),
-    /// Sign a release digest with gpg and lay the signature out as a signature store
+    /// Sign a release digest with gpg and write the signature to a signature store
     Sign(sign::SignArgs),
 }
 
@@ -43,18 +44,18 @@ pub async fn run(command: ReleaseCommand) -> anyhow::Result<()> {
     }
 }
 
-/// How registries are reached.
+/// How to reach registries.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Registry")]
 pub struct RegistryArgs {
-    /// File with credentials as `docker login` or `podman login` write it [default: $DOCKER_CONFIG/config.json, else
-    /// ~/.docker/config.json, if it is there]. Of several entries the one for the longest path counts
+    /// File with credentials, as `docker login` or `podman login` writes it [default: $DOCKER_CONFIG/config.json, else
+    /// ~/.docker/config.json, if it exists]. Of several entries the one with the longest path applies
     #[arg(long, value_name = "FILE")]
     pub registry_config: Option<PathBuf>,
-    /// Registry that speaks plain HTTP; may be repeated. localhost and 127.x.x.x need not be named
+    /// Registry to use over plain HTTP; may be repeated. localhost and 127.x.x.x are included by default
     #[arg(long, value_name = "HOST[:PORT]")]
     pub insecure_registry: Vec<String>,
-    /// Certificates (PEM) to trust beside those of the system
+    /// Certificates (PEM) to trust in addition to those of the system
     #[arg(long, value_name = "FILE")]
     pub registry_ca: Option<PathBuf>,
 }
@@ -73,8 +74,33 @@ impl RegistryArgs {
     }
 }
 
+/// How to pull an image.
+#[derive(Args, Clone, Debug)]
+pub struct ImageSource {
+    /// Architecture to choose from a multi-architecture image
+    #[arg(long, value_name = "ARCH", default_value = host_architecture())]
+    pub architecture: String,
+    #[command(flatten)]
+    pub registry: RegistryArgs,
+}
+
+/// A pulled image, and where it comes from.
+pub struct Pulled {
+    pub reference: Reference,
+    pub repository: Repository,
+    pub image: Image,
+}
+
+impl ImageSource {
+    pub async fn pull(&self, reference: &Reference) -> anyhow::Result<Pulled> {
+        let repository = self.registry.access()?.repository(reference)?;
+        let image = repository.pull(&self.architecture).await?;
+        Ok(Pulled { reference: reference.clone(), repository, image })
+    }
+}
+
 /// This machine's architecture as images name it.
-pub fn host_architecture() -> &'static str {
+fn host_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

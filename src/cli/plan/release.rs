@@ -2,6 +2,7 @@
 
 use super::PlanArgs;
 use crate::cli::folder::NO_IMAGE;
+use crate::cli::release::Pulled;
 use crate::net::registry::{parse_reference, pull_spec};
 use crate::payload::filter::Filter;
 use crate::payload::metadata::{self, ReleaseMetadata};
@@ -50,9 +51,7 @@ fn version(files: &PayloadFiles) -> anyhow::Result<String> {
 }
 
 async fn pull(given: &str, args: &PlanArgs) -> anyhow::Result<Given> {
-    let reference = parse_reference(given)?;
-    let repository = args.registry.access()?.repository(&reference)?;
-    let image = repository.pull(&args.architecture).await?;
+    let Pulled { reference, repository, image } = args.image.pull(&parse_reference(given)?).await?;
     let found = repository.gather(&image, &[OWN, RELEASE], |_| false).await?;
     let digest = reference.digest().map_or_else(|| pull_spec(&reference, &image.digest), |_| given.to_owned());
     let mut files = PayloadFiles { place: digest.clone(), ..PayloadFiles::default() };

@@ -1,5 +1,5 @@
-//! From the manifests of components to the files of a release: names, image and version placeholders, checks
-//! (oc-client §8.2, §8.3, §8.6). Pure: the same input gives the same bytes.
+//! Makes the files of a release from the manifests of its components: names them, replaces image and version placeholders,
+//! checks them. Does no IO: the same input gives the same bytes.
 
 use crate::payload::load::manifests_of;
 use crate::payload::typed;
@@ -10,21 +10,21 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What manifests write where the release's version belongs.
+/// What manifests contain in place of the version of the release.
 const VERSION_PLACEHOLDER: &str = r"0\.0\.1-snapshot(?:-([a-z0-9]+(?:-[a-z0-9]+)*))?";
-/// Tag or digest behind a repository.
+/// Tag or digest after a repository.
 const IMAGE_SUFFIX: &str = r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[a-z0-9]+:[0-9a-f]{32,})?";
-/// Annotation of a tag with the versions of what is in the image: `kubernetes=1.36.0,kernel=6.1.0`.
+/// Annotation of a tag with the versions of the parts of its image: `kubernetes=1.36.0,kernel=6.1.0`.
 const BUILD_VERSIONS: &str = "io.openshift.build.versions";
 
-/// The release cannot be built; every problem found is listed.
+/// The release cannot be built; lists all problems.
 #[derive(Debug, thiserror::Error)]
 #[error("the release cannot be built:\n  {}", .problems.join("\n  "))]
 pub struct AssembleError {
     pub problems: Vec<String>,
 }
 
-/// The manifests of one component as they lie in its source tree.
+/// The manifests of one component as in its source tree.
 #[derive(Clone, Debug, Default)]
 pub struct Component {
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Component {
     pub place: String,
     /// Base name and content, in byte order of names.
     pub manifests: Vec<(String, Vec<u8>)>,
-    /// Its `image-references`: which repositories stand for which component image.
+    /// Its `image-references`: which repositories are placeholders for which component image.
     pub placeholders: Option<Vec<u8>>,
 }
 
@@ -44,17 +44,17 @@ pub struct Tag {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// All that goes into a release.
+/// Everything that goes into a release.
 #[derive(Clone, Debug)]
 pub struct Input {
     pub version: semver::Version,
     pub previous: Vec<semver::Version>,
     pub next: Vec<semver::Version>,
-    /// Free properties: `url` and the like.
+    /// Further properties, such as `url`.
     pub metadata: Map<String, Value>,
     pub created: Timestamp,
-    /// Versions of what is in the images, by name: what `0.0.1-snapshot-<name>` stands for. Stronger than what the
-    /// images state themselves.
+    /// Versions of parts of the images, by name, which replace `0.0.1-snapshot-<name>`. They take precedence over those that
+    /// the images declare.
     pub versions: BTreeMap<String, semver::Version>,
     /// Component images by name.
     pub tags: BTreeMap<String, Tag>,
@@ -68,11 +68,11 @@ pub struct ReleaseFiles {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Objects in the manifests.
     pub objects: usize,
-    /// Objects that are marked for no cluster profile and so take part nowhere.
+    /// Objects without a cluster profile, which are excluded everywhere.
     pub unmarked: Vec<String>,
 }
 
-/// An `image-references` file, read leniently: JSON or YAML, other fields ignored.
+/// An `image-references` file, in JSON or YAML; other fields are ignored.
 #[derive(Deserialize)]
 struct ImageStream {
     kind: String,
@@ -101,9 +101,9 @@ struct ImageStreamFrom {
     name: String,
 }
 
-/// Name, `from.name` and annotations of the tags of an `image-references` file; tags that are no images are left out.
+/// Name, `from.name` and annotations of the tags of an `image-references` file; tags that are not images are skipped.
 pub fn image_stream(bytes: &[u8]) -> Result<Vec<(String, Tag)>, String> {
-    let stream: ImageStream = serde_yaml::from_slice(bytes).map_err(|e| format!("it is no ImageStream: {e}"))?;
+    let stream: ImageStream = serde_yaml::from_slice(bytes).map_err(|e| format!("it is not an ImageStream: {e}"))?;
     if stream.kind != "ImageStream" || stream.api_version != "image.openshift.io/v1" {
         let found = format!("{} {}", stream.api_version, stream.kind);
         return Err(format!("it must be an image.openshift.io/v1 ImageStream, not {found}"));
@@ -154,7 +154,7 @@ fn pretty(value: &Value, problems: &mut Vec<String>) -> Vec<u8> {
     })
 }
 
-/// A release counts in run levels: what names none belongs to level 50.
+/// The name of a file in the release. A file without a run level belongs to level 50.
 pub fn payload_name(component: &str, file: &str) -> String {
     if file.starts_with("0000_") { file.into() } else { format!("0000_50_{component}_{file}") }
 }
@@ -208,11 +208,11 @@ fn fill(bytes: &[u8], images: &Images, versions: &Versions) -> Result<String, St
     versions.fill(&images.fill(text))
 }
 
-/// Which repositories to replace by which pull spec, for one component.
+/// The repositories to be replaced, and by which pull spec, for one component.
 struct Images {
     /// `None`: the component has no placeholders.
     pattern: Option<Regex>,
-    /// What the pattern's first group finds → pull spec.
+    /// Pull spec by what the matching group of the pattern captures.
     targets: BTreeMap<String, String>,
 }
 
@@ -244,14 +244,14 @@ impl Images {
         let mut alternatives = Vec::new();
         for (repository, placeholders) in repositories {
             let unique: BTreeSet<&String> = placeholders.iter().map(|(_, target)| target).collect();
-            // Where one repository stands for several images, only the whole placeholder tells them apart.
+            // If one repository is the placeholder for several images, only the whole placeholder tells them apart.
             let whole = unique.len() > 1;
             for (placeholder, target) in placeholders {
                 let key = if whole { placeholder } else { repository.clone() };
                 let suffix = if whole { "" } else { IMAGE_SUFFIX };
                 alternatives.push((key.clone(), format!("({}){suffix}", regex::escape(&key))));
                 if targets.insert(key.clone(), target.clone()).is_some_and(|other| other != target) {
-                    problems.push(format!("{place}: {key} stands for two different images"));
+                    problems.push(format!("{place}: {key} is the placeholder for two different images"));
                 }
             }
         }
@@ -282,7 +282,7 @@ impl Images {
                     done = whole.end();
                     at = done;
                 }
-                // A longer name that only contains the placeholder. Placeholders are ASCII at their start.
+                // Part of a longer name. Placeholders start with an ASCII character.
                 None => at = whole.start() + key.chars().next().map_or(1, char::len_utf8),
             }
         }
@@ -291,12 +291,12 @@ impl Images {
     }
 }
 
-/// Whether the character belongs to the same name as what follows it.
+/// Whether the character belongs to the same name as the text after it.
 fn continues_left(before: Option<char>) -> bool {
     before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/'))
 }
 
-/// Whether what follows belongs to the same name. A full stop at the end of a sentence does not.
+/// Whether the text belongs to the same name as what precedes it. A full stop at the end of a sentence does not.
 fn continues_right(after: &str) -> bool {
     let mut chars = after.chars();
     match chars.next() {
@@ -316,11 +316,11 @@ pub fn repository(image: &str) -> &str {
     }
 }
 
-/// The version of the release and of what is in its images.
+/// The version of the release and of the parts of its images.
 struct Versions {
     pattern: Option<Regex>,
     release: String,
-    /// Each with all values that images state.
+    /// Each with all versions that images declare.
     parts: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -328,8 +328,8 @@ impl Versions {
     fn of(input: &Input, problems: &mut Vec<String>) -> Versions {
         let release = semver::Version { build: semver::BuildMetadata::EMPTY, ..input.version.clone() }.to_string();
         let mut parts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (tag, stated) in input.tags.iter().filter_map(|(n, t)| Some((n, t.annotations.get(BUILD_VERSIONS)?))) {
-            for pair in stated.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+        for (tag, declared) in input.tags.iter().filter_map(|(n, t)| Some((n, t.annotations.get(BUILD_VERSIONS)?))) {
+            for pair in declared.split(',').map(str::trim).filter(|p| !p.is_empty()) {
                 match pair.split_once('=') {
                     Some((name, version)) => {
                         let version = version.split('+').next().unwrap_or_default();
@@ -362,21 +362,21 @@ impl Versions {
     }
 
     fn part(&self, name: &str) -> Result<String, String> {
-        let stated = self.parts.get(name).cloned().unwrap_or_default();
-        let mut values = stated.into_iter();
+        let declared = self.parts.get(name).cloned().unwrap_or_default();
+        let mut values = declared.into_iter();
         match (values.next(), values.next()) {
             (Some(version), None) => Ok(version),
             (Some(one), Some(other)) => {
-                Err(format!("0.0.1-snapshot-{name}: the images state two versions of {name}, {one} and {other}"))
+                Err(format!("0.0.1-snapshot-{name}: the images declare two versions of {name}, {one} and {other}"))
             }
             (None, _) => Err(format!(
-                "0.0.1-snapshot-{name}: no image states a version of {name} (add --component-version {name}=VERSION, or an annotation {BUILD_VERSIONS} on a tag of image-references)"
+                "0.0.1-snapshot-{name}: no image declares a version of {name} (add --component-version {name}=VERSION, or an annotation {BUILD_VERSIONS} on a tag of image-references)"
             )),
         }
     }
 }
 
-/// Reads a file as the daemon will; returns the number of its objects, and those that no cluster profile includes.
+/// Reads a file as the daemon does; returns the number of its objects, and those without a cluster profile.
 fn check(name: &str, text: &str) -> Result<(usize, Vec<String>), String> {
     let manifests = manifests_of(Origin::Release, name, text.as_bytes())?;
     if let Some(cause) = manifests.iter().find_map(|m| typed::check(m).err()) {

@@ -1,17 +1,17 @@
-//! `cvo release extract`: the manifests of a release image as a folder, whole or not at all.
+//! `cvo release extract`: writes the manifests of a release image to a folder, completely or not at all.
 
-use super::{OWN_MANIFESTS, RELEASE_MANIFESTS, RegistryArgs, host_architecture};
+use super::{ImageSource, OWN_MANIFESTS, Pulled, RELEASE_MANIFESTS};
 use crate::cli::output;
 use crate::net::registry::{layer, parse_reference, pull_spec};
 use anyhow::{Context, ensure};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Unpack the manifests of a release image into a folder.
+/// Extract the manifests of a release image to a folder
 ///
-/// Writes manifests/ (from the base) and release-manifests/ as they are in the image, all layers considered. Only
-/// regular files are written; an image with links that lead out of these folders is refused. The folder appears whole
-/// or not at all.
+/// Writes manifests/ (from the base image) and release-manifests/ as a container would see them, with all layers applied.
+/// Only regular files are written; an image with links that lead out of these folders is refused. The folder is written
+/// completely or not at all.
 #[derive(Args, Debug)]
 pub struct ExtractArgs {
     /// Pull spec of a release image
@@ -20,25 +20,20 @@ pub struct ExtractArgs {
     /// Folder to write, which must be new or empty
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
-    /// Architecture to take of an image for several
-    #[arg(long, value_name = "ARCH", default_value = host_architecture())]
-    pub architecture: String,
     #[command(flatten)]
-    pub registry: RegistryArgs,
+    pub source: ImageSource,
 }
 
 pub async fn run(args: ExtractArgs) -> anyhow::Result<()> {
     check_target(&args.to)?;
-    let reference = parse_reference(&args.image)?;
-    let repository = args.registry.access()?.repository(&reference)?;
-    let image = repository.pull(&args.architecture).await?;
+    let Pulled { reference, repository, image } = args.source.pull(&parse_reference(&args.image)?).await?;
     let found = repository.gather(&image, &[OWN_MANIFESTS, RELEASE_MANIFESTS], |_| false).await?;
     for link in &found.skipped {
-        output::remark(&format!("{link}: left out, since it is no regular file"));
+        output::remark(&format!("{link}: skipped, since it leads to no regular file"));
     }
     for name in ["image-references", "release-metadata"] {
         let path = format!("{RELEASE_MANIFESTS}{name}");
-        ensure!(found.files.contains_key(&path), "{reference} is no release image: {path} is missing");
+        ensure!(found.files.contains_key(&path), "{reference} is not a release image: {path} is missing");
     }
     let count = found.files.len();
     write_folder(&args.to, found.files)?;
@@ -47,8 +42,8 @@ pub async fn run(args: ExtractArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says early that a folder cannot be written.
-fn check_target(dir: &Path) -> anyhow::Result<()> {
+/// Fails unless the folder is new or empty, so that the error comes before any work.
+pub fn check_target(dir: &Path) -> anyhow::Result<()> {
     match std::fs::read_dir(dir) {
         Ok(mut entries) => {
             ensure!(entries.next().is_none(), "{} is not empty: give a new folder, or empty this one", dir.display());
@@ -59,17 +54,17 @@ fn check_target(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes files into a new or empty folder: beside it first, then moved into place in one step. Paths are relative and
-/// checked, so that none leads out of it.
+/// Writes files to a new or empty folder: first to a temporary folder next to it, which then takes its name in one step.
+/// Paths are relative and checked, so that none leads out of it.
 pub fn write_folder(dir: &Path, files: impl IntoIterator<Item = (String, Vec<u8>)>) -> anyhow::Result<()> {
     check_target(dir)?;
-    let name = dir.file_name().with_context(|| format!("{} names no folder", dir.display()))?.to_string_lossy();
-    let beside = dir.with_file_name(format!(".{name}.partial-{}", std::process::id()));
+    let name = dir.file_name().with_context(|| format!("{} is not the name of a folder", dir.display()))?.to_string_lossy();
+    let temporary = dir.with_file_name(format!(".{name}.partial-{}", std::process::id()));
     let result =
-        fill(&beside, files).and_then(|()| std::fs::rename(&beside, dir).with_context(|| dir.display().to_string()));
+        fill(&temporary, files).and_then(|()| std::fs::rename(&temporary, dir).with_context(|| dir.display().to_string()));
     if result.is_err() {
-        // What cannot be removed either is not worth hiding the first error.
-        let _ = std::fs::remove_dir_all(&beside);
+        // The first error is the one to report, whether or not this succeeds.
+        let _ = std::fs::remove_dir_all(&temporary);
     }
     result
 }
@@ -100,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_appears_whole_or_not_at_all() {
+    fn folder_is_written_completely_or_not_at_all() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("out");
         let bad = [("a/b".to_string(), b"1".to_vec()), ("../c".to_string(), b"2".to_vec())];
@@ -121,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_where_a_folder_is_needed_leaves_nothing_behind() {
+    fn failed_write_leaves_nothing_behind() {
         let root = tempfile::tempdir().unwrap();
         let files = [("a".to_string(), Vec::new()), ("a/b".to_string(), Vec::new())];
         assert!(write_folder(&root.path().join("out"), files).is_err());

@@ -1,8 +1,9 @@
-//! `cvo release info`: what a release image or a folder with a release holds.
+//! `cvo release info`: shows the content of a release image or of a folder with a release.
 
-use super::{BASE_DIGEST_LABEL, RELEASE_LABEL, RELEASE_MANIFESTS, RegistryArgs, assemble, host_architecture};
+use super::{BASE_DIGEST_LABEL, ImageSource, Pulled, RELEASE_LABEL, RELEASE_MANIFESTS, assemble};
 use crate::cli::output;
 use crate::net::registry::{parse_reference, pull_spec};
+use crate::payload::manifest::is_manifest;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -10,20 +11,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Show what a release image, or a folder with a release in it, holds.
+/// Show the content of a release image or of a folder with a release
 #[derive(Args, Debug)]
 pub struct InfoArgs {
-    /// Pull spec of a release image, or a folder as `cvo release extract` and `cvo release new --to-dir` write it
+    /// Pull spec of a release image, or a folder that `cvo release extract` or `cvo release new --to-dir` wrote
     #[arg(value_name = "IMAGE|DIR")]
     pub release: String,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
-    /// Architecture to take of an image for several
-    #[arg(long, value_name = "ARCH", default_value = host_architecture())]
-    pub architecture: String,
     #[command(flatten)]
-    pub registry: RegistryArgs,
+    pub source: ImageSource,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -34,7 +32,7 @@ pub enum Output {
     Json,
 }
 
-/// What there is to say about a release. Pure data.
+/// What is shown of a release.
 #[derive(Debug, Default)]
 struct Info {
     /// Pull spec with digest, or the folder.
@@ -59,9 +57,9 @@ pub async fn run(args: InfoArgs) -> anyhow::Result<()> {
 }
 
 async fn of_image(args: &InfoArgs) -> anyhow::Result<Info> {
-    let reference = parse_reference(&args.release).with_context(|| format!("{} is no folder either", args.release))?;
-    let repository = args.registry.access()?.repository(&reference)?;
-    let image = repository.pull(&args.architecture).await?;
+    let reference = parse_reference(&args.release)
+        .with_context(|| format!("{} is neither a folder nor an image reference", args.release))?;
+    let Pulled { reference, repository, image } = args.source.pull(&reference).await?;
     let complete = |found: &crate::net::registry::layer::Gathered| {
         ["image-references", "release-metadata"]
             .iter()
@@ -95,14 +93,13 @@ fn of_folder(dir: &Path) -> anyhow::Result<Info> {
 fn of_files(files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<Info> {
     let read = |name: &str| {
         let bytes = files.get(&format!("{RELEASE_MANIFESTS}{name}"));
-        bytes.ok_or_else(|| anyhow!("this is no release: {RELEASE_MANIFESTS}{name} is missing"))
+        bytes.ok_or_else(|| anyhow!("this is not a release: {RELEASE_MANIFESTS}{name} is missing"))
     };
     let references = read("image-references")?;
     assemble::image_stream(references).map_err(|cause| anyhow!("image-references: {cause}"))?;
     let references = serde_yaml::from_slice(references).context("image-references")?;
-    let metadata = serde_json::from_slice(read("release-metadata")?).context("release-metadata is no JSON")?;
-    let is_manifest = |name: &&String| [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end));
-    Ok(Info { metadata, references, manifests: files.keys().filter(is_manifest).count(), ..Info::default() })
+    let metadata = serde_json::from_slice(read("release-metadata")?).context("release-metadata is not JSON")?;
+    Ok(Info { metadata, references, manifests: files.keys().filter(|name| is_manifest(name)).count(), ..Info::default() })
 }
 
 fn value(info: &Info) -> Value {
@@ -178,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_told_in_words() {
+    fn release_is_shown_as_text() {
         let mut info = of_files(&files(&[("a.yaml", ""), ("b.json", ""), ("README", "")])).unwrap();
         info.place = "r/x@sha256:2".into();
         info.digest = "sha256:2".into();
@@ -201,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_release_is_said() {
+    fn invalid_release_is_refused() {
         let mut missing = files(&[]);
         missing.remove("release-manifests/release-metadata");
         assert!(of_files(&missing).unwrap_err().to_string().contains("release-metadata is missing"));
         let broken = files(&[("release-metadata", "{")]);
-        assert!(format!("{:#}", of_files(&broken).unwrap_err()).contains("release-metadata is no JSON"));
+        assert!(format!("{:#}", of_files(&broken).unwrap_err()).contains("release-metadata is not JSON"));
         let foreign = files(&[("image-references", "kind: Pod\napiVersion: v1\nspec: {}")]);
         assert!(of_files(&foreign).unwrap_err().to_string().contains("ImageStream"));
     }

@@ -1,45 +1,47 @@
-//! `cvo release new`: folders of manifests in, release image out (oc-client §8.6).
+//! `cvo release new`: builds a release image from folders of manifests.
 
 use super::assemble::{self, Component, Input, ReleaseFiles, Tag, repository};
-use super::{BASE_DIGEST_LABEL, RELEASE_LABEL, RELEASE_MANIFESTS, RegistryArgs, host_architecture};
+use super::{BASE_DIGEST_LABEL, ImageSource, Pulled, RELEASE_LABEL, RELEASE_MANIFESTS};
 use crate::cli::output;
-use crate::net::registry::image::{self, Image};
+use crate::net::registry::image;
 use crate::net::registry::layer::{self, LayerFile, Packing};
-use crate::net::registry::{Repository, parse_reference, pull_spec};
-use crate::payload::manifest::run_level;
+use crate::net::registry::{parse_reference, pull_spec};
+use crate::payload::manifest::{is_manifest, run_level};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{ArgGroup, Args};
 use jiff::Timestamp;
+use oci_client::Reference;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The component whose image carries the orchestrator itself, and which a release image is built upon.
+/// The component whose image contains the daemon, and from which a release image is built.
 const BASE_TAG: &str = "cluster-version-operator";
+const NO_BASE: &str = "a release image needs a base: give an image that contains cvo with --to-image-base IMAGE";
 
-/// Build a release image from the manifests of its components, and push it.
+/// Build a release image from the manifests of its components, and push it
 ///
-/// A release image is an image with the orchestrator in it (the base, whose manifests/ are applied first) and one layer
-/// on top, which holds the manifests of all other components under release-manifests/. No container engine is needed:
-/// the layer is built here and sent to the registry, base layers are mounted or copied. The same input gives the same
-/// image: entries are sorted, and the time of creation is not the clock's but --created.
+/// A release image consists of a base image, which contains the daemon and its manifests/, and one layer on top with the
+/// manifests of all other components in release-manifests/. No container engine is needed: the layer is built here and
+/// sent to the registry; base layers are mounted or copied. The same input always gives the same image: entries are sorted,
+/// and the creation time is --created, not the clock.
 ///
-/// Each --from-dir is either the folder of one component (the component is named like the folder) or holds one folder
-/// per component. Files that end in .yaml, .yml or .json are manifests. A file whose name starts with 0000_ keeps it
-/// (0000_<run level>_<component>_<rest> decides when it is applied); every other becomes 0000_50_<component>_<file>.
+/// Each --from-dir is either the folder of one component, which is named like the folder, or contains one folder for each
+/// component. Files that end in .yaml, .yml or .json are manifests. A file whose name starts with 0000_ keeps its name
+/// (0000_<run level>_<component>_<rest> decides when it is applied); any other becomes 0000_50_<component>_<file>.
 ///
-/// In manifests, 0.0.1-snapshot stands for the version of the release. A component may have a file image-references, an
-/// ImageStream whose tags name component images: wherever the repository of a tag's from.name occurs in the
-/// component's manifests, with any tag or digest, the image given for that component takes its place.
+/// In manifests, 0.0.1-snapshot is replaced by the version of the release. A component may have a file image-references, an
+/// ImageStream whose tags name component images: wherever the repository of a tag's from.name occurs in the component's
+/// manifests, with any tag or digest, it is replaced by the image given for that component.
 ///
-/// Prints one line: <digest> <name> <time>.
+/// Everything on disk is checked before the registry is asked. Prints one line: <digest> <name> <time>.
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("output").required(true).args(["to_image", "to_dir", "dry_run"])),
     after_long_help = "Example:\n  cvo release new --name 1.0.1 --previous 1.0.0 --from-dir manifests/ \\\n    \
         --to-image-base registry.example/cvo:1 --to-image registry.example/platform:1.0.1 \\\n    \
-        storage=registry.example/storage@sha256:6b1c...\n\nThe digest it prints is what `cvo release sign` signs and \
-        what an update asks for:\n  registry.example/platform@sha256:..."
+        storage=registry.example/storage@sha256:6b1c...\n\nSign the digest with `cvo release sign`, and use it to \
+        request the update:\n  registry.example/platform@sha256:..."
 )]
 pub struct NewArgs {
     /// Version of the release, a semantic version
@@ -48,78 +50,140 @@ pub struct NewArgs {
     /// Folder with manifests; may be repeated
     #[arg(long, value_name = "DIR", required = true)]
     pub from_dir: Vec<PathBuf>,
-    /// Image with the orchestrator in it, to build upon [default: the image given as cluster-version-operator=IMAGE]
+    /// Base image, which contains the daemon [default: the image given as cluster-version-operator=IMAGE]
     #[arg(long, value_name = "IMAGE")]
     pub to_image_base: Option<String>,
     /// Push the release image here
     #[arg(long, value_name = "IMAGE")]
     pub to_image: Option<String>,
-    /// Instead of an image, write release-manifests/ into this folder, which must be new or empty
+    /// Write release-manifests/ to this folder, which must be new or empty, instead of an image
     #[arg(long, value_name = "DIR")]
     pub to_dir: Option<PathBuf>,
-    /// Check everything and print the digest, but write nothing
+    /// Check everything and print the digest, but write and push nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Versions that may be updated to this one
+    /// Versions that can be updated to this one
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     pub previous: Vec<semver::Version>,
-    /// Versions this one may be updated to, if known already
+    /// Versions that this one can be updated to, if known already
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     pub next: Vec<semver::Version>,
-    /// Version of something in the images, for manifests that say 0.0.1-snapshot-NAME; may be repeated
+    /// Version of a part of the images, which replaces 0.0.1-snapshot-NAME in manifests; may be repeated
     #[arg(long, value_name = "NAME=VERSION")]
     pub component_version: Vec<String>,
-    /// More properties of the release as a JSON object, for example {"url": "https://example.com/1.0.1"}
+    /// Further properties of the release as a JSON object, for example {"url": "https://example.com/1.0.1"}
     #[arg(long, value_name = "JSON")]
     pub metadata: Option<String>,
-    /// Time of creation; a fixed one, so that building again gives the same digest [default: 1970-01-01T00:00:00Z]
+    /// Creation time; fixed, so that building again gives the same digest [default: 1970-01-01T00:00:00Z]
     #[arg(long, value_name = "RFC3339", conflicts_with = "source_date_epoch")]
     pub created: Option<Timestamp>,
     /// The same in seconds since 1970
     #[arg(long, value_name = "SECONDS", env = "SOURCE_DATE_EPOCH", hide = true)]
     pub source_date_epoch: Option<i64>,
-    /// Architecture to take of a base image for several
-    #[arg(long, value_name = "ARCH", default_value = host_architecture())]
-    pub architecture: String,
     /// Images of the components
     #[arg(value_name = "COMPONENT=IMAGE@DIGEST")]
     pub images: Vec<String>,
     #[command(flatten)]
-    pub registry: RegistryArgs,
+    pub source: ImageSource,
 }
 
-/// The image the release is built upon.
-struct Base {
-    repository: Repository,
-    image: Image,
-}
-
+/// Checks everything on the command line and on disk before the registry is asked: a release of many images takes minutes,
+/// and a mistake should show at once.
 pub async fn run(args: NewArgs) -> anyhow::Result<()> {
-    let created = created(args.created, args.source_date_epoch)?;
     let sources = Sources::read(&args.from_dir)?;
-    let mut tags = sources.tags;
-    for given in &args.images {
-        let (component, image) = mapping(given)?;
-        let replaced = tags.insert(component.clone(), Tag { image, ..Tag::default() });
-        if args.images.iter().filter(|other| other.split('=').next() == Some(component.as_str())).count() > 1 {
-            bail!("component {component} is given twice: leave one of the two images out");
-        }
-        if let Some(tag) = replaced {
-            output::remark(&format!("{component}: {given} takes the place of {}", tag.image));
-        }
-    }
-    let base = open_base(&args, &mut tags).await?;
-    let input = Input {
+    let mut input = Input {
         version: args.name.clone(),
         previous: args.previous.clone(),
         next: args.next.clone(),
         versions: args.component_version.iter().map(|given| component_version(given)).collect::<Result<_, _>>()?,
         metadata: metadata(args.metadata.as_deref())?,
-        created,
-        tags,
+        created: created(args.created, args.source_date_epoch)?,
+        tags: with_images(sources.tags, &args.images)?,
         components: sources.components,
     };
-    let files = assemble::assemble(&input)?;
+    let base = base_reference(&args, &input.tags)?;
+    let target = args.to_image.as_deref().map(target).transpose()?;
+    if let Some(dir) = &args.to_dir {
+        super::extract::check_target(dir)?;
+    }
+    // The image that the base will be known by is not known yet, and the check does not depend on it.
+    let given = input.tags.get(BASE_TAG).cloned();
+    if let (Some(base), None) = (&base, &given) {
+        input.tags.insert(BASE_TAG.into(), Tag { image: base.to_string(), ..Tag::default() });
+    }
+    let mut files = assemble::assemble(&input)?;
+    let base = match &base {
+        Some(reference) => Some(args.source.pull(reference).await.context("base image")?),
+        None => None,
+    };
+    if let Some(base) = &base {
+        check_base(base, given.as_ref(), args.to_image_base.is_some())?;
+        if given.is_none() {
+            let image = pull_spec(&base.reference, &base.image.digest);
+            input.tags.insert(BASE_TAG.into(), Tag { image, ..Tag::default() });
+            files = assemble::assemble(&input)?;
+        }
+    }
+    remark(&input, &files);
+    if let Some(dir) = &args.to_dir {
+        let folder = files.files.into_iter().map(|(name, bytes)| (format!("{RELEASE_MANIFESTS}{name}"), bytes));
+        super::extract::write_folder(dir, folder)?;
+        output::remark(&format!("wrote {}", dir.join(RELEASE_MANIFESTS).display()));
+        return Ok(());
+    }
+    let base = base.context(NO_BASE)?;
+    let digest = build(&args, &input, files, base, target).await?;
+    output::line(&format!("{digest} {} {}", input.version, image::seconds(input.created)))
+}
+
+/// The images of all components: those of the folders, and those of the command line, which take precedence.
+fn with_images(mut tags: BTreeMap<String, Tag>, images: &[String]) -> anyhow::Result<BTreeMap<String, Tag>> {
+    let mut given = BTreeSet::new();
+    for text in images {
+        let (component, image) = mapping(text)?;
+        if let Some(tag) = tags.insert(component.clone(), Tag { image, ..Tag::default() }) {
+            output::remark(&format!("{component}: {text} replaces {}", tag.image));
+        }
+        ensure!(
+            given.insert(component.clone()),
+            "component {component} is given twice: remove one of the two images"
+        );
+    }
+    Ok(tags)
+}
+
+/// The base image, if there is one; only a folder can be written without.
+fn base_reference(args: &NewArgs, tags: &BTreeMap<String, Tag>) -> anyhow::Result<Option<Reference>> {
+    let component = tags.get(BASE_TAG).filter(|_| args.to_dir.is_none()).map(|tag| tag.image.as_str());
+    let name = args.to_image_base.as_deref().or(component);
+    ensure!(name.is_some() || args.to_dir.is_some(), NO_BASE);
+    Ok(name.map(parse_reference).transpose()?)
+}
+
+/// Where the release image is pushed. Its digest is the result, so none may be given.
+fn target(given: &str) -> anyhow::Result<Reference> {
+    let target = parse_reference(given)?;
+    ensure!(target.digest().is_none(), "--to-image {target} must not have a digest: write REGISTRY/REPOSITORY:TAG");
+    Ok(target)
+}
+
+/// Refuses a base that is a release already, or that is not the image `given` for its component.
+fn check_base(base: &Pulled, given: Option<&Tag>, named: bool) -> anyhow::Result<()> {
+    let (reference, digest) = (&base.reference, &base.image.digest);
+    if let Some(release) = base.image.label(RELEASE_LABEL) {
+        bail!("{reference} is already release {release}: use the image that it was built from");
+    }
+    // The same image may have another name inside the cluster.
+    if let Some(given) = given.filter(|given| named && !given.image.ends_with(digest)) {
+        bail!(
+            "--to-image-base {reference} has digest {digest}, but {BASE_TAG}={} was given: remove one of the two",
+            given.image
+        );
+    }
+    Ok(())
+}
+
+fn remark(input: &Input, files: &ReleaseFiles) {
     output::remark(&format!(
         "release {}: {} objects in {} files of {} components, {} images",
         input.version,
@@ -129,23 +193,19 @@ pub async fn run(args: NewArgs) -> anyhow::Result<()> {
         input.tags.len()
     ));
     for object in &files.unmarked {
-        let why = "takes part nowhere, since no annotation include.release.openshift.io/<profile> is there";
+        let why = "excluded everywhere, since it has no annotation include.release.openshift.io/<profile>";
         output::remark(&format!("{object}: {why}"));
     }
-    if let Some(dir) = &args.to_dir {
-        let folder = files.files.into_iter().map(|(name, bytes)| (format!("{RELEASE_MANIFESTS}{name}"), bytes));
-        super::extract::write_folder(dir, folder)?;
-        output::remark(&format!("wrote {}", dir.join(RELEASE_MANIFESTS).display()));
-        return Ok(());
-    }
-    let base = base
-        .ok_or_else(|| anyhow!("a release image needs a base: give --to-image-base IMAGE, an image with cvo in it"))?;
-    let digest = build(&args, &input, files, base).await?;
-    output::line(&format!("{digest} {} {}", input.version, image::seconds(created)))
 }
 
-/// Builds the image and pushes it if it is to be pushed; returns the digest.
-async fn build(args: &NewArgs, input: &Input, files: ReleaseFiles, base: Base) -> anyhow::Result<String> {
+/// Builds the image, pushes it if there is a target, and returns its digest.
+async fn build(
+    args: &NewArgs,
+    input: &Input,
+    files: ReleaseFiles,
+    base: Pulled,
+    target: Option<Reference>,
+) -> anyhow::Result<String> {
     let layer_files: Vec<LayerFile> = files
         .files
         .into_iter()
@@ -158,53 +218,21 @@ async fn build(args: &NewArgs, input: &Input, files: ReleaseFiles, base: Base) -
         (BASE_DIGEST_LABEL.to_string(), base.image.digest.clone()),
     ]);
     let image = image::append(&base.image, &layer, &labels, input.created)?;
-    let Some(target) = &args.to_image else { return Ok(image.digest) };
-    let target = parse_reference(target)?;
-    ensure!(
-        target.digest().is_none(),
-        "--to-image {target}: the digest is what comes out: write REGISTRY/REPOSITORY:TAG"
-    );
-    let repository = args.registry.access()?.repository(&target)?;
+    let Some(target) = target else { return Ok(image.digest) };
+    let repository = args.source.registry.access()?.repository(&target)?;
     let digest = repository.push(&image, vec![layer], Some(&base.repository)).await?;
     output::remark(&format!("pushed {}", pull_spec(&target, &digest)));
     Ok(digest)
 }
 
-/// Opens the base image and enters it among the tags.
-async fn open_base(args: &NewArgs, tags: &mut BTreeMap<String, Tag>) -> anyhow::Result<Option<Base>> {
-    let given = tags.get(BASE_TAG).map(|tag| tag.image.clone());
-    let Some(name) = args.to_image_base.clone().or_else(|| given.clone().filter(|_| args.to_dir.is_none())) else {
-        return Ok(None);
-    };
-    let reference = parse_reference(&name)?;
-    let repository = args.registry.access()?.repository(&reference)?;
-    let image = repository.pull(&args.architecture).await.context("base image")?;
-    if let Some(release) = image.label(RELEASE_LABEL) {
-        bail!("{reference} is release {release} already: build upon the image that it was built upon");
-    }
-    match given {
-        // The same image may be known under another name inside the cluster.
-        Some(given) if given.ends_with(&image.digest) || args.to_image_base.is_none() => {}
-        Some(given) => bail!(
-            "--to-image-base {reference} has digest {}, but {BASE_TAG}={given} was given: leave one of the two out",
-            image.digest
-        ),
-        None => {
-            let spec = pull_spec(&reference, &image.digest);
-            tags.insert(BASE_TAG.into(), Tag { image: spec, ..Tag::default() });
-        }
-    }
-    Ok(Some(Base { repository, image }))
-}
-
-/// The time of creation: given, or the same at each build.
+/// The creation time: as given, or the same for each build.
 pub fn created(given: Option<Timestamp>, epoch: Option<i64>) -> anyhow::Result<Timestamp> {
     let time = match (given, epoch) {
         (Some(time), _) => time,
         (None, Some(seconds)) => Timestamp::from_second(seconds).context("SOURCE_DATE_EPOCH")?,
         (None, None) => Timestamp::UNIX_EPOCH,
     };
-    ensure!(time >= Timestamp::UNIX_EPOCH, "{time} is before 1970, which archives cannot express");
+    ensure!(time >= Timestamp::UNIX_EPOCH, "{time} is before 1970, which archives cannot store");
     Ok(time)
 }
 
@@ -216,26 +244,26 @@ fn metadata(json: Option<&str>) -> anyhow::Result<Map<String, Value>> {
 
 fn component_version(given: &str) -> anyhow::Result<(String, semver::Version)> {
     let (name, version) =
-        given.split_once('=').with_context(|| format!("--component-version {given}: no \"=\" in it"))?;
-    let version = version.parse().with_context(|| format!("--component-version {given}: no semantic version"))?;
+        given.split_once('=').with_context(|| format!("--component-version {given} has no \"=\": write NAME=VERSION"))?;
+    let version = version.parse().with_context(|| format!("--component-version {given} is not a semantic version"))?;
     Ok((name.into(), version))
 }
 
 /// Splits `COMPONENT=IMAGE@DIGEST`. A tag could be moved later, and with it a release that was signed.
 fn mapping(given: &str) -> anyhow::Result<(String, String)> {
     let wrong = |cause: &str| anyhow!("{given:?}: {cause} (write COMPONENT=REGISTRY/REPOSITORY@sha256:HEX)");
-    let (component, image) = given.split_once('=').ok_or_else(|| wrong("no \"=\" in it"))?;
+    let (component, image) = given.split_once('=').ok_or_else(|| wrong("it has no \"=\""))?;
     ensure!(!component.is_empty(), wrong("the component has no name"));
     let reference = parse_reference(image).map_err(|e| wrong(&e.to_string()))?;
-    ensure!(reference.digest().is_some(), wrong("the image has no digest, so what it means could change later"));
+    ensure!(reference.digest().is_some(), wrong("the image has no digest, and a tag can be moved later"));
     Ok((component.into(), image.into()))
 }
 
-/// What was found in the folders.
+/// The content of the folders.
 #[derive(Debug, Default)]
 struct Sources {
     components: Vec<Component>,
-    /// From an `image-references` beside the folders of components.
+    /// From an `image-references` next to the folders of components.
     tags: BTreeMap<String, Tag>,
 }
 
@@ -250,7 +278,7 @@ impl Sources {
             }
             if let Some((name, _)) = listing.manifests.first() {
                 bail!(
-                    "{}: {name} lies beside folders of components, so whose it is cannot be known: move it into one of them",
+                    "{}: {name} is next to folders of components, so its component is unknown: move it into one of them",
                     dir.display()
                 );
             }
@@ -294,7 +322,7 @@ impl Sources {
     }
 }
 
-/// One folder as it lies on the disk.
+/// One folder on disk.
 #[derive(Debug, Default)]
 struct Listing {
     folders: Vec<PathBuf>,
@@ -318,12 +346,12 @@ impl Listing {
             }
             if path.is_dir() {
                 listing.folders.push(path);
-            } else if [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end)) {
+            } else if is_manifest(&name) {
                 listing.manifests.push((name, read()?));
             } else if name == "image-references" {
                 listing.references = Some(read()?);
             } else {
-                output::remark(&format!("{}: left out, since it ends in none of .yaml, .yml, .json", path.display()));
+                output::remark(&format!("{}: skipped, since it does not end in .yaml, .yml or .json", path.display()));
             }
         }
         Ok(listing)
@@ -338,18 +366,18 @@ impl Listing {
             other => other.to_string(),
         };
         if let Some(folder) = self.folders.first() {
-            bail!("{} is a folder within a component: releases are flat, move its files up", folder.display());
+            bail!("{} is a folder inside a component: releases are flat, move its files up", folder.display());
         }
         ensure!(
             !self.manifests.is_empty(),
-            "{} holds no manifests (files that end in .yaml, .yml or .json)",
+            "{} contains no manifests (files that end in .yaml, .yml or .json)",
             dir.display()
         );
-        // Names of our own making must be names a release understands.
-        let invents = self.manifests.iter().any(|(file, _)| !file.starts_with("0000_"));
+        // Generated file names must be valid in a release.
+        let generates = self.manifests.iter().any(|(file, _)| !file.starts_with("0000_"));
         ensure!(
-            !invents || run_level(&format!("0000_50_{name}_x")) == Some(("50", name.as_str())),
-            "{}: {name:?} cannot be a component's name (letters, digits and single hyphens): rename the folder",
+            !generates || run_level(&format!("0000_50_{name}_x")) == Some(("50", name.as_str())),
+            "{}: {name:?} is not a valid component name (letters, digits and single hyphens): rename the folder",
             dir.display()
         );
         let place = dir.display().to_string();
@@ -360,6 +388,13 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: NewArgs,
+    }
 
     const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
@@ -374,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_one_component_or_holds_several() {
+    fn folder_is_one_component_or_contains_several() {
         let several = tree(&[("net/a.yaml", "a"), ("net/b.json", "b"), ("net/README.md", ""), ("web/a.yml", "c")]);
         let sources = Sources::read(&[several.path().into()]).unwrap();
         let seen: Vec<_> = sources.components.iter().map(|c| (c.name.as_str(), c.manifests.len())).collect();
@@ -387,12 +422,12 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_mean_nothing_are_refused() {
+    fn invalid_folders_are_refused() {
         let table = [
-            (vec![("net/a.yaml", ""), ("b.yaml", "")], "beside folders"),
-            (vec![("net/sub/a.yaml", "")], "within a component"),
-            (vec![("net/README", "")], "holds no manifests"),
-            (vec![("net_x/a.yaml", "")], "cannot be a component's name"),
+            (vec![("net/a.yaml", ""), ("b.yaml", "")], "next to folders"),
+            (vec![("net/sub/a.yaml", "")], "inside a component"),
+            (vec![("net/README", "")], "contains no manifests"),
+            (vec![("net_x/a.yaml", "")], "not a valid component name"),
             (vec![("net/a.yaml", ""), ("image-references", "kind: Pod\napiVersion: v1\nspec: {}")], "ImageStream"),
             (
                 vec![
@@ -417,6 +452,39 @@ mod tests {
         assert!(absent.contains("/nowhere/at/all") && absent.contains("No such file"), "{absent}");
     }
 
+    /// A mistake on disk or on the command line is reported without a request to the registry.
+    #[tokio::test]
+    async fn disk_and_arguments_are_checked_before_the_registry_is_asked() {
+        let registry = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        registry.set_nonblocking(true).unwrap();
+        let address = registry.local_addr().unwrap().to_string();
+        let good = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}";
+        let dir = tree(&[("good/a.yaml", good), ("bad/a.yaml", "kind: {"), ("full/x", "")]);
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let base = format!("--to-image-base={address}/cvo:1");
+        let image = format!("--to-image={address}/release:1");
+        let cases = [
+            (vec!["--from-dir", &path("bad"), &image], "a.yaml"),
+            (vec!["--from-dir", &path("nowhere"), &image], "nowhere"),
+            (vec!["--from-dir", &path("good"), &image, "net=r/net:1"], "no digest"),
+            (vec!["--from-dir", &path("good"), &image, "--metadata", "x"], "--metadata"),
+            (vec!["--from-dir", &path("good"), &image, "--component-version", "x"], "--component-version"),
+            (vec!["--from-dir", &path("good"), "--to-image", &format!("r/release@{DIGEST}")], "must not have a digest"),
+            (vec!["--from-dir", &path("good"), "--to-dir", &path("full")], "not empty"),
+            (vec!["--from-dir", &path("good"), &image, "--registry-ca", &path("no-ca")], "no-ca"),
+            (vec!["--from-dir", &path("good"), &image, "--registry-config", &path("no-config")], "no-config"),
+        ];
+        for (arguments, expected) in cases {
+            let line = ["new", "--name", "1.0.0", &base].into_iter().chain(arguments);
+            let args = Line::try_parse_from(line).unwrap().args;
+            let ended = tokio::time::timeout(std::time::Duration::from_secs(10), run(args)).await;
+            let message = format!("{:#}", ended.expect("the registry was asked").unwrap_err());
+            assert!(message.contains(expected), "{expected}: {message}");
+            let asked = registry.accept();
+            assert!(asked.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock), "{expected}: the registry was asked");
+        }
+    }
+
     #[test]
     fn images_need_a_digest() {
         let good = format!("net=127.0.0.1:5000/o/net@{DIGEST}");
@@ -428,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn creation_is_fixed_unless_given() {
+    fn creation_time_is_fixed_unless_given() {
         assert_eq!(created(None, None).unwrap(), Timestamp::UNIX_EPOCH);
         assert_eq!(created(None, Some(60)).unwrap().to_string(), "1970-01-01T00:01:00Z");
         assert!(created(None, Some(-1)).is_err());

@@ -1,6 +1,6 @@
-//! `cvo release sign`: a signature for a release, in the layout of a signature store.
+//! `cvo release sign`: signs a release and writes the signature in the layout of a signature store.
 //!
-//! The message is built here and signed by gpg; no secret key is ever read by this program.
+//! The message is built here and signed by gpg; this program never reads a secret key.
 
 use crate::cli::output;
 use crate::verify::{Digest, MAX_SIGNATURE_BYTES, SIGNATURES_LABEL, digest_of_pull_spec, message};
@@ -15,37 +15,37 @@ use std::process::{Command, Stdio};
 /// Highest number of a signature that verifiers look for.
 const MAX_SIGNATURES: u32 = 9;
 
-/// Sign a release image, so that clusters which trust the key accept it as an update.
+/// Sign a release image, so that clusters which trust the key accept it as an update
 ///
-/// gpg makes the signature with a key of yours; it is written below DIR as sha256=HEX/signature-N, which is what an
-/// HTTP or file signature store serves. Existing signatures are kept.
+/// gpg signs with a key of yours. The signature is written to DIR/sha256=HEX/signature-N, the layout of HTTP and file
+/// signature stores. Existing signatures are kept.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SignArgs {
-    /// Digest of the release image (sha256:HEX), or a pull spec that ends in one (REGISTRY/NAME@sha256:HEX).
+    /// Digest of the release image (sha256:HEX), or a pull spec with a digest (REGISTRY/NAME@sha256:HEX)
     #[arg(value_name = "DIGEST")]
     pub digest: String,
-    /// Folder of the signature store.
+    /// Folder of the signature store
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
-    /// Key to sign with, as gpg names it (fingerprint, key id or mail address); gpg's default key if absent.
+    /// Key to sign with: fingerprint, key id or mail address [default: the default key of gpg]
     #[arg(long, value_name = "ID")]
     pub gpg_key: Option<String>,
-    /// Image name recorded in the signature. Informative: verifiers compare the digest only. Default: the name in the
-    /// pull spec, or "release".
+    /// Image name to record in the signature; verifiers compare only the digest [default: the name in the pull spec, else
+    /// "release"]
     #[arg(long, value_name = "NAME")]
     pub docker_reference: Option<String>,
-    /// The gpg program.
+    /// The gpg program
     #[arg(long, value_name = "PROGRAM", default_value = "gpg")]
     pub gpg: OsString,
 }
 
-/// Signs, writes and says on standard output what was written and how to publish it.
+/// Signs, writes, and prints what was written and how to publish it.
 pub fn run(args: SignArgs) -> Result<()> {
     let path = sign(&args, Command::new(&args.gpg), Timestamp::now())?;
     let digest = digest(&args.digest)?;
     let (folder, prefix) = (digest.store_folder(), digest.config_map_prefix());
     let (shown, root, namespace) = (path.display(), args.to.display(), crate::api::MANAGED_NAMESPACE);
-    // kubectl takes no path with a = in it, so it has to stand in the folder.
+    // kubectl accepts no path with a "=" in it, so it has to run in the folder.
     output::line(&format!(
         "Wrote {shown}
 
@@ -62,20 +62,20 @@ fn digest(text: &str) -> Result<Digest> {
     Ok(Digest::parse(text)?)
 }
 
-/// Makes the signature with `gpg` and writes it to the first free place, which is returned.
+/// Signs with `gpg` and writes the signature to the first free path, which is returned.
 fn sign(args: &SignArgs, gpg: Command, now: Timestamp) -> Result<PathBuf> {
     let digest = digest(&args.digest)?;
     let named = args.digest.rsplit_once('@').map(|(name, _)| name).filter(|name| !name.is_empty());
     let reference = args.docker_reference.as_deref().or(named).unwrap_or("release");
     ensure!(
         !reference.is_empty(),
-        "--docker-reference is empty, and no verifier accepts such a signature: name the image"
+        "--docker-reference is empty, and no verifier accepts such a signature: give the name of the image"
     );
     let creator = concat!("cvo ", env!("CARGO_PKG_VERSION"));
     let signature = call_gpg(args, gpg, &message(&digest, reference, now, creator))?;
     ensure!(
         signature.len() <= MAX_SIGNATURE_BYTES,
-        "the signature has {} bytes, verifiers read at most {MAX_SIGNATURE_BYTES}: does the gpg configuration add notations?",
+        "the signature has {} bytes, but verifiers read at most {MAX_SIGNATURE_BYTES}: does the gpg configuration add notations?",
         signature.len()
     );
     let folder = args.to.join(digest.store_folder());
@@ -83,7 +83,7 @@ fn sign(args: &SignArgs, gpg: Command, now: Timestamp) -> Result<PathBuf> {
     write_free(&folder, &signature)
 }
 
-/// An OpenPGP signed message: binary, opaque, uncompressed (any verifier reads that).
+/// An OpenPGP signed message: binary, opaque and uncompressed, which any verifier can read.
 fn call_gpg(args: &SignArgs, mut command: Command, message: &[u8]) -> Result<Vec<u8>> {
     let program = args.gpg.display();
     command.args(["--batch", "--yes", "--no-armor", "--compress-algo", "none"]);
@@ -94,20 +94,20 @@ fn call_gpg(args: &SignArgs, mut command: Command, message: &[u8]) -> Result<Vec
     let mut child = command
         .spawn()
         .with_context(|| format!("cannot run {program}: install GnuPG, or name the program with --gpg"))?;
-    // Closing the pipe ends the message. It is far smaller than a pipe's buffer, so this cannot block on gpg's output;
-    // a gpg that fails early breaks the pipe, and its own message below says more than that.
+    // Closing the pipe ends the message. It is far smaller than the buffer of a pipe, so this cannot block on the output of
+    // gpg. If gpg fails early it breaks the pipe, but its own message below says more than that error.
     let written = child.stdin.take().map(|mut pipe| pipe.write_all(message));
     let output = child.wait_with_output().with_context(|| format!("waiting for {program}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("{program} did not sign ({}): {}", output.status, said.trim());
     }
-    ensure!(!output.stdout.is_empty(), "{program} ended well but wrote no signature");
+    ensure!(!output.stdout.is_empty(), "{program} succeeded but wrote no signature");
     written.transpose().with_context(|| format!("cannot hand the message to {program}"))?;
     Ok(output.stdout)
 }
 
-/// Writes to the first `signature-N` that does not exist; a verifier stops at the first gap, so none is left.
+/// Writes to the first `signature-N` that does not exist: verifiers stop at the first gap.
 fn write_free(folder: &Path, signature: &[u8]) -> Result<PathBuf> {
     for n in 1..=MAX_SIGNATURES {
         let path = folder.join(format!("signature-{n}"));
@@ -117,7 +117,7 @@ fn write_free(folder: &Path, signature: &[u8]) -> Result<PathBuf> {
                 return match written {
                     Ok(()) => Ok(path),
                     Err(error) => {
-                        // A torn signature would take the place of a good one.
+                        // A partial signature would be in the place of a complete one.
                         let _ = fs::remove_file(&path);
                         Err(error).with_context(|| format!("cannot write {}", path.display()))
                     }
@@ -131,7 +131,7 @@ fn write_free(folder: &Path, signature: &[u8]) -> Result<PathBuf> {
             Err(error) => return Err(error).with_context(|| format!("cannot create {}", path.display())),
         }
     }
-    bail!("{} has {MAX_SIGNATURES} signatures already, and verifiers read no more: remove one", folder.display())
+    bail!("{} already has {MAX_SIGNATURES} signatures, and verifiers read no more: remove one", folder.display())
 }
 
 #[cfg(test)]
