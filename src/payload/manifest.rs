@@ -7,6 +7,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+/// Whether a file of this name in a release is a manifest.
+pub fn is_manifest(file: &str) -> bool {
+    [".yaml", ".yml", ".json"].iter().any(|suffix| file.ends_with(suffix))
+}
+
 /// Identity of an object: group, kind, namespace, name. The version takes no part in it (§1.9).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectId {

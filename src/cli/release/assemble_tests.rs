@@ -42,7 +42,7 @@ fn problems(input: &Input) -> String {
 }
 
 #[test]
-fn files_get_names_of_a_release() {
+fn files_are_named_by_run_level_and_component() {
     let a = component("net", &[("0000_07_net_a.yaml", config_map("a", "v1")), ("b.yaml", config_map("b", "v1"))], None);
     let b = component("web", &[("0000_07_net_a.yaml", config_map("c", "v1")), ("b.yaml", config_map("d", "v1"))], None);
     let files = assemble(&input(vec![b, a], &[])).unwrap();
@@ -63,7 +63,7 @@ fn files_get_names_of_a_release() {
 }
 
 #[test]
-fn placeholders_become_pull_specs() {
+fn placeholders_are_replaced_by_pull_specs() {
     let target = format!("reg.example/net@{DIGEST}");
     let table = [
         ("quay.io/org/net", true),
@@ -92,7 +92,7 @@ fn placeholders_become_pull_specs() {
 }
 
 #[test]
-fn a_longer_placeholder_wins_and_only_the_component_itself_is_changed() {
+fn longest_placeholder_is_replaced_in_its_component_only() {
     let (short, long) = (format!("r/short@{DIGEST}"), format!("r/long@{DIGEST}"));
     let placeholders = stream(&[("s", "quay.io/o/net"), ("l", "quay.io/o/net-proxy")]);
     let body = config_map("a", "quay.io/o/net:1 quay.io/o/net-proxy:1 quay.io/o/net");
@@ -104,7 +104,7 @@ fn a_longer_placeholder_wins_and_only_the_component_itself_is_changed() {
 }
 
 #[test]
-fn one_repository_for_several_images_is_told_apart_by_its_tag() {
+fn tags_distinguish_images_of_one_repository() {
     let (a, b) = (format!("r/a@{DIGEST}"), format!("r/b@{DIGEST}"));
     let placeholders = stream(&[("a", "place.holder/ns:a"), ("b", "place.holder/ns:b")]);
     let c = component("net", &[("m.yaml", config_map("m", "place.holder/ns:b place.holder/ns:a"))], Some(placeholders));
@@ -113,7 +113,7 @@ fn one_repository_for_several_images_is_told_apart_by_its_tag() {
 }
 
 #[test]
-fn versions_are_filled_in() {
+fn version_placeholders_are_replaced() {
     let body = config_map("a", "0.0.1-snapshot v0.0.1-snapshot-kubernetes");
     let mut with = input(vec![component("net", &[("a.yaml", body.clone())], None)], &[("k", "r/k")]);
     with.tags.get_mut("k").unwrap().annotations.insert(BUILD_VERSIONS.into(), "kubernetes=1.36.1+x, kernel=6".into());
@@ -122,7 +122,7 @@ fn versions_are_filled_in() {
 
     let unknown = problems(&input(vec![component("net", &[("a.yaml", body)], None)], &[]));
     assert!(
-        unknown.contains("in/net/a.yaml") && unknown.contains("no image states a version of kubernetes"),
+        unknown.contains("in/net/a.yaml") && unknown.contains("no image declares a version of kubernetes"),
         "{unknown}"
     );
 
@@ -136,7 +136,7 @@ fn versions_are_filled_in() {
     with.versions.insert("kubernetes".into(), "1.34.0".parse().unwrap());
     assert!(
         text(&assemble(&with).unwrap(), "0000_50_net_a.yaml").contains("v1.34.0\n"),
-        "what is said outright counts"
+        "an explicit version takes precedence"
     );
 }
 
@@ -159,7 +159,7 @@ fn metadata_and_references_are_sorted_and_complete() {
 }
 
 #[test]
-fn bad_input_names_file_cause_and_way_out() {
+fn invalid_input_is_reported_with_file_and_remedy() {
     let table: [(&str, Vec<u8>, &str); 8] = [
         ("no yaml", b"a: [".to_vec(), "line 2"),
         ("no text", vec![0xff, 0xfe], "not UTF-8"),
@@ -190,13 +190,13 @@ fn bad_input_names_file_cause_and_way_out() {
 }
 
 #[test]
-fn empty_documents_and_comments_are_no_objects() {
+fn empty_documents_and_comments_are_not_counted() {
     let body = [b"# only a comment\n---\n".to_vec(), config_map("a", "v1"), b"---\n".to_vec()].concat();
     assert_eq!(assemble(&input(vec![component("net", &[("a.yaml", body)], None)], &[])).unwrap().objects, 1);
 }
 
 #[test]
-fn objects_that_no_profile_includes_are_named() {
+fn objects_without_a_profile_are_named() {
     let marked = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: b\n  annotations: \
                   {include.release.openshift.io/self-managed-high-availability: \"true\"}\n";
     let manifests = [("a.yaml", config_map("a", "v1")), ("b.yaml", marked.as_bytes().to_vec())];

@@ -58,10 +58,11 @@ pub fn check_target(dir: &Path) -> anyhow::Result<()> {
 /// Paths are relative and checked, so that none leads out of it.
 pub fn write_folder(dir: &Path, files: impl IntoIterator<Item = (String, Vec<u8>)>) -> anyhow::Result<()> {
     check_target(dir)?;
-    let name = dir.file_name().with_context(|| format!("{} is not the name of a folder", dir.display()))?.to_string_lossy();
+    let name =
+        dir.file_name().with_context(|| format!("{} is not the name of a folder", dir.display()))?.to_string_lossy();
     let temporary = dir.with_file_name(format!(".{name}.partial-{}", std::process::id()));
-    let result =
-        fill(&temporary, files).and_then(|()| std::fs::rename(&temporary, dir).with_context(|| dir.display().to_string()));
+    let result = fill(&temporary, files)
+        .and_then(|()| std::fs::rename(&temporary, dir).with_context(|| dir.display().to_string()));
     if result.is_err() {
         // The first error is the one to report, whether or not this succeeds.
         let _ = std::fs::remove_dir_all(&temporary);

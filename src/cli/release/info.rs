@@ -51,7 +51,7 @@ pub async fn run(args: InfoArgs) -> anyhow::Result<()> {
     let info =
         if Path::new(&args.release).is_dir() { of_folder(Path::new(&args.release))? } else { of_image(&args).await? };
     match args.output {
-        Output::Text => output::say(&text(&info)?),
+        Output::Text => output::print(&text(&info)?),
         Output::Json => output::line(&serde_json::to_string_pretty(&value(&info))?),
     }
 }
@@ -99,7 +99,12 @@ fn of_files(files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<Info> {
     assemble::image_stream(references).map_err(|cause| anyhow!("image-references: {cause}"))?;
     let references = serde_yaml::from_slice(references).context("image-references")?;
     let metadata = serde_json::from_slice(read("release-metadata")?).context("release-metadata is not JSON")?;
-    Ok(Info { metadata, references, manifests: files.keys().filter(|name| is_manifest(name)).count(), ..Info::default() })
+    Ok(Info {
+        metadata,
+        references,
+        manifests: files.keys().filter(|name| is_manifest(name)).count(),
+        ..Info::default()
+    })
 }
 
 fn value(info: &Info) -> Value {

@@ -144,10 +144,7 @@ fn with_images(mut tags: BTreeMap<String, Tag>, images: &[String]) -> anyhow::Re
         if let Some(tag) = tags.insert(component.clone(), Tag { image, ..Tag::default() }) {
             output::remark(&format!("{component}: {text} replaces {}", tag.image));
         }
-        ensure!(
-            given.insert(component.clone()),
-            "component {component} is given twice: remove one of the two images"
-        );
+        ensure!(given.insert(component.clone()), "component {component} is given twice: remove one of the two images");
     }
     Ok(tags)
 }
@@ -243,8 +240,9 @@ fn metadata(json: Option<&str>) -> anyhow::Result<Map<String, Value>> {
 }
 
 fn component_version(given: &str) -> anyhow::Result<(String, semver::Version)> {
-    let (name, version) =
-        given.split_once('=').with_context(|| format!("--component-version {given} has no \"=\": write NAME=VERSION"))?;
+    let (name, version) = given
+        .split_once('=')
+        .with_context(|| format!("--component-version {given} has no \"=\": write NAME=VERSION"))?;
     let version = version.parse().with_context(|| format!("--component-version {given} is not a semantic version"))?;
     Ok((name.into(), version))
 }
@@ -481,7 +479,10 @@ mod tests {
             let message = format!("{:#}", ended.expect("the registry was asked").unwrap_err());
             assert!(message.contains(expected), "{expected}: {message}");
             let asked = registry.accept();
-            assert!(asked.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock), "{expected}: the registry was asked");
+            assert!(
+                asked.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock),
+                "{expected}: the registry was asked"
+            );
         }
     }
 

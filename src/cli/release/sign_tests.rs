@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const DIGEST: &str = "sha256:e3f12513a4b22a2d7c0e7c9207f52128113758d9d68c7d06b11a0ac7672966f7";
 
-/// A gpg home of its own with one key.
+/// A gpg home directory with one key.
 struct Home(TempDir);
 
 impl Home {
@@ -75,7 +75,7 @@ impl Drop for Home {
 }
 
 #[test]
-fn what_is_signed_is_accepted_by_the_verifier_and_by_gpg() {
+fn signature_is_accepted_by_verifier_and_gpg() {
     for algorithm in ["ed25519", "rsa2048"] {
         let Some(home) = Home::new(algorithm) else { return };
         let path = home.sign(&home.args(&format!("r.example/release@{DIGEST}"))).unwrap();
@@ -93,7 +93,7 @@ fn what_is_signed_is_accepted_by_the_verifier_and_by_gpg() {
 }
 
 #[test]
-fn another_signature_takes_the_next_place() {
+fn next_signature_gets_the_next_number() {
     let Some(home) = Home::new("ed25519") else { return };
     let mut args = home.args(DIGEST);
     let first = home.sign(&args).unwrap();
@@ -112,7 +112,7 @@ fn another_signature_takes_the_next_place() {
 }
 
 #[test]
-fn failures_say_what_to_do() {
+fn failures_name_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let mut args = SignArgs {
         digest: "r.example/release:1.0".to_owned(),
