@@ -1,10 +1,10 @@
-//! `cvo render`: writes the manifests that install the daemon into an empty cluster (payload-and-apply §1.12).
+//! `cvo render`: writes the manifests that install the daemon into an empty cluster.
 
 use super::{folder, output};
 use crate::api::{ClusterVersion, ClusterVersionSpec, ComponentOverride, NAME, OWN_DEPLOYMENT};
 use crate::payload::filter::{self, DEFAULT_PROFILE, Filter};
 use crate::payload::load::{self, LoadOptions, Payload, PayloadFiles, SourceFile};
-use crate::payload::manifest::{Manifest, Origin};
+use crate::payload::manifest::{Manifest, Origin, is_manifest};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::references::{self, ImageReferences};
 use crate::payload::template::{self, Variables};
@@ -18,86 +18,85 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Sorts after the CRDs.
+/// Sorts after the files of the CRDs.
 const CLUSTER_VERSION_FILE: &str = "0000_00_cluster-version-operator_50_clusterversion.yaml";
 /// Folder of what only the first machine of a cluster runs.
 const BOOTSTRAP: &str = "bootstrap";
-/// Folder of everybody else's manifests, and of what describes the release.
+/// Folder of the manifests of all other components, and of the files that describe the release.
 const RELEASE: &str = "release-manifests";
 const API_VERSION: &str = "config.openshift.io/v1";
-/// Of the other components only these take part: nodes need them before anything can be pulled.
+/// Of the other components only these kinds are included: nodes need them before they can pull anything.
 const EARLY_KINDS: [&str; 2] = ["ClusterImagePolicy", "ImagePolicy"];
-/// Of the own manifests these wait: their kinds are not served before monitoring is installed.
+/// Of the daemon's manifests these are written later: their kinds are not served before monitoring is installed.
 const LATE_FILES: [&str; 3] = [
     "0000_90_cluster-version-operator_00_prometheusrole.yaml",
     "0000_90_cluster-version-operator_01_prometheusrolebinding.yaml",
     "0000_90_cluster-version-operator_02_servicemonitor.yaml",
 ];
 
-/// Write the manifests that install the daemon, filled in for one release image.
+/// Write the manifests that install the daemon from a release image
 ///
-/// Reads the release's own manifests (/manifests in a release image; `cvo release extract` writes them to a folder),
-/// fills in the image, and writes them to OUTPUT-DIR/manifests together with a ClusterVersion that has a fresh
-/// cluster id. What lies in bootstrap/ beside them (static pods of a first machine) goes to OUTPUT-DIR/bootstrap in the
-/// same way. Says at the end how to apply them.
+/// Reads the daemon's manifests (/manifests in a release image; `cvo release extract` writes them to a folder), fills in
+/// the release image, and writes them to OUTPUT-DIR/manifests together with a ClusterVersion that has a new cluster id.
+/// Files in a folder bootstrap/ next to them (static pods of the first machine) are written to OUTPUT-DIR/bootstrap in the
+/// same way. Prints how to apply them.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RenderArgs {
-    /// Folder to write to; made if it is not there. Files go to its subfolders manifests/ and bootstrap/.
+    /// Folder to write to, with subfolders manifests/ and bootstrap/; created if it does not exist
     #[arg(long, value_name = "DIR")]
     pub output_dir: PathBuf,
-    /// Pull spec of the release image to install, best by digest (NAME@sha256:...).
+    /// Pull spec of the release image to install, preferably by digest (NAME@sha256:...)
     #[arg(long, value_name = "IMAGE")]
     pub release_image: String,
-    /// Folder with the daemon's own manifests. If release-manifests/ lies beside it, that is the release's.
+    /// Folder with the daemon's manifests. A folder release-manifests/ next to it is read as the rest of the release
     #[arg(long, value_name = "DIR", default_value = "/manifests")]
     pub manifests_dir: PathBuf,
-    /// A ClusterVersion of your own (one document): its overrides are kept to, and none is written.
+    /// Your own ClusterVersion (one document): its overrides apply, and no other ClusterVersion is written
     #[arg(long, value_name = "FILE", conflicts_with_all = ["channel", "upstream"])]
     pub cluster_version_manifest_path: Option<PathBuf>,
-    /// A FeatureGate (one document) that says which feature set and gates the cluster will have.
+    /// A FeatureGate (one document) with the feature set and gates that the cluster will have
     #[arg(long, value_name = "FILE")]
     pub feature_gate_manifest_path: Option<PathBuf>,
-    /// Update channel for the ClusterVersion; without one the cluster asks for no updates.
+    /// Update channel for the ClusterVersion; without one the cluster does not look for updates
     #[arg(long, value_name = "NAME")]
     pub channel: Option<String>,
-    /// URL of the update service for the ClusterVersion.
+    /// URL of the update service for the ClusterVersion
     #[arg(long, value_name = "URL")]
     pub upstream: Option<String>,
-    /// Cluster profile: only manifests with include.release.openshift.io/PROFILE=true are written.
+    /// Cluster profile: only manifests with include.release.openshift.io/PROFILE=true are written
     #[arg(long, env = "CLUSTER_PROFILE", value_name = "PROFILE", default_value = DEFAULT_PROFILE)]
     pub cluster_profile: String,
 }
 
-/// Where the cluster's ClusterVersion comes from.
+/// Where the ClusterVersion comes from.
 enum Source {
-    /// Named on the command line.
+    /// Given on the command line.
     Given(PathBuf),
-    /// Lies in the folder from before.
+    /// Already in the folder.
     Kept(PathBuf),
-    Fresh,
+    New,
 }
 
-/// Renders, writes, and prints what was written and how to apply it. Nothing is written if anything is wrong.
+/// Renders, writes, and prints what was written and how to apply it. After an error nothing is written.
 pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
-    let Told { text, warning } = lay_down(&args)?;
+    let Written { text, warning } = render_and_write(&args)?;
     if let Some(warning) = warning {
         output::remark(&format!("warning: {warning}"));
     }
     output::line(&text)
 }
 
-/// What the administrator is told of what was written.
+/// What is printed about the files that were written.
 #[derive(Debug)]
-struct Told {
+struct Written {
     text: String,
     warning: Option<String>,
 }
 
-/// Renders and writes.
-fn lay_down(args: &RenderArgs) -> anyhow::Result<Told> {
+fn render_and_write(args: &RenderArgs) -> anyhow::Result<Written> {
     ensure!(
         !args.release_image.is_empty() && !args.release_image.contains(char::is_whitespace),
-        "--release-image {:?} is no pull spec: give one like registry.example.com/platform/release@sha256:...",
+        "--release-image {:?} is not a pull spec such as registry.example.com/platform/release@sha256:...",
         args.release_image
     );
     ensure!(
@@ -106,27 +105,27 @@ fn lay_down(args: &RenderArgs) -> anyhow::Result<Told> {
     );
     let Rendered { mut manifests, bootstrap, warning } = render(args)?;
     let folder = args.output_dir.join("manifests");
-    let said = match source(args, &folder, &manifests)? {
+    let cluster_version = match source(args, &folder, &manifests)? {
         Source::Given(path) => format!("yours, {}; apply it after the files above", path.display()),
-        Source::Kept(path) => format!("kept as it stands in {}", path.display()),
-        Source::Fresh => {
-            let (text, id) = cluster_version(args)?;
+        Source::Kept(path) => format!("kept unchanged in {}", path.display()),
+        Source::New => {
+            let (text, id) = new_cluster_version(args)?;
             manifests.insert(CLUSTER_VERSION_FILE.to_owned(), text);
             format!("cluster id {id}, in {CLUSTER_VERSION_FILE}")
         }
     };
     write(&folder, &manifests)?;
-    let mut told = format!("Wrote {} files to {}\n", manifests.len(), folder.display());
+    let mut text = format!("Wrote {} files to {}\n", manifests.len(), folder.display());
     if !bootstrap.is_empty() {
         let folder = args.output_dir.join(BOOTSTRAP);
         write(&folder, &bootstrap)?;
-        told += &format!("Wrote {} files to {}\n", bootstrap.len(), folder.display());
+        text += &format!("Wrote {} files to {}\n", bootstrap.len(), folder.display());
     }
-    Ok(Told { text: format!("{told}ClusterVersion: {said}\n{}", how_to_apply(&folder)), warning })
+    Ok(Written { text: format!("{text}ClusterVersion: {cluster_version}\n{}", how_to_apply(&folder)), warning })
 }
 
 fn write(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     for (name, text) in output {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -137,8 +136,8 @@ fn write(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<()>
 fn how_to_apply(folder: &Path) -> String {
     let folder = folder.display();
     format!(
-        "\nTo install, run these three. The first one may end with \"no matches for kind\" for the ClusterVersion, whose CRD \
-         it has just made; the last one completes it.\n\n  \
+        "\nTo install, run these three commands. The first may fail with \"no matches for kind\" for the ClusterVersion, \
+         because it has only just created the CRD; the last one completes it.\n\n  \
          kubectl apply --server-side -f {folder}\n  \
          kubectl wait --for=condition=Established crd/clusterversions.config.openshift.io crd/clusteroperators.config.openshift.io\n  \
          kubectl apply --server-side -f {folder}\n\n\
@@ -146,24 +145,24 @@ fn how_to_apply(folder: &Path) -> String {
     )
 }
 
-/// File name to text for each folder that is written.
+/// Text by file name for each folder that is written.
 struct Rendered {
     manifests: BTreeMap<String, String>,
     bootstrap: BTreeMap<String, String>,
-    /// Worth telling, but no reason to stop.
+    /// Not an error, but worth knowing.
     warning: Option<String>,
 }
 
-/// Both folders, or one error with all that is wrong in either.
+/// Both folders, or one error with everything that is wrong in either.
 fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
     let own = own_files(&args.manifests_dir)?;
     ensure!(
         own.iter().any(|file| is_manifest(&file.name)),
-        "{} holds no manifest: give the folder of the daemon's manifests with --manifests-dir (/manifests in a release image)",
+        "{} contains no manifest: give the folder with the daemon's manifests with --manifests-dir (/manifests in a release image)",
         args.manifests_dir.display()
     );
     let (release_folder, first_folder) =
-        (beside(&args.manifests_dir, RELEASE)?, beside(&args.manifests_dir, BOOTSTRAP)?);
+        (sibling(&args.manifests_dir, RELEASE)?, sibling(&args.manifests_dir, BOOTSTRAP)?);
     let release = release_files(&release_folder)?;
     let (feature_set, feature_gates) = match &args.feature_gate_manifest_path {
         Some(path) => features(path)?,
@@ -199,9 +198,8 @@ fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
     Ok(Rendered { manifests, bootstrap: page.texts(&first, judged)?, warning })
 }
 
-/// What has no daemon in it installs nothing, which is told before anything is written. On purpose it is left out by an
-/// override, and by profiles of clusters whose daemon runs elsewhere: those take others of the own manifests, and a
-/// warning will do.
+/// Manifests without the daemon install nothing, which is an error before anything is written. If the profile excludes it,
+/// as for clusters whose daemon runs elsewhere, other manifests of the daemon remain, and a warning is enough.
 fn without_daemon(payload: &Payload, args: &RenderArgs) -> anyhow::Result<Option<String>> {
     let is_daemon = |manifest: &Manifest| {
         let id = &manifest.id;
@@ -215,7 +213,7 @@ fn without_daemon(payload: &Payload, args: &RenderArgs) -> anyhow::Result<Option
     let Some((_, reason)) = payload.excluded.iter().find(|(manifest, _)| is_daemon(manifest)) else {
         bail!(
             "{place} has no Deployment {OWN_DEPLOYMENT}, with the cluster profile {profile} or any other, so nothing would \
-             run the daemon: give the folder of the daemon's own manifests with --manifests-dir (/manifests in a release \
+             run the daemon: give the folder with the daemon's manifests with --manifests-dir (/manifests in a release \
              image)"
         );
     };
@@ -225,12 +223,12 @@ fn without_daemon(payload: &Payload, args: &RenderArgs) -> anyhow::Result<Option
          another folder with --manifests-dir"
     );
     Ok(Some(format!(
-        "nothing here runs the daemon, since its Deployment {OWN_DEPLOYMENT} takes no part with the cluster profile \
-         {profile} ({reason})"
+        "nothing runs the daemon, since its Deployment {OWN_DEPLOYMENT} is excluded with the cluster profile {profile} \
+         ({reason})"
     )))
 }
 
-/// Whether a manifest is for the start of a cluster: most of the own ones, few of the others.
+/// Whether a manifest is needed to start a cluster: most of the daemon's, few of the others.
 fn early(manifest: &Manifest) -> bool {
     match manifest.origin {
         Origin::Own => !LATE_FILES.contains(&&*manifest.file),
@@ -242,19 +240,19 @@ fn early(manifest: &Manifest) -> bool {
 
 type Bootstrap = (String, Vec<SourceFile>, Vec<Arc<Manifest>>);
 
-/// A folder beside the one with the own manifests. Where the name of that tells no folder around it (`.`, `..`), the
-/// folder's own place does; of a link the place of the link counts.
-fn beside(manifests: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    if let (Some(_), Some(around)) = (manifests.file_name(), manifests.parent()) {
-        return Ok(around.join(name));
+/// The folder of this name next to the manifests. A path that does not show its parent (`.`, `..`) is resolved; for a link
+/// the folder of the link counts.
+fn sibling(manifests: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    if let (Some(_), Some(parent)) = (manifests.file_name(), manifests.parent()) {
+        return Ok(parent.join(name));
     }
     let place = fs::canonicalize(manifests).with_context(|| {
-        format!("cannot find out where {} is; give the manifests' folder with --manifests-dir", manifests.display())
+        format!("cannot resolve {}; give the folder of the manifests with --manifests-dir", manifests.display())
     })?;
     Ok(place.parent().unwrap_or(&place).join(name))
 }
 
-/// Place, files and manifests of the folder `bootstrap/`; none if it is not there.
+/// Path, files and manifests of the folder `bootstrap/`; none if it does not exist.
 fn bootstrap(folder: &Path, release: &[SourceFile], options: &LoadOptions) -> anyhow::Result<Bootstrap> {
     let place = folder.display().to_string();
     if !folder.is_dir() {
@@ -262,14 +260,14 @@ fn bootstrap(folder: &Path, release: &[SourceFile], options: &LoadOptions) -> an
     }
     let own = files(folder)?;
     let references = release.iter().find(|file| file.name == references::FILE);
-    // What is wrong with the references is told by loading the release.
+    // Errors in the references are reported when the release is loaded.
     let images = references.and_then(|file| ImageReferences::parse(&file.bytes).ok()).unwrap_or_default().images();
     let files = PayloadFiles { place: place.clone(), own: own.clone(), release: Vec::new(), ..PayloadFiles::default() };
     let (manifests, _) = load::manifests(files, options, &images).map_err(folder::flat)?;
     Ok((place, own, manifests))
 }
 
-/// What all files are written by.
+/// What goes into all files.
 struct Page<'a> {
     args: &'a RenderArgs,
     images: &'a BTreeMap<String, String>,
@@ -277,8 +275,8 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// File name to text, in byte order of names. A file of `own` of which every document takes part keeps its text,
-    /// comments and all; of others the documents that remain are written as JSON, which is YAML.
+    /// Text by file name, in byte order. A file of `own` whose documents are all included keeps its text with its comments;
+    /// of other files the included documents are written as JSON, which is valid YAML.
     fn texts<'a>(
         &self,
         own: &[SourceFile],
@@ -286,13 +284,13 @@ impl Page<'_> {
     ) -> anyhow::Result<BTreeMap<String, String>> {
         let mut kept: BTreeMap<&str, Vec<&Manifest>> = BTreeMap::new();
         let mut cut: BTreeSet<&str> = BTreeSet::new();
-        for (manifest, takes_part) in judged {
-            let takes_part = takes_part && !filter::overridden(manifest, self.overrides);
-            // A file of the other folder may have the same name.
-            if !takes_part || manifest.origin == Origin::Release {
+        for (manifest, included) in judged {
+            let included = included && !filter::overridden(manifest, self.overrides);
+            // The other folder may have a file of the same name.
+            if !included || manifest.origin == Origin::Release {
                 cut.insert(&manifest.file);
             }
-            if takes_part {
+            if included {
                 kept.entry(&manifest.file).or_default().push(manifest);
             }
         }
@@ -318,7 +316,7 @@ impl Page<'_> {
     }
 }
 
-/// The files of the folder `release-manifests/`; without it (a source tree) a stand-in that names no image.
+/// The files of the folder `release-manifests/`; if there is none, as in a source tree, a release without images.
 fn release_files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
     if folder.is_dir() {
         return files(folder);
@@ -331,11 +329,7 @@ fn release_files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
     ])
 }
 
-fn is_manifest(name: &str) -> bool {
-    [".yaml", ".yml", ".json"].iter().any(|suffix| name.ends_with(suffix))
-}
-
-/// The manifests of a folder, and the two files that describe a release; subfolders are left alone.
+/// The manifests of a folder, and the two files that describe a release; subfolders are ignored.
 fn files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
     let files = payload_dir::read_plain(folder)?;
     anyhow::ensure!(files.unreadable.is_empty(), "{}", files.unreadable.join("; "));
@@ -343,19 +337,22 @@ fn files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
 }
 
 fn own_files(folder: &Path) -> anyhow::Result<Vec<SourceFile>> {
-    files(folder).context("the manifests' folder is what --manifests-dir gives")
+    files(folder).context("cannot read the folder given with --manifests-dir")
 }
 
-/// The one document of a file that must hold exactly one of that kind.
+/// The document of a file that must contain exactly one, of that kind.
 fn single(path: &Path, kind: &str) -> anyhow::Result<Value> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let documents = yaml::documents(&bytes).with_context(|| format!("cannot read {} as YAML", path.display()))?;
     let count = documents.len();
     match <[_; 1]>::try_from(documents) {
         Ok([document]) if is(&document.value, kind) => Ok(document.value),
-        Ok(_) => bail!("{} is no {kind} of {API_VERSION}", path.display()),
+        Ok(_) => bail!("{} is not a {kind} of {API_VERSION}", path.display()),
         Err(_) => {
-            bail!("{} holds {count} documents; it must hold exactly one, a {kind} of {API_VERSION}", path.display())
+            bail!(
+                "{} contains {count} documents; it must contain exactly one, a {kind} of {API_VERSION}",
+                path.display()
+            )
         }
     }
 }
@@ -374,14 +371,14 @@ fn overrides(path: &Path) -> anyhow::Result<Vec<ComponentOverride>> {
     }
 }
 
-/// Feature set and enabled gates of a FeatureGate. Without a status no gate is enabled (§1.12).
+/// Feature set and enabled gates of a FeatureGate. Without a status no gate is enabled.
 fn features(path: &Path) -> anyhow::Result<(String, BTreeSet<String>)> {
     let value = single(path, "FeatureGate")?;
     let set = value.pointer("/spec/featureSet").and_then(Value::as_str).unwrap_or_default().to_owned();
     let entries = value.pointer("/status/featureGates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     ensure!(
         entries.len() <= 1,
-        "{} lists the gates of {} versions in status.featureGates; leave the one of this release",
+        "{} lists the gates of {} versions in status.featureGates; keep only the one of this release",
         path.display(),
         entries.len()
     );
@@ -393,22 +390,21 @@ fn source(args: &RenderArgs, folder: &Path, output: &BTreeMap<String, String>) -
     if let Some(path) = &args.cluster_version_manifest_path {
         return Ok(Source::Given(path.clone()));
     }
-    let Some(path) = existing(folder, output)? else { return Ok(Source::Fresh) };
+    let Some(path) = existing(folder, output)? else { return Ok(Source::New) };
     ensure!(
         args.channel.is_none() && args.upstream.is_none(),
-        "{} holds a ClusterVersion already, so --channel and --upstream would change nothing: edit that file, or remove it for a new one",
+        "{} already contains a ClusterVersion, so --channel and --upstream would have no effect: edit that file, or remove it to get a new one",
         path.display()
     );
     Ok(Source::Kept(path))
 }
 
-/// A file of the folder that is not about to be written and holds a ClusterVersion.
+/// A file in the folder that contains a ClusterVersion and will not be overwritten.
 fn existing(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<Option<PathBuf>> {
     if !folder.is_dir() {
         return Ok(None);
     }
-    let present =
-        files(folder).context("the folder for the manifests, below --output-dir, holds what cannot be read")?;
+    let present = files(folder).context("the folder manifests/ in --output-dir contains files that cannot be read")?;
     for file in present.iter().filter(|file| is_manifest(&file.name) && !output.contains_key(&file.name)) {
         let path = folder.join(&file.name);
         let documents =
@@ -420,8 +416,8 @@ fn existing(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<
     Ok(None)
 }
 
-/// The ClusterVersion as text, and its fresh id (version 4, random).
-fn cluster_version(args: &RenderArgs) -> anyhow::Result<(String, String)> {
+/// A ClusterVersion as text, and its new cluster id (a random UUID).
+fn new_cluster_version(args: &RenderArgs) -> anyhow::Result<(String, String)> {
     let id = uuid::Uuid::new_v4().to_string();
     let spec = ClusterVersionSpec {
         cluster_id: id.clone(),

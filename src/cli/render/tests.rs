@@ -42,9 +42,9 @@ fn of_kind<'a>(documents: &'a [(String, Value)], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn our_manifests_are_filled_in_and_a_cluster_version_joins_them_once() {
+fn manifests_are_filled_in_with_one_cluster_version() {
     let out = tempfile::tempdir().unwrap();
-    let told = lay_down(&parse(out.path(), Path::new(OURS), &["--channel", "stable"]).unwrap()).unwrap();
+    let written = render_and_write(&parse(out.path(), Path::new(OURS), &["--channel", "stable"]).unwrap()).unwrap();
     let folder = out.path().join("manifests");
     let first = documents(&folder);
     let deployments = of_kind(&first, "Deployment");
@@ -61,11 +61,11 @@ fn our_manifests_are_filled_in_and_a_cluster_version_joins_them_once() {
     let position = |kind: &str| first.iter().position(|(_, value)| value["kind"] == kind).unwrap();
     assert!(position("CustomResourceDefinition") < position("ClusterVersion"));
 
-    assert!(told.text.contains(&format!("cluster id {}", version.spec.cluster_id)), "{}", told.text);
-    let told = lay_down(&parse(out.path(), Path::new(OURS), &[]).unwrap()).unwrap();
-    assert!(told.text.contains("kept as it stands"), "{}", told.text);
+    assert!(written.text.contains(&format!("cluster id {}", version.spec.cluster_id)), "{}", written.text);
+    let written = render_and_write(&parse(out.path(), Path::new(OURS), &[]).unwrap()).unwrap();
+    assert!(written.text.contains("kept unchanged"), "{}", written.text);
     assert_eq!(documents(&folder), first, "a second run keeps the cluster id");
-    let error = lay_down(&parse(out.path(), Path::new(OURS), &["--channel", "fast"]).unwrap()).unwrap_err();
+    let error = render_and_write(&parse(out.path(), Path::new(OURS), &["--channel", "fast"]).unwrap()).unwrap_err();
     assert!(error.to_string().contains(CLUSTER_VERSION_FILE), "{error}");
 }
 
@@ -114,7 +114,7 @@ fn filters_and_overrides_leave_out_documents() {
     ];
     for (more, expected) in table {
         let out = tempfile::tempdir().unwrap();
-        lay_down(&parse(out.path(), &manifests, more).unwrap()).unwrap();
+        render_and_write(&parse(out.path(), &manifests, more).unwrap()).unwrap();
         let written = documents(&out.path().join("manifests"));
         let names: Vec<&str> =
             of_kind(&written, "ConfigMap").iter().map(|value| value["metadata"]["name"].as_str().unwrap()).collect();
@@ -122,9 +122,8 @@ fn filters_and_overrides_leave_out_documents() {
     }
 }
 
-/// What is rendered of a release, folder by folder (payload-and-apply §1.12).
 #[test]
-fn each_folder_of_a_release_gives_its_part() {
+fn folders_of_a_release_are_rendered() {
     let source = tempfile::tempdir().unwrap();
     let manifest = |kind: &str, name: &str, more: &str| {
         format!(
@@ -157,7 +156,7 @@ fn each_folder_of_a_release_gives_its_part() {
         ("release-manifests/image-references", String::from_utf8(references.to_json().unwrap()).unwrap()),
         ("bootstrap/pod.yaml", [pod, crd].join("---\n")),
         ("bootstrap/none.yaml", "apiVersion: v1\nkind: A\nmetadata: {name: a}\n".to_owned()),
-        ("bootstrap/notes.txt", "{{.Unheard}}".to_owned()),
+        ("bootstrap/notes.txt", "{{.Unknown}}".to_owned()),
     ];
     for (path, text) in files {
         let path = if path.contains('/') { path.to_owned() } else { format!("manifests/{path}") };
@@ -166,7 +165,7 @@ fn each_folder_of_a_release_gives_its_part() {
     }
     let out = tempfile::tempdir().unwrap();
     let manifests = source.path().join("manifests");
-    lay_down(&parse(out.path(), &manifests, &[]).unwrap()).unwrap();
+    render_and_write(&parse(out.path(), &manifests, &[]).unwrap()).unwrap();
     let written = |folder: &str| -> Vec<(String, String)> {
         let all = documents(&out.path().join(folder)).into_iter();
         all.map(|(file, value)| (file, value["metadata"]["name"].as_str().unwrap().to_owned())).collect()
@@ -189,20 +188,20 @@ fn each_folder_of_a_release_gives_its_part() {
     let policies = documents(&out.path().join("manifests"));
     assert_eq!(of_kind(&policies, "ImagePolicy")[0]["spec"]["text"], "{{.ReleaseImage}}", "not a template");
 
-    // What lies beside the folder is found where its name does not say beside what.
+    // The folders next to it are found through a path that does not show its parent.
     fs::create_dir(manifests.join("folder")).unwrap();
     let (out, roundabout) = (tempfile::tempdir().unwrap(), manifests.join("folder/.."));
-    lay_down(&parse(out.path(), &roundabout, &[]).unwrap()).unwrap();
+    render_and_write(&parse(out.path(), &roundabout, &[]).unwrap()).unwrap();
     assert_eq!(documents(&out.path().join("bootstrap")).len(), 1);
     assert_eq!(of_kind(&documents(&out.path().join("manifests")), "ImagePolicy").len(), 1);
 
-    // §10.3 and §10.6: a template nobody knows is an error here, and all errors are told at once.
+    // An unknown template is an error, and all errors are reported together.
     for file in ["bootstrap/a.yaml", "bootstrap/b.yaml", "manifests/c.yaml"] {
-        fs::write(source.path().join(file), "kind: {{.Unheard}}\n").unwrap();
+        fs::write(source.path().join(file), "kind: {{.Unknown}}\n").unwrap();
     }
-    let error = format!("{:#}", lay_down(&parse(out.path(), &manifests, &[]).unwrap()).unwrap_err());
+    let error = format!("{:#}", render_and_write(&parse(out.path(), &manifests, &[]).unwrap()).unwrap_err());
     for part in [
-        "manifests/c.yaml: line 1: {{.Unheard}} is not known",
+        "manifests/c.yaml: line 1: {{.Unknown}} is not known",
         "/bootstrap cannot be used: a.yaml: line 1",
         "; b.yaml: line 1",
     ] {
@@ -211,14 +210,14 @@ fn each_folder_of_a_release_gives_its_part() {
 }
 
 #[test]
-fn bad_input_names_the_place_and_the_way_out() {
+fn invalid_input_is_reported_with_place_and_remedy() {
     let source = tempfile::tempdir().unwrap();
     let out = tempfile::tempdir().unwrap();
     let empty = source.path().join("empty");
     fs::create_dir(&empty).unwrap();
     let strange = source.path().join("strange");
     fs::create_dir(&strange).unwrap();
-    fs::write(strange.join("0000_00_a_01.yaml"), "kind: {{.Unheard}}\n").unwrap();
+    fs::write(strange.join("0000_00_a_01.yaml"), "kind: {{.Unknown}}\n").unwrap();
     let two = source.path().join("two.yaml");
     fs::write(&two, "a: 1\n---\nb: 2\n").unwrap();
     let two = two.display().to_string();
@@ -234,23 +233,23 @@ fn bad_input_names_the_place_and_the_way_out() {
         (Path::new(OURS), &["--cluster-profile", "nope"], "--manifests-dir"),
         (&others, &[], "no Deployment cluster-version-operator, with the cluster profile self-managed"),
         (&missing, &[], "--manifests-dir"),
-        (&empty, &[], "holds no manifest"),
+        (&empty, &[], "contains no manifest"),
         (&strange, &[], "0000_00_a_01.yaml"),
-        (Path::new(OURS), &["--feature-gate-manifest-path", &two], "two.yaml holds 2 documents"),
+        (Path::new(OURS), &["--feature-gate-manifest-path", &two], "two.yaml contains 2 documents"),
         (Path::new(OURS), &["--cluster-profile", ""], "CLUSTER_PROFILE"),
     ];
     for (manifests, more, expected) in table {
-        let error = format!("{:#}", lay_down(&parse(out.path(), manifests, more).unwrap()).unwrap_err());
+        let error = format!("{:#}", render_and_write(&parse(out.path(), manifests, more).unwrap()).unwrap_err());
         assert!(error.contains(expected), "{error}");
         assert!(!out.path().join("manifests").exists(), "nothing is written: {error}");
     }
     let both = ["--cluster-version-manifest-path", two.as_str(), "--channel", "x"];
-    assert!(parse(out.path(), Path::new(OURS), &both).is_err(), "flags that contradict");
+    assert!(parse(out.path(), Path::new(OURS), &both).is_err(), "contradictory flags");
 }
 
-/// Profiles of clusters whose daemon runs elsewhere, and overrides, leave its Deployment out on purpose.
+/// Profiles of clusters whose daemon runs elsewhere, and overrides, exclude its Deployment on purpose.
 #[test]
-fn a_daemon_that_runs_elsewhere_is_left_out() {
+fn excluded_daemon_is_a_warning() {
     let source = tempfile::tempdir().unwrap();
     let hosted = |name: &str| daemon("hosted").replace("name: cluster-version-operator", &format!("name: {name}"));
     fs::write(source.path().join("a.yaml"), daemon(DEFAULT_PROFILE)).unwrap();
@@ -260,7 +259,7 @@ fn a_daemon_that_runs_elsewhere_is_left_out() {
         render(&args).unwrap().warning.unwrap_or_default()
     };
     let warning = warned(&["--cluster-profile", "hosted"]);
-    assert!(warning.contains("takes no part with the cluster profile hosted"), "{warning}");
+    assert!(warning.contains("is excluded with the cluster profile hosted"), "{warning}");
     assert_eq!(warned(&[]), "");
     let version = source.path().join("version.txt");
     let entry = "{kind: Deployment, group: apps, namespace: x, name: cluster-version-operator, unmanaged: true}";
