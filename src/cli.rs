@@ -9,6 +9,7 @@ pub mod graph;
 pub mod image;
 pub mod image_build;
 pub mod output;
+pub mod page;
 pub mod payload;
 pub mod plan;
 pub mod preflight;
@@ -24,7 +25,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-/// Carries a Kubernetes cluster from one release to the next.
+/// Updates a Kubernetes cluster from one release to the next
 #[derive(Parser, Debug)]
 #[command(name = "cvo", version, max_term_width = 110)]
 struct Cli {
@@ -40,19 +41,19 @@ enum Command {
     Plan(Box<plan::PlanArgs>),
     Graph(graph::GraphArgs),
     Image(image::ImageArgs),
-    /// Build, show, unpack and sign release images.
+    /// Build, inspect, extract and sign release images
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     ImageBuild(image_build::ImageBuildArgs),
     #[command(hide = true)]
     Preflight(preflight::PreflightArgs),
-    /// Show what a release in a folder holds.
+    /// Inspect the manifests of a release in a folder
     #[command(subcommand)]
     Payload(payload::PayloadCommand),
 }
 
-/// Parses the arguments and runs the subcommand. Exit code 0: done; 1: failed, with the reason on standard error;
-/// 2: wrong usage; others as the subcommand's help says.
+/// Parses the arguments and runs the subcommand. Exit code 0: success; 1: failure, with the cause on standard error; 2: wrong
+/// usage; others as the help of the subcommand says.
 pub fn run() -> ExitCode {
     let cli = parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     log(matches!(cli.command, Command::Start(_)));
@@ -75,8 +76,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The arguments as a command, or what is wrong with them: what clap knows by itself, and what only a command's own words
-/// tell ([`misuse`]).
+/// The command, or what is wrong with the arguments: what clap finds, and what [`misuse`] finds.
 fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
     let mut line = Cli::command();
     let matches = line.try_get_matches_from_mut(arguments)?;
@@ -93,8 +93,8 @@ fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Re
     ))
 }
 
-/// What is wrong with flags that are right one by one. A flag that would never count is an error: who gives it believes
-/// that it does.
+/// What is wrong with a combination of flags that are valid one by one. A flag without effect is an error, because whoever
+/// gives it expects an effect.
 fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
     match path {
         ["plan"] => plan::misuse(given),
@@ -120,12 +120,12 @@ async fn perform(command: Command) -> anyhow::Result<ExitCode> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// The daemon logs what it does; commands for people only what is wrong. `RUST_LOG` overrides both.
+/// The daemon logs what it does; other commands log only warnings. `RUST_LOG` overrides both.
 fn log(daemon: bool) {
     let default = if daemon { "info,kube=warn" } else { "warn" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // Somebody who embeds this may have set a subscriber of their own.
+    // A test may have set a subscriber already.
     let _already = subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init();
 }
 

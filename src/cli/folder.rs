@@ -1,4 +1,4 @@
-//! A release in a folder as commands for people take it: every manifest in load order, with the verdict on each.
+//! A release in a folder: every manifest in load order, and whether it is included.
 
 use super::filters::{self, FilterArgs};
 use crate::payload::manifest::run_level;
@@ -11,26 +11,26 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The component whose manifests are the release's own when a folder does not say so by its layout.
+/// The component of the daemon's manifests, for folders whose layout does not show which they are.
 const OWN_COMPONENT: &str = "cluster-version-operator";
-/// Stands for the release image where none was given: valid as a pull spec, and nobody's.
+/// A placeholder for a release image that is not given: a valid pull spec that names no real image.
 pub const NO_IMAGE: &str = "release.invalid/image";
 
-const WHAT: &str = "the root of a release (with manifests/ and release-manifests/ in it, as cvo release extract writes it) \
+const WHAT: &str = "the root of a release (with manifests/ and release-manifests/, as cvo release extract writes it) \
                     or a folder of .yaml, .yml and .json files";
 
-/// What a folder holds.
+/// The content of a folder.
 #[derive(Debug)]
 pub struct Folder {
-    /// Empty if the folder does not say.
+    /// Empty if it is not known.
     pub version: String,
-    /// In load order: the orchestrator's own first, each folder in byte order of file names (§1.7).
+    /// In load order: the daemon's first, each folder in byte order of file names.
     pub documents: Vec<Document>,
-    /// Worth telling, but no reason to stop.
+    /// Not errors, but worth knowing.
     pub warnings: Vec<String>,
 }
 
-/// One manifest, and why it takes no part, if it does not.
+/// One manifest, and why it is excluded, if it is.
 #[derive(Debug)]
 pub struct Document {
     pub manifest: Arc<Manifest>,
@@ -38,13 +38,13 @@ pub struct Document {
 }
 
 impl Folder {
-    /// Those that take part, in load order.
+    /// The included manifests, in load order.
     pub fn included(&self) -> Vec<Arc<Manifest>> {
         self.documents.iter().filter(|d| d.excluded.is_none()).map(|d| d.manifest.clone()).collect()
     }
 }
 
-/// A manifest as programs are told of it: where it stands, and the object in it. Keys are written in this order.
+/// A manifest in JSON output: its place, and the identity of its object. Keys are written in this order.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry<'a> {
@@ -71,12 +71,13 @@ impl<'a> Entry<'a> {
 
 /// Reads a payload root (`manifests/` and `release-manifests/`), or a plain folder of manifests.
 ///
-/// A plain folder is read as the release that would be made of it: files of the component `cluster-version-operator`
-/// are its own manifests, templates in them are filled in and they come first. Its major version and its images are
-/// known only if `release-metadata` and `image-references` lie in it.
+/// A plain folder is read like the release that would be made from it: files of the component `cluster-version-operator`
+/// come first, and templates in them are filled in. Its major version and its images are known only if it contains
+/// `release-metadata` and `image-references`.
 pub fn open(dir: &Path, image: &str, filters: &FilterArgs) -> anyhow::Result<Folder> {
     let found = fs::metadata(dir).map_err(|error| error.to_string());
-    if let Err(why) = found.and_then(|found| if found.is_dir() { Ok(()) } else { Err("it is no folder".to_owned()) }) {
+    if let Err(why) = found.and_then(|found| if found.is_dir() { Ok(()) } else { Err("it is not a folder".to_owned()) })
+    {
         bail!("cannot read {}: {why}. DIR must be {WHAT}", dir.display());
     }
     let options = LoadOptions {
@@ -105,17 +106,17 @@ fn release(files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -> 
     })
 }
 
-/// Those of loading, and what is odd about the filters.
+/// The warnings of loading and those about the filters.
 fn warnings(mut warnings: Vec<String>, documents: &[Document], filters: &FilterArgs) -> Vec<String> {
     let manifests = || documents.iter().map(|document| &*document.manifest);
     warnings.extend(filters.unknown_capabilities(manifests()));
     if documents.iter().all(|document| document.excluded.is_some()) {
-        warnings.push(filters::nothing_takes_part(&filters.profile, manifests()));
+        warnings.push(filters::nothing_included(&filters.profile, manifests()));
     }
     warnings
 }
 
-/// `version` is empty if it is not known.
+/// `version`: empty if it is not known.
 fn judge(manifests: Vec<Arc<Manifest>>, version: &str, filters: &FilterArgs) -> anyhow::Result<Vec<Document>> {
     let major = if version.is_empty() { None } else { Some(version::parse(version)?.major) };
     let filter = filters.apply_filter(major);
@@ -123,7 +124,7 @@ fn judge(manifests: Vec<Arc<Manifest>>, version: &str, filters: &FilterArgs) -> 
     Ok(manifests.into_iter().map(judged).collect())
 }
 
-/// What load order goes by.
+/// The sort key of load order.
 fn place(manifest: &Manifest) -> (crate::payload::Origin, &[u8], usize) {
     (manifest.origin, manifest.file.as_bytes(), manifest.index_in_file)
 }
@@ -133,13 +134,13 @@ fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -
     (files.own, files.release) = std::mem::take(&mut files.release).into_iter().partition(is_own);
     let place = files.place.clone();
     let load::Loose { version, manifests, mut warnings } = load::loose(files, options).map_err(flat)?;
-    anyhow::ensure!(!manifests.is_empty() || !warnings.is_empty(), "{place} holds no manifest: give {WHAT}");
+    anyhow::ensure!(!manifests.is_empty() || !warnings.is_empty(), "{place} contains no manifest: give {WHAT}");
     warnings.iter_mut().for_each(without_folder);
     let documents = judge(manifests, &version, filters)?;
     Ok(Folder { version, warnings: self::warnings(warnings, &documents, filters), documents })
 }
 
-/// Loading names the folder of a release in front of each file; one folder has none.
+/// Removes the folders `manifests/` and `release-manifests/` that loading puts before file names: a plain folder has none.
 pub(super) fn flat(error: LoadError) -> LoadError {
     match error {
         LoadError::Integrity { place, mut problems } => {
@@ -150,10 +151,10 @@ pub(super) fn flat(error: LoadError) -> LoadError {
     }
 }
 
-fn without_folder(said: &mut String) {
+fn without_folder(message: &mut String) {
     for folder in ["manifests/", "release-manifests/"] {
-        if let Some(rest) = said.strip_prefix(folder) {
-            *said = rest.to_owned();
+        if let Some(rest) = message.strip_prefix(folder) {
+            *message = rest.to_owned();
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `cvo graph`: in which order a pass applies the manifests of a release.
+//! `cvo graph`: shows the order in which a rollout applies the manifests of a release.
 
 use super::filters::{self, FilterArgs};
 use super::folder::{self, Entry};
 use super::output;
-use super::status::clean;
+use super::page::clean;
 use crate::api::{NAMESPACE, OWN_DEPLOYMENT};
 use crate::graph::{Graph, Mode, build};
 use crate::payload::{Manifest, ObjectId};
@@ -13,19 +13,18 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Show in which order a release is applied: stages, and the nodes in them, which are manifests that go one after the
-/// other.
+/// Show the order in which the manifests of a release are applied
 ///
-/// DIR is the root of a release or a plain folder of manifests, as `cvo payload list` takes it. Only what takes part is
-/// in the graph.
+/// Stages are applied one after the other, and so are the manifests of a node; the nodes of a stage run in parallel. DIR is
+/// the root of a release or a plain folder of manifests, as for `cvo payload list`. Only included manifests are shown.
 #[derive(Args, Debug)]
 pub struct GraphArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// What the pass is for
+    /// What the rollout does
     #[arg(long, value_enum, default_value_t = For::Update)]
     pub mode: For,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
     /// With -o text: list the manifests of each node
@@ -37,11 +36,11 @@ pub struct GraphArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum For {
-    /// Everything at once, Jobs between
+    /// Install: everything in parallel, except that Jobs are waited for
     Install,
-    /// Stage after stage
+    /// Update: stage after stage
     Update,
-    /// As install, over and over
+    /// Keep the release applied: ordered like an installation
     Reconcile,
 }
 
@@ -65,10 +64,10 @@ pub enum Output {
     Dot,
 }
 
-/// `-o json`. Nodes are named by their id everywhere.
+/// The output of `-o json`. Nodes are referred to by id.
 #[derive(Serialize)]
-struct Whole<'a> {
-    /// Empty if the folder does not say.
+struct GraphJson<'a> {
+    /// Empty if it is not known.
     version: &'a str,
     mode: Mode,
     stages: Vec<Stage<'a>>,
@@ -88,7 +87,8 @@ struct Stage<'a> {
 struct Node<'a> {
     id: &'a str,
     stage: usize,
-    /// Manifests on the heaviest way from here to an end, its own included: of nodes that may start, the largest goes first.
+    /// Manifests on the longest path from this node to an end, including its own: of the nodes that may start, the one with
+    /// the longest path starts first.
     longest_path: usize,
     /// In the order of applying.
     manifests: Vec<Entry<'a>>,
@@ -101,10 +101,12 @@ struct Edge<'a> {
     to: &'a str,
 }
 
-/// What is wrong with flags that are right one by one.
+/// What is wrong with a combination of flags that are valid one by one.
 pub fn misuse(given: &ArgMatches) -> Option<String> {
     if given.get_flag("manifests") && given.get_one("output") != Some(&Output::Text) {
-        return Some("--manifests goes with -o text only: -o json lists the manifests of each node anyway".to_owned());
+        return Some(
+            "--manifests has an effect only with -o text: -o json always lists the manifests of each node".to_owned(),
+        );
     }
     filters::misuse(given)
 }
@@ -121,13 +123,14 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<()> {
         Output::Text => output::to_stdout(|out| text(args.mode.into(), &graph, &manifests, args.manifests, out)),
         Output::Dot => output::to_stdout(|out| out.write_all(graph.to_dot().as_bytes())),
         Output::Json => {
-            let json = serde_json::to_string_pretty(&whole(&folder.version, args.mode.into(), &graph, &manifests))?;
+            let json =
+                serde_json::to_string_pretty(&graph_json(&folder.version, args.mode.into(), &graph, &manifests))?;
             output::to_stdout(|out| writeln!(out, "{json}"))
         }
     }
 }
 
-fn whole<'a>(version: &'a str, mode: Mode, graph: &'a Graph, manifests: &'a [Arc<Manifest>]) -> Whole<'a> {
+fn graph_json<'a>(version: &'a str, mode: Mode, graph: &'a Graph, manifests: &'a [Arc<Manifest>]) -> GraphJson<'a> {
     let node = |(position, node): (usize, &'a crate::graph::Node)| Node {
         id: &node.id,
         stage: node.stage,
@@ -142,7 +145,7 @@ fn whole<'a>(version: &'a str, mode: Mode, graph: &'a Graph, manifests: &'a [Arc
         stage: nodes.first().map_or(0, |node| node.stage),
         nodes: nodes.iter().map(|node| node.id.as_str()).collect(),
     };
-    Whole {
+    GraphJson {
         version,
         mode,
         stages: graph.nodes().chunk_by(|a, b| a.stage == b.stage).map(stage).collect(),
@@ -165,7 +168,7 @@ fn text(mode: Mode, graph: &Graph, manifests: &[Arc<Manifest>], each: bool, out:
     for (position, node) in nodes.iter().enumerate() {
         if node.stage != last {
             last = node.stage;
-            writeln!(out, "\nstage {last}{}", if last > 1 { ", once the one before it has ended" } else { "" })?;
+            writeln!(out, "\nstage {last}{}", if last > 1 { ", after the previous one is done" } else { "" })?;
         }
         let same = graph.predecessors(position).into_iter().filter_map(|i| graph.node(i)).filter(|n| n.stage == last);
         let after: Vec<_> = same.map(|n| clean(&n.id).into_owned()).collect();

@@ -1,7 +1,7 @@
-//! `cvo image`: the pull spec of one image of a release (payload-and-apply §1.13).
+//! `cvo image`: prints the pull spec of one image of a release.
 
 use super::output;
-use super::status::clean;
+use super::page::clean;
 use crate::payload::references::{self, ImageReferences};
 use crate::work::payload_dir;
 use anyhow::Context;
@@ -9,24 +9,24 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Names that an error lists at most.
+/// An error lists at most this many names.
 const MOST_NAMES: usize = 10;
 
-/// Print the pull spec of one image of a release, without a newline.
+/// Print the pull spec of one image of a release, without a newline
 ///
-/// Short names are those of the tags in release-manifests/image-references; `cvo release info` lists them all.
+/// SHORT-NAME is the name of a tag in release-manifests/image-references; `cvo release info` lists them all.
 #[derive(Args, Debug)]
 pub struct ImageArgs {
     #[arg(value_name = "SHORT-NAME")]
     pub name: String,
-    /// Root of the release, with manifests/ and release-manifests/ in it
+    /// Root of the release, with manifests/ and release-manifests/
     #[arg(long, env = "PAYLOAD_OVERRIDE", default_value = "/", value_name = "DIR")]
     pub payload: PathBuf,
 }
 
 pub fn run(args: &ImageArgs) -> anyhow::Result<()> {
     let pull_spec = find(&args.name, &args.payload)?;
-    output::say(&pull_spec)
+    output::print(&pull_spec)
 }
 
 fn find(name: &str, payload: &Path) -> anyhow::Result<String> {
@@ -37,7 +37,7 @@ fn find(name: &str, payload: &Path) -> anyhow::Result<String> {
     images.get(name).cloned().with_context(|| unknown(name, payload, &images))
 }
 
-/// Says which names come near; all of them if they are few.
+/// The error with similar names, or all names if there are few.
 fn unknown(name: &str, payload: &Path, images: &BTreeMap<String, String>) -> String {
     let mut near: Vec<(usize, &str)> = images.keys().map(|known| (distance(name, known), known.as_str())).collect();
     near.sort_unstable();
@@ -48,14 +48,14 @@ fn unknown(name: &str, payload: &Path, images: &BTreeMap<String, String>) -> Str
     }
     let names: Vec<_> = near.iter().map(|(_, known)| clean(known)).collect();
     let hint = match (images.is_empty(), names.is_empty()) {
-        (true, _) => "it names no image at all".to_owned(),
-        (_, true) => format!("no name comes near; cvo release info lists all {}", images.len()),
+        (true, _) => "it contains no images".to_owned(),
+        (_, true) => format!("no name is similar; `cvo release info` lists all {}", images.len()),
         _ => format!("there are {}", names.join(", ")),
     };
     format!("the release in {} has no image {name:?}: {hint}", payload.display())
 }
 
-/// Letters to insert, remove or replace to make one of the other (Levenshtein). Names are cut at 100 letters.
+/// The Levenshtein distance of the first 100 characters.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(100).collect();
     let mut row: Vec<usize> = (0..=a.len()).collect();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pull_spec_or_the_names_that_come_near() {
+    fn unknown_image_is_reported_with_similar_names() {
         let many: Vec<String> = (0..30).map(|i| format!("component-number-{i}")).collect();
         let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
         many.extend(["network-operator", "network-tools", "console"]);
@@ -105,16 +105,15 @@ mod tests {
         assert!(near.ends_with(": there are network-operator"), "{near}");
         assert!(said("consol", &many).ends_with(": there are console"), "{}", said("consol", &many));
         assert!(
-            said("zz", &many).ends_with("no name comes near; cvo release info lists all 33"),
+            said("zz", &many).ends_with("no name is similar; `cvo release info` lists all 33"),
             "{}",
             said("zz", &many)
         );
-        assert!(said("x", &release(&[])).ends_with("it names no image at all"));
+        assert!(said("x", &release(&[])).ends_with("it contains no images"));
     }
 
-    /// §10.1: without one of the four paths there is no release to ask.
     #[test]
-    fn what_is_no_release_is_said() {
+    fn incomplete_release_is_refused() {
         for missing in ["manifests", "release-manifests/release-metadata", "release-manifests/image-references"] {
             let dir = release(&["a"]);
             let path = dir.path().join(missing);
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn distances() {
+    fn distance_counts_edits() {
         for (a, b, expected) in [("", "", 0), ("a", "", 1), ("", "ab", 2), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
             assert_eq!(distance(a, b), expected, "{a} {b}");
         }

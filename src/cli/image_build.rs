@@ -1,5 +1,5 @@
-//! `cvo image-build`: a container image from nothing but a static program, a CA bundle and manifests, without a
-//! container engine. Also what tests and `hack/image` call to make theirs.
+//! `cvo image-build`: builds a container image from a static program, a CA bundle and manifests, without a container
+//! engine. Tests and `hack/image` build their images with it.
 
 use super::output;
 use super::release::{OWN_MANIFESTS, RegistryArgs, new::created};
@@ -12,25 +12,25 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where programs look for the certificates they trust.
+/// Where programs look for trusted certificates.
 const CA_BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 
-/// Build a container image from a static program, and push it.
+/// Build a container image from a static program, and push it
 ///
-/// The image starts from nothing: it holds the program, a bundle of CA certificates and what --manifests and --copy
-/// add. No container engine is needed. The same input gives the same digest. Prints one line: <digest> <image>.
+/// The image has no base: it contains the program, a bundle of CA certificates and what --manifests and --copy add. No
+/// container engine is needed. The same input always gives the same digest. Prints one line: <digest> <image>.
 #[derive(Args, Debug)]
 pub struct ImageBuildArgs {
-    /// Program to put into the image; must be linked statically, since there is no loader in it
+    /// Program to put into the image; must be linked statically, since the image has no loader
     #[arg(long, value_name = "FILE")]
     pub binary: PathBuf,
-    /// Where the program lies in the image
+    /// Path of the program in the image
     #[arg(long, value_name = "PATH", default_value = "/usr/bin/cvo")]
     pub binary_path: String,
-    /// What a container runs, one word each; may be repeated [default: the program]
+    /// A word of the command that a container runs; may be repeated [default: the program]
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub entrypoint: Vec<String>,
-    /// Folder whose files become /manifests/, the manifests a release image's own orchestrator is installed from
+    /// Folder whose files become /manifests/, from which the daemon of a release image is installed
     #[arg(long, value_name = "DIR")]
     pub manifests: Option<PathBuf>,
     /// File or folder to add; may be repeated
@@ -45,13 +45,13 @@ pub struct ImageBuildArgs {
     /// Push the image here
     #[arg(long, value_name = "IMAGE", required_unless_present = "dry_run", conflicts_with = "dry_run")]
     pub to_image: Option<String>,
-    /// Build and print the digest, but push nothing
+    /// Build the image and print its digest, but push nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Do not compress: for a registry on this machine
+    /// Do not compress layers, for a registry on this machine
     #[arg(long)]
     pub uncompressed: bool,
-    /// Time of creation; a fixed one, so that building again gives the same digest [default: 1970-01-01T00:00:00Z]
+    /// Creation time; fixed, so that building again gives the same digest [default: 1970-01-01T00:00:00Z]
     #[arg(long, value_name = "RFC3339", conflicts_with = "source_date_epoch")]
     pub created: Option<Timestamp>,
     /// The same in seconds since 1970
@@ -67,9 +67,9 @@ pub struct Recipe {
     pub binary: PathBuf,
     /// Absolute path of the program in the image.
     pub binary_path: String,
-    /// Empty: the program.
+    /// If empty, the program.
     pub entrypoint: Vec<String>,
-    /// Folder that becomes `/manifests/`; its own folders are left out, as a release is flat.
+    /// Folder that becomes `/manifests/`; subfolders are skipped, since a release is flat.
     pub manifests: Option<PathBuf>,
     /// File or folder, and its absolute path in the image.
     pub copies: Vec<(PathBuf, String)>,
@@ -90,7 +90,7 @@ pub async fn run(args: ImageBuildArgs) -> anyhow::Result<()> {
     let pairs = |list: &[String], flag: &str| -> anyhow::Result<Vec<(String, String)>> {
         let pair = |given: &String| {
             let parts = given.split_once('=').map(|(a, b)| (a.to_string(), b.to_string()));
-            parts.ok_or_else(|| anyhow!("{flag} {given}: there is no \"=\" in it"))
+            parts.ok_or_else(|| anyhow!("{flag} {given} has no \"=\""))
         };
         list.iter().map(pair).collect()
     };
@@ -116,8 +116,8 @@ pub async fn run(args: ImageBuildArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Builds the image in memory: program and certificates in one layer, everything else in a second one, which alone
-/// changes when only manifests change. Blocks for the time it takes to compress.
+/// Builds the image in memory: program and certificates in one layer, everything else in a second one, so that a change of
+/// manifests changes only the second. Blocks while it compresses.
 pub fn build(recipe: &Recipe) -> anyhow::Result<Built> {
     let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());
     let program = read(&recipe.binary)?;
@@ -127,7 +127,7 @@ pub fn build(recipe: &Recipe) -> anyhow::Result<Built> {
         let bytes = read(path).context("bundle of CA certificates (name one with --ca-bundle)")?;
         ensure!(
             bytes.windows(27).any(|w| w == b"-----BEGIN CERTIFICATE-----"),
-            "{} holds no certificates in PEM form",
+            "{} contains no certificates in PEM format",
             path.display()
         );
         system.push(LayerFile { path: CA_BUNDLE.into(), mode: 0o444, bytes });
@@ -135,7 +135,7 @@ pub fn build(recipe: &Recipe) -> anyhow::Result<Built> {
     let mut rest = Vec::new();
     if let Some(dir) = &recipe.manifests {
         add_folder(&mut rest, dir, OWN_MANIFESTS.trim_end_matches('/'), false)?;
-        ensure!(!rest.is_empty(), "{} holds no files", dir.display());
+        ensure!(!rest.is_empty(), "{} contains no files", dir.display());
     }
     for (from, to) in &recipe.copies {
         if from.is_dir() {
@@ -162,7 +162,7 @@ pub fn build(recipe: &Recipe) -> anyhow::Result<Built> {
 /// Pushes a built image; returns its pull spec with digest.
 pub async fn push(built: Built, access: &Access, to_image: &str) -> anyhow::Result<String> {
     let target = parse_reference(to_image)?;
-    ensure!(target.digest().is_none(), "{target}: the digest is what comes out: write REGISTRY/REPOSITORY:TAG");
+    ensure!(target.digest().is_none(), "{target} must not have a digest: write REGISTRY/REPOSITORY:TAG");
     let digest = access.repository(&target)?.push(&built.image, built.layers, None).await?;
     Ok(pull_spec(&target, &digest))
 }
@@ -178,8 +178,10 @@ fn add_folder(files: &mut Vec<LayerFile>, dir: &Path, to: &str, deep: bool) -> a
     let place = || dir.display().to_string();
     for entry in std::fs::read_dir(dir).with_context(place)? {
         let path = entry.with_context(place)?.path();
-        let name =
-            path.file_name().and_then(|n| n.to_str()).with_context(|| format!("{}: no UTF-8 name", path.display()))?;
+        let name = path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .with_context(|| format!("{}: the name is not UTF-8 text", path.display()))?;
         let to = format!("{to}/{name}");
         if path.is_file() {
             let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
@@ -191,14 +193,14 @@ fn add_folder(files: &mut Vec<LayerFile>, dir: &Path, to: &str, deep: bool) -> a
     Ok(())
 }
 
-/// Only whether a file can be executed is taken over: the rest depends on the umask of who built.
+/// Only the executable bit is kept: the rest depends on the umask of the user who builds.
 fn mode(path: &Path) -> anyhow::Result<u32> {
     use std::os::unix::fs::PermissionsExt;
     let metadata = std::fs::metadata(path).with_context(|| path.display().to_string())?;
     Ok(if metadata.permissions().mode() & 0o111 == 0 { 0o444 } else { 0o555 })
 }
 
-/// The architecture of a static ELF program, as images name it. Whoever needs a loader finds none in the image.
+/// The architecture of a static ELF program, as images name it. Other programs would need a loader, which the image lacks.
 fn static_architecture(program: &[u8]) -> anyhow::Result<&'static str> {
     const NEEDS_LOADER: u32 = 3;
     let bytes = |at: usize, count: usize| program.get(at..at.checked_add(count)?);
@@ -206,7 +208,7 @@ fn static_architecture(program: &[u8]) -> anyhow::Result<&'static str> {
         let little = bytes(at, count)?.iter().rev();
         Some(little.fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     };
-    ensure!(bytes(0, 6) == Some(b"\x7fELF\x02\x01"), "it is no 64-bit little-endian ELF program");
+    ensure!(bytes(0, 6) == Some(b"\x7fELF\x02\x01"), "it is not a 64-bit little-endian ELF program");
     let headers = || -> Option<Vec<u64>> {
         let (start, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
         (0..count).map(|n| number(usize::try_from(start.checked_add(n * size)?).ok()?, 4)).collect()
@@ -227,7 +229,7 @@ fn static_architecture(program: &[u8]) -> anyhow::Result<&'static str> {
 mod tests {
     use super::*;
 
-    /// A program header table with the given types behind an ELF header.
+    /// An ELF header followed by a program header table with these types.
     fn elf(machine: u8, headers: &[u8]) -> Vec<u8> {
         let mut program = vec![0; 64];
         program[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -258,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn only_static_programs_are_packed() {
+    fn only_static_programs_are_accepted() {
         assert_eq!(static_architecture(&elf(62, &[1, 2])).unwrap(), "amd64");
         assert_eq!(static_architecture(&elf(183, &[1])).unwrap(), "arm64");
         let table: [(Vec<u8>, &str); 4] = [
             (elf(62, &[1, 3]), "linked dynamically"),
             (elf(8, &[1]), "machine type 8"),
-            (b"#!/bin/sh".to_vec(), "no 64-bit"),
+            (b"#!/bin/sh".to_vec(), "not a 64-bit"),
             (elf(62, &[1, 1])[..80].to_vec(), "cut off"),
         ];
         for (program, expected) in table {
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_holds_what_was_asked_for() {
+    fn image_contains_what_was_requested() {
         let dir = tempfile::tempdir().unwrap();
         let built = build(&recipe(dir.path())).unwrap();
         let mut seen = BTreeMap::new();
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_and_wrong_parts_are_named() {
+    fn missing_or_invalid_input_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let good = recipe(dir.path());
         let cases: [(Recipe, &str); 4] = [

@@ -1,10 +1,9 @@
-//! Writing results to standard output, and remarks to standard error.
+//! Writes results to standard output, and remarks to standard error.
 
 use anyhow::Context;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-/// Lets `write` write to standard output, buffered. A reader that has gone, like `head`, ends the program without
-/// complaint.
+/// Calls `write` with buffered standard output. If the reader is gone, as with `head`, the program ends without an error.
 pub fn to_stdout(write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
@@ -13,22 +12,22 @@ pub fn to_stdout(write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::
     }
 }
 
-/// Writes a text to standard output as it is, as [`to_stdout`] does.
-pub fn say(text: &str) -> anyhow::Result<()> {
+/// Writes a text to standard output without a newline.
+pub fn print(text: &str) -> anyhow::Result<()> {
     to_stdout(|out| out.write_all(text.as_bytes()))
 }
 
-/// Writes a text and the end of a line.
+/// Writes a text and a newline to standard output.
 pub fn line(text: &str) -> anyhow::Result<()> {
     to_stdout(|out| writeln!(out, "{text}"))
 }
 
-/// Writes a line to standard error. That nobody can read it is no reason to fail, and there is nowhere to say so.
+/// Writes a line to standard error. An error is ignored: there is nowhere to report it.
 pub fn remark(text: &str) {
-    let _unheard = writeln!(io::stderr(), "{text}");
+    let _ignored = writeln!(io::stderr(), "{text}");
 }
 
-/// Rows as columns that stand under each other, two spaces apart; the last one is as wide as it is.
+/// Rows in aligned columns, two spaces apart; the last column is not padded.
 pub fn table<const N: usize>(head: [&str; N], rows: &[[String; N]], out: &mut impl Write) -> io::Result<()> {
     let mut widths = head.map(|title| title.chars().count());
     for row in rows {
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_under_each_other() {
+    fn columns_are_aligned() {
         let rows =
             [["a".to_owned(), "long".to_owned(), "x".to_owned()], ["ä".repeat(3), "b".to_owned(), String::new()]];
         let mut out = Vec::new();

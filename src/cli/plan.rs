@@ -8,9 +8,10 @@ mod text;
 pub use misuse::misuse;
 
 use super::filters::{self, FilterArgs};
-use super::output::{self, say};
+use super::output::{self, print};
+use super::page::{self, clean};
 use super::release::ImageSource;
-use super::status::{self, Source};
+use super::status::Source;
 use crate::api::OWN_DEPLOYMENT;
 use crate::graph::Mode;
 use crate::merge::inject::ClusterConfiguration;
@@ -103,9 +104,9 @@ pub async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
         between(&args, &from, &to)?
     };
     match args.output {
-        Output::Text => say(&text::text(&forecast, &status::page(), args.all))?,
-        Output::Json => say(&(serde_json::to_string_pretty(&forecast)? + "\n"))?,
-        Output::Dot => say(&plan::dot(&forecast))?,
+        Output::Text => print(&text::text(&forecast, &page::page(), args.all))?,
+        Output::Json => print(&(serde_json::to_string_pretty(&forecast)? + "\n"))?,
+        Output::Dot => print(&plan::dot(&forecast))?,
     }
     Ok(if forecast.is_blocked() { ExitCode::from(BLOCKED) } else { ExitCode::SUCCESS })
 }
@@ -123,7 +124,7 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
     let selection = after.select(&filter);
     ensure_some_included(&selection, &after, &filter)?;
     for warning in args.filters.unknown_capabilities([&before, &after].into_iter().flat_map(everything)) {
-        output::remark(&format!("warning: {}", status::clean(&warning)));
+        output::remark(&format!("warning: {}", clean(&warning)));
     }
     let excluded = plan::excluded(&selection, &filter);
     let dropped = plan::dropped(&selected_before.manifests, &selection, &excluded);
@@ -164,7 +165,7 @@ fn everything(payload: &Payload) -> impl Iterator<Item = &Manifest> {
 fn ensure_some_included(selection: &Selection, to: &Payload, filter: &ApplyFilter) -> anyhow::Result<()> {
     let profile = filter.load.profile.as_deref().unwrap_or_default();
     let nothing = || filters::nothing_included(profile, everything(to));
-    ensure!(!selection.manifests.is_empty(), "{}", status::clean(&nothing()));
+    ensure!(!selection.manifests.is_empty(), "{}", clean(&nothing()));
     Ok(())
 }
 

@@ -1,20 +1,19 @@
-//! What is said when nobody answers where the API server should be.
+//! Errors about an API server that cannot be reached.
 
 use crate::cluster::ApiError;
 use crate::cluster::error::Cause;
 use crate::error::chain;
 use kube::runtime::watcher;
 
-/// The error, with the address that was tried and the way out where it is about reaching the server; what the server
-/// itself has answered speaks for itself.
+/// Adds the address and a hint to errors about reaching the server. An error that the server itself returned needs none.
 pub fn explain(server: &str, error: ApiError) -> anyhow::Error {
     match error.cause {
-        Cause::Transport(_) | Cause::Timeout => anyhow::anyhow!("{error} ({})", way_out(server)),
+        Cause::Transport(_) | Cause::Timeout => anyhow::anyhow!("{error} ({})", hint(server)),
         _ => error.into(),
     }
 }
 
-/// The same of a watch, as a text.
+/// The same for a watch, as text.
 pub fn explain_watch(server: &str, error: &watcher::Error) -> String {
     let text = chain(error);
     let answered = match error {
@@ -23,10 +22,10 @@ pub fn explain_watch(server: &str, error: &watcher::Error) -> String {
         | watcher::Error::WatchFailed(error) => matches!(error, kube::Error::Api(_)),
         watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => true,
     };
-    if answered { text } else { format!("{text} ({})", way_out(server)) }
+    if answered { text } else { format!("{text} ({})", hint(server)) }
 }
 
-fn way_out(server: &str) -> String {
+fn hint(server: &str) -> String {
     format!("the API server should be at {server}: is it running? --kubeconfig names another")
 }
 
@@ -39,14 +38,14 @@ mod tests {
 
     const DOWN: &str = "https://127.0.0.1:1/";
 
-    /// Nobody answers.
+    /// No server listens there.
     fn down() -> Clients {
         let _installed_before = rustls::crypto::aws_lc_rs::default_provider().install_default();
         Clients::new(kube::Config::new(DOWN.parse().unwrap())).unwrap()
     }
 
     #[tokio::test]
-    async fn where_nobody_answers_the_address_and_the_way_out_are_told_once() {
+    async fn unreachable_server_is_named_once_with_a_hint() {
         let clients = down();
         assert_eq!(clients.server(), DOWN);
         let namespaces: Api<Namespace> = Api::all(clients.call.clone());
@@ -56,14 +55,13 @@ mod tests {
         for said in [said, watch] {
             assert_eq!(said.matches("Connection refused").count(), 1, "{said}");
             assert_eq!(said.matches("client error (Connect)").count(), 1, "{said}");
-            let way_out =
-                " (the API server should be at https://127.0.0.1:1/: is it running? --kubeconfig names another)";
-            assert!(said.ends_with(way_out), "{said}");
+            let hint = " (the API server should be at https://127.0.0.1:1/: is it running? --kubeconfig names another)";
+            assert!(said.ends_with(hint), "{said}");
         }
     }
 
     #[test]
-    fn an_answer_speaks_for_itself() {
+    fn error_from_the_server_gets_no_hint() {
         let cause = Cause::Server { code: 403, reason: "Forbidden".into(), message: "you may not".into() };
         let said = explain(DOWN, ApiError { attempt: "read it".into(), cause }).to_string();
         assert_eq!(said, "cannot read it: you may not");

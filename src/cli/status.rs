@@ -1,16 +1,15 @@
-//! `cvo status`: the state of an update for people, from the ClusterVersion, the ClusterOperators and the progress
-//! record (architecture §4). Reads only; what it shows is a pure function of a [`State`], a width and the time.
+//! `cvo status`: shows the state of an update from the ClusterVersion, the ClusterOperators and the progress record. Only
+//! reads; its output is a function of a [`State`], a width and the time.
 
 mod follow;
 mod lines;
-pub(super) mod text;
+mod text;
 mod view;
-
-pub(super) use text::clean;
 
 pub use view::{Concern, OperatorConcern, Phase, View};
 
-use super::output::say;
+use super::output::print;
+use super::page::{self, Page};
 use super::reach;
 use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
 use crate::api::{ClusterOperator, ClusterVersion, NAME, NAMESPACE};
@@ -21,19 +20,18 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, ListParams};
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
-/// Show how far an update is: what is done, what waits for what and since when, what is wrong, and the history.
+/// Show the progress of an update: what is done, what waits for what and since when, what is wrong, and the history
 ///
-/// Reads the ClusterVersion, the ClusterOperators and the daemon's progress record; changes nothing. Without a terminal
-/// nothing is cut to a width, and --watch writes one line for each thing that happens instead of redrawing.
+/// Reads the ClusterVersion, the ClusterOperators and the daemon's progress record, and changes nothing. If standard output
+/// is not a terminal, lines are not cut or wrapped, and --watch writes one line for each change instead of redrawing.
 #[derive(Args, Clone, Debug)]
 pub struct StatusArgs {
     /// Follow the update until interrupted
     #[arg(short, long)]
     pub watch: bool,
-    /// Form of the output; with --watch, json is one object a line
+    /// Output format; with --watch, json writes one object a line
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
     /// Kubeconfig of the cluster [default: $KUBECONFIG, else ~/.kube/config, else the pod's service account]
@@ -51,7 +49,7 @@ pub enum Output {
     Json,
 }
 
-/// Where the daemon keeps what is shown.
+/// Where the daemon keeps its state.
 #[derive(Args, Clone, Debug)]
 pub struct Source {
     /// Namespace of the daemon
@@ -68,21 +66,20 @@ impl Default for Source {
     }
 }
 
-/// What the cluster says about its update.
+/// The objects of the cluster that describe its update.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// `None`: there is none, or its kind is not defined yet.
+    /// `None` if it or its kind does not exist.
     pub cluster_version: Option<ClusterVersion>,
     pub operators: Vec<ClusterOperator>,
-    /// `None`: the daemon has not written one yet, or it cannot be read (then a remark says why).
+    /// `None` if the daemon has not written one yet, or it cannot be read; then a remark says why.
     pub progress: Option<Progress>,
     /// What could not be read and why.
     pub remarks: Vec<String>,
 }
 
 impl State {
-    /// Reads everything once. A progress record that cannot be read is a remark; without the rest there is nothing to
-    /// show, which is an error.
+    /// Reads everything once. If only the progress record cannot be read, that is a remark instead of an error.
     pub async fn gather(client: &Client, source: &Source) -> Result<State, ApiError> {
         let versions: Api<ClusterVersion> = Api::all(client.clone());
         let operators: Api<ClusterOperator> = Api::all(client.clone());
@@ -97,7 +94,7 @@ impl State {
         };
         state.operators = match operators {
             Ok(list) => list.items,
-            // The kind is not defined yet.
+            // The kind does not exist yet.
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
             Err(error) => return Err(ApiError::of("list the ClusterOperators", error)),
         };
@@ -112,28 +109,28 @@ impl State {
         Ok(state)
     }
 
-    /// Takes the progress record out of its ConfigMap; what is no record of a schema known here becomes a remark.
+    /// Reads the progress record from its ConfigMap; a record that cannot be read becomes a remark.
     fn take_record(&mut self, map: &ConfigMap) {
         let text = map.data.as_ref().and_then(|data| data.get(KEY)).map(String::as_str).unwrap_or_default();
         let remark = match serde_json::from_str::<Progress>(text) {
             Ok(progress) if progress.schema == SCHEMA => return self.progress = Some(progress),
             Ok(progress) => {
                 format!(
-                    "has schema {}, this cvo knows schema {SCHEMA}: use the cvo of the cluster's release",
+                    "has schema {}, but this cvo knows only schema {SCHEMA}: use the cvo of the cluster's release",
                     progress.schema
                 )
             }
             Err(error) => {
-                format!("is no progress record ({error}); the daemon writes a new one when something happens")
+                format!("is not a progress record ({error}); the daemon writes a new one at the next change")
             }
         };
         self.remarks.push(format!("Components are not shown: ConfigMap {CONFIG_MAP}, key {KEY}, {remark}"));
     }
 }
 
-/// The state as text. `width` in columns; `usize::MAX` cuts and wraps nothing. `now` is what times are told against.
+/// The state as text. `width` in columns; with `usize::MAX` nothing is cut or wrapped. Durations end at `now`.
 pub fn render(state: &State, width: usize, colours: bool, now: Timestamp) -> String {
-    text::text(&View::of(state, now), &text::Page { width, colours, now })
+    text::text(&View::of(state, now), &Page { width, colours, now })
 }
 
 pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
@@ -145,39 +142,16 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
         State::gather(&clients.call, &args.source).await.map_err(|error| reach::explain(&clients.server(), error))?;
     if state.cluster_version.is_none() {
         bail!(
-            "this cluster has no ClusterVersion {:?}: the daemon is not installed, or --name names another one; \
-             `cvo render --help` says how to install",
+            "this cluster has no ClusterVersion {:?}: the daemon is not installed, or --name is wrong; `cvo render \
+             --help` says how to install it",
             args.source.name
         );
     }
     let now = Timestamp::now();
     match args.output {
-        Output::Json => say(&(serde_json::to_string_pretty(&View::of(&state, now))? + "\n")),
-        Output::Text => say(&render(&state, terminal().map_or(usize::MAX, |t| t.0), colours(), now)),
+        Output::Json => print(&(serde_json::to_string_pretty(&View::of(&state, now))? + "\n")),
+        Output::Text => print(&text::text(&View::of(&state, now), &page::page())),
     }
-}
-
-/// What a page on standard output is laid out for now.
-pub(super) fn page() -> text::Page {
-    let width = terminal().map_or(usize::MAX, |terminal| terminal.0);
-    text::Page { width, colours: colours(), now: Timestamp::now() }
-}
-
-/// Columns and rows of the terminal on standard output, if it is one.
-fn terminal() -> Option<(usize, usize)> {
-    if !std::io::stdout().is_terminal() {
-        return None;
-    }
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
-    Some(size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into())))
-}
-
-/// On a terminal, unless NO_COLOR is set to anything (no-color.org) or the terminal can none.
-fn colours() -> bool {
-    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    terminal().is_some() && !set("NO_COLOR") && !dumb
 }
 
 #[cfg(test)]

@@ -22,23 +22,23 @@ fn enabled(flags: &[&str]) -> usize {
 }
 
 #[test]
-fn a_set_that_nobody_knows_is_refused_with_those_that_are_known() {
+fn unknown_set_is_refused_with_the_known_ones() {
     for set in ["v4.99", "v4.20", "v5.0", "V4.12", "vcurrent", "none", "Console, v4.10"] {
         let said = parse(&["--capabilities", set]).unwrap_err();
-        assert!(said.contains("no such set is known; those that are known are None, v4.11, v4.12, "), "{set}: {said}");
+        assert!(said.contains("this set is unknown; known sets: None, v4.11, v4.12, "), "{set}: {said}");
         assert!(said.contains(", v4.18, vCurrent"), "{set}: {said}");
     }
     for several in ["v4.11,v4.12", "None,vCurrent"] {
         let said = parse(&["--capabilities", several]).unwrap_err();
         assert!(said.contains("takes one set") && said.contains(", v4.18, vCurrent"), "{said}");
     }
-    assert_eq!(enabled(&["--capabilities", "v4.11,v4.11"]), 4, "twice the same");
+    assert_eq!(enabled(&["--capabilities", "v4.11,v4.11"]), 4, "the same set twice");
     assert_eq!(enabled(&["--capabilities", "v4.11, Console"]), 5);
     assert_eq!(enabled(&["--capabilities", "None"]), 0);
     assert_eq!(enabled(&["--capabilities", ""]), 0);
 }
 
-/// All that the folder of the tests warns of with these flags, but for the file that it always warns of.
+/// All warnings about the test folder with these flags, except the one about a file that is always skipped.
 fn warned(flags: &[&str]) -> Vec<String> {
     let dir = release();
     let Folder { mut warnings, .. } = folder::open(dir.path(), folder::NO_IMAGE, &parse(flags).unwrap()).unwrap();
@@ -47,13 +47,13 @@ fn warned(flags: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn names_that_nobody_knows_are_told() {
+fn unknown_names_are_reported() {
     assert_eq!(warned(&["--capabilities", "Console,v4.11"]), [""; 0]);
     let said = warned(&["--capabilities", "console,Later,v4.11"]);
     let expected = |word| {
-        format!("--capabilities {word}: neither this program nor a manifest of the release knows that capability")
+        format!("--capabilities {word}: neither this program nor any manifest of the release knows this capability")
     };
-    assert_eq!(said, [expected("Later"), expected("console") + "; there is Console"]);
+    assert_eq!(said, [expected("Later"), expected("console") + "; did you mean Console?"]);
 
     let dir = release();
     let own = crate::cli::folder::tests::config_map("own", "    capability.openshift.io/name: Later\n");
@@ -63,16 +63,16 @@ fn names_that_nobody_knows_are_told() {
 }
 
 #[test]
-fn a_profile_for_which_nothing_takes_part_is_told() {
+fn profile_that_excludes_everything_is_reported() {
     let said = warned(&["--profile", "nope"]);
     let [said] = said.as_slice() else { panic!("{said:?}") };
     assert_eq!(
         said,
-        "nothing of the release takes part for the cluster profile \"nope\": its manifests are for other, \
+        "every manifest of the release is excluded for the cluster profile \"nope\": its manifests are for other, \
          self-managed-high-availability; give one of these with --profile"
     );
     assert_eq!(warned(&["--profile", "other"]), [""; 0]);
     assert!(
-        nothing_takes_part("a", []).contains("no manifest has an annotation include.release.openshift.io/PROFILE=true")
+        nothing_included("a", []).contains("no manifest has an annotation include.release.openshift.io/PROFILE=true")
     );
 }

@@ -12,7 +12,7 @@ pub(in crate::cli) fn filters(flags: &[&str]) -> FilterArgs {
     Line::try_parse_from(["cvo"].iter().chain(flags)).unwrap().filters
 }
 
-/// A ConfigMap that takes part, with more lines of annotations.
+/// An included ConfigMap, with more lines of annotations.
 pub(in crate::cli) fn config_map(name: &str, annotations: &str) -> String {
     format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: x\n  annotations:\n    \
@@ -20,7 +20,7 @@ pub(in crate::cli) fn config_map(name: &str, annotations: &str) -> String {
     )
 }
 
-/// A release in a folder: templates, documents that take part and others for each reason, and a Job between.
+/// A release in a folder: templates, included documents, excluded ones for each reason, and a Job.
 pub(in crate::cli) fn release() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let annotated = |key: &str, value: &str| config_map("m", &format!("    {key}: {value}\n"));
@@ -44,7 +44,7 @@ pub(in crate::cli) fn release() -> tempfile::TempDir {
             deployment + "spec: {image: '{{.ReleaseImage}}'}\n",
         ),
         ("manifests/0000_90_cluster-version-operator_02_late.yaml", config_map("late", "")),
-        ("manifests/0000_91_cluster-version-operator_02_new.yaml", "kind: {{.Unheard}}\n".to_owned()),
+        ("manifests/0000_91_cluster-version-operator_02_new.yaml", "kind: {{.Unknown}}\n".to_owned()),
         ("release-manifests/0000_10_net_01.yaml", several),
         (
             "release-manifests/0000_10_net_02.json",
@@ -76,9 +76,9 @@ fn names(folder: &Folder) -> Vec<&str> {
     folder.documents.iter().map(|d| d.manifest.id.name.as_str()).collect()
 }
 
-/// §10.2: `manifests/` first, then by bytes, whatever takes part. §10.3: a template nobody knows costs its file only.
+/// `manifests/` first, then in byte order, excluded or not. A file with an unknown template is skipped.
 #[test]
-fn a_release_is_listed_whole_in_load_order() {
+fn all_manifests_are_listed_in_load_order() {
     let dir = release();
     let folder = open(dir.path(), "r/image@sha256:1", &filters(&[])).unwrap();
     let expected = ["cluster-version-operator", "late", "m", "first", "second", "third", "s", "net", "j", "m", "last"];
@@ -90,11 +90,10 @@ fn a_release_is_listed_whole_in_load_order() {
     assert_eq!(object["spec"]["image"], "r/image@sha256:1");
 }
 
-/// §10.7: each filter leaves out what it is about, and says so.
 #[test]
-fn flags_decide_who_takes_part() {
+fn flags_decide_what_is_excluded() {
     let dir = release();
-    let left_out = |flags: &[&str]| -> Vec<(String, String)> {
+    let excluded = |flags: &[&str]| -> Vec<(String, String)> {
         let folder = open(dir.path(), NO_IMAGE, &filters(flags)).unwrap();
         let out = folder.documents.into_iter().filter_map(|d| Some((d.manifest.file.to_string(), d.excluded?)));
         out.map(|(file, why)| (file.trim_start_matches("0000_").to_owned(), why)).collect()
@@ -113,13 +112,13 @@ fn flags_decide_who_takes_part() {
         (&["--capabilities", "Console,Build"], vec![preview, always[0], capability, always[1], gate]),
     ];
     for (flags, expected) in table {
-        let found = left_out(flags);
+        let found = excluded(flags);
         let fits =
             |((file, why), (in_file, part)): (&(String, String), &(&str, &str))| file == in_file && why.contains(part);
         assert!(found.len() == expected.len() && found.iter().zip(&expected).all(fits), "{flags:?}: {found:#?}");
     }
-    assert_eq!(left_out(&["--profile", "other"]).len(), 10);
-    assert!(Line::try_parse_from(["cvo", "--feature-set", "Preview"]).is_err(), "a set that nobody knows");
+    assert_eq!(excluded(&["--profile", "other"]).len(), 10);
+    assert!(Line::try_parse_from(["cvo", "--feature-set", "Preview"]).is_err(), "an unknown set");
 }
 
 /// All files of a release in one folder.
@@ -134,7 +133,7 @@ fn flattened(root: &Path) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_plain_folder_is_read_as_the_release_that_it_would_make() {
+fn plain_folder_is_read_like_a_release() {
     let root = release();
     let plain = flattened(root.path());
     let open = |dir: &Path| open(dir, NO_IMAGE, &filters(&[]));
@@ -145,7 +144,7 @@ fn a_plain_folder_is_read_as_the_release_that_it_would_make() {
     assert_eq!(told(&one), told(&other));
     assert_eq!(one.version, other.version);
     let [warning] = one.warnings.as_slice() else { panic!("{:?}", one.warnings) };
-    assert!(warning.starts_with("0000_91_"), "no folder that is not there: {warning}");
+    assert!(warning.starts_with("0000_91_"), "no folder before the name: {warning}");
 
     fs::write(plain.path().join("crd.yaml"), major(config_map("c", ""), 7)).unwrap();
     let judged = |why: &str| {
@@ -158,9 +157,9 @@ fn a_plain_folder_is_read_as_the_release_that_it_would_make() {
     judged("");
 }
 
-/// §10.6: what takes part must fit its type in either form, what does not may be anything in both.
+/// In either form included manifests must be valid for their type, and excluded ones need not be.
 #[test]
-fn a_plain_folder_gets_the_verdict_of_its_release() {
+fn plain_folder_is_validated_like_a_release() {
     let root = release();
     let write = |file: &str, text: &str| fs::write(root.path().join("release-manifests").join(file), text).unwrap();
     let verdict = |dir: &Path| match open(dir, NO_IMAGE, &filters(&[])) {
@@ -192,17 +191,17 @@ fn major(text: String, major: u64) -> String {
     format!("{crd}    release.openshift.io/major-version: \"{major}\"\n")
 }
 
-/// §10.4 and §10.6: what cannot be loaded is not listed half; one error names every bad file.
+/// A folder that cannot be loaded is not listed partially: one error names every invalid file.
 #[test]
-fn bad_folders_are_refused_with_the_place() {
+fn invalid_folders_are_refused() {
     let said = |dir: &Path| format!("{:#}", open(dir, NO_IMAGE, &filters(&[])).unwrap_err());
     let empty = tempfile::tempdir().unwrap();
-    assert!(said(empty.path()).contains("holds no manifest: give the root of a release"), "{}", said(empty.path()));
+    assert!(said(empty.path()).contains("contains no manifest: give the root of a release"), "{}", said(empty.path()));
     let missing = empty.path().join("nothing");
     let expected = format!("cannot read {}: No such file or directory (os error 2). DIR must be", missing.display());
     assert!(said(&missing).starts_with(&expected), "{}", said(&missing));
     fs::write(&missing, "").unwrap();
-    assert!(said(&missing).contains("it is no folder. DIR must be the root of a release"), "{}", said(&missing));
+    assert!(said(&missing).contains("it is not a folder. DIR must be the root of a release"), "{}", said(&missing));
     fs::remove_file(&missing).unwrap();
     let half = tempfile::tempdir().unwrap();
     fs::create_dir(half.path().join("manifests")).unwrap();

@@ -9,11 +9,11 @@ fn built(mode: Mode, flags: &[&str]) -> (Graph, Vec<Arc<Manifest>>) {
     (build(&manifests, mode, Some(&own)), manifests)
 }
 
-/// §10.10: stages, the Job as a barrier, and the own Deployment last of its component.
+/// The Job is a barrier, and the own Deployment the last of its component.
 #[test]
 fn json_names_stages_nodes_manifests_and_edges() {
     let (graph, manifests) = built(Mode::Update, &["--feature-set", "TechPreviewNoUpgrade"]);
-    let json: Value = serde_json::to_value(whole("1.0.0", Mode::Update, &graph, &manifests)).unwrap();
+    let json: Value = serde_json::to_value(graph_json("1.0.0", Mode::Update, &graph, &manifests)).unwrap();
     assert_eq!((&json["version"], &json["mode"]), (&"1.0.0".into(), &"update".into()));
     let stages: Vec<Vec<&str>> = json["stages"]
         .as_array()
@@ -52,7 +52,7 @@ fn json_names_stages_nodes_manifests_and_edges() {
 }
 
 #[test]
-fn people_read_stages_operators_and_what_waits() {
+fn text_shows_stages_operators_and_order() {
     let said = |mode, each| {
         let (graph, manifests) = built(mode, &[]);
         let mut out = Vec::new();
@@ -62,7 +62,7 @@ fn people_read_stages_operators_and_what_waits() {
     let update = said(Mode::Update, false);
     assert!(update.starts_with("update: 3 stages, 4 nodes, 7 manifests\n\nstage 1\n"), "{update}");
     assert!(update.contains(", after 1/90/cluster-version-operator, operator net\n"), "{update}");
-    assert!(update.contains("\nstage 2, once the one before it has ended\n  2/20/a "), "{update}");
+    assert!(update.contains("\nstage 2, after the previous one is done\n  2/20/a "), "{update}");
     let install = said(Mode::Install, true);
     assert!(install.starts_with("install: 3 stages, 4 nodes, 7 manifests\n"), "{install}");
     assert!(!install.contains(", after"), "{install}");

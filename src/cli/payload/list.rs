@@ -3,7 +3,7 @@
 use crate::cli::filters::{self, FilterArgs};
 use crate::cli::folder::{self, Document, Entry, Folder};
 use crate::cli::output;
-use crate::cli::status::clean;
+use crate::cli::page::clean;
 use clap::{ArgMatches, Args, ValueEnum};
 use serde::Serialize;
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! A plan as text: what is written and waited for, stage by stage, then what may stop the update and what is not known.
 
-use crate::cli::status::text::{Cell, Colour, Page, line, paragraph, table};
+use crate::cli::page::{Cell, Colour, Page, cut, line, paragraph, table};
 use crate::graph::Mode;
 use crate::plan::{Action, ExcludedBy, Field, Forecast, GateState, Node, Severity, Stage, Step};
 use serde_json::Value;
@@ -123,17 +123,13 @@ fn rows(step: &Step) -> Vec<Vec<Cell>> {
 fn field_text(field: &Field) -> String {
     let short = |value: &Option<Value>| match value {
         None => "nothing".to_owned(),
-        Some(Value::String(text)) => cut(text),
-        Some(other) => cut(&other.to_string()),
+        Some(Value::String(text)) => cut(text, VALUE),
+        Some(other) => cut(&other.to_string(), VALUE),
     };
     if field.from.is_none() && field.to.is_none() {
         return field.path.clone();
     }
     format!("{}: {} → {}", field.path, short(&field.from), short(&field.to))
-}
-
-fn cut(text: &str) -> String {
-    if text.chars().count() <= VALUE { text.to_owned() } else { text.chars().take(VALUE).chain(['…']).collect() }
 }
 
 /// What the update waits for at the end of a stage: all gates, or those that will close or are not open now.

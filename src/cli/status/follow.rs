@@ -1,10 +1,11 @@
-//! `cvo status --watch`: keeps a [`State`] up to date by watches and shows it whenever it changes.
+//! `cvo status --watch`: keeps a [`State`] up to date with watches and shows it whenever it changes.
 
 use super::view::View;
-use super::{Output, Source, State, StatusArgs, colours, lines, render, terminal};
+use super::{Output, Source, State, StatusArgs, lines, render};
 use crate::api::progress::CONFIG_MAP;
 use crate::api::{ClusterOperator, ClusterVersion};
-use crate::cli::output::say;
+use crate::cli::output::print;
+use crate::cli::page::{colours, terminal};
 use crate::cli::reach;
 use crate::cluster::Clients;
 use futures::{Stream, StreamExt, stream};
@@ -17,13 +18,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Events that come within this are shown at once together.
-const SETTLE: Duration = Duration::from_millis(200);
-/// A terminal shows how long things last: it is drawn again this often from what is known, without asking anybody.
+/// Events that arrive within this time are shown together.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+/// A terminal is redrawn this often, because it shows durations; nothing is read from the cluster for it.
 const TICK: Duration = Duration::from_secs(1);
 
-/// News of one of the three watches.
-enum News {
+/// An event of one of the three watches.
+enum WatchEvent {
     Version(Box<watcher::Result<Event<ClusterVersion>>>),
     Operator(watcher::Result<Event<ClusterOperator>>),
     Record(watcher::Result<Event<ConfigMap>>),
@@ -31,23 +32,23 @@ enum News {
 
 pub async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<()> {
     let server = clients.server();
-    let mut news = Box::pin(watches(clients, &args.source)?);
+    let mut events = Box::pin(watches(clients, &args.source)?);
     let mut known = Known::default();
     let mut screen = Screen::new(args.output);
-    // Nothing is shown before each watch has said something, so that the first picture is whole.
+    // Nothing is shown until each watch has reported, so that the first output is complete.
     let mut due: Option<Instant> = None;
     loop {
         tokio::select! {
             interrupted = tokio::signal::ctrl_c() => return interrupted.map_err(Into::into),
-            Some(happened) = news.next() => {
-                known.take(happened, &server);
-                due = due.or_else(|| Some(Instant::now() + SETTLE));
+            Some(event) = events.next() => {
+                known.on_event(event, &server);
+                due = due.or_else(|| Some(Instant::now() + DEBOUNCE));
             }
-            () = at(due), if due.is_some() && known.whole() => {
+            () = at(due), if due.is_some() && known.is_complete() => {
                 due = None;
                 screen.show(&known.state(), Timestamp::now())?;
             }
-            () = tokio::time::sleep(TICK), if screen.redraws() && known.whole() => {
+            () = tokio::time::sleep(TICK), if screen.redraws() && known.is_complete() => {
                 screen.show(&known.state(), Timestamp::now())?;
             }
         }
@@ -61,57 +62,58 @@ async fn at(due: Option<Instant>) {
     }
 }
 
-fn watches(clients: &Clients, source: &Source) -> anyhow::Result<impl Stream<Item = News> + use<>> {
+fn watches(clients: &Clients, source: &Source) -> anyhow::Result<impl Stream<Item = WatchEvent> + use<>> {
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
     let versions: Api<ClusterVersion> = Api::all(clients.for_watch()?);
     let operators: Api<ClusterOperator> = Api::all(clients.for_watch()?);
     let records: Api<ConfigMap> = Api::namespaced(clients.for_watch()?, &source.namespace);
     Ok(stream::select(
         stream::select(
-            watcher(versions, named(&source.name)).default_backoff().map(|event| News::Version(Box::new(event))),
-            watcher(operators, watcher::Config::default()).default_backoff().map(News::Operator),
+            watcher(versions, named(&source.name)).default_backoff().map(|event| WatchEvent::Version(Box::new(event))),
+            watcher(operators, watcher::Config::default()).default_backoff().map(WatchEvent::Operator),
         ),
-        watcher(records, named(CONFIG_MAP)).default_backoff().map(News::Record),
+        watcher(records, named(CONFIG_MAP)).default_backoff().map(WatchEvent::Record),
     ))
 }
 
-/// What a watch has told so far.
+/// The objects of one watch.
 #[derive(Debug)]
 struct Watched<T> {
-    held: BTreeMap<String, T>,
-    /// A list being read; takes the place of `held` when it is whole.
-    fresh: BTreeMap<String, T>,
-    trouble: Option<String>,
-    heard: bool,
+    objects: BTreeMap<String, T>,
+    /// The list being read, which replaces `objects` when it is complete.
+    listing: BTreeMap<String, T>,
+    error: Option<String>,
+    /// It has listed its objects or failed.
+    reported: bool,
 }
 
 impl<T> Default for Watched<T> {
     fn default() -> Self {
-        Watched { held: BTreeMap::new(), fresh: BTreeMap::new(), trouble: None, heard: false }
+        Watched { objects: BTreeMap::new(), listing: BTreeMap::new(), error: None, reported: false }
     }
 }
 
 impl<T: kube::Resource> Watched<T> {
-    /// `server`: where it should be, for what is said when it is not.
-    fn take(&mut self, event: watcher::Result<Event<T>>, server: &str) {
+    /// `server`: the URL of the API server, for errors.
+    fn on_event(&mut self, event: watcher::Result<Event<T>>, server: &str) {
         let name = |object: &T| object.meta().name.clone().unwrap_or_default();
         match event {
             Err(error) => {
-                // Before the install the kinds are not there yet, which is nothing to complain about.
-                self.trouble = (!missing(&error)).then(|| reach::explain_watch(server, &error));
-                self.heard = true;
+                // Before the installation the kinds do not exist, which is not an error.
+                self.error = (!missing(&error)).then(|| reach::explain_watch(server, &error));
+                self.reported = true;
                 return;
             }
-            Ok(Event::Init) => self.fresh = BTreeMap::new(),
-            Ok(Event::InitApply(object)) => drop(self.fresh.insert(name(&object), object)),
+            Ok(Event::Init) => self.listing = BTreeMap::new(),
+            Ok(Event::InitApply(object)) => drop(self.listing.insert(name(&object), object)),
             Ok(Event::InitDone) => {
-                self.held = std::mem::take(&mut self.fresh);
-                self.heard = true;
+                self.objects = std::mem::take(&mut self.listing);
+                self.reported = true;
             }
-            Ok(Event::Apply(object)) => drop(self.held.insert(name(&object), object)),
-            Ok(Event::Delete(object)) => drop(self.held.remove(&name(&object))),
+            Ok(Event::Apply(object)) => drop(self.objects.insert(name(&object), object)),
+            Ok(Event::Delete(object)) => drop(self.objects.remove(&name(&object))),
         }
-        self.trouble = None;
+        self.error = None;
     }
 }
 
@@ -132,36 +134,36 @@ struct Known {
 }
 
 impl Known {
-    fn take(&mut self, news: News, server: &str) {
-        match news {
-            News::Version(event) => self.versions.take(*event, server),
-            News::Operator(event) => self.operators.take(event, server),
-            News::Record(event) => self.records.take(event, server),
+    fn on_event(&mut self, event: WatchEvent, server: &str) {
+        match event {
+            WatchEvent::Version(event) => self.versions.on_event(*event, server),
+            WatchEvent::Operator(event) => self.operators.on_event(event, server),
+            WatchEvent::Record(event) => self.records.on_event(event, server),
         }
     }
 
-    fn whole(&self) -> bool {
-        self.versions.heard && self.operators.heard && self.records.heard
+    fn is_complete(&self) -> bool {
+        self.versions.reported && self.operators.reported && self.records.reported
     }
 
     fn state(&self) -> State {
         let mut state = State {
-            cluster_version: self.versions.held.values().next().cloned(),
-            operators: self.operators.held.values().cloned().collect(),
+            cluster_version: self.versions.objects.values().next().cloned(),
+            operators: self.operators.objects.values().cloned().collect(),
             ..State::default()
         };
-        let troubles = [&self.versions.trouble, &self.operators.trouble, &self.records.trouble];
-        let mut troubles: Vec<&String> = troubles.into_iter().flatten().collect();
-        troubles.dedup();
-        state.remarks = troubles.iter().map(|trouble| format!("Not up to date, trying again: {trouble}")).collect();
-        if let Some(map) = self.records.held.values().next() {
+        let errors = [&self.versions.error, &self.operators.error, &self.records.error];
+        let mut errors: Vec<&String> = errors.into_iter().flatten().collect();
+        errors.dedup();
+        state.remarks = errors.iter().map(|error| format!("Not up to date, retrying: {error}")).collect();
+        if let Some(map) = self.records.objects.values().next() {
             state.take_record(map);
         }
         state
     }
 }
 
-/// Where states go.
+/// Writes states to standard output.
 struct Screen {
     output: Output,
     before: Option<View>,
@@ -172,38 +174,40 @@ impl Screen {
         Screen { output, before: None }
     }
 
-    /// Whether time alone changes what is seen.
+    /// Whether the output changes as time passes.
     fn redraws(&self) -> bool {
         self.output == Output::Text && terminal().is_some()
     }
 
     fn show(&mut self, state: &State, now: Timestamp) -> anyhow::Result<()> {
         if let (Output::Text, Some((width, height))) = (self.output, terminal()) {
-            return say(&frame(&render(state, width, colours(), now), height));
+            return print(&frame(&render(state, width, colours(), now), height));
         }
         let mut view = View::of(state, now);
         match self.output {
             Output::Json => {
-                // The estimate moves by itself; that is no news.
-                let still = |view: &View| View { remaining_seconds: None, ..view.clone() };
-                let silent = |view: &View| View { components: Vec::new(), ..still(view) };
-                let told = match &self.before {
-                    Some(before) if view.components.is_empty() => silent(before) == silent(&view),
-                    Some(before) => still(before) == still(&view),
+                // The estimate changes by itself, which is not a change of the state.
+                let timeless = |view: &View| View { remaining_seconds: None, ..view.clone() };
+                let without_components = |view: &View| View { components: Vec::new(), ..timeless(view) };
+                let unchanged = match &self.before {
+                    Some(before) if view.components.is_empty() => {
+                        without_components(before) == without_components(&view)
+                    }
+                    Some(before) => timeless(before) == timeless(&view),
                     None => false,
                 };
-                if !told {
-                    say(&(serde_json::to_string(&view)? + "\n"))?;
+                if !unchanged {
+                    print(&(serde_json::to_string(&view)? + "\n"))?;
                 }
             }
             Output::Text => {
                 let nothing = View::default();
                 for line in lines::lines(self.before.as_ref().unwrap_or(&nothing), &view, now) {
-                    say(&(line + "\n"))?;
+                    print(&(line + "\n"))?;
                 }
             }
         }
-        // While the record is behind the status, what it said last still counts: the next one tells the rest.
+        // While the record is older than the status, its last content remains, so that the next one shows only changes.
         if let Some(before) = self.before.take().filter(|before| before.target.image == view.target.image)
             && view.components.is_empty()
         {
@@ -214,8 +218,7 @@ impl Screen {
     }
 }
 
-/// Draws over the last frame: each line is cleared to its end, and the rest of the screen below. What does not fit is
-/// counted.
+/// Draws over the last frame: clears each line to its end, and the screen below. Lines that do not fit are counted.
 fn frame(text: &str, height: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let room = height.saturating_sub(1).max(1);

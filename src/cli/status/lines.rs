@@ -1,46 +1,48 @@
-//! What happened between two states of an update, one line each: how `--watch` follows into a file or a log.
+//! The differences between two states of an update, a line each: what `--watch` writes to a file or a log.
 
-use super::text::{ago, awaited, clean, headline, operator_line, state_word};
+use super::text::{ago, awaited, cause, headline, operator_line, state_word};
 use super::view::{Concern, Phase, View, component};
 use crate::api::progress::{NodeProgress, NodeState};
-use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
+use crate::api::{HistoryEntry, HistoryState};
+use crate::cli::page::clean;
 use jiff::Timestamp;
 
-/// The lines that tell `after` to somebody who knows `before`, each with the time of day (UTC) in front.
+/// One line for each change from `before` to `after`, with the time of day (UTC) in front.
 pub fn lines(before: &View, after: &View, now: Timestamp) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut changes = Vec::new();
     let (old, new) = (headline(before), headline(after));
     if old != new {
-        said.push(new);
+        changes.push(new);
     }
-    // A new release starts its components anew.
+    // With a new release all components start again.
     let known = if before.target.image == after.target.image { before.components.as_slice() } else { &[] };
     for node in &after.components {
         let old = known.iter().find(|old| old.id == node.id);
-        said.extend(node_line(old, node, after.phase));
+        changes.extend(node_line(old, node, after.phase));
     }
     for concern in &after.concerns {
         let old = before.concerns.iter().find(|old| old.type_ == concern.type_);
         if old != Some(concern) {
-            said.push(concern_line(concern));
+            changes.push(concern_line(concern));
         }
     }
     for gone in before.concerns.iter().filter(|old| !after.concerns.iter().any(|new| new.type_ == old.type_)) {
-        said.push(format!("{}: over", clean(&gone.type_)));
+        changes.push(format!("{}: over", clean(&gone.type_)));
     }
     for operator in &after.operators {
         let line = operator_line(operator, None);
         if !before.operators.iter().any(|old| operator_line(old, None) == line) {
-            said.push(format!("operator {line}"));
+            changes.push(format!("operator {line}"));
         }
     }
     for gone in before.operators.iter().filter(|old| !after.operators.iter().any(|new| new.name == old.name)) {
-        said.push(format!("operator {} is well", clean(&gone.name)));
+        changes.push(format!("operator {} is healthy", clean(&gone.name)));
     }
-    said.extend(after.history.iter().rev().filter_map(|entry| completed(entry, &before.history)));
-    said.extend(after.remarks.iter().filter(|remark| !before.remarks.contains(remark)).map(|r| clean(r).into_owned()));
+    changes.extend(after.history.iter().rev().filter_map(|entry| completed(entry, &before.history)));
+    changes
+        .extend(after.remarks.iter().filter(|remark| !before.remarks.contains(remark)).map(|r| clean(r).into_owned()));
     let time = now.strftime("%H:%M:%SZ").to_string();
-    said.into_iter().map(|line| format!("{time}  {line}")).collect()
+    changes.into_iter().map(|line| format!("{time}  {line}")).collect()
 }
 
 fn node_line(old: Option<&NodeProgress>, node: &NodeProgress, phase: Phase) -> Option<String> {
@@ -48,7 +50,7 @@ fn node_line(old: Option<&NodeProgress>, node: &NodeProgress, phase: Phase) -> O
     let since_known = old.map_or(NodeState::Pending, |old| old.state);
     match node.state {
         NodeState::Pending => None,
-        // While looking after a release everything is done from the start: no news.
+        // While a release is kept applied everything is done from the start, which is not a change.
         NodeState::Done if since_known == NodeState::Done || (old.is_none() && phase == Phase::Running) => None,
         NodeState::Done => {
             let took = node.started.zip(node.finished).map(|(from, to)| format!(" after {}", ago(from, to)));
@@ -68,7 +70,7 @@ fn manifests(count: usize) -> String {
     if count == 1 { "1 manifest".to_owned() } else { format!("{count} manifests") }
 }
 
-/// `waiting for ...; ...`, and the error if it says more.
+/// `waiting for ...; ...`, with the error if it says something else.
 fn parked(node: &NodeProgress) -> String {
     let waits: Vec<String> = node.waiting.iter().map(awaited).collect();
     let error =
@@ -82,17 +84,11 @@ fn parked(node: &NodeProgress) -> String {
 }
 
 fn concern_line(concern: &Concern) -> String {
-    let status = match concern.status {
-        ConditionStatus::True => "",
-        ConditionStatus::False => "=False",
-        ConditionStatus::Unknown => "=Unknown",
-    };
-    let why = [&concern.reason, &concern.message].into_iter().filter(|text| !text.is_empty());
-    let why: Vec<&str> = why.map(String::as_str).collect();
-    clean(&format!("{}{status}: {}", concern.type_, why.join(": "))).into_owned()
+    let cause = cause(&concern.reason, &concern.message);
+    clean(&format!("{}{}: {cause}", concern.type_, concern.status_text())).into_owned()
 }
 
-/// An entry that was not completed before.
+/// The line for an entry that has become completed.
 fn completed(entry: &HistoryEntry, before: &[HistoryEntry]) -> Option<String> {
     let end = entry.completion_time.as_ref().filter(|_| entry.state == HistoryState::Completed)?;
     let old = before.iter().find(|old| old.image == entry.image && old.started_time == entry.started_time);

@@ -1,4 +1,4 @@
-//! Pages and lines of made-up clusters.
+//! Text and lines for constructed states.
 
 use super::view::{component, level};
 use super::*;
@@ -34,7 +34,7 @@ fn entry(version: &str, state: &str, started: &str, ended: Option<&str>, verifie
         "startedTime": started, "completionTime": ended, "verified": verified})
 }
 
-/// 1.0.0 on its way to 1.0.1: config-api done, network parked, storage being applied, console not begun.
+/// 1.0.0 on its way to 1.0.1: config-api done, network waiting, storage being applied, console pending.
 fn updating() -> State {
     let status = json!({
         "desired": {"version": "1.0.1", "image": "r.test/release@sha256:1.0.1"},
@@ -94,7 +94,7 @@ fn running() -> State {
 }
 
 #[test]
-fn an_update_under_way() {
+fn update_in_progress() {
     insta::assert_snapshot!(render(&updating(), usize::MAX, false, now()), @r#"
     Updating 1.0.0 → 1.0.1, for 2m 0s
     Image r.test/release@sha256:1.0.1
@@ -114,7 +114,7 @@ fn an_update_under_way() {
 }
 
 #[test]
-fn a_release_that_runs() {
+fn running_release() {
     insta::assert_snapshot!(render(&running(), 80, false, now()), @r#"
     Running 1.0.1, for 30s
     Image r.test/release@sha256:1.0.1
@@ -130,7 +130,7 @@ fn a_release_that_runs() {
 }
 
 #[test]
-fn trouble_is_shown_whole_within_the_width() {
+fn failures_are_wrapped_to_the_width() {
     let mut state = updating();
     let status = state.cluster_version.as_mut().unwrap().status.as_mut().unwrap();
     let message =
@@ -164,11 +164,11 @@ fn trouble_is_shown_whole_within_the_width() {
       sentence that needs more than one line
       and a second line
 
-    Operators that are not well
+    Unhealthy operators
       console is not available for 1s: Down: gone
       network is degraded for 3m 50s: RolloutFailed: no such
       [31m image
-      silent has not reported: its operator has not said yet
+      silent has not reported: it has not reported yet
       whether it is available
 
     History
@@ -179,7 +179,7 @@ fn trouble_is_shown_whole_within_the_width() {
 }
 
 #[test]
-fn colours_change_no_text() {
+fn colours_do_not_change_text() {
     let plain = render(&updating(), 70, false, now());
     let coloured = render(&updating(), 70, true, now());
     assert!(!plain.contains('\u{1b}') && coloured.contains("\u{1b}[32mdone\u{1b}[0m"), "{coloured}");
@@ -189,7 +189,7 @@ fn colours_change_no_text() {
 }
 
 #[test]
-fn any_width_keeps_every_component() {
+fn every_width_shows_all_components() {
     for width in 0..130 {
         let page = render(&updating(), width, true, now());
         for name in ["config-api", "storage", "network", "console"] {
@@ -208,26 +208,31 @@ fn many_components_are_folded() {
         .extend((0..40).map(|n| crate::api::progress::NodeProgress { id: format!("1/10/c{n}"), ..done.clone() }));
     let page = render(&state, 100, false, now());
     assert!(
-        page.contains("41 components done, 1 not begun") && !page.contains("c39") && page.contains("network"),
+        page.contains("41 components done, 1 pending") && !page.contains("c39") && page.contains("network"),
         "{page}"
     );
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn missing_objects_are_reported() {
     let nothing = render(&State::default(), 80, false, now());
-    assert!(nothing.starts_with("Nothing known yet"), "{nothing}");
+    assert!(nothing.starts_with("Nothing is known yet"), "{nothing}");
 
     let mut other = updating();
     other.progress.as_mut().unwrap().release =
         crate::api::Release { version: "0.9".into(), image: "x".into(), ..Default::default() };
     let page = render(&other, usize::MAX, false, now());
-    assert!(page.contains("the progress record is of another release (0.9)") && !page.contains("COMPONENT"), "{page}");
+    assert!(
+        page.contains("the progress record is about another release (0.9)") && !page.contains("COMPONENT"),
+        "{page}"
+    );
     assert!(page.contains("Working towards 1.0.1"), "{page}");
 
-    for (text, said) in
-        [("{\"schema\": 7}", "has schema 7"), ("nonsense", "is no progress record"), ("", "is no progress record")]
-    {
+    for (text, said) in [
+        ("{\"schema\": 7}", "has schema 7"),
+        ("nonsense", "is not a progress record"),
+        ("", "is not a progress record"),
+    ] {
         let mut state = State::default();
         let map = serde_json::from_value(json!({"metadata": {"name": CONFIG_MAP}, "data": {KEY: text}})).unwrap();
         state.take_record(&map);
@@ -236,7 +241,7 @@ fn what_is_not_there_is_said() {
 }
 
 #[test]
-fn the_estimate_adds_the_slowest_of_each_stage() {
+fn estimate_adds_slowest_node_of_each_stage() {
     // network: 121 s, of which 111 are spent; storage is over its time; console has 50 s to go after them.
     assert_eq!(View::of(&updating(), now()).remaining_seconds, Some(60));
     let mut unknown = updating();
@@ -246,7 +251,7 @@ fn the_estimate_adds_the_slowest_of_each_stage() {
 }
 
 #[test]
-fn phases() {
+fn phase_follows_progressing_and_history() {
     let phase = |change: fn(&mut crate::api::ClusterVersionStatus)| {
         let mut state = updating();
         change(state.cluster_version.as_mut().unwrap().status.as_mut().unwrap());
@@ -259,7 +264,7 @@ fn phases() {
 }
 
 #[test]
-fn a_record_from_before_the_end_is_no_news() {
+fn outdated_record_is_ignored_after_completion() {
     let mut state = running();
     state.progress = updating().progress;
     let view = View::of(&state, now());
@@ -267,7 +272,7 @@ fn a_record_from_before_the_end_is_no_news() {
 }
 
 #[test]
-fn conditions_of_concern() {
+fn conditions_that_need_attention() {
     let concerns = |conditions: Value| {
         let status = json!({"desired": {"version": "1", "image": "i"}, "conditions": conditions});
         let state = State { cluster_version: Some(version(status)), ..State::default() };
@@ -292,7 +297,7 @@ fn conditions_of_concern() {
 }
 
 #[test]
-fn following_tells_each_thing_once() {
+fn watch_reports_each_change_once() {
     let (first, last) = (View::of(&updating(), now()), View::of(&running(), now()));
     let told = lines::lines(&View::default(), &first, now());
     insta::assert_snapshot!(told.join("\n"), @r#"
@@ -313,11 +318,15 @@ fn following_tells_each_thing_once() {
 
     let mut longer = updating();
     longer.progress.as_mut().unwrap().pass.done = 13;
-    assert_eq!(lines::lines(&first, &View::of(&longer, now()), now()), Vec::<String>::new(), "a mere count is no line");
+    assert_eq!(
+        lines::lines(&first, &View::of(&longer, now()), now()),
+        Vec::<String>::new(),
+        "a count alone is not a change"
+    );
 }
 
 #[test]
-fn following_tells_trouble_and_its_end() {
+fn watch_reports_failures_and_their_end() {
     let calm = View::of(&updating(), now());
     let mut state = updating();
     let degraded = [
@@ -339,12 +348,12 @@ fn following_tells_trouble_and_its_end() {
     );
     assert_eq!(
         lines::lines(&trouble, &calm, now()),
-        ["12:05:00Z  Failing: over", "12:05:00Z  operator network is well"]
+        ["12:05:00Z  Failing: over", "12:05:00Z  operator network is healthy"]
     );
 }
 
 #[test]
-fn ids_are_taken_apart() {
+fn node_ids_are_split() {
     for (id, name, number) in [
         ("3/0050/console", "console", "50"),
         ("0/00/cvo#2", "cvo#2", "0"),

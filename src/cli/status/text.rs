@@ -1,46 +1,21 @@
-//! The page: one state of an update as text for a terminal or a file.
+//! The state of an update as text.
 
 use super::view::{Concern, OperatorConcern, Phase, View, component, level};
 use crate::api::progress::{NodeProgress, NodeState};
-use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
+use crate::api::{HistoryEntry, HistoryState};
+use crate::cli::page::{Cell, Colour, Page, clean, line, paragraph, table};
 use jiff::{SignedDuration, Timestamp};
-use std::borrow::Cow;
 
-/// What the page is laid out for.
-#[derive(Clone, Copy, Debug)]
-pub struct Page {
-    /// Columns; `usize::MAX` cuts and wraps nothing.
-    pub width: usize,
-    pub colours: bool,
-    pub now: Timestamp,
-}
-
-/// With more components than this, those that are done and those that have not begun become one line each.
+/// With more components than this, those that are done or pending are only counted.
 const SHOWN: usize = 24;
-/// Entries of history that are shown; JSON has all.
+/// At most this many history entries are shown; JSON has all.
 const HISTORY_SHOWN: usize = 8;
-/// A line is not wrapped to less, however narrow the terminal.
-const NARROWEST: usize = 24;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
-    Plain,
-    Strong,
-    Good,
-    Busy,
-    Bad,
-    Faint,
-}
-
-/// A cell or line before it is coloured: colour codes have no width.
-pub type Cell = (String, Colour);
-
 pub fn text(view: &View, page: &Page) -> String {
     let mut out = String::new();
     head(view, page, &mut out);
     components(view, page, &mut out);
     for concern in &view.concerns {
-        said(page, &mut out, condition_line(concern, page.now), colour_of(concern), &concern.message);
+        titled(page, &mut out, condition_line(concern, page.now), colour_of(concern), &concern.message);
     }
     operators(view, page, &mut out);
     if !view.available_updates.is_empty() {
@@ -69,7 +44,7 @@ fn head(view: &View, page: &Page, out: &mut String) {
             let percent = pass.done.saturating_mul(100) / pass.total.max(1);
             let bar = bar(pass.done, pass.total);
             let left = match view.remaining_seconds {
-                Some(0) => ", should be done any moment".to_owned(),
+                Some(0) => ", should be done soon".to_owned(),
                 Some(seconds) => format!(", about {} left", duration(seconds)),
                 None => String::new(),
             };
@@ -85,13 +60,13 @@ fn head(view: &View, page: &Page, out: &mut String) {
     }
 }
 
-/// What is going on, without times.
+/// The headline, without times.
 pub fn headline(view: &View) -> String {
     let target = if view.target.version.is_empty() { &view.target.image } else { &view.target.version };
     let target = clean(target);
     match view.phase {
         Phase::Unknown if target.is_empty() => {
-            "Nothing known yet: there is no ClusterVersion, or the daemon has not looked at it".to_owned()
+            "Nothing is known yet: there is no ClusterVersion, or the daemon has not read it".to_owned()
         }
         Phase::Unknown => format!("Release {target}"),
         Phase::Installing => format!("Installing {target}"),
@@ -121,7 +96,7 @@ fn components(view: &View, page: &Page, out: &mut String) {
     }
     if many && !steady {
         let count = |state| view.components.iter().filter(|node| node.state == state).count();
-        let text = format!("{} components done, {} not begun", count(NodeState::Done), count(NodeState::Pending));
+        let text = format!("{} components done, {} pending", count(NodeState::Done), count(NodeState::Pending));
         line(page, out, &text, Colour::Faint);
     }
 }
@@ -175,22 +150,18 @@ pub fn awaited(waiting: &crate::api::progress::WaitingFor) -> String {
     clean(&format!("{} {place}{}: {why}", waiting.kind, waiting.name)).into_owned()
 }
 
-/// `Failing for 3m 2s: ClusterOperatorDegraded`.
+/// For example `Failing for 3m 2s: ClusterOperatorDegraded`.
 fn condition_line(concern: &Concern, now: Timestamp) -> String {
-    let status = match concern.status {
-        ConditionStatus::True => "",
-        ConditionStatus::False => "=False",
-        ConditionStatus::Unknown => "=Unknown",
-    };
-    format!("{}{status} for {}: {}", clean(&concern.type_), ago(concern.since, now), clean(&concern.reason))
+    let reason = clean(&concern.reason);
+    format!("{}{} for {}: {reason}", clean(&concern.type_), concern.status_text(), ago(concern.since, now))
 }
 
 fn colour_of(concern: &Concern) -> Colour {
-    // A release that is being retrieved, or slowness, is no failure.
-    if concern.status == ConditionStatus::Unknown { Colour::Busy } else { Colour::Bad }
+    // Unknown means that a release is being retrieved or an operator is slow, which is not a failure.
+    if concern.status == crate::api::ConditionStatus::Unknown { Colour::Busy } else { Colour::Bad }
 }
 
-fn said(page: &Page, out: &mut String, title: String, colour: Colour, message: &str) {
+fn titled(page: &Page, out: &mut String, title: String, colour: Colour, message: &str) {
     out.push('\n');
     line(page, out, title.trim_end_matches([':', ' ']), colour);
     for part in message.lines().filter(|part| !part.trim().is_empty()) {
@@ -202,13 +173,13 @@ fn operators(view: &View, page: &Page, out: &mut String) {
     if view.operators.is_empty() {
         return;
     }
-    line(page, out, "\nOperators that are not well", Colour::Strong);
+    line(page, out, "\nUnhealthy operators", Colour::Strong);
     for operator in &view.operators {
         paragraph(page, out, "  ", &operator_line(operator, Some(page.now)), Colour::Plain);
     }
 }
 
-/// `network is degraded for 3m 2s: RolloutFailed: message`; without `now`, without how long.
+/// For example `network is degraded for 3m 2s: RolloutFailed: message`; the duration is left out without `now`.
 pub fn operator_line(operator: &OperatorConcern, now: Option<Timestamp>) -> String {
     let state = match operator.state {
         "Degraded" => "is degraded",
@@ -216,9 +187,13 @@ pub fn operator_line(operator: &OperatorConcern, now: Option<Timestamp>) -> Stri
         _ => "has not reported",
     };
     let since = operator.since.zip(now).map(|(since, now)| format!(" for {}", ago(since, now))).unwrap_or_default();
-    let why = [&operator.reason, &operator.message].into_iter().filter(|text| !text.is_empty());
-    let why: Vec<&str> = why.map(String::as_str).collect();
-    clean(&format!("{} {state}{since}: {}", operator.name, why.join(": "))).into_owned()
+    clean(&format!("{} {state}{since}: {}", operator.name, cause(&operator.reason, &operator.message))).into_owned()
+}
+
+/// `reason: message`, or the one that is not empty.
+pub fn cause(reason: &str, message: &str) -> String {
+    let parts: Vec<&str> = [reason, message].into_iter().filter(|text| !text.is_empty()).collect();
+    parts.join(": ")
 }
 
 fn history(view: &View, page: &Page, out: &mut String) {
@@ -252,124 +227,7 @@ fn history_row(entry: &HistoryEntry) -> Vec<Cell> {
     ]
 }
 
-/// Columns as wide as their widest cell; the last one is wrapped under itself, or cut off where nothing is left of it.
-pub fn table(page: &Page, out: &mut String, rows: &[Vec<Cell>]) {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| columns_of(&cell.0)).max();
-    let widths: Vec<usize> =
-        (0..columns.saturating_sub(1)).map(|column| widest(column).unwrap_or_default() + 2).collect();
-    let indent: usize = widths.iter().sum();
-    for row in rows {
-        let mut plain = String::new();
-        let mut coloured = String::new();
-        for ((cell, colour), width) in row.iter().zip(&widths) {
-            let pad = " ".repeat(width.saturating_sub(columns_of(cell)));
-            plain.push_str(cell);
-            plain.push_str(&pad);
-            coloured.push_str(&paint(page, cell, *colour));
-            coloured.push_str(&pad);
-        }
-        let (last, colour) = row.last().map_or(("", Colour::Plain), |(cell, colour)| (cell.as_str(), *colour));
-        let room = page.width.saturating_sub(indent);
-        if room < NARROWEST.min(columns_of(last)) {
-            // Too narrow for two columns side by side: the line as it is, and the last cell below.
-            line(page, out, plain.trim_end(), Colour::Plain);
-            if !last.is_empty() {
-                paragraph(page, out, "    ", last, colour);
-            }
-            continue;
-        }
-        let mut parts = wrap(last, room).into_iter();
-        let first = parts.next().unwrap_or_default();
-        out.push_str(format!("{coloured}{}", paint(page, &first, colour)).trim_end());
-        out.push('\n');
-        for part in parts {
-            out.push_str(&" ".repeat(indent));
-            out.push_str(&paint(page, &part, colour));
-            out.push('\n');
-        }
-    }
-}
-
-/// One line, cut to the width; leading newlines stay in front of the colour.
-pub fn line(page: &Page, out: &mut String, text: &str, colour: Colour) {
-    let trimmed = text.trim_start_matches('\n');
-    out.push_str(&"\n".repeat(text.len() - trimmed.len()));
-    out.push_str(&paint(page, &cut(trimmed, page.width), colour));
-    out.push('\n');
-}
-
-pub fn paragraph(page: &Page, out: &mut String, indent: &str, text: &str, colour: Colour) {
-    for part in wrap(&clean(text), page.width.saturating_sub(indent.len()).max(NARROWEST)) {
-        out.push_str(indent);
-        out.push_str(&paint(page, &part, colour));
-        out.push('\n');
-    }
-}
-
-fn columns_of(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn cut(text: &str, width: usize) -> String {
-    if columns_of(text) <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-}
-
-/// Breaks between words; a word longer than the width is broken where it must be.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
-    let mut lines = Vec::new();
-    let mut current = String::new();
-    for word in text.split_whitespace() {
-        let mut word: Vec<char> = word.chars().collect();
-        let used = columns_of(&current);
-        if used > 0 && used.saturating_add(1).saturating_add(word.len()) <= width {
-            current.push(' ');
-            current.extend(word);
-            continue;
-        }
-        if used > 0 {
-            lines.push(std::mem::take(&mut current));
-        }
-        while word.len() > width {
-            let rest = word.split_off(width);
-            lines.push(word.into_iter().collect());
-            word = rest;
-        }
-        current.extend(word);
-    }
-    if !current.is_empty() {
-        lines.push(current);
-    }
-    lines
-}
-
-/// Messages come from anybody who may write to the cluster: what could steer the terminal becomes a space.
-pub fn clean(text: &str) -> Cow<'_, str> {
-    if text.contains(char::is_control) {
-        Cow::Owned(text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect())
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
-fn paint(page: &Page, text: &str, colour: Colour) -> String {
-    let code = match colour {
-        Colour::Plain => return text.to_owned(),
-        _ if !page.colours || text.is_empty() => return text.to_owned(),
-        Colour::Strong => "1",
-        Colour::Good => "32",
-        Colour::Busy => "33",
-        Colour::Bad => "31",
-        Colour::Faint => "2",
-    };
-    format!("\u{1b}[{code}m{text}\u{1b}[0m")
-}
-
-/// From one time to another, in the two largest units. A clock that runs behind counts as no time.
+/// The duration in its two largest units; zero if the clocks disagree.
 pub fn ago(from: Timestamp, to: Timestamp) -> String {
     let seconds = to.duration_since(from).max(SignedDuration::ZERO).as_secs();
     duration(u64::try_from(seconds).unwrap_or_default())

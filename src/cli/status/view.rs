@@ -1,4 +1,4 @@
-//! What there is to say about an update: the cluster's objects joined into one value, which text, lines and JSON show.
+//! The state of an update as one value, computed from the objects of the cluster, for text, lines and JSON.
 
 use super::State;
 use crate::api::condition::find;
@@ -13,26 +13,26 @@ use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Everything that is shown. This is what `-o json` prints.
+/// Everything that is shown; `-o json` prints it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct View {
     pub phase: Phase,
-    /// The last release that was completed; empty before the first one is.
+    /// Version of the last completed release; empty if there is none.
     pub version: String,
-    /// The release the cluster is on its way to, or stays at.
+    /// The release that is being applied or is kept applied.
     pub target: Release,
     /// When the phase began.
     pub since: Option<Timestamp>,
-    /// What the daemon says in one line (condition Progressing).
+    /// The message of condition Progressing.
     pub message: String,
     /// Counts of manifests; `null` without a progress record of this release.
     pub pass: Option<Pass>,
     /// In graph order; empty without a progress record of this release.
     pub components: Vec<NodeProgress>,
-    /// Estimated from how long components took the last time; `null` when nothing is known of those that remain.
+    /// Estimated from how long components took last time; `null` if nothing is known about the remaining ones.
     pub remaining_seconds: Option<u64>,
-    /// Conditions that an administrator should look at.
+    /// Conditions that need attention.
     pub concerns: Vec<Concern>,
     pub operators: Vec<OperatorConcern>,
     /// Recommended versions to update to.
@@ -45,16 +45,16 @@ pub struct View {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Phase {
-    /// There is no ClusterVersion, or nothing is said in it yet.
+    /// There is no ClusterVersion, or it has no conditions yet.
     #[default]
     Unknown,
     Installing,
     Updating,
-    /// At a release, looking after it.
+    /// A release is applied, and kept applied.
     Running,
 }
 
-/// A condition of ClusterVersion that is not as it should be.
+/// A condition of ClusterVersion that needs attention.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Concern {
@@ -78,15 +78,26 @@ pub struct OperatorConcern {
     pub since: Option<Timestamp>,
 }
 
+impl Concern {
+    /// The status as it follows the type; nothing for the usual one, True.
+    pub fn status_text(&self) -> &'static str {
+        match self.status {
+            ConditionStatus::True => "",
+            ConditionStatus::False => "=False",
+            ConditionStatus::Unknown => "=Unknown",
+        }
+    }
+}
+
 type Test = fn(&Condition) -> bool;
 
-/// When a condition is of concern.
+/// When a condition needs attention.
 const CONCERNS: [(&str, Test); 5] = [
     (FAILING, |c| c.status != ConditionStatus::False),
     (INVALID, |c| c.status == ConditionStatus::True),
     (RELEASE_ACCEPTED, |c| c.status != ConditionStatus::True),
     (CONTESTED, |c| c.status == ConditionStatus::True),
-    // Without a channel nobody has asked for updates.
+    // Without a channel no updates are expected.
     (RETRIEVED_UPDATES, |c| c.status == ConditionStatus::False && !matches!(c.reason.as_str(), "" | "NoChannel")),
 ];
 
@@ -102,7 +113,7 @@ impl View {
                 view.take_progress(progress, now);
             }
             Some(progress) => view.remarks.push(format!(
-                "Components are not shown: the progress record is of another release ({}); the daemon has yet to write one of this",
+                "Components are not shown: the progress record is about another release ({}); the daemon has not written one about this release yet",
                 progress.release.version
             )),
             None => {}
@@ -127,7 +138,7 @@ impl View {
             };
             self.since = Some(progressing.last_transition_time.0);
         }
-        // From one release straight to the next Progressing does not move; history does.
+        // An update that replaces another one starts a history entry, but Progressing stays True.
         let newest = status.history.first();
         if let (Phase::Installing | Phase::Updating, Some(entry)) = (self.phase, newest) {
             self.since = Some(entry.started_time.0);
@@ -138,7 +149,7 @@ impl View {
     }
 
     fn take_progress(&mut self, progress: &Progress, now: Timestamp) {
-        // Written a moment before the status that says that all is done.
+        // The record may be older than the status, which already says that everything is done.
         let late = progress.pass.mode != "reconcile" && progress.pass.done < progress.pass.total;
         if self.phase == Phase::Running && late {
             return;
@@ -154,7 +165,7 @@ impl View {
     }
 }
 
-/// The record is of the release being applied, which `desired` already has left when another one is being retrieved.
+/// Whether the record is about the release of the newest history entry: `desired` may already name the next release.
 fn belongs(progress: &Progress, status: &ClusterVersionStatus) -> bool {
     status.history.first().is_some_and(|entry| entry.image == progress.release.image)
 }
@@ -169,7 +180,7 @@ fn concern(condition: &Condition) -> Concern {
     }
 }
 
-/// Degraded weighs less than not available, which includes it for the reader.
+/// An operator that is not available is reported as such even if it is degraded, too.
 fn operator_concern(operator: &ClusterOperator) -> Option<OperatorConcern> {
     let name = operator.metadata.name.clone().unwrap_or_default();
     let conditions = operator.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -190,7 +201,7 @@ fn operator_concern(operator: &ClusterOperator) -> Option<OperatorConcern> {
             name,
             state: "NotReported",
             reason: String::new(),
-            message: "its operator has not said yet whether it is available".to_owned(),
+            message: "it has not reported yet whether it is available".to_owned(),
             since: None,
         }),
     }
@@ -208,8 +219,8 @@ pub fn level(id: &str) -> &str {
     if short.is_empty() && !level.is_empty() { "0" } else { short }
 }
 
-/// Stages run one after the other and their nodes side by side, so the slowest node of each stage counts. A node that
-/// takes longer than the last time is taken to end any moment. `None` if nothing is known of any node that remains.
+/// Stages run one after the other and their nodes in parallel, so the slowest node of each stage counts. A node that takes
+/// longer than last time counts as almost done. `None` if nothing is known about the remaining nodes.
 fn remaining(nodes: &[NodeProgress], durations: &BTreeMap<String, f64>, now: Timestamp) -> Option<u64> {
     let mut by_stage: BTreeMap<&str, f64> = BTreeMap::new();
     for node in nodes.iter().filter(|node| node.state != NodeState::Done) {
@@ -219,6 +230,6 @@ fn remaining(nodes: &[NodeProgress], durations: &BTreeMap<String, f64>, now: Tim
         *stage = stage.max((took - spent).max(0.0));
     }
     let seconds: f64 = by_stage.values().sum();
-    // A cast saturates; a year is beyond any honest estimate.
+    // At most a year: durations come from a record that anybody may have edited.
     (!by_stage.is_empty()).then_some(seconds.clamp(0.0, 3.2e7).ceil() as u64)
 }
