@@ -85,14 +85,14 @@ pub struct ImageSource {
 }
 
 /// A pulled image, and where it comes from.
-pub struct Pulled {
+pub(super) struct Pulled {
     pub reference: Reference,
     pub repository: Repository,
     pub image: Image,
 }
 
 impl ImageSource {
-    pub async fn pull(&self, reference: &Reference) -> anyhow::Result<Pulled> {
+    pub(super) async fn pull(&self, reference: &Reference) -> anyhow::Result<Pulled> {
         let repository = self.registry.access()?.repository(reference)?;
         let image = repository.pull(&self.architecture).await?;
         Ok(Pulled { reference: reference.clone(), repository, image })

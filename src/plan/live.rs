@@ -23,15 +23,15 @@ pub struct LiveObject {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum LiveState {
-    There(Arc<Value>),
+    Exists(Arc<Value>),
     Absent,
     /// The API server does not serve the kind.
     NotServed,
     /// The API server serves another version of the kind than the manifest names, so the object cannot be compared; with a
     /// message.
-    Otherwise(String),
+    OtherVersion(String),
     /// It could not be read; with the cause.
-    Unread(String),
+    Unreadable(String),
 }
 
 /// The objects as the manifests `before` leave them in a cluster that no other client writes to.

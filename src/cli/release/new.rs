@@ -141,10 +141,10 @@ fn with_images(mut tags: BTreeMap<String, Tag>, images: &[String]) -> anyhow::Re
     let mut given = BTreeSet::new();
     for text in images {
         let (component, image) = mapping(text)?;
+        ensure!(given.insert(component.clone()), "component {component} is given twice: remove one of the two images");
         if let Some(tag) = tags.insert(component.clone(), Tag { image, ..Tag::default() }) {
             output::remark(&format!("{component}: {text} replaces {}", tag.image));
         }
-        ensure!(given.insert(component.clone()), "component {component} is given twice: remove one of the two images");
     }
     Ok(tags)
 }
@@ -455,26 +455,26 @@ mod tests {
     async fn disk_and_arguments_are_checked_before_the_registry_is_asked() {
         let registry = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         registry.set_nonblocking(true).unwrap();
-        let address = registry.local_addr().unwrap().to_string();
+        let address = registry.local_addr().unwrap();
         let good = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}";
         let dir = tree(&[("good/a.yaml", good), ("bad/a.yaml", "kind: {"), ("full/x", "")]);
-        let path = |name: &str| dir.path().join(name).display().to_string();
-        let base = format!("--to-image-base={address}/cvo:1");
-        let image = format!("--to-image={address}/release:1");
+        let place = dir.path().display();
+        let good = format!("--from-dir {place}/good");
+        let image = format!("--to-image {address}/release:1");
         let cases = [
-            (vec!["--from-dir", &path("bad"), &image], "a.yaml"),
-            (vec!["--from-dir", &path("nowhere"), &image], "nowhere"),
-            (vec!["--from-dir", &path("good"), &image, "net=r/net:1"], "no digest"),
-            (vec!["--from-dir", &path("good"), &image, "--metadata", "x"], "--metadata"),
-            (vec!["--from-dir", &path("good"), &image, "--component-version", "x"], "--component-version"),
-            (vec!["--from-dir", &path("good"), "--to-image", &format!("r/release@{DIGEST}")], "must not have a digest"),
-            (vec!["--from-dir", &path("good"), "--to-dir", &path("full")], "not empty"),
-            (vec!["--from-dir", &path("good"), &image, "--registry-ca", &path("no-ca")], "no-ca"),
-            (vec!["--from-dir", &path("good"), &image, "--registry-config", &path("no-config")], "no-config"),
+            (format!("--from-dir {place}/bad {image}"), "a.yaml"),
+            (format!("--from-dir {place}/nowhere {image}"), "nowhere"),
+            (format!("{good} {image} net=r/net:1"), "no digest"),
+            (format!("{good} {image} --metadata x"), "--metadata"),
+            (format!("{good} {image} --component-version x"), "--component-version"),
+            (format!("{good} --to-image r/release@{DIGEST}"), "must not have a digest"),
+            (format!("{good} --to-dir {place}/full"), "not empty"),
+            (format!("{good} {image} --registry-ca {place}/no-ca"), "no-ca"),
+            (format!("{good} {image} --registry-config {place}/no-config"), "no-config"),
         ];
         for (arguments, expected) in cases {
-            let line = ["new", "--name", "1.0.0", &base].into_iter().chain(arguments);
-            let args = Line::try_parse_from(line).unwrap().args;
+            let line = format!("new --name 1.0.0 --to-image-base {address}/cvo:1 {arguments}");
+            let args = Line::try_parse_from(line.split(' ')).unwrap().args;
             let ended = tokio::time::timeout(std::time::Duration::from_secs(10), run(args)).await;
             let message = format!("{:#}", ended.expect("the registry was asked").unwrap_err());
             assert!(message.contains(expected), "{expected}: {message}");

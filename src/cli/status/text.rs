@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 const SHOWN: usize = 24;
 /// At most this many history entries are shown; JSON has all.
 const HISTORY_SHOWN: usize = 8;
+
 pub fn text(view: &View, page: &Page) -> String {
     let mut out = String::new();
     head(view, page, &mut out);
