@@ -25,76 +25,37 @@ fn release_accepted_reports_last_load() {
     assert!(
         find(&compute(&ClusterVersionStatus::default(), &facts(), at(NOW).0).conditions, "ReleaseAccepted").is_none()
     );
+    use LoadStep::{LoadPayload, PayloadLoaded, PreconditionChecks, RetrievePayload, VerifyPayloadVersion};
     let subject = "version=\"1.1.0\" image=\"img-2\"";
+    let failed = |cause| Some(Err(cause));
+    let retrieving = "Retrieving and verifying the release {}";
     // step, outcome, message of the running step, status, reason, text
     let table = [
+        (RetrievePayload, None, "", Unknown, "RetrievePayload", retrieving.to_owned()),
+        (RetrievePayload, Some(Ok(())), "", Unknown, "RetrievePayload", retrieving.to_owned()),
+        (RetrievePayload, None, "Job running", Unknown, "RetrievePayload", format!("{retrieving}: Job running")),
         (
-            LoadStep::RetrievePayload,
-            None,
-            "",
-            Unknown,
-            "RetrievePayload",
-            format!("Retrieving and verifying the release {subject}"),
-        ),
-        (
-            LoadStep::RetrievePayload,
-            Some(Ok(())),
-            "",
-            Unknown,
-            "RetrievePayload",
-            format!("Retrieving and verifying the release {subject}"),
-        ),
-        (
-            LoadStep::RetrievePayload,
-            None,
-            "Job running",
-            Unknown,
-            "RetrievePayload",
-            format!("Retrieving and verifying the release {subject}: Job running"),
-        ),
-        (
-            LoadStep::RetrievePayload,
-            Some(Err("no signature")),
+            RetrievePayload,
+            failed("no signature"),
             "",
             False,
             "RetrievePayload",
-            format!("The release could not be retrieved or verified: {subject}: no signature"),
+            "The release could not be retrieved or verified: {}: no signature".into(),
         ),
+        (LoadPayload, failed("bad"), "", False, "LoadPayload", "The release could not be read: {}: bad".into()),
         (
-            LoadStep::LoadPayload,
-            Some(Err("bad file")),
-            "",
-            False,
-            "LoadPayload",
-            format!("The release could not be read: {subject}: bad file"),
-        ),
-        (
-            LoadStep::VerifyPayloadVersion,
-            Some(Err("is 1.0")),
+            VerifyPayloadVersion,
+            failed("is 1.0"),
             "",
             False,
             "VerifyPayloadVersion",
-            format!("The release is not the one requested: {subject}: is 1.0"),
+            "The release is not the one requested: {}: is 1.0".into(),
         ),
-        (
-            LoadStep::PreconditionChecks,
-            Some(Err("no")),
-            "",
-            False,
-            "PreconditionChecks",
-            format!("Preconditions are not met: {subject}: no"),
-        ),
-        (
-            LoadStep::PayloadLoaded,
-            Some(Ok(())),
-            "",
-            True,
-            "PayloadLoaded",
-            format!("Payload loaded {subject} architecture=\"Multi\""),
-        ),
+        (PreconditionChecks, failed("no"), "", False, "PreconditionChecks", "Preconditions are not met: {}: no".into()),
+        (PayloadLoaded, Some(Ok(())), "", True, "PayloadLoaded", "Payload loaded {} architecture=\"Multi\"".into()),
     ];
     for (step, outcome, message, status, reason, text) in table {
-        let architecture = if step == LoadStep::PayloadLoaded { "Multi" } else { "" };
+        let architecture = if step == PayloadLoaded { "Multi" } else { "" };
         let load = LoadStatus {
             step,
             outcome: outcome.map(|o| o.map_err(str::to_owned)),
@@ -102,7 +63,7 @@ fn release_accepted_reports_last_load() {
             message: message.into(),
         };
         let facts = Facts { load: Some(load), ..facts() };
-        assert_eq!(said(&facts, "ReleaseAccepted"), (status, reason.to_owned(), text));
+        assert_eq!(said(&facts, "ReleaseAccepted"), (status, reason.to_owned(), text.replace("{}", subject)));
     }
 }
 

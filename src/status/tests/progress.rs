@@ -63,104 +63,59 @@ fn release_is_named_by_version_image_or_placeholder() {
 #[test]
 fn failure_counts_by_effect_and_waiting_time() {
     let updating = |name| operator(Reason::OperatorUpdating, name, Effect::Wait);
-    let degraded = |name| operator(Reason::OperatorDegraded, name, Effect::FailAfterInterval);
-    let text = "operator a is not well";
-    let on_the_way = "Working towards 1.0.1: 1 of 4 done (25% complete), ";
+    let degraded = |effect| operator(Reason::OperatorDegraded, "a", effect);
+    let down = operator(Reason::OperatorNotAvailable, "a", Effect::Fail);
+    let other = |reason, message| UpdateError::new(reason, message);
+    let failing = |reason, message| (True, reason, message);
+    let slow = |text| (Unknown, "SlowClusterOperator", text);
+    let progress = |text: &str| format!("Working towards 1.0.1: 1 of 4 done (25% complete), {text}");
+    let failed = |text: &str| format!("Unable to apply 1.0.1: {text}");
+    const UNWELL: &str = "operator a is not well";
+    const SLOW: &str = "waiting on a over 30 minutes";
+    const SLOW_NODES: &str = "waiting on machine-config over 90 minutes";
+    const GRANTED: &str = "waiting up to 40 minutes on a";
+    const UPDATING: &str = "ClusterOperatorUpdating";
+    const DEGRADED: &str = "ClusterOperatorDegraded";
+    const DOWN: &str = "ClusterOperatorNotAvailable";
+    const FORBIDDEN: &str = "UpdatePayloadResourceForbidden";
+    const FAILED: &str = "UpdatePayloadFailed";
+    let (after_interval, report) = (degraded(Effect::FailAfterInterval), degraded(Effect::Report));
+    let nodes = || updating("machine-config");
     // error, minutes since it is waited for (None: unknown), Failing, Progressing reason and text
     let table = [
-        (updating("a"), Some(30), WELL, "ClusterOperatorUpdating", format!("{on_the_way}waiting on a")),
-        (updating("a"), None, WELL, "ClusterOperatorUpdating", format!("{on_the_way}waiting on a")),
+        (updating("a"), Some(30), WELL, UPDATING, progress("waiting on a")),
+        (updating("a"), None, WELL, UPDATING, progress("waiting on a")),
+        (updating("a"), Some(31), slow(SLOW), UPDATING, progress(SLOW)),
+        (nodes(), Some(89), WELL, UPDATING, progress("waiting on machine-config")),
+        (nodes(), Some(60), WELL, UPDATING, progress("waiting on machine-config")),
+        (nodes(), Some(120), slow(SLOW_NODES), UPDATING, progress(SLOW_NODES)),
+        (nodes(), Some(91), slow(SLOW_NODES), UPDATING, progress(SLOW_NODES)),
+        (after_interval.clone(), Some(40), WELL, DEGRADED, progress(GRANTED)),
+        (after_interval.clone(), None, WELL, DEGRADED, progress(GRANTED)),
+        (after_interval, Some(41), failing(DEGRADED, UNWELL), DEGRADED, failed("waited more than 40 minutes on a")),
+        (report, Some(1), failing(DEGRADED, UNWELL), DEGRADED, failed(UNWELL)),
+        (down, Some(1), failing(DOWN, UNWELL), DOWN, failed("the cluster operator a is not available")),
         (
-            updating("a"),
-            Some(31),
-            (Unknown, "SlowClusterOperator", "waiting on a over 30 minutes"),
-            "ClusterOperatorUpdating",
-            format!("{on_the_way}waiting on a over 30 minutes"),
-        ),
-        (
-            updating("machine-config"),
-            Some(89),
-            WELL,
-            "ClusterOperatorUpdating",
-            format!("{on_the_way}waiting on machine-config"),
-        ),
-        (
-            updating("machine-config"),
-            Some(60),
-            WELL,
-            "ClusterOperatorUpdating",
-            format!("{on_the_way}waiting on machine-config"),
-        ),
-        (
-            updating("machine-config"),
-            Some(120),
-            (Unknown, "SlowClusterOperator", "waiting on machine-config over 90 minutes"),
-            "ClusterOperatorUpdating",
-            format!("{on_the_way}waiting on machine-config over 90 minutes"),
-        ),
-        (
-            updating("machine-config"),
-            Some(91),
-            (Unknown, "SlowClusterOperator", "waiting on machine-config over 90 minutes"),
-            "ClusterOperatorUpdating",
-            format!("{on_the_way}waiting on machine-config over 90 minutes"),
-        ),
-        (
-            degraded("a"),
-            Some(40),
-            WELL,
-            "ClusterOperatorDegraded",
-            format!("{on_the_way}waiting up to 40 minutes on a"),
-        ),
-        (degraded("a"), None, WELL, "ClusterOperatorDegraded", format!("{on_the_way}waiting up to 40 minutes on a")),
-        (
-            degraded("a"),
-            Some(41),
-            (True, "ClusterOperatorDegraded", text),
-            "ClusterOperatorDegraded",
-            "Unable to apply 1.0.1: waited more than 40 minutes on a".into(),
-        ),
-        (
-            operator(Reason::OperatorDegraded, "a", Effect::Report),
-            Some(1),
-            (True, "ClusterOperatorDegraded", text),
-            "ClusterOperatorDegraded",
-            format!("Unable to apply 1.0.1: {text}"),
-        ),
-        (
-            operator(Reason::OperatorNotAvailable, "a", Effect::Fail),
-            Some(1),
-            (True, "ClusterOperatorNotAvailable", text),
-            "ClusterOperatorNotAvailable",
-            "Unable to apply 1.0.1: the cluster operator a is not available".into(),
-        ),
-        (
-            UpdateError::new(Reason::ResourceForbidden, "no"),
+            other(Reason::ResourceForbidden, "no"),
             None,
-            (True, "UpdatePayloadResourceForbidden", "no"),
-            "UpdatePayloadResourceForbidden",
-            "Unable to apply 1.0.1: the API server refuses changes of the release".into(),
+            failing(FORBIDDEN, "no"),
+            FORBIDDEN,
+            failed("the API server refuses changes of the release"),
         ),
+        (other(Reason::Failed, "no"), None, failing(FAILED, "no"), FAILED, failed("the release could not be applied")),
         (
-            UpdateError::new(Reason::Failed, "no"),
+            other(Reason::Other("Odd".into()), "no"),
             None,
-            (True, "UpdatePayloadFailed", "no"),
-            "UpdatePayloadFailed",
-            "Unable to apply 1.0.1: the release could not be applied".into(),
-        ),
-        (
-            UpdateError::new(Reason::Other("Odd".into()), "no"),
-            None,
-            (True, "Odd", "no"),
+            failing("Odd", "no"),
             "Odd",
-            "Unable to apply 1.0.1: an unknown error has occurred: Odd".into(),
+            failed("an unknown error has occurred: Odd"),
         ),
         (
-            UpdateError::new(Reason::Other("".into()), "plain"),
+            other(Reason::Other("".into()), "plain"),
             None,
-            (True, "", "plain"),
+            failing("", "plain"),
             "",
-            "Unable to apply 1.0.1: an error occurred, condition Failing has it".into(),
+            failed("an error occurred, condition Failing has it"),
         ),
     ];
     for (error, minutes, failing, reason, text) in table {
