@@ -1,6 +1,6 @@
 //! The command line: one file a subcommand.
 
-// These macros panic where nobody can write; `output` has the functions that do not.
+// These macros panic if the output cannot be written; the functions of `output` do not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod filters;

@@ -49,8 +49,8 @@ pub(super) fn missing(input: &PlanInput<'_>, graph: &Graph, created: &[(usize, O
             Some(makers) => makers.iter().all(|maker| is_before(graph, *position, *maker)),
             None => false,
         };
-        let nobody = !makers.contains_key(namespace) && input.namespaces.is_some();
-        if (late || nobody) && !exists(input, namespace) {
+        let never = !makers.contains_key(namespace) && input.namespaces.is_some();
+        if (late || never) && !exists(input, namespace) {
             lacking.entry(namespace).or_default().push((id, late));
         }
     }
