@@ -188,7 +188,11 @@ fn warnings(payload: &Payload) -> Vec<String> {
 }
 
 /// The desired object as the daemon prepares it.
-fn prepare(manifest: &Manifest, owner: Option<&Owner>, configuration: &ClusterConfiguration) -> Result<Value, MergeError> {
+fn prepare(
+    manifest: &Manifest,
+    owner: Option<&Owner>,
+    configuration: &ClusterConfiguration,
+) -> Result<Value, MergeError> {
     merge::wanted(manifest, owner, configuration).map_err(|e| MergeError::Manifest(e.to_string()))
 }
 

@@ -197,8 +197,9 @@ impl Cluster {
 
     /// The live object of each manifest.
     async fn live_objects(&self, manifests: &[Arc<Manifest>]) -> LiveObjects {
-        let resolve =
-            |manifest: &Manifest| self.kinds.resolve(manifest).or_else(|| self.kinds.resolve_in_another_version(manifest));
+        let resolve = |manifest: &Manifest| {
+            self.kinds.resolve(manifest).or_else(|| self.kinds.resolve_in_another_version(manifest))
+        };
         let mut by_kind: HashMap<Kind, HashSet<ObjectId>> = HashMap::new();
         for (kind, id) in manifests.iter().filter_map(|manifest| resolve(manifest)) {
             by_kind.entry(kind).or_default().insert(id);
