@@ -168,7 +168,7 @@ fn text(mode: Mode, graph: &Graph, manifests: &[Arc<Manifest>], each: bool, out:
     for (position, node) in nodes.iter().enumerate() {
         if node.stage != last {
             last = node.stage;
-            writeln!(out, "\nstage {last}{}", if last > 1 { ", after the previous one is done" } else { "" })?;
+            writeln!(out, "\nstage {last}{}", if last > 1 { ", once the previous one is done" } else { "" })?;
         }
         let same = graph.predecessors(position).into_iter().filter_map(|i| graph.node(i)).filter(|n| n.stage == last);
         let after: Vec<_> = same.map(|n| clean(&n.id).into_owned()).collect();

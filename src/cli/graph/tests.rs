@@ -62,7 +62,7 @@ fn text_shows_stages_operators_and_order() {
     let update = said(Mode::Update, false);
     assert!(update.starts_with("update: 3 stages, 4 nodes, 7 manifests\n\nstage 1\n"), "{update}");
     assert!(update.contains(", after 1/90/cluster-version-operator, operator net\n"), "{update}");
-    assert!(update.contains("\nstage 2, after the previous one is done\n  2/20/a "), "{update}");
+    assert!(update.contains("\nstage 2, once the previous one is done\n  2/20/a "), "{update}");
     let install = said(Mode::Install, true);
     assert!(install.starts_with("install: 3 stages, 4 nodes, 7 manifests\n"), "{install}");
     assert!(!install.contains(", after"), "{install}");

@@ -108,7 +108,7 @@ fn next_signature_gets_the_next_number() {
     }
     args.docker_reference = Some("third".to_owned());
     let error = home.sign(&args).unwrap_err().to_string();
-    assert!(error.contains("9 signatures already"), "{error}");
+    assert!(error.contains("already has 9 signatures"), "{error}");
 }
 
 #[test]

@@ -168,8 +168,7 @@ fn failures_are_wrapped_to_the_width() {
       console is not available for 1s: Down: gone
       network is degraded for 3m 50s: RolloutFailed: no such
       [31m image
-      silent has not reported: it has not reported yet
-      whether it is available
+      silent has not reported: condition Available is missing
 
     History
       VERSION  STATE      STARTED               TOOK   VERIFIED

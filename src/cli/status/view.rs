@@ -201,7 +201,7 @@ fn operator_concern(operator: &ClusterOperator) -> Option<OperatorConcern> {
             name,
             state: "NotReported",
             reason: String::new(),
-            message: "it has not reported yet whether it is available".to_owned(),
+            message: "condition Available is missing".to_owned(),
             since: None,
         }),
     }
