@@ -1,4 +1,5 @@
-//! The work loops. Each has one shape: wait for an event, a deadline or a stop; gather facts; decide; perform.
+//! The controllers and executors. Each controller has one shape: wait for an event, a deadline or a stop; take in what
+//! happened; decide; perform.
 
 pub mod apply;
 pub mod cluster_configuration;
