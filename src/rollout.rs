@@ -123,7 +123,7 @@ impl Rollout {
         match event {
             Event::PrerequisiteDone { position, applied } => self.on_prerequisite(position, applied.as_ref(), now),
             Event::Precreated { node } => self.step(node, now),
-            Event::Reconciled(request, outcome) => self.on_reconciled(&request, outcome, now),
+            Event::Reconciled(request, outcome) => self.on_reconciled(&request, *outcome, now),
             Event::Changed { position, content } => self.on_changed(position, content, now),
             Event::ConfigurationChanged(sources) => self.on_configuration(&sources, now),
             Event::HandOverExpired { node } => self.on_hand_over_expired(node, now),

@@ -54,7 +54,7 @@ pub fn daemon_set(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdi
         let (wanted, updated) = (number(&status.desired_number_scheduled), number(&status.updated_number_scheduled));
         let available = number(&status.number_available);
         // With OnDelete somebody else decides when a pod is replaced.
-        let by_hand = live.spec.update_strategy["type"] == "OnDelete";
+        let by_hand = live.spec.update_strategy.get("type").is_some_and(|kind| kind == "OnDelete");
         let complete = available >= wanted && (by_hand || updated >= wanted);
         (!complete).then(|| format!("{updated} of {wanted} pods updated, {available} available"))
     };

@@ -47,11 +47,12 @@ impl DefinedKind {
     pub fn read(definition: &[u8]) -> serde_json::Result<DefinedKind> {
         let Spec { group, scope, names, versions } = serde_json::from_slice::<Definition>(definition)?.spec;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let name = |key: &str| names.get(key).map(text).unwrap_or_default();
         let served = versions.iter().filter(|version| version.served == true && version.name.is_string());
         Ok(DefinedKind {
             group: text(&group),
-            kind: text(&names["kind"]),
-            plural: text(&names["plural"]),
+            kind: name("kind"),
+            plural: name("plural"),
             namespaced: scope == "Namespaced",
             served: served.map(|version| text(&version.name)).collect(),
         })

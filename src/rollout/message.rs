@@ -94,7 +94,7 @@ pub enum Event {
     Precreated {
         node: usize,
     },
-    Reconciled(Reconcile, Outcome),
+    Reconciled(Reconcile, Box<Outcome>),
     /// The watch saw a change by another client. `content`: not only the status changed.
     Changed {
         position: usize,

@@ -61,12 +61,10 @@ impl Executor {
         match command {
             Command::ServeKinds(_) => {}
             Command::CreatePrerequisite(position) => {
-                drop(
-                    self.on(Event::PrerequisiteDone {
-                        position,
-                        applied: applied().applied.filter(|_| choice % 3 > 0),
-                    }),
-                );
+                drop(self.on(Event::PrerequisiteDone {
+                    position,
+                    applied: applied().applied.filter(|_| !choice.is_multiple_of(3)),
+                }));
             }
             Command::Precreate { node, .. } => drop(self.on(Event::Precreated { node })),
             Command::HandOverTimer { node, .. } => drop(self.on(Event::HandOverExpired { node })),
@@ -74,7 +72,7 @@ impl Executor {
                 let outcome = outcome(&request, choice);
                 let (position, failed) = (request.position, outcome.failure.is_some());
                 let node = node_of(&Command::Reconcile(request.clone()));
-                let next = self.on(Event::Reconciled(request, outcome));
+                let next = self.on(Event::Reconciled(request, Box::new(outcome)));
                 let again = |command: &Command| {
                     reconciled(command) == Some(position) || node.is_some() && node_of(command) == node
                 };
@@ -101,7 +99,7 @@ fn reconciled(command: &Command) -> Option<usize> {
 /// From 0: success.
 fn outcome(request: &Reconcile, choice: u8) -> Outcome {
     let with = |verdict, as_desired| Outcome {
-        applied: Some(if choice % 2 == 0 { Applied::Left } else { Applied::Created }),
+        applied: Some(if choice.is_multiple_of(2) { Applied::Left } else { Applied::Created }),
         judged: request.gate.map(|_| Judged { verdict, as_desired }),
         ..Outcome::default()
     };
@@ -155,9 +153,9 @@ proptest! {
         let mut executor = Executor::start(plan(manifests(&release), mode));
         let count = executor.rollout.plan().manifests.len();
         for (choice, outcome) in choices {
-            if choice % 5 == 0 || executor.running.is_empty() {
+            if choice.is_multiple_of(5) || executor.running.is_empty() {
                 let position = usize::from(outcome) % count;
-                executor.on(Event::Changed { position, content: choice % 2 == 0 });
+                executor.on(Event::Changed { position, content: choice.is_multiple_of(2) });
             } else {
                 let command = executor.running.swap_remove(usize::from(choice) % executor.running.len());
                 executor.perform(command, outcome);
@@ -199,7 +197,7 @@ proptest! {
         while let Some(command) = executor.running.pop() {
             let before = executor.running.len();
             let event = match command {
-                Command::Reconcile(request) => Event::Reconciled(request, applied()),
+                Command::Reconcile(request) => Event::Reconciled(request, Box::new(applied())),
                 Command::Precreate { node, .. } => Event::Precreated { node },
                 Command::CreatePrerequisite(position) => Event::PrerequisiteDone { position, applied: None },
                 Command::HandOverTimer { node, .. } => Event::HandOverExpired { node },

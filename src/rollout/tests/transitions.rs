@@ -62,7 +62,7 @@ impl Run {
         let is = |command: &Command| matches!(command, Command::Reconcile(r) if r.position == position);
         let index = self.running.iter().position(is).expect("an attempt is under way");
         let Command::Reconcile(request) = self.running.remove(index) else { unreachable!() };
-        self.on(Event::Reconciled(request, outcome))
+        self.on(Event::Reconciled(request, Box::new(outcome)))
     }
 
     fn node(&self, node: usize) -> NodeState {

@@ -37,7 +37,7 @@ impl Operations {
             Command::Reconcile(request) => {
                 self.wait(request.position, &request.delay).await?;
                 let outcome = self.reconcile(&request).await?;
-                Some(Event::Reconciled(request, outcome))
+                Some(Event::Reconciled(request, Box::new(outcome)))
             }
             Command::HandOverTimer { node, after } => {
                 self.cancel.run_until_cancelled(tokio::time::sleep(after)).await?;
