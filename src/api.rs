@@ -1,4 +1,4 @@
-//! The Kubernetes objects this program reads and writes, as serde types; no logic beyond accessors.
+//! The Kubernetes objects this program reads and writes, as serde types without logic beyond accessors.
 
 pub mod cluster_operator;
 pub mod cluster_version;
@@ -6,7 +6,7 @@ pub mod condition;
 pub mod object_meta;
 pub mod progress;
 #[cfg(test)]
-mod schema_tests;
+mod tests;
 
 pub use cluster_operator::{ClusterOperator, ClusterOperatorStatus};
 pub use cluster_version::{
@@ -15,9 +15,9 @@ pub use cluster_version::{
 };
 pub use condition::{Condition, ConditionStatus};
 
-/// Namespace the daemon lives in unless `CVO_NAMESPACE` says otherwise.
+/// Namespace of the daemon unless `CVO_NAMESPACE` names another.
 pub const NAMESPACE: &str = "openshift-cluster-version";
-/// Name of the one ClusterVersion unless `CVO_NAME` says otherwise.
+/// Name of the only ClusterVersion unless `CVO_NAME` names another.
 pub const NAME: &str = "version";
 /// Name of the daemon's own Deployment, and of its container.
 pub const OWN_DEPLOYMENT: &str = "cluster-version-operator";

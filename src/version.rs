@@ -1,4 +1,4 @@
-//! Semantic versions as the releases use them, and (later) the two range dialects. Cargo's dialect is not ours.
+//! Semantic versions of releases.
 
 use semver::Version;
 use std::cmp::Ordering;
@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<Version, VersionError> {
     Version::parse(text).map_err(|e| VersionError { text: text.to_owned(), cause: e.to_string() })
 }
 
-/// Order by precedence: build metadata is ignored (SemVer §10), unlike `Ord` of the semver crate.
+/// Compares by precedence. Unlike `Ord` of the semver crate this ignores build metadata, as Semantic Versioning asks.
 pub fn precedence(a: &Version, b: &Version) -> Ordering {
     a.cmp_precedence(b)
 }
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leading_v_and_short_forms_are_refused_with_the_text_named() {
+    fn leading_v_and_short_forms_are_refused_and_named() {
         for text in ["v1.2.3", "1.2", "", "1.2.3.4"] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("{text:?}")), "{error}");
@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn build_metadata_does_not_order() {
+    fn build_metadata_does_not_affect_precedence() {
         let (a, b) = (parse("1.0.0+a").unwrap(), parse("1.0.0+b").unwrap());
         assert_eq!(precedence(&a, &b), Ordering::Equal);
         assert_eq!(precedence(&parse("1.0.0-rc.1").unwrap(), &a), Ordering::Less);

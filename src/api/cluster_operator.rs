@@ -1,10 +1,10 @@
-//! `ClusterOperator` (apis §2): what a component's operator says about itself.
+//! `ClusterOperator`: what a component's operator reports about itself.
 
 use super::condition::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// The spec is empty but must be present on create (apis §2).
+/// The spec is empty, but the API server refuses to create an object without it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "config.openshift.io",
@@ -22,7 +22,8 @@ pub struct ClusterOperatorSpec {}
 pub struct ClusterOperatorStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Versions reached, by operand name; `operator` is the release version (apis §2).
+    /// Versions reached, by operand name. `operator` is the release version, which the operator reports only once all its
+    /// operands are rolled out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<OperandVersion>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,11 +1,11 @@
-//! `ClusterVersion` (apis §1): the request of the administrator and the answer of the daemon.
+//! `ClusterVersion`: what the administrator asks for, and the status that the daemon reports.
 
 use super::condition::Condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as MetaCondition, Time};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// What the administrator asks for (apis §1.1).
+/// What the administrator asks for.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "config.openshift.io",
@@ -27,14 +27,14 @@ pub struct ClusterVersionSpec {
     pub channel: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<CapabilitiesSpec>,
-    /// Unset and empty mean different things (cluster-version §7.4).
+    /// If unset, the payload's stores are asked. A non-empty list replaces them; an empty list is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature_stores: Option<Vec<SignatureStore>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<ComponentOverride>,
 }
 
-/// `spec.desiredUpdate` (apis §1.2).
+/// `spec.desiredUpdate`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Update {
@@ -89,8 +89,8 @@ pub struct ComponentOverride {
     pub unmanaged: bool,
 }
 
-/// What the daemon answers (apis §1.3). `desired`, `observedGeneration`, `versionHash` and `availableUpdates` are
-/// always written, the last as `null` when nothing is known.
+/// What the daemon reports. The schema requires `desired`, `observedGeneration`, `versionHash` and `availableUpdates`, so
+/// they are always written; `availableUpdates` is `null` while the updates are not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterVersionStatus {
@@ -125,13 +125,13 @@ pub struct Release {
     pub architecture: String,
 }
 
-/// One entry of `status.history` (apis §1.4).
+/// One entry of `status.history`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
     pub state: HistoryState,
     pub started_time: Time,
-    /// The key is always written, `null` while the entry is open.
+    /// The schema requires the key, so it is written as `null` until the entry is closed.
     #[serde(default)]
     pub completion_time: Option<Time>,
     #[serde(default)]
@@ -143,7 +143,7 @@ pub struct HistoryEntry {
     pub accepted_risks: String,
 }
 
-/// Free string in the schema; what is not `Completed` reads as `Partial` (cluster-version §3.2 rule 3).
+/// The schema allows any text. An entry counts as applied only if it says so, hence all but `Completed` reads as `Partial`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HistoryState {
     Completed,
@@ -166,7 +166,7 @@ impl Capabilities {
     }
 }
 
-/// A target that is recommended only where its risks do not apply (apis §1.7).
+/// An update that is recommended only to clusters to which its risks do not apply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionalUpdate {
@@ -189,7 +189,7 @@ pub struct ConditionalUpdateRisk {
     pub conditions: Vec<MetaCondition>,
 }
 
-/// `Always` or `PromQL`; rules of other types never reach status (apis §1.7).
+/// `Always` or `PromQL`. The schema refuses other types, so they must be dropped before status is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MatchingRule {
     #[serde(rename = "type")]

@@ -1,4 +1,4 @@
-//! `ClusterOperatorStatusCondition`, used by ClusterVersion and ClusterOperator alike (apis §1.5).
+//! The condition type `ClusterOperatorStatusCondition`, which ClusterVersion and ClusterOperator share.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub struct Condition {
     #[serde(rename = "type")]
     pub type_: String,
     pub status: ConditionStatus,
-    /// Moves only when `status` changes; whole seconds.
+    /// Changes only when `status` does. Whole seconds.
     pub last_transition_time: Time,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -18,7 +18,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// `True`, `False` or `Unknown`; anything else that a foreign writer put there reads as `Unknown`.
+/// `True`, `False` or `Unknown`. The schema allows any text; what another client wrote beyond these reads as `Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConditionStatus {
     True,
@@ -27,7 +27,7 @@ pub enum ConditionStatus {
     Unknown,
 }
 
-/// The condition of that type, if there is one.
+/// The condition of this type, if there is one.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|c| c.type_ == type_)
 }

@@ -1,5 +1,5 @@
-//! The progress record: ConfigMap `openshift-cluster-version/cluster-version-progress`, key `progress.json`
-//! (architecture §4). Written by the lease holder, read from outside by `cvo status`.
+//! The progress record in ConfigMap `openshift-cluster-version/cluster-version-progress`, key `progress.json`. The lease
+//! holder writes it when it changes, at most once a second; `cvo status` and `cvo page` read it.
 
 use super::cluster_version::{HistoryEntry, Release};
 use jiff::Timestamp;
@@ -10,29 +10,30 @@ pub const CONFIG_MAP: &str = "cluster-version-progress";
 pub const KEY: &str = "progress.json";
 pub const SCHEMA: u32 = 1;
 
-/// Where the current pass stands and the clocks that must outlive a restart.
+/// The state of the current rollout, and the times that must survive a restart of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Progress {
-    /// Always [`SCHEMA`]; a reader refuses what it does not know.
+    /// Always [`SCHEMA`]; readers refuse any other.
     pub schema: u32,
     pub release: Release,
-    pub pass: Pass,
+    #[serde(rename = "pass")]
+    pub rollout: Rollout,
     /// In graph order.
     pub nodes: Vec<NodeProgress>,
-    /// Clocks by subject (`clusteroperator/<name>` and the like): when the daemon began to wait for it in this release.
+    /// Since when the daemon waits for an object in this release, by its key (such as `clusteroperator/<name>`).
     pub clocks: BTreeMap<String, Timestamp>,
-    /// Seconds that a node took when it last completed, by component: what estimates are made of.
+    /// Seconds that each component took when it last completed, for estimates.
     pub durations: BTreeMap<String, f64>,
-    /// Extracted payloads that may be used again: release digest to tree hash of the folder.
+    /// Extracted payloads that may be reused: release digest to tree hash of the folder.
     pub payloads: BTreeMap<String, String>,
-    /// A copy of `status.history`, in case the ClusterVersion is lost.
+    /// A copy of `status.history`, to restore it if the ClusterVersion is deleted.
     pub history: Vec<HistoryEntry>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Pass {
+pub struct Rollout {
     /// `install`, `update` or `reconcile`.
     pub mode: String,
     pub started: Option<Timestamp>,
@@ -54,7 +55,7 @@ pub struct NodeProgress {
     pub finished: Option<Timestamp>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingFor>,
-    /// The last error, while the node waits to try again.
+    /// The last error, while the node waits for its next attempt.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
 }
@@ -70,7 +71,7 @@ pub enum NodeState {
     Done,
 }
 
-/// What a parked node waits for, and since when.
+/// An object that a parked node waits for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WaitingFor {

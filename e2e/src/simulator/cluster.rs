@@ -280,7 +280,7 @@ impl SimulatedCluster {
     /// Waits until a rollout of the release that began after `since` is done.
     pub async fn rolled_out(&self, release: &Release, since: Timestamp) -> anyhow::Result<()> {
         let done = |progress: &Progress| {
-            let rollout = &progress.pass;
+            let rollout = &progress.rollout;
             progress.release.image == release.image
                 && rollout.started.is_some_and(|at| at > since)
                 && rollout.total > 0

@@ -212,7 +212,7 @@ async fn second_rollout_writes_nothing() {
     cluster.node.restart().await.unwrap();
     cluster
         .until_progress("the second rollout to be done", |progress| {
-            let fresh = progress.pass.started.is_some_and(|started| started > restarted);
+            let fresh = progress.rollout.started.is_some_and(|started| started > restarted);
             fresh && !progress.nodes.is_empty() && progress.nodes.iter().all(|node| node.state == NodeState::Done)
         })
         .await

@@ -31,7 +31,7 @@ fn waiting_since(progress: &Progress) -> Option<Timestamp> {
 async fn wait_begun(cluster: &SimulatedCluster, later_than: Option<Timestamp>) -> Timestamp {
     let since = Mutex::new(None);
     let found = |progress: &Progress| {
-        *since.lock().unwrap() = waiting_since(progress).filter(|_| progress.pass.started > later_than);
+        *since.lock().unwrap() = waiting_since(progress).filter(|_| progress.rollout.started > later_than);
         since.lock().unwrap().is_some()
     };
     cluster.until_progress("the operator to be waited for", found).await.unwrap();

@@ -84,7 +84,7 @@ fn running() -> State {
     status.available_updates =
         Some(vec![crate::api::Release { version: "1.1.0".into(), ..crate::api::Release::default() }]);
     let progress = state.progress.as_mut().unwrap();
-    progress.pass.done = 24;
+    progress.rollout.done = 24;
     for node in &mut progress.nodes {
         node.state = NodeState::Done;
         node.waiting.clear();
@@ -316,7 +316,7 @@ fn watch_reports_each_change_once() {
     "#);
 
     let mut longer = updating();
-    longer.progress.as_mut().unwrap().pass.done = 13;
+    longer.progress.as_mut().unwrap().rollout.done = 13;
     assert_eq!(
         lines::lines(&first, &View::of(&longer, now()), now()),
         Vec::<String>::new(),

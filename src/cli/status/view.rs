@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::api::condition::find;
-use crate::api::progress::{NodeProgress, NodeState, Pass, Progress};
+use crate::api::progress::{NodeProgress, NodeState, Progress, Rollout};
 use crate::api::{
     ClusterOperator, ClusterVersionStatus, Condition, ConditionStatus, HistoryEntry, HistoryState, Release,
 };
@@ -27,7 +27,7 @@ pub struct View {
     /// The message of condition Progressing.
     pub message: String,
     /// Counts of manifests; `null` without a progress record of this release.
-    pub pass: Option<Pass>,
+    pub pass: Option<Rollout>,
     /// In graph order; empty without a progress record of this release.
     pub components: Vec<NodeProgress>,
     /// Estimated from how long components took last time; `null` if nothing is known about the remaining ones.
@@ -150,11 +150,11 @@ impl View {
 
     fn take_progress(&mut self, progress: &Progress, now: Timestamp) {
         // The record may be older than the status, which already says that everything is done.
-        let late = progress.pass.mode != "reconcile" && progress.pass.done < progress.pass.total;
+        let late = progress.rollout.mode != "reconcile" && progress.rollout.done < progress.rollout.total;
         if self.phase == Phase::Running && late {
             return;
         }
-        self.pass = Some(progress.pass.clone());
+        self.pass = Some(progress.rollout.clone());
         self.components.clone_from(&progress.nodes);
         self.remaining_seconds = remaining(&progress.nodes, &progress.durations, now);
     }

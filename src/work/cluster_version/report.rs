@@ -123,7 +123,7 @@ impl ClusterVersionController {
         Progress {
             schema: SCHEMA,
             release: plan.release.clone(),
-            pass: progress::Pass {
+            rollout: progress::Rollout {
                 mode: format!("{:?}", rollout.current_mode()).to_lowercase(),
                 started: Some(rollout.started()),
                 done: rollout.done(),

@@ -1,4 +1,4 @@
-//! Our CRD files against our types, and against the CRDs that administrators and tools know.
+//! Compares our CRD files with our types, and with the CRDs of OpenShift if they are at hand.
 
 use super::cluster_version::*;
 use super::condition::{Condition, ConditionStatus};
@@ -16,7 +16,8 @@ const CLUSTER_OPERATORS: &str = include_str!(concat!(
     "/manifests/cluster-version/0000_00_cluster-version-operator_01_clusteroperators.crd.yaml"
 ));
 
-/// What our types know beyond the default schema: fields behind feature gates (apis §1). The API server prunes them.
+/// Fields of our types that only the schemas of other feature sets have. With the default schema the API server prunes
+/// them.
 const GATED: &[&str] = &[
     "spec.desiredUpdate.acceptRisks",
     "spec.desiredUpdate.mode",
@@ -230,14 +231,14 @@ fn is_gated(path: &str) -> bool {
 }
 
 #[test]
-fn types_and_crds_know_the_same_fields() {
+fn types_and_crds_have_the_same_fields() {
     let expected = paths_of_schema(&crd(CLUSTER_VERSIONS));
     let all = paths_of_value(&full_cluster_version());
     let known: BTreeSet<String> = all.iter().filter(|p| !is_gated(p)).cloned().collect();
     assert_eq!(known, expected, "ClusterVersion: left is the type, right the CRD");
     for gated in GATED {
         assert!(all.contains(*gated), "{gated} is listed as gated, but the type has no such field");
-        assert!(!expected.contains(*gated), "{gated} is in the CRD now: take it off the list");
+        assert!(!expected.contains(*gated), "{gated} is in the CRD now: remove it from the list");
     }
     assert_eq!(
         paths_of_value(&full_cluster_operator()),
@@ -247,7 +248,7 @@ fn types_and_crds_know_the_same_fields() {
 }
 
 #[test]
-fn the_emptiest_values_have_the_required_keys() {
+fn empty_values_have_the_required_keys() {
     let mut version = ClusterVersion::new("version", ClusterVersionSpec::default());
     version.status = Some(ClusterVersionStatus::default());
     let open = HistoryEntry {
@@ -277,8 +278,8 @@ fn the_emptiest_values_have_the_required_keys() {
     }
 }
 
-/// Without descriptions, and with lists whose order means nothing sorted. Validation rules are compared by what they
-/// decide (`rules_decide_alike`), here only by where they stand.
+/// The schema without descriptions and with `required` sorted. Of validation rules only the number is kept, since
+/// `validation_rules_give_the_same_verdicts` compares what they decide.
 fn normalised(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -302,12 +303,12 @@ fn normalised(value: &Value) -> Value {
     }
 }
 
-/// A CRD of the reference, or nothing (with a note) when the folder is not there.
+/// A CRD of OpenShift; `None` and a note if the folder does not exist.
 fn reference(file: &str) -> Option<Value> {
     let beside = |path: &str| format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
     let folders = match std::env::var("CVO_SHARED_DATA") {
         Ok(folder) => vec![folder],
-        // The second is for a worktree, which lies one level deeper.
+        // The second is for a git worktree, which is one level deeper.
         Err(_) => vec![beside("../shared/data"), beside("../../shared/data")],
     };
     let text = folders.iter().find_map(|folder| std::fs::read_to_string(format!("{folder}/crds/{file}")).ok());
@@ -321,7 +322,7 @@ const REFERENCE_VERSIONS: &str = "0000_00_cluster-version-operator_01_clusterver
 const REFERENCE_OPERATORS: &str = "0000_00_cluster-version-operator_01_clusteroperators.crd.yaml";
 
 #[test]
-fn our_crds_equal_the_known_ones() {
+fn our_crds_equal_those_of_openshift() {
     for (ours, theirs) in [(CLUSTER_VERSIONS, REFERENCE_VERSIONS), (CLUSTER_OPERATORS, REFERENCE_OPERATORS)] {
         let Some(theirs) = reference(theirs) else { continue };
         let ours = crd(ours);
@@ -331,13 +332,14 @@ fn our_crds_equal_the_known_ones() {
 }
 
 #[test]
-fn our_types_know_the_fields_behind_gates() {
+fn our_types_have_the_feature_gated_fields() {
     let file = "0000_00_cluster-version-operator_01_clusterversions-CustomNoUpgrade.crd.yaml";
     let Some(theirs) = reference(file) else { return };
     assert_eq!(paths_of_value(&full_cluster_version()), paths_of_schema(&theirs));
 }
 
-/// What a validation rule says to an object: accepted, refused, or refused because it cannot be evaluated.
+/// What a validation rule decides about an object. `Broken` means that it cannot be evaluated, which the API server treats
+/// as refused.
 #[derive(Debug, PartialEq, Clone, Copy)]
 enum Verdict {
     Accepted,
@@ -366,7 +368,7 @@ const UPDATE_RULES: &str =
     "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/desiredUpdate/x-kubernetes-validations";
 
 #[test]
-fn rules_decide_alike() {
+fn validation_rules_give_the_same_verdicts() {
     use Verdict::{Accepted, Broken, Refused};
     let capabilities = |spec: Value, enabled: Option<Value>| match enabled {
         Some(enabled) => {
@@ -435,7 +437,7 @@ fn rules_decide_alike() {
     for (place, object, expected) in &table {
         assert_eq!(verdict(&ours, place, object), *expected, "our rules on {object}");
         if let Some(theirs) = &theirs {
-            assert_eq!(verdict(theirs, place, object), *expected, "the known rules on {object}");
+            assert_eq!(verdict(theirs, place, object), *expected, "the rules of OpenShift on {object}");
         }
     }
 }
