@@ -1,5 +1,5 @@
-//! A release on disk: YAML as Kubernetes reads it, manifests, identity, filters, image references, hash
-//! (payload-and-apply §1, §2). Works on bytes that the shell has read; touches no file itself.
+//! The release payload: decoding of YAML as Kubernetes does it, manifests and their identity, inclusion filters, image
+//! references and the content hash. Works on bytes that the caller has read.
 
 pub mod capability;
 pub mod definition;
@@ -20,7 +20,7 @@ pub mod yaml;
 pub use capability::Capabilities;
 pub use definition::DefinedKind;
 pub use features::Features;
-pub use filter::{ApplyFilter, DEFAULT_PROFILE, Filter, takes_part};
+pub use filter::{ApplyFilter, DEFAULT_PROFILE, Filter, check_inclusion};
 pub use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile, load};
 pub use manifest::{Manifest, ObjectId, Origin};
 pub use packed::Packed;
@@ -28,4 +28,4 @@ pub use select::Selection;
 pub use verification::{VerificationConfig, verification_config};
 
 #[cfg(test)]
-mod shipped_tests;
+mod tests;

@@ -2,7 +2,7 @@
 
 use crate::api::cluster_version::CapabilitiesSpec;
 use crate::payload::Manifest;
-use crate::payload::capability::{self, Capabilities, DEFAULT_BASELINE, Wish};
+use crate::payload::capability::{self, Capabilities, CapabilityInputs, DEFAULT_BASELINE};
 use crate::payload::filter::{self, ApplyFilter, DEFAULT_PROFILE, Filter};
 use clap::{ArgMatches, Args};
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ impl FilterArgs {
     pub fn unknown_capabilities<'a>(&self, release: impl IntoIterator<Item = &'a Manifest>) -> Vec<String> {
         let Some(given) = &self.capabilities else { return Vec::new() };
         let mut known = capability::names();
-        known.extend(release.into_iter().flat_map(filter::required_capabilities));
+        known.extend(release.into_iter().flat_map(Manifest::required_capabilities));
         let unknown = words(given).into_iter().filter(|word| !is_set(word) && !known.contains(word.as_str()));
         let warning = |word: String| {
             let meant = known.iter().find(|name| name.eq_ignore_ascii_case(&word));
@@ -132,7 +132,8 @@ fn enabled(words: BTreeSet<String>, gates: &BTreeSet<String>) -> Capabilities {
     let set = sets.into_iter().next().unwrap_or_else(|| NO_CAPABILITY.to_owned());
     let spec = CapabilitiesSpec { baseline_capability_set: set, additional_enabled_capabilities: names };
     let nothing = BTreeSet::new();
-    let mut capabilities = Capabilities::of(&Wish { spec: &spec, before: &nothing, always: &nothing, gates });
+    let mut capabilities =
+        Capabilities::of(&CapabilityInputs { spec: &spec, before: &nothing, always: &nothing, gates });
     capabilities.known.extend(capabilities.enabled.iter().cloned());
     capabilities
 }

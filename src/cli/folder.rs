@@ -2,7 +2,7 @@
 
 use super::filters::{self, FilterArgs};
 use crate::payload::manifest::run_level;
-use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, load, takes_part};
+use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, check_inclusion, load};
 use crate::version;
 use crate::work::payload_dir;
 use anyhow::bail;
@@ -120,7 +120,7 @@ fn warnings(mut warnings: Vec<String>, documents: &[Document], filters: &FilterA
 fn judge(manifests: Vec<Arc<Manifest>>, version: &str, filters: &FilterArgs) -> anyhow::Result<Vec<Document>> {
     let major = if version.is_empty() { None } else { Some(version::parse(version)?.major) };
     let filter = filters.apply_filter(major);
-    let judged = |manifest: Arc<Manifest>| Document { excluded: takes_part(&manifest, &filter).err(), manifest };
+    let judged = |manifest: Arc<Manifest>| Document { excluded: check_inclusion(&manifest, &filter).err(), manifest };
     Ok(manifests.into_iter().map(judged).collect())
 }
 
@@ -133,7 +133,7 @@ fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -
     let is_own = |file: &SourceFile| run_level(&file.name).is_some_and(|(_, component)| component == OWN_COMPONENT);
     (files.own, files.release) = std::mem::take(&mut files.release).into_iter().partition(is_own);
     let place = files.place.clone();
-    let load::Loose { version, manifests, mut warnings } = load::loose(files, options).map_err(flat)?;
+    let load::PartialPayload { version, manifests, mut warnings } = load::partial(files, options).map_err(flat)?;
     anyhow::ensure!(!manifests.is_empty() || !warnings.is_empty(), "{place} contains no manifest: give {WHAT}");
     warnings.iter_mut().for_each(without_folder);
     let documents = judge(manifests, &version, filters)?;

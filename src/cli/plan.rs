@@ -158,7 +158,7 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
 }
 
 fn everything(payload: &Payload) -> impl Iterator<Item = &Manifest> {
-    payload.everything().into_iter().map(|manifest| &**manifest)
+    payload.all_manifests().into_iter().map(|manifest| &**manifest)
 }
 
 /// An empty plan would say that nothing stops the update.

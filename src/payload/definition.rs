@@ -4,7 +4,7 @@ use super::manifest::Manifest;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Group, kind and versions, as far as the definition names them.
+/// Names, scope and versions. Fields that the definition lacks are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinedKind {
     pub group: String,

@@ -1,16 +1,15 @@
-//! What the FeatureGate object says: the feature set, and by release version which gates are enabled
-//! (payload-and-apply §2.3, §2.4).
+//! The FeatureGate object: the feature set, and the gates that are enabled for each release version.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// `featuregates.config.openshift.io/cluster`, as far as it counts here. Without the object: the default set, and
-/// nothing decided about gates.
+/// The part of `featuregates.config.openshift.io/cluster` that is used. Without the object the default set applies and no
+/// version has an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// `spec.featureSet`; empty means `Default`.
     pub set: String,
-    /// Enabled gates by the version they are decided for (`status.featureGates`).
+    /// Enabled gates by release version, from `status.featureGates`.
     pub gates: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -25,7 +24,7 @@ impl Features {
         let mut gates = BTreeMap::new();
         for entry in entries {
             if let Some(version) = text(entry, "version") {
-                // Versions are unique in the schema; where they are not, the first counts.
+                // The schema makes versions unique; should one come twice, the first entry counts.
                 gates.entry(version).or_insert_with(|| enabled(entry));
             }
         }
@@ -33,7 +32,7 @@ impl Features {
         Features { set, gates }
     }
 
-    /// The gates enabled for the first of these versions that anything is decided for.
+    /// The enabled gates of the first of these versions that has an entry.
     pub fn enabled<'a>(&self, versions: impl IntoIterator<Item = &'a str>) -> Option<&BTreeSet<String>> {
         versions.into_iter().find_map(|version| self.gates.get(version))
     }
@@ -45,7 +44,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_first_version_with_an_entry_decides() {
+    fn first_version_with_an_entry_decides() {
         let object = json!({"spec": {"featureSet": "TechPreviewNoUpgrade"}, "status": {"featureGates": [
             {"version": "5.0.0", "enabled": [{"name": "A"}, {"name": "B"}], "disabled": [{"name": "C"}]},
             {"version": "5.0.1"},
@@ -59,13 +58,13 @@ mod tests {
         };
         assert_eq!(features.set, "TechPreviewNoUpgrade");
         assert_eq!(enabled(&["5.0.0"]).as_deref(), Some("A,B"));
-        assert_eq!(enabled(&["5.0.1", "5.0.0"]).as_deref(), Some(""), "an entry without gates is a decision too");
+        assert_eq!(enabled(&["5.0.1", "5.0.0"]).as_deref(), Some(""), "an entry without gates counts as well");
         assert_eq!(enabled(&["5.0.2", "5.0.0"]).as_deref(), Some("A,B"));
         assert_eq!(enabled(&["5.0.2"]), None);
     }
 
     #[test]
-    fn anything_else_is_the_default_set_and_no_decision() {
+    fn other_content_gives_the_default_set_without_entries() {
         for object in [json!(null), json!({}), json!({"spec": {"featureSet": 7}, "status": {"featureGates": "x"}})] {
             assert_eq!(Features::of(&object), Features::default(), "{object}");
         }

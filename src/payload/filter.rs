@@ -1,15 +1,15 @@
-//! Who takes part (payload-and-apply §2).
+//! Which manifests are included, by the annotations that they carry.
 
 use super::capability::Capabilities;
 use super::manifest::Manifest;
 use crate::api::ComponentOverride;
 use std::collections::BTreeSet;
 
-/// The profile of a cluster nobody chose one for (§2.6).
+/// The profile of a cluster that sets none.
 pub const DEFAULT_PROFILE: &str = "self-managed-high-availability";
-/// What an empty feature set means.
+/// The meaning of an empty feature set.
 pub const DEFAULT_FEATURE_SET: &str = "Default";
-/// Every feature set there is.
+/// All feature sets.
 pub const FEATURE_SETS: [&str; 5] =
     [DEFAULT_FEATURE_SET, "TechPreviewNoUpgrade", "DevPreviewNoUpgrade", "CustomNoUpgrade", "OKD"];
 
@@ -18,9 +18,9 @@ const EXCLUDE: &str = "exclude.release.openshift.io/";
 const FEATURE_SET: &str = "release.openshift.io/feature-set";
 const FEATURE_GATE: &str = "release.openshift.io/feature-gate";
 const MAJOR_VERSION: &str = "release.openshift.io/major-version";
-const CAPABILITY: &str = "capability.openshift.io/name";
 
-/// Load-time filters (§2.2). Capabilities and overrides are not filtered on load.
+/// The filters that apply when a payload is loaded. Capabilities are not among them, since a newer release may have ones
+/// that only its own orchestrator knows; overrides belong to the cluster and may change at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// `EXCLUDE_MANIFESTS`.
@@ -29,9 +29,9 @@ pub struct Filter {
     pub feature_set: Option<String>,
     /// Enabled gates; `None` switches the filter off.
     pub feature_gates: Option<BTreeSet<String>>,
-    /// Major version of the payload being loaded; filled in by `load`. `None` switches the filter off.
+    /// Major version of the payload, set by `load`. `None` switches the filter off.
     pub major: Option<u64>,
-    /// Cluster profile; filled in by `load`. An empty one excludes everything (§2.6), `None` switches the filter off.
+    /// Cluster profile, set by `load`. An empty one matches no manifest; `None` switches the filter off.
     pub profile: Option<String>,
 }
 
@@ -48,7 +48,8 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Whether the manifest takes part; if not, why. The first hit in the order of §2.2 decides.
+    /// Whether the manifest is included; the error is the reason why it is not. If several filters exclude it, the first one
+    /// checked here gives the reason, and a manifest without any annotation is always excluded.
     pub fn check(&self, manifest: &Manifest) -> Result<(), String> {
         if manifest.annotations.is_empty() {
             return Err("it has no annotations".to_owned());
@@ -82,13 +83,13 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether the major version decides about the manifest, and is not known.
+    /// Whether inclusion depends on the major version and that is unknown.
     pub fn depends_on_major(&self, manifest: &Manifest) -> bool {
         self.major.is_none() && manifest.annotation(MAJOR_VERSION).is_some()
     }
 }
 
-/// No trimming: ` OKD` is a set nobody knows, and one such excludes (§2.1).
+/// Names are not trimmed, so ` OKD` is unknown. One unknown name excludes the manifest.
 fn feature_set(active: &str, listed: &str) -> Result<(), String> {
     let active = if active.is_empty() { DEFAULT_FEATURE_SET } else { active };
     if let Some(unknown) = listed.split(',').find(|set| !FEATURE_SETS.contains(set)) {
@@ -103,52 +104,47 @@ fn feature_set(active: &str, listed: &str) -> Result<(), String> {
 
 fn feature_gates(enabled: &BTreeSet<String>, listed: &str) -> Result<(), String> {
     for token in listed.split(',').map(str::trim).filter(|t| !t.is_empty()) {
-        let (gate, wanted) = token.strip_prefix('-').map_or((token, true), |gate| (gate, false));
-        if enabled.contains(gate) != wanted {
-            let is = if wanted { "is not enabled" } else { "is enabled" };
+        let (gate, required) = token.strip_prefix('-').map_or((token, true), |gate| (gate, false));
+        if enabled.contains(gate) != required {
+            let is = if required { "is not enabled" } else { "is enabled" };
             return Err(format!("{FEATURE_GATE}={listed}: {gate} {is}"));
         }
     }
     Ok(())
 }
 
-/// §2.5. A number both listed and negated excludes whatever the payload's is.
+/// Included if the version is listed, or if none is listed and it is not negated. A number that is both listed and negated
+/// excludes the manifest from every version. Only FeatureGates and CustomResourceDefinitions may use the annotation.
 fn major_version(manifest: &Manifest, major: u64, listed: &str) -> Result<(), String> {
     let allowed = [("config.openshift.io", "FeatureGate"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
     if !allowed.contains(&(manifest.id.group.as_str(), manifest.id.kind.as_str())) {
         return Err(format!("{MAJOR_VERSION} is not allowed on {}", manifest.id.kind));
     }
-    let (mut wanted, mut unwanted) = (BTreeSet::new(), BTreeSet::new());
+    let (mut positive, mut negated) = (BTreeSet::new(), BTreeSet::new());
     for token in listed.split(',').map(str::trim) {
-        let (number, side) = token.strip_prefix('-').map_or((token, &mut wanted), |number| (number, &mut unwanted));
-        // Rust takes a plus sign, Go's unsigned numbers have none.
+        let (number, side) = token.strip_prefix('-').map_or((token, &mut positive), |number| (number, &mut negated));
+        // Rust accepts a plus sign, Go does not for unsigned numbers.
         let number = number.parse::<u64>().ok().filter(|_| !number.starts_with('+'));
         side.insert(number.ok_or_else(|| format!("{MAJOR_VERSION}={listed}: {token:?} is not a major version"))?);
     }
-    if let Some(both) = wanted.intersection(&unwanted).next() {
+    if let Some(both) = positive.intersection(&negated).next() {
         return Err(format!("{MAJOR_VERSION}={listed} both lists and negates {both}"));
     }
-    if unwanted.contains(&major) || !(wanted.is_empty() || wanted.contains(&major)) {
-        return Err(format!("{MAJOR_VERSION}={listed} leaves out major version {major}"));
+    if negated.contains(&major) || !(positive.is_empty() || positive.contains(&major)) {
+        return Err(format!("{MAJOR_VERSION}={listed} excludes major version {major}"));
     }
     Ok(())
 }
 
-/// Names of the gates that decide about the manifest, wanted or not.
+/// Names of the gates that the manifest's annotation names, negated or not.
 pub(super) fn mentioned_gates(manifest: &Manifest) -> impl Iterator<Item = &str> {
     let tokens = manifest.annotation(FEATURE_GATE).unwrap_or_default().split(',').map(str::trim);
     tokens.filter(|t| !t.is_empty()).map(|t| t.strip_prefix('-').unwrap_or(t))
 }
 
-/// Names of the capabilities a manifest needs (§2.1); none for a manifest without the annotation, or with an empty one.
-pub fn required_capabilities(manifest: &Manifest) -> BTreeSet<&str> {
-    manifest.annotation(CAPABILITY).filter(|v| !v.is_empty()).map(|v| v.split('+').collect()).unwrap_or_default()
-}
-
-/// What a cluster filters by: all that decides whether a manifest is applied (§2.2).
+/// All filters of a cluster: together they decide whether a manifest is applied.
 #[derive(Clone, Debug, Default)]
 pub struct ApplyFilter {
-    /// Profile, excluded identifier, feature set, gates, major version.
     pub load: Filter,
     /// `None` switches the filter off.
     pub capabilities: Option<Capabilities>,
@@ -157,27 +153,28 @@ pub struct ApplyFilter {
 }
 
 impl ApplyFilter {
-    /// Whether both make the same choice. Of capabilities the enabled ones decide (§2.7).
+    /// Whether both include the same manifests of a release. Of capabilities only the enabled ones are compared: a change of
+    /// the known or implicit ones alone is no reason to apply anything again.
     pub fn agrees_with(&self, other: &ApplyFilter) -> bool {
         let enabled = |filter: &ApplyFilter| filter.capabilities.as_ref().map(|c| c.enabled.clone());
         self.load == other.load && self.overrides == other.overrides && enabled(self) == enabled(other)
     }
 }
 
-/// Whether the manifest is applied in a cluster that filters by this; if not, why. The one place where it is decided
-/// who takes part: the engine, plans and listings ask it. The first hit in the order of §2.2 counts.
-pub fn takes_part(manifest: &Manifest, filter: &ApplyFilter) -> Result<(), String> {
+/// Whether the manifest is applied in a cluster with these filters; the error is the reason why it is not. Rollouts, plans
+/// and listings all ask this function. The load-time filters come first, then capabilities, then overrides.
+pub fn check_inclusion(manifest: &Manifest, filter: &ApplyFilter) -> Result<(), String> {
     filter.load.check(manifest)?;
     if let Some(capabilities) = &filter.capabilities {
         capabilities.check(manifest)?;
     }
     if overridden(manifest, &filter.overrides) {
-        return Err("an override in spec.overrides says that it is unmanaged".to_owned());
+        return Err("an entry of spec.overrides marks it as unmanaged".to_owned());
     }
     Ok(())
 }
 
-/// Whether an override takes the object out of our hands (§2.8). Checked when applying.
+/// Whether an override marks the object as unmanaged. The namespace of the override is ignored for a manifest without one.
 pub fn overridden(manifest: &Manifest, overrides: &[ComponentOverride]) -> bool {
     let id = &manifest.id;
     overrides.iter().any(|o| {

@@ -1,4 +1,4 @@
-//! The hash of a payload's content (payload-and-apply §1.10): FNV-1 with 64 bits, as clients know its form.
+//! The hash of a payload's content, which `status.versionHash` shows: FNV-1 with 64 bits, the form that clients know.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE;
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// Hash of the parts one after the other: 12 characters of padded URL-safe base64 over the big-endian value.
+/// Hash of the concatenated parts, as 12 characters of padded URL-safe base64 of the big-endian value.
 pub fn of<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
     let mix = |hash: u64, byte: &u8| hash.wrapping_mul(PRIME) ^ u64::from(*byte);
     let hash = parts.into_iter().fold(OFFSET, |hash, part| part.as_ref().iter().fold(hash, mix));
@@ -19,7 +19,7 @@ mod tests {
 
     /// Expected values from the published FNV-1 test vectors ("", "a", "foobar").
     #[test]
-    fn known_vectors() {
+    fn published_test_vectors() {
         let table: [(&[&[u8]], u64); 3] = [
             (&[], 0xcbf2_9ce4_8422_2325),
             (&[b"a"], 0xaf63_bd4c_8601_b7be),

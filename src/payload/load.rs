@@ -1,4 +1,4 @@
-//! From files to a payload: what it says of itself, filters, one error for all bad files (§1.7-§1.10).
+//! Loads a payload from its files: metadata, manifests, load-time filters, and one error that names every bad file.
 
 mod identity;
 mod read;
@@ -11,13 +11,13 @@ use super::{hash, typed};
 use crate::api::Release;
 use crate::version;
 use jiff::Timestamp;
-use read::{Documents, IS_SKIPPED, MAX_KEPT, Read};
+use read::{Documents, IS_SKIPPED, MAX_TOTAL, Read};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use read::manifests_of;
 
-/// One file of a release folder, read by the shell.
+/// One file of a release folder.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// Base name.
@@ -25,29 +25,29 @@ pub struct SourceFile {
     pub bytes: Vec<u8>,
 }
 
-/// The two folders of a release as bytes. Order does not matter; loading sorts bytewise.
+/// The files of both folders of a release, in any order; loading sorts them.
 #[derive(Clone, Debug, Default)]
 pub struct PayloadFiles {
-    /// Where they were read, for messages.
+    /// Where they were read from, for messages.
     pub place: String,
     /// `manifests/`.
     pub own: Vec<SourceFile>,
     /// `release-manifests/`, including `image-references` and `release-metadata`.
     pub release: Vec<SourceFile>,
-    /// Manifests that could not be read, and why: loading names them with all others that are bad.
+    /// An error for each manifest file that could not be read. Loading reports them together with all other bad files.
     pub unreadable: Vec<String>,
 }
 
-/// What loading needs to know beside the files.
+/// Options of loading.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// Pull spec of the release being loaded: `.ReleaseImage`.
+    /// Pull spec of the release being loaded, which templates use as `.ReleaseImage`.
     pub image: String,
-    /// `.ClusterProfile`; also a filter.
+    /// Cluster profile, which templates use as `.ClusterProfile`.
     pub profile: String,
-    /// A template that cannot be evaluated fails the load instead of skipping the file (`render`, §1.6 rule 2).
+    /// Whether a template that cannot be evaluated fails the load, as `cvo render` needs it, instead of skipping the file.
     pub strict_templates: bool,
-    /// Its `major` and `profile` are replaced by the payload's and by the profile above.
+    /// `major` is replaced by the payload's major version and `profile` by the profile above.
     pub filter: Filter,
 }
 
@@ -65,27 +65,27 @@ impl Default for LoadOptions {
 /// A loaded release.
 #[derive(Clone, Debug)]
 pub struct Payload {
-    /// `version`, `url`, `channels`, `architecture` from release-metadata; `image` as loaded.
+    /// The properties in release-metadata, and the image from the options.
     pub release: Release,
-    /// Major version of the release, which manifests may ask for (§2.5).
+    /// Major version of the release, by which manifests may be filtered.
     pub major: u64,
-    /// Versions this release may be reached from.
+    /// Versions from which this release may be reached.
     pub previous: Vec<String>,
-    /// Short name to pull spec (§1.4).
+    /// Short name to pull spec.
     pub images: BTreeMap<String, String>,
     /// Creation time of image-references.
     pub created: Option<Timestamp>,
     /// Included manifests: `manifests/` first, then `release-manifests/`, each in byte order of file names.
     pub manifests: Vec<Arc<Manifest>>,
-    /// What the load-time filters dropped, with the reason.
+    /// What the load-time filters exclude, with the reason.
     pub excluded: Vec<(Arc<Manifest>, String)>,
-    /// `status.versionHash` (§1.10).
+    /// `status.versionHash`: a hash of the included manifests.
     pub hash: String,
-    /// Files skipped because of templates this program does not know (§1.6 rule 1), with the reason.
+    /// Properties that are ignored, missing images, and files that are skipped because of unknown templates.
     pub warnings: Vec<String>,
 }
 
-/// Loading failed; every bad file is named.
+/// Why loading failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
     #[error(
@@ -96,31 +96,31 @@ pub enum LoadError {
     Integrity { place: String, problems: Vec<String> },
 }
 
-/// Loads a release (§1.7-§1.10). Every file is looked at before the verdict: one error names all that are bad.
+/// Loads a release. All files are read before it fails, so that one error names all bad ones.
 pub fn load(files: PayloadFiles, options: &LoadOptions) -> Result<Payload, LoadError> {
-    load_within(files, options, MAX_KEPT)
+    load_within(files, options, MAX_TOTAL)
 }
 
-/// `kept` is the most that may be kept of all manifests together, in bytes.
-fn load_within(files: PayloadFiles, options: &LoadOptions, kept: usize) -> Result<Payload, LoadError> {
-    let described = [metadata::FILE, references::FILE];
-    let missing = described.into_iter().find(|name| files.release.iter().all(|file| file.name != **name));
+/// `limit` is the number of bytes that all manifests together may take.
+fn load_within(files: PayloadFiles, options: &LoadOptions, limit: usize) -> Result<Payload, LoadError> {
+    let required = [metadata::FILE, references::FILE];
+    let missing = required.into_iter().find(|name| files.release.iter().all(|file| file.name != **name));
     if let Some(name) = missing {
         return Err(LoadError::NotAPayload { place: files.place, missing: format!("release-manifests/{name}") });
     }
     let mut problems = Vec::new();
-    let Described { metadata, references, major } = describe(&files.release, &mut problems);
+    let Description { metadata, references, major } = describe(&files.release, &mut problems);
     let images = references.as_ref().map(ImageReferences::images);
-    let about = About { images: images.as_ref(), major, kept };
-    let Judged { place, manifests: all, mut warnings, problems } = read_and_judge(files, options, &about, problems);
+    let context = Context { images: images.as_ref(), major, limit };
+    let Checked { place, manifests: all, mut warnings, problems } = read_and_check(files, options, &context, problems);
     let (Some(metadata), Some(references), Some(major), true) = (metadata, references, major, problems.is_empty())
     else {
         return Err(LoadError::Integrity { place, problems });
     };
 
     let (mut manifests, mut excluded) = (Vec::new(), Vec::new());
-    for (manifest, verdict) in all {
-        match verdict {
+    for (manifest, inclusion) in all {
+        match inclusion {
             Ok(()) => manifests.push(manifest),
             Err(reason) => excluded.push((manifest, reason)),
         }
@@ -141,7 +141,7 @@ fn load_within(files: PayloadFiles, options: &LoadOptions, kept: usize) -> Resul
 }
 
 impl Payload {
-    /// Why this manifest, without which the release is of no use, takes no part; nothing if it does. For errors.
+    /// An error that says why this required manifest is not included; `None` if it is.
     pub fn missing(&self, id: &ObjectId) -> Option<String> {
         if self.manifests.iter().any(|manifest| manifest.id == *id) {
             return None;
@@ -149,67 +149,66 @@ impl Payload {
         let skipped: Vec<&str> = self.warnings.iter().map(String::as_str).filter(|w| w.contains(IS_SKIPPED)).collect();
         let excluded = self.excluded.iter().find(|(manifest, _)| manifest.id == *id);
         let why = match excluded {
-            Some((manifest, reason)) => format!("{} takes no part: {reason}", manifest.file),
-            None if skipped.is_empty() => "no file holds it".to_owned(),
-            None => format!("no file that could be read holds it; {}", skipped.join("; ")),
+            Some((manifest, reason)) => format!("{} is excluded: {reason}", manifest.file),
+            None if skipped.is_empty() => "no file contains it".to_owned(),
+            None => format!("no file that could be read contains it; {}", skipped.join("; ")),
         };
         Some(format!("release {} has no {id} for this cluster: {why}", self.release.version))
     }
 }
 
-/// Manifests that are no whole release, judged as those of a release are.
+/// The manifests of a folder that may not be a complete release.
 #[derive(Clone, Debug)]
-pub struct Loose {
-    /// Empty if no `release-metadata` lies among the files.
+pub struct PartialPayload {
+    /// Empty if there is no `release-metadata` among the files.
     pub version: String,
-    /// All in load order, those as well that take no part.
+    /// All manifests in load order, included or not.
     pub manifests: Vec<Arc<Manifest>>,
     pub warnings: Vec<String>,
 }
 
-/// Loads files of which a release would be made: `release-metadata` and `image-references` count where they are there.
-pub fn loose(files: PayloadFiles, options: &LoadOptions) -> Result<Loose, LoadError> {
+/// Loads files that need not be a complete release: `release-metadata` and `image-references` may be missing.
+pub fn partial(files: PayloadFiles, options: &LoadOptions) -> Result<PartialPayload, LoadError> {
     let mut problems = Vec::new();
-    let Described { metadata, references, major } = describe(&files.release, &mut problems);
+    let Description { metadata, references, major } = describe(&files.release, &mut problems);
     let images = references.as_ref().map(ImageReferences::images);
-    let about = About { images: images.as_ref(), major, kept: MAX_KEPT };
-    let (manifests, warnings) = read_and_judge(files, options, &about, problems).all()?;
-    Ok(Loose { version: metadata.map(|metadata| metadata.version).unwrap_or_default(), manifests, warnings })
+    let context = Context { images: images.as_ref(), major, limit: MAX_TOTAL };
+    let (manifests, warnings) = read_and_check(files, options, &context, problems).all()?;
+    Ok(PartialPayload { version: metadata.map(|metadata| metadata.version).unwrap_or_default(), manifests, warnings })
 }
 
-/// Every manifest of both folders in load order, those as well that take no part, and warnings. For files beside a
-/// release, whose images are these.
+/// All manifests of both folders in load order, included or not, and warnings. Templates use the given images.
 pub fn manifests(
     files: PayloadFiles,
     options: &LoadOptions,
     images: &BTreeMap<String, String>,
 ) -> Result<(Vec<Arc<Manifest>>, Vec<String>), LoadError> {
-    let about = About { images: Some(images), major: None, kept: MAX_KEPT };
-    read_and_judge(files, options, &about, Vec::new()).all()
+    let context = Context { images: Some(images), major: None, limit: MAX_TOTAL };
+    read_and_check(files, options, &context, Vec::new()).all()
 }
 
-/// What files are read and judged by, beside the options.
-struct About<'a> {
-    /// `None` if they are not known: then none is missing.
+/// What reading and checking need to know beside the options.
+struct Context<'a> {
+    /// `None` if the images are unknown; then none is reported as missing.
     images: Option<&'a BTreeMap<String, String>>,
-    /// `None` if it is not known.
+    /// `None` if the version is unknown.
     major: Option<u64>,
-    /// Most that may be kept of all manifests together, in bytes.
-    kept: usize,
+    /// Number of bytes that all manifests together may take.
+    limit: usize,
 }
 
-/// Manifests of both folders in load order, each with the reason if it takes no part.
-struct Judged {
+/// Manifests of both folders in load order, each with the reason if it is excluded.
+struct Checked {
     place: String,
     manifests: Vec<(Arc<Manifest>, Result<(), String>)>,
     warnings: Vec<String>,
     problems: Vec<String>,
 }
 
-impl Judged {
-    /// All manifests, and warnings; the error if anything is wrong.
+impl Checked {
+    /// All manifests and the warnings, or the error if there is any problem.
     fn all(self) -> Result<(Vec<Arc<Manifest>>, Vec<String>), LoadError> {
-        let Judged { place, manifests, warnings, problems } = self;
+        let Checked { place, manifests, warnings, problems } = self;
         if !problems.is_empty() {
             return Err(LoadError::Integrity { place, problems });
         }
@@ -217,36 +216,36 @@ impl Judged {
     }
 }
 
-/// The one place where it is said what is wrong with a manifest, be it of a release or not.
-fn read_and_judge(files: PayloadFiles, options: &LoadOptions, about: &About<'_>, problems: Vec<String>) -> Judged {
+/// Reads all files and checks the manifests that are included.
+fn read_and_check(files: PayloadFiles, options: &LoadOptions, context: &Context<'_>, problems: Vec<String>) -> Checked {
     let Documents { place, manifests: all, warnings, mut problems } =
-        read::documents(files, options, about.images, about.kept, problems);
-    let filter = Filter { major: about.major, profile: Some(options.profile.clone()), ..options.filter.clone() };
+        read::documents(files, options, context.images, context.limit, problems);
+    let filter = Filter { major: context.major, profile: Some(options.profile.clone()), ..options.filter.clone() };
     let mut manifests = Vec::new();
-    for Read { line, manifest, misfit } in all {
-        let verdict = filter.check(&manifest);
-        // What takes no part may be anything. In doubt it takes none.
-        if verdict.is_ok()
+    for Read { line, manifest, invalid } in all {
+        let inclusion = filter.check(&manifest);
+        // An excluded manifest is never applied, so it need not be valid; nor one that the major version may exclude.
+        if inclusion.is_ok()
             && !filter.depends_on_major(&manifest)
-            && let Err(cause) = misfit.map_or_else(|| typed::check(&manifest), Err)
+            && let Err(cause) = invalid.map_or_else(|| typed::check(&manifest), Err)
         {
             problems.push(format!("{}/{}: line {line}: {cause}", read::folder(manifest.origin), manifest.file));
         }
-        manifests.push((manifest, verdict));
+        manifests.push((manifest, inclusion));
     }
-    Judged { place, manifests, warnings, problems }
+    Checked { place, manifests, warnings, problems }
 }
 
-/// What the two files say that tell which release this is, as far as they are there and good.
-struct Described {
+/// `release-metadata` and `image-references`, as far as they exist and are valid.
+struct Description {
     metadata: Option<ReleaseMetadata>,
     references: Option<ImageReferences>,
     /// `None` if the files contradict each other.
     major: Option<u64>,
 }
 
-/// Reads both, adding what is wrong with them to `problems`.
-fn describe(release: &[SourceFile], problems: &mut Vec<String>) -> Described {
+/// Reads both files and adds their errors to `problems`.
+fn describe(release: &[SourceFile], problems: &mut Vec<String>) -> Description {
     let content = |name: &str| release.iter().find(|f| f.name == name).map(|f| f.bytes.as_slice());
     let metadata = content(metadata::FILE)
         .and_then(|bytes| ReleaseMetadata::parse(bytes).map_err(|e| problems.push(e.to_string())).ok());
@@ -267,7 +266,7 @@ fn describe(release: &[SourceFile], problems: &mut Vec<String>) -> Described {
         },
         (None, _) => {}
     }
-    Described { metadata, references, major }
+    Description { metadata, references, major }
 }
 
 #[cfg(test)]

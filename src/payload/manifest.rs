@@ -1,9 +1,9 @@
-//! One manifest: its identity, its annotations, and its bytes as compact JSON (payload-and-apply §1.8-§1.11).
+//! One manifest: its identity, its annotations, and its content as compact JSON.
 
 use super::packed::Packed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct ObjectId {
     /// Empty for the core group.
     pub group: String,
     pub kind: String,
-    /// Empty if the manifest names none.
+    /// Empty if the manifest has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
@@ -30,7 +30,7 @@ impl ObjectId {
     }
 }
 
-/// `deployment.apps "ns/name"`, the form in which errors name an object.
+/// `deployment.apps "ns/name"`, the form that messages use.
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind.to_lowercase())?;
@@ -45,34 +45,34 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Which of the two folders of the release a manifest came from (§1.5).
+/// The folder of the release that contains a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// `manifests/`: the orchestrator's own, templated.
+    /// `manifests/`: the orchestrator's own manifests, which are templates.
     Own,
-    /// `release-manifests/`: everybody else's, never templated.
+    /// `release-manifests/`: those of all other components, which are not templates.
     Release,
 }
 
-/// A manifest that takes part in the release. Cheap to clone.
+/// A manifest of a release.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     pub origin: Origin,
-    /// Base name of the file it came from.
+    /// Base name of its file.
     pub file: Arc<str>,
-    /// Position in that file, from 0, counting only documents that are manifests.
+    /// Position in that file, from 0, not counting empty documents.
     pub index_in_file: usize,
     pub id: ObjectId,
     /// `group/version`, or `version` for the core group.
     pub api_version: String,
     pub annotations: BTreeMap<String, String>,
-    /// The object as compact JSON, keys sorted.
+    /// The object as compact JSON with sorted keys.
     pub raw: Packed,
 }
 
 impl Manifest {
-    /// The decoded object. Cannot fail for a manifest that was loaded, since `raw` was written from a value.
+    /// The decoded object. Does not fail for a loaded manifest, since `raw` was written from a value.
     pub fn object(&self) -> Result<Value, serde_json::Error> {
         serde_json::from_slice(&self.raw.bytes())
     }
@@ -82,12 +82,13 @@ impl Manifest {
         self.annotations.get(key).map(String::as_str)
     }
 
-    /// `release.openshift.io/create-only`: case-insensitive `true` (§2.1).
+    /// Whether `release.openshift.io/create-only` is `true`, in upper or lower case.
     pub fn create_only(&self) -> bool {
         self.annotation("release.openshift.io/create-only").is_some_and(|v| v.eq_ignore_ascii_case("true"))
     }
 
-    /// `release.openshift.io/delete`: `Ok(true)` for exactly `true`, an error naming the value for any other (§2.1).
+    /// Whether `release.openshift.io/delete` asks for deletion. Any value but exactly `true` is an error, so that a typing
+    /// mistake neither deletes nor applies the object.
     pub fn delete(&self) -> Result<bool, String> {
         match self.annotation("release.openshift.io/delete") {
             None => Ok(false),
@@ -99,14 +100,20 @@ impl Manifest {
         }
     }
 
-    /// Level and component from the file name (§1.11); `None` makes the file an ordering barrier in updates.
+    /// Names of the capabilities that the manifest needs; none if the annotation is missing or empty.
+    pub fn required_capabilities(&self) -> BTreeSet<&str> {
+        let names = self.annotation("capability.openshift.io/name").filter(|names| !names.is_empty());
+        names.map(|names| names.split('+').collect()).unwrap_or_default()
+    }
+
+    /// Run level and component from the file name. A file without them is an ordering barrier in updates.
     pub fn run_level(&self) -> Option<(&str, &str)> {
         run_level(&self.file)
     }
 }
 
-/// Splits `0000_<level>_<component>_<rest>` (§1.11). Levels are digits compared as strings; a component is an
-/// alphanumeric run with single inner hyphens, followed by an underscore.
+/// Splits `0000_<level>_<component>_<rest>`. Levels are digits and compared as text, so `05` and `5` differ. A component
+/// consists of alphanumeric words joined by single hyphens.
 pub fn run_level(file: &str) -> Option<(&str, &str)> {
     let rest = file.strip_prefix("0000_")?;
     let (level, rest) = rest.split_once('_')?;
@@ -121,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_name_grammar() {
+    fn run_level_and_component_are_read_from_the_file_name() {
         let table = [
             ("0000_10_a_b_c.yaml", Some(("10", "a"))),
             ("0000_5_x-y_z.yaml", Some(("5", "x-y"))),

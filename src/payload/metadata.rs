@@ -1,26 +1,25 @@
-//! `release-metadata` (payload-and-apply §1.3): what a release says about itself. Read by loading, written when a
-//! release is built.
+//! `release-metadata`: version, predecessors and properties of a release. Loading reads it, building a release writes it.
 
 use crate::api::Release;
 use crate::version;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// The only kind there is.
+/// The only supported kind.
 pub const KIND: &str = "cincinnati-metadata-v0";
 /// File name in `release-manifests/`.
 pub const FILE: &str = "release-metadata";
 const ARCHITECTURE: &str = "release.openshift.io/architecture";
 const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
 
-/// The document as it stands in the image.
+/// The document as it is in the image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReleaseMetadata {
     #[serde(default)]
     pub kind: String,
     #[serde(default)]
     pub version: String,
-    /// Versions this release may be reached from.
+    /// Versions from which this release may be reached.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub previous: Vec<String>,
     #[serde(default, deserialize_with = "null_is_empty", skip_serializing_if = "Vec::is_empty")]
@@ -29,19 +28,19 @@ pub struct ReleaseMetadata {
     pub metadata: Map<String, Value>,
 }
 
-/// `release-metadata` that cannot be used.
+/// Why `release-metadata` cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
-    #[error("{FILE} is not the JSON object it must be: {0}")]
+    #[error("{FILE} is not the JSON object that is expected: {0}")]
     Json(String),
-    #[error("{FILE} has kind {0:?}, only {KIND:?} is known")]
+    #[error("{FILE} has kind {0:?}, only {KIND:?} is supported")]
     Kind(String),
-    #[error("{FILE} names no usable version: {0}")]
+    #[error("{FILE} has no valid version: {0}")]
     Version(#[from] version::VersionError),
 }
 
 impl ReleaseMetadata {
-    /// Metadata of a version that comes from nowhere yet; the error is that of an unusable version.
+    /// Metadata of this version without predecessors. Fails if the version is invalid.
     pub fn new(version: &str) -> Result<Self, MetadataError> {
         version::parse(version)?;
         Ok(ReleaseMetadata { kind: KIND.into(), version: version.into(), ..ReleaseMetadata::default() })
@@ -49,7 +48,7 @@ impl ReleaseMetadata {
 
     pub fn parse(bytes: &[u8]) -> Result<Self, MetadataError> {
         let wrong = |e: serde_json::Error| MetadataError::Json(e.to_string());
-        // By way of a map, since serde would take a list for the fields in their order.
+        // Decoded as a map first, since serde would accept a list of the field values as well.
         let object: Map<String, Value> = serde_json::from_slice(bytes).map_err(wrong)?;
         let parsed: Self = serde_json::from_value(Value::Object(object)).map_err(wrong)?;
         if parsed.kind != KIND {
@@ -59,19 +58,19 @@ impl ReleaseMetadata {
         Ok(parsed)
     }
 
-    /// The document as JSON for people, keys of `metadata` sorted: equal content gives equal bytes.
+    /// The document as indented JSON. The keys of `metadata` are sorted, so that equal content gives equal bytes.
     pub fn to_json(&self) -> Result<Vec<u8>, MetadataError> {
         let mut bytes = serde_json::to_vec_pretty(self).map_err(|e| MetadataError::Json(e.to_string()))?;
         bytes.push(b'\n');
         Ok(bytes)
     }
 
-    /// The release as status shows it, and warnings about properties that were left out because they are no good.
+    /// The release as status shows it, and a warning for each property that is ignored because its value is invalid.
     pub fn release(&self, image: &str) -> (Release, Vec<String>) {
         let mut release = Release { version: self.version.clone(), image: image.into(), ..Release::default() };
         let mut warnings = Vec::new();
-        let mut unusable = |key: &str, value: &Value, wanted: &str| {
-            warnings.push(format!("{FILE}: metadata {key:?} is {value}, not {wanted}; it is ignored"));
+        let mut unusable = |key: &str, value: &Value, expected: &str| {
+            warnings.push(format!("{FILE}: metadata {key:?} is {value}, not {expected}; it is ignored"));
         };
         if let Some(value) = self.metadata.get("url") {
             match value.as_str() {
@@ -90,7 +89,7 @@ impl ReleaseMetadata {
                 Some(list) => {
                     release.channels = list.split(',').filter(|c| !c.is_empty()).map(str::to_owned).collect();
                     release.channels.sort();
-                    // The API server would refuse the status for a set that has one twice.
+                    // The schema has channels as a set: the API server refuses a status with a duplicate.
                     release.channels.dedup();
                 }
                 None => unusable(CHANNELS, value, "a comma-separated list"),
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn invalid_metadata_is_refused_with_the_cause() {
         let table = [
             ("[]", "not the JSON object"),
             ("{\"kind\":\"x\",\"version\":\"1.0.0\"}", "has kind \"x\""),
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_and_their_warnings() {
+    fn invalid_properties_are_ignored_with_a_warning() {
         let text = br#"{"kind":"cincinnati-metadata-v0","version":"1.0.1","previous":["1.0.0"],"next":null,"metadata":
             {"url":"https://example.com/notes/1.0.1","release.openshift.io/architecture":"multi",
              "io.openshift.upgrades.graph.release.channels":"stable-1,,fast-1,stable-1"}}"#;

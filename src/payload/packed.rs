@@ -1,37 +1,37 @@
-//! Bytes that are kept for long and read seldom: deflated where that pays. Definitions are most of a release and shrink to
-//! an eighth.
+//! Bytes that stay in memory for long and are seldom read, compressed if they are large. CustomResourceDefinitions are most
+//! of a release and shrink to an eighth.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Smaller ones are kept as they are: reading them often must cost nothing.
-const FROM: usize = 8 << 10;
+/// Smaller values are not compressed, so that reading them costs nothing.
+const MIN_SIZE: usize = 8 << 10;
 
-/// Cheap to clone. Equal and of equal hash where the bytes are.
+/// Cheap to clone. Two values are equal, with equal hashes, if their bytes are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packed {
-    kept: Arc<[u8]>,
-    /// Bytes before deflating; `None` where they are kept as they are.
+    stored: Arc<[u8]>,
+    /// Length before compression; `None` if the bytes are not compressed.
     deflated: Option<usize>,
 }
 
 impl Packed {
-    /// The bytes as they were given.
+    /// The original bytes.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self.deflated {
-            None => Cow::Borrowed(&self.kept),
-            // What this type deflated, it inflates; what it could not would be empty, which no reader takes.
-            Some(length) => Cow::Owned(inflate(&self.kept, length).unwrap_or_default()),
+            None => Cow::Borrowed(&self.stored),
+            // Cannot fail, since this type compressed the bytes. If it did, the decoders would refuse the empty result.
+            Some(length) => Cow::Owned(inflate(&self.stored, length).unwrap_or_default()),
         }
     }
 }
 
 impl From<&[u8]> for Packed {
     fn from(bytes: &[u8]) -> Self {
-        match deflate(bytes).filter(|_| bytes.len() >= FROM) {
-            Some(kept) => Packed { kept: kept.into(), deflated: Some(bytes.len()) },
-            None => Packed { kept: bytes.into(), deflated: None },
+        match deflate(bytes).filter(|_| bytes.len() >= MIN_SIZE) {
+            Some(stored) => Packed { stored: stored.into(), deflated: Some(bytes.len()) },
+            None => Packed { stored: bytes.into(), deflated: None },
         }
     }
 }
@@ -42,7 +42,7 @@ impl From<Vec<u8>> for Packed {
     }
 }
 
-/// `None` where deflating makes nothing smaller.
+/// `None` if the result is not smaller than the input, which is the size of the buffer.
 fn deflate(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(bytes.len());
     let ended = Compress::new(Compression::fast(), false).compress_vec(bytes, &mut out, FlushCompress::Finish);
@@ -61,10 +61,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn large_text_is_kept_small_and_comes_back() {
+    fn large_text_is_compressed_and_restored() {
         let text = "description: what this field is about\n".repeat(4000).into_bytes();
         let packed = Packed::from(text.clone());
-        assert!(packed.kept.len() < text.len() / 8, "{}", packed.kept.len());
+        assert!(packed.stored.len() < text.len() / 8, "{}", packed.stored.len());
         assert_eq!(packed.bytes().as_ref(), text);
         assert_eq!(packed, Packed::from(text));
         let small = Packed::from(&b"{}"[..]);
@@ -72,9 +72,9 @@ mod tests {
     }
 
     proptest! {
-        /// Random bytes do not shrink and are kept as they are.
+        /// Random bytes do not shrink and are stored uncompressed.
         #[test]
-        fn whatever_goes_in_comes_out(bytes in prop::collection::vec(any::<u8>(), 0..20_000), times in 1_usize..4) {
+        fn any_bytes_are_restored(bytes in prop::collection::vec(any::<u8>(), 0..20_000), times in 1_usize..4) {
             let bytes = bytes.repeat(times);
             prop_assert_eq!(Packed::from(bytes.clone()).bytes().into_owned(), bytes);
         }

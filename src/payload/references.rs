@@ -1,5 +1,5 @@
-//! `image-references` (payload-and-apply §1.4): the ImageStream that names every component image of a release. Read by
-//! loading, written when a release is built.
+//! `image-references`: the ImageStream that names every component image of a release. Loading reads it, building a release
+//! writes it.
 
 use super::metadata::null_is_empty;
 use super::yaml;
@@ -13,12 +13,12 @@ const API_VERSION: &str = "image.openshift.io/v1";
 const KIND: &str = "ImageStream";
 const DOCKER_IMAGE: &str = "DockerImage";
 
-/// The part of the ImageStream that matters to a release.
+/// The part of the ImageStream that a release uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageReferences {
     /// Must equal the release's version.
     pub name: String,
-    /// When the release was made.
+    /// When the release was built.
     pub created: Option<Timestamp>,
     /// In the order of the file.
     pub tags: Vec<Tag>,
@@ -27,16 +27,16 @@ pub struct ImageReferences {
 /// One component image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
-    /// Short name, as templates and `image` know it.
+    /// Short name, as used by templates and `cvo image`.
     pub name: String,
-    // Written as null where there are none.
+    // Go tools write null for an empty map.
     #[serde(default, deserialize_with = "null_is_empty", skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<From>,
 }
 
-/// Where a tag points.
+/// What a tag refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct From {
     #[serde(default, deserialize_with = "null_is_empty")]
@@ -47,21 +47,21 @@ pub struct From {
 }
 
 impl Tag {
-    /// A tag that points at a pull spec.
+    /// A tag that refers to a pull spec.
     pub fn image(name: &str, pull_spec: &str) -> Self {
         let from = From { kind: DOCKER_IMAGE.into(), name: pull_spec.into() };
         Tag { name: name.into(), from: Some(from), annotations: BTreeMap::new() }
     }
 }
 
-/// `image-references` that cannot be used.
+/// Why `image-references` cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferencesError {
     #[error("{FILE} is neither JSON nor YAML: {0}")]
     Syntax(#[from] yaml::YamlError),
-    #[error("{FILE} is empty, it must hold one {KIND} of {API_VERSION}")]
+    #[error("{FILE} is empty; it must contain one {KIND} of {API_VERSION}")]
     Empty,
-    #[error("{FILE} holds kind {kind:?} of {api_version:?}, it must be {KIND} of {API_VERSION}")]
+    #[error("{FILE} contains kind {kind:?} of {api_version:?}; it must contain one {KIND} of {API_VERSION}")]
     Kind { kind: String, api_version: String },
     #[error("{FILE} does not have the form of an {KIND}: {0}")]
     Form(String),
@@ -111,7 +111,7 @@ impl ImageReferences {
         })
     }
 
-    /// The ImageStream as JSON for people. Tags are sorted by name: equal content gives equal bytes.
+    /// The ImageStream as indented JSON. Tags are sorted by name, so that equal content gives equal bytes.
     pub fn to_json(&self) -> Result<Vec<u8>, ReferencesError> {
         let mut tags = self.tags.clone();
         tags.sort_by(|a, b| a.name.cmp(&b.name));
@@ -126,7 +126,7 @@ impl ImageReferences {
         Ok(bytes)
     }
 
-    /// Short name to pull spec; tags that do not point at an image are left out.
+    /// Short name to pull spec, of the tags that refer to an image.
     pub fn images(&self) -> BTreeMap<String, String> {
         let named = |tag: &Tag| {
             let from = tag.from.as_ref().filter(|from| from.kind == DOCKER_IMAGE)?;
@@ -140,9 +140,9 @@ impl ImageReferences {
 mod tests {
     use super::*;
 
-    /// Tools written in Go write null for a map, a list or an object that is not there.
+    /// Tools written in Go write null for an empty map, list or object.
     #[test]
-    fn null_is_as_good_as_nothing() {
+    fn null_reads_as_empty() {
         let json = r#"{"apiVersion": "image.openshift.io/v1", "kind": "ImageStream", "metadata": {"name": "1.0.0",
             "creationTimestamp": null}, "spec": {"tags": [{"name": "a", "annotations": null, "from": {"kind":
             "DockerImage", "name": "r/a@sha256:1"}}, {"name": "b", "from": {"kind": "DockerImage", "name": null}}]}}"#;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_stream_is_refused() {
+    fn anything_but_an_image_stream_is_refused() {
         let table = [
             ("", "is empty"),
             ("kind: ImageStream\napiVersion: v1\n", "of \"v1\""),

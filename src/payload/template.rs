@@ -1,10 +1,10 @@
-//! The part of Go's text/template that releases use in their own manifests (payload-and-apply §1.6): three fields, a
-//! lookup by name, text literals, comments and whitespace trim. Anything else is an error that names it.
+//! Evaluates the part of Go's text/template that the orchestrator's manifests use: two fields, `index` on the images, string
+//! literals, comments and whitespace trimming. Anything else is an error.
 
 use super::yaml::MAX_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What templates may refer to.
+/// The variables of a template.
 #[derive(Clone, Copy, Debug)]
 pub struct Variables<'a> {
     /// `.ReleaseImage`: pull spec of the release being loaded.
@@ -15,20 +15,20 @@ pub struct Variables<'a> {
     pub images: &'a BTreeMap<String, String>,
 }
 
-/// A template after evaluation.
+/// An evaluated template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     pub text: String,
-    /// Images asked for that the release does not have; each gave the empty string, as in Go.
+    /// Images that the template uses but the release does not have. As in Go, each evaluates to the empty string.
     pub missing_images: BTreeSet<String>,
-    /// Where the lines of `text` stand in the template.
+    /// Maps lines of `text` to those of the template.
     pub lines: Lines,
 }
 
-/// Leads from lines of an evaluated template to those of its source. The default is for text that is no template.
+/// Maps lines of an evaluated template to those of its source. The default maps every line to itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// In the order of the text; each holds until the next.
+    /// In the order of the text. Each step applies until the next one.
     steps: Vec<Step>,
     /// Newlines of the text so far.
     newlines: usize,
@@ -36,18 +36,18 @@ pub struct Lines {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
-    /// The first line of the text that it holds for.
+    /// The first line of the text that it applies to.
     line: usize,
     source: usize,
-    /// Text has its lines from as many of the source, an action all from one.
+    /// Lines of text come from as many lines of the source, those of an action all from the same line.
     text: bool,
 }
 
 impl Lines {
-    /// The line of the source on which this line of the text begins. Both count from 1.
+    /// The line of the source from which this line of the text comes. Both count from 1.
     pub fn source(&self, line: usize) -> usize {
-        let behind = self.steps.partition_point(|step| step.line <= line);
-        match behind.checked_sub(1).and_then(|last| self.steps.get(last)) {
+        let next = self.steps.partition_point(|step| step.line <= line);
+        match next.checked_sub(1).and_then(|last| self.steps.get(last)) {
             None => line,
             Some(step) if step.text => step.source + (line - step.line),
             Some(step) => step.source,
@@ -56,12 +56,12 @@ impl Lines {
 }
 
 impl Rendered {
-    /// Adds a piece that stands on this line of the source: text of it, or what an action there gave.
+    /// Appends text of this source line, or the value of an action on it.
     fn push(&mut self, piece: &str, source: usize, text: bool) -> Result<(), TemplateError> {
         if piece.is_empty() {
             return Ok(());
         }
-        // Before it is added: a lookup may stand for a text of any length, as often as the source has room for it.
+        // Checked before the piece is added, since a short template may repeat a long value many times.
         if self.text.len() + piece.len() > MAX_BYTES {
             return Err(TemplateError::TooLarge { line: source });
         }
@@ -69,7 +69,7 @@ impl Rendered {
         let step = if self.text.is_empty() || self.text.ends_with('\n') {
             Step { line: next, source, text }
         } else {
-            // The line began with another piece. This one tells of the line behind it.
+            // The current line began with an earlier piece, so this one determines the next line.
             Step { line: next + 1, source: source + usize::from(text), text }
         };
         self.lines.steps.pop_if(|last| last.line == step.line);
@@ -80,7 +80,7 @@ impl Rendered {
     }
 }
 
-/// A template that cannot be evaluated. Lines count from 1.
+/// Why a template cannot be evaluated. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     #[error("line {line}: the action that begins with {{{{{start} is not closed by }}}}")]
@@ -89,9 +89,9 @@ pub enum TemplateError {
         "line {line}: {{{{{expression}}}}} is not known; known are .ReleaseImage, .ClusterProfile, index .Images \"NAME\" and text in quotes"
     )]
     Unknown { line: usize, expression: String },
-    #[error("line {line}: {literal} is not a text literal of Go")]
+    #[error("line {line}: {literal} is not a valid string literal of Go")]
     Literal { line: usize, literal: String },
-    #[error("line {line}: with this the file has more than the {MAX_BYTES} bytes that are read; split it")]
+    #[error("line {line}: here the evaluated file exceeds the limit of {MAX_BYTES} bytes; split it")]
     TooLarge { line: usize },
 }
 
@@ -113,7 +113,7 @@ pub fn render(source: &str, variables: &Variables<'_>) -> Result<Rendered, Templ
             rendered.push(kept, kept_from, true)?;
             return Ok(rendered);
         };
-        // A trim mark is a minus sign with a blank on its inner side; {{-3}} is a number.
+        // A trim marker is a minus sign followed by whitespace, while {{-3}} is a number.
         let trim_before = after.strip_prefix('-').filter(|inner| inner.starts_with(BLANKS));
         let kept = if trim_before.is_some() { kept.trim_end_matches(BLANKS) } else { kept };
         rendered.push(kept, kept_from, true)?;
@@ -121,12 +121,12 @@ pub fn render(source: &str, variables: &Variables<'_>) -> Result<Rendered, Templ
         let Some(end) = end_of_action(action) else {
             return Err(TemplateError::Open { line, start: action.lines().next().unwrap_or_default().trim().into() });
         };
-        let (inside, behind) = (action.get(..end).unwrap_or_default(), action.get(end + 2..).unwrap_or_default());
+        let inside = action.get(..end).unwrap_or_default();
         let trimmed = inside.strip_suffix('-').filter(|inner| inner.ends_with(BLANKS));
         trim_next = trimmed.is_some();
         evaluate(trimmed.unwrap_or(inside), line, variables, &mut rendered)?;
         line += newlines(inside);
-        rest = behind;
+        rest = action.get(end + 2..).unwrap_or_default();
     }
 }
 
@@ -136,7 +136,7 @@ fn newlines(text: &str) -> usize {
 
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Offset of the `}}` that closes an action: the first one outside literals and comments.
+/// Offset of the `}}` that closes an action: the first one outside of literals and comments.
 fn end_of_action(action: &str) -> Option<usize> {
     if let Some(comment) = action.trim_start_matches(BLANKS).strip_prefix("/*") {
         let end = action.len() - comment.len() + comment.find("*/")? + 2;
@@ -200,13 +200,13 @@ fn evaluate(
     Ok(())
 }
 
-/// A whole quoted or raw literal; more behind it (a pipe, an argument) makes the expression one nobody knows.
+/// The value of a quoted or raw literal. If anything follows it, such as a pipe or an argument, the expression is unknown.
 fn text_literal(source: &str, line: usize, unknown: impl Fn() -> TemplateError) -> Result<String, TemplateError> {
     let wrong = || TemplateError::Literal { line, literal: source.chars().take(200).collect() };
     if let Some(raw) = source.strip_prefix('`') {
-        let (text, behind) = raw.split_once('`').ok_or_else(wrong)?;
-        // Go drops carriage returns from raw text.
-        return if behind.is_empty() { Ok(text.replace('\r', "")) } else { Err(unknown()) };
+        let (text, after) = raw.split_once('`').ok_or_else(wrong)?;
+        // Go drops carriage returns in raw literals.
+        return if after.is_empty() { Ok(text.replace('\r', "")) } else { Err(unknown()) };
     }
     let mut bytes = Vec::new();
     let mut rest = source.strip_prefix('"').ok_or_else(wrong)?.chars();
@@ -224,7 +224,7 @@ fn text_literal(source: &str, line: usize, unknown: impl Fn() -> TemplateError) 
     String::from_utf8(bytes).map_err(|_| wrong())
 }
 
-/// What follows a backslash in a quoted literal of Go. `None` if Go has no such escape.
+/// Evaluates the escape after a backslash in a quoted literal. `None` if Go has no such escape.
 fn escape(rest: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) -> Option<()> {
     let simple = match rest.next()? {
         'a' => 0x07,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_releases_use() {
+    fn supported_expressions_are_evaluated() {
         let table = [
             ("", ""),
             ("plain } } {", "plain } } {"),
@@ -284,10 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_named_with_its_line() {
+    fn unknown_expressions_are_reported_with_their_line() {
         let table = [
             ("\n{{ .Unknown }}", "line 2: {{ .Unknown }} is not known"),
-            ("{{ \"a\nb\" }}", "line 1: \"a\nb\" is not a text literal"),
+            ("{{ \"a\nb\" }}", "line 1: \"a\nb\" is not a valid string literal"),
             ("{{ .ReleaseImage | quote }}", "line 1: {{ .ReleaseImage | quote }} is not known"),
             ("{{ \"a\" | quote }}", "is not known"),
             ("{{ if .X }}", "is not known"),
@@ -299,9 +299,9 @@ mod tests {
             ("a\nb {{ .ReleaseImage }", "line 2: the action that begins with {{.ReleaseImage } is not closed"),
             ("{{ \"}} ", "is not closed"),
             ("{{ /* }}", "is not closed"),
-            (r#"{{ "\q" }}"#, "is not a text literal"),
-            (r#"{{ "\xff" }}"#, "is not a text literal"),
-            (r#"{{ "\400" }}"#, "is not a text literal"),
+            (r#"{{ "\q" }}"#, "is not a valid string literal"),
+            (r#"{{ "\xff" }}"#, "is not a valid string literal"),
+            (r#"{{ "\400" }}"#, "is not a valid string literal"),
         ];
         for (source, expected) in table {
             let error = rendered(source).unwrap_err().to_string();
@@ -310,14 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_image_is_empty_and_told() {
+    fn missing_image_is_empty_and_reported() {
         let read = rendered("[{{index .Images \"none\"}}]").unwrap();
         assert_eq!((read.text.as_str(), read.missing_images), ("[]", BTreeSet::from(["none".to_owned()])));
     }
 
-    /// Template, and the line of it that each line of the text comes from.
+    /// Rows: template, and for each line of the text the line of the template from which it comes.
     #[test]
-    fn lines_of_the_text_are_found_in_the_template() {
+    fn lines_of_the_text_map_to_the_template() {
         let table: [(&str, &[usize]); 9] = [
             ("", &[1]),
             ("a\nb\n", &[1, 2, 3]),
@@ -337,9 +337,9 @@ mod tests {
         assert_eq!(Lines::default().source(7), 7);
     }
 
-    /// A name of one MiB is asked for more often than there is room; the source is small.
+    /// A short template repeats an image name of one MiB.
     #[test]
-    fn a_text_that_grows_without_end_is_refused_before_it_has_grown() {
+    fn text_over_the_limit_is_refused_before_it_is_built() {
         let images = BTreeMap::from([("a".to_owned(), "x".repeat(1 << 20))]);
         let variables = Variables { release_image: "", cluster_profile: "", images: &images };
         let times = |count: usize| render(&"{{index .Images \"a\"}}\n".repeat(count), &variables);
@@ -348,14 +348,14 @@ mod tests {
         let error = times(100_000).unwrap_err();
         assert_eq!(error, TemplateError::TooLarge { line: most + 1 });
         assert!(
-            error.to_string().starts_with("line 16: with this the file has more than the 16777216 bytes"),
+            error.to_string().starts_with("line 16: here the evaluated file exceeds the limit of 16777216 bytes"),
             "{error}"
         );
     }
 
     proptest::proptest! {
         #[test]
-        fn nothing_panics(source in "[-a{}\"`'\\\\ \n./*ux7\u{e4}]{0,40}") {
+        fn random_templates_do_not_panic(source in "[-a{}\"`'\\\\ \n./*ux7\u{e4}]{0,40}") {
             if let Ok(read) = rendered(&source).map_err(|e| assert!(e.to_string().starts_with("line "))) {
                 let lines: Vec<usize> = (1..=read.text.split('\n').count()).map(|l| read.lines.source(l)).collect();
                 let all = 1..=source.split('\n').count();

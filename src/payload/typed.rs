@@ -1,8 +1,8 @@
-//! Manifests of Kubernetes' own kinds must fit their types, or the API server would refuse them in the middle of an
-//! update (payload-and-apply §1.8, §9.3 C1).
+//! Checks manifests of built-in kinds against their types when a release is loaded. Otherwise the API server would refuse
+//! them in the middle of an update.
 //!
-//! Kinds of OpenShift have no types here and are left to the server, as is everything that a definition describes. What
-//! the server takes is never refused: in doubt a field is not looked at.
+//! Kinds of OpenShift and custom resources have no types here; the API server checks them. What the server accepts must
+//! never be refused here, so a field is not checked if in doubt.
 
 use super::manifest::Manifest;
 use k8s_openapi::api::{admissionregistration::v1 as admission, apps::v1 as apps, batch::v1 as batch};
@@ -11,10 +11,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as extens
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Decodes the bytes of one kind; an error has the path and the cause.
+/// Decodes the bytes of one kind. An error names the path and the cause.
 type Decode = fn(&[u8]) -> Result<(), String>;
 
-/// The kinds that are merged by rules of their own and have types (§5.1).
+/// The kinds with merge rules that have types in k8s-openapi.
 const KINDS: [(&str, &str, Decode); 15] = [
     ("v1", "ConfigMap", decode::<core::ConfigMap>),
     ("v1", "Namespace", decode::<core::Namespace>),
@@ -41,21 +41,22 @@ const KINDS: [(&str, &str, Decode); 15] = [
     ),
 ];
 
-/// Whether the manifest can be applied as far as can be told without a cluster. An error names the field and the cause.
+/// Whether the manifest can be applied, as far as that is known without a cluster. An error names the field and the cause.
 pub fn check(manifest: &Manifest) -> Result<(), String> {
     manifest.delete()?;
-    let fits = KINDS.iter().find(|(version, kind, _)| (*version, *kind) == (&manifest.api_version, &manifest.id.kind));
-    let Some((_, _, decode)) = fits else { return Ok(()) };
-    // Most fit as they are. Go's decoders take more than these do; what is left after making up for that is wrong.
+    let known = KINDS.iter().find(|(version, kind, _)| (*version, *kind) == (&manifest.api_version, &manifest.id.kind));
+    let Some((_, _, decode)) = known else { return Ok(()) };
+    // Most manifests decode at once. Go's decoders accept more than these types, so a failure only counts if it remains
+    // after the object was normalised.
     if decode(&manifest.raw.bytes()).is_ok() {
         return Ok(());
     }
     let mut object = manifest.object().map_err(|e| format!("{}: {e}", manifest.id))?;
     if let Some(map) = object.as_object_mut() {
-        // It is not applied.
+        // Status is not applied.
         map.remove("status");
     }
-    tolerate(&mut object, ["apps", "batch"].contains(&manifest.id.group.as_str()));
+    normalise(&mut object, ["apps", "batch"].contains(&manifest.id.group.as_str()));
     let bytes = serde_json::to_vec(&object).map_err(|e| format!("{}: {e}", manifest.id))?;
     decode(&bytes).map_err(|cause| format!("{}: {cause}; correct the manifest", manifest.id))
 }
@@ -67,22 +68,22 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), String> {
         Err(error) => {
             let path = error.path().to_string();
             let cause = error.into_inner().to_string();
-            // The place in the compact form says nothing to anybody.
+            // The position in the compact JSON is of no use, since nobody has seen that text.
             Err(format!("{path}: {}", cause.split(" at line ").next().unwrap_or(&cause)))
         }
     }
 }
 
-/// Maps of resource quantities in a pod, by their key.
+/// Fields of a pod that are maps of resource quantities.
 const QUANTITIES: [&str; 3] = ["limits", "requests", "overhead"];
-/// Fields of a pod that are one quantity.
+/// Fields of a pod that are a single quantity.
 const QUANTITY: [&str; 2] = ["sizeLimit", "divisor"];
-/// Bytes in base64, which Go reads more leniently than the types here.
+/// Base64 fields.
 const BYTES: [&str; 2] = ["caBundle", "binaryData"];
 
-/// Makes up for what Go's decoders take beyond the types here: `null` for anything, numbers for the quantities of a
-/// `pod`, and base64 with newlines in it.
-fn tolerate(value: &mut Value, pod: bool) {
+/// Removes or rewrites what Go's decoders accept and the types here do not: `null` in any place, numbers as quantities of a
+/// `pod`, and base64 with newlines.
+fn normalise(value: &mut Value, pod: bool) {
     match value {
         Value::Object(map) => {
             map.retain(|key, value| !value.is_null() && !BYTES.contains(&key.as_str()));
@@ -90,25 +91,24 @@ fn tolerate(value: &mut Value, pod: bool) {
                 match value {
                     Value::Object(amounts) if pod && QUANTITIES.contains(&key.as_str()) => {
                         amounts.retain(|_, amount| !amount.is_null());
-                        amounts.values_mut().for_each(spell);
+                        amounts.values_mut().for_each(number_to_text);
                     }
-                    value if pod && QUANTITY.contains(&key.as_str()) => spell(value),
-                    value => tolerate(value, pod),
+                    value if pod && QUANTITY.contains(&key.as_str()) => number_to_text(value),
+                    value => normalise(value, pod),
                 }
             }
         }
         Value::Array(list) => {
             list.retain(|value| !value.is_null());
-            list.iter_mut().for_each(|value| tolerate(value, pod));
+            list.iter_mut().for_each(|value| normalise(value, pod));
         }
         _ => {}
     }
 }
 
-/// A number as the text of a quantity.
-fn spell(amount: &mut Value) {
-    if let Value::Number(number) = amount {
-        *amount = Value::from(number.to_string());
+fn number_to_text(quantity: &mut Value) {
+    if let Value::Number(number) = quantity {
+        *quantity = Value::from(number.to_string());
     }
 }
 

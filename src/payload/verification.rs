@@ -1,26 +1,27 @@
-//! Where a payload says whose signatures count (cluster-version §7.1): the first ConfigMap that is marked for it. What
-//! its keys mean is the business of `verify`.
+//! The ConfigMap of a payload that configures signature verification: the first one in load order with the annotation.
+//! `verify` reads its keys.
 
 use super::manifest::{Manifest, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const MARK: &str = "release.openshift.io/verification-config-map";
+const ANNOTATION: &str = "release.openshift.io/verification-config-map";
 
-/// The marked ConfigMap.
+/// The ConfigMap with the annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationConfig {
     pub id: ObjectId,
-    /// File it came from, for messages.
+    /// File that contains it, for messages.
     pub file: Arc<str>,
     pub data: BTreeMap<String, String>,
 }
 
-/// Finds it in load order; `None` means that no signature can be verified.
+/// Finds the ConfigMap. `None` means that no signature can be verified.
 pub fn verification_config(manifests: &[Arc<Manifest>]) -> Option<VerificationConfig> {
-    let marked = |m: &&Arc<Manifest>| m.id.group.is_empty() && m.id.kind == "ConfigMap" && m.annotation(MARK).is_some();
-    let manifest = manifests.iter().find(marked)?;
-    // Loading has seen to it that data, if there, is a map of text.
+    let annotated =
+        |m: &&Arc<Manifest>| m.id.group.is_empty() && m.id.kind == "ConfigMap" && m.annotation(ANNOTATION).is_some();
+    let manifest = manifests.iter().find(annotated)?;
+    // Loading refuses a ConfigMap whose data is not a map of text.
     let object = manifest.object().ok()?;
     let data = object.get("data").and_then(|data| data.as_object()).into_iter().flatten();
     Some(VerificationConfig {

@@ -1,5 +1,5 @@
-//! YAML and JSON as Kubernetes tools written in Go read them (payload-and-apply §1.8): bytes to JSON values. Octal
-//! integers, `yes` and `on`, merge keys and duplicate keys mean what they mean there; every limit is an error.
+//! Decodes YAML and JSON to JSON values as Kubernetes tools written in Go do: octal integers, `yes` and `on`, merge keys and
+//! duplicate keys mean the same here. A YAML 1.2 parser would change file modes, for example. Exceeding a limit is an error.
 
 mod build;
 mod scalar;
@@ -7,18 +7,18 @@ mod scalar;
 pub(super) use build::Budget;
 use serde_json::Value;
 
-/// Largest stream that is looked at, in bytes.
+/// Size of a stream, in bytes.
 pub const MAX_BYTES: usize = 16 << 20;
-/// Deepest nesting. Below the 128 of serde_json, so that what was loaded can be read again from its JSON.
+/// Nesting of a value. Less than the 128 levels of serde_json, so that the JSON of what was loaded can be read again.
 pub const MAX_DEPTH: usize = 120;
-/// Most nodes of one stream, aliases counted as often as they are used.
+/// Nodes in a stream. Aliases count each time they are used.
 pub const MAX_NODES: usize = 500_000;
-/// Most bytes of text in one stream, aliases counted as often as they are used.
+/// Bytes of text in a stream. Aliases count each time they are used.
 pub const MAX_TEXT: usize = 64 << 20;
-/// How far into the stream the opening brace of JSON is looked for.
+/// A stream is JSON if its first character is an opening brace within this many bytes.
 const JSON_LOOKAHEAD: usize = 1024;
 
-/// One document of a stream; empty and `null` documents are not among them.
+/// A document that is neither empty nor `null`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     /// Line of its first character, from 1.
@@ -26,10 +26,10 @@ pub struct Document {
     pub value: Value,
 }
 
-/// A stream that cannot be read. Lines count from 1.
+/// Why a stream cannot be decoded. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
-    #[error("it has {bytes} bytes, more than the {MAX_BYTES} that are read; split it")]
+    #[error("it has {bytes} bytes, more than the limit of {MAX_BYTES}; split it")]
     TooLarge { bytes: usize },
     #[error("line {line}: not UTF-8 text")]
     NotText { line: usize },
@@ -41,22 +41,22 @@ pub enum YamlError {
     Neither { line: usize, json_line: usize, json: String, yaml: Box<YamlError> },
     #[error("line {line}: the tag {tag} does not fit {text:?}; correct the value or drop the tag")]
     Tag { line: usize, tag: String, text: String },
-    #[error("line {line}: {found} cannot be the key of a mapping, a key is text, a number or a boolean")]
+    #[error("line {line}: {found} cannot be the key of a mapping; a key must be text, a number or a boolean")]
     Key { line: usize, found: &'static str },
     #[error("line {line}: << takes a mapping or a list of mappings")]
     Merge { line: usize },
-    #[error("line {line}: {text} has no form in JSON; quote it if it is meant as text")]
+    #[error("line {line}: {text} cannot be written as JSON; quote it if it is meant as text")]
     NotANumber { line: usize, text: String },
     #[error("line {line}: nested deeper than {MAX_DEPTH} levels")]
     TooDeep { line: usize },
     #[error("line {line}: more than {MAX_NODES} values or {MAX_TEXT} bytes of text once aliases are expanded")]
     TooMuch { line: usize },
-    #[error("line {line}: the alias refers to a value that contains it or is not there")]
+    #[error("line {line}: the alias refers to a value that contains it or does not exist")]
     Alias { line: usize },
 }
 
 impl YamlError {
-    /// Gives every line the number it has in the source that the text was made of.
+    /// Replaces every line number by that of the template from which the text was rendered.
     pub fn relocate(&mut self, source: &dyn Fn(usize) -> usize) {
         match self {
             YamlError::TooLarge { .. } => {}
@@ -79,12 +79,12 @@ impl YamlError {
     }
 }
 
-/// All documents of a stream in order, or the first error. Never panics, and its memory is bounded by the limits above.
+/// All documents of a stream in order, or the first error. Never panics; the limits above bound its memory.
 pub fn documents(bytes: &[u8]) -> Result<Vec<Document>, YamlError> {
     documents_within(bytes, &mut Budget::default())
 }
 
-/// The same for those who ask the budget afterwards what was spent.
+/// Like [`documents`], for callers that need to know how much of the budget was spent.
 pub(super) fn documents_within(bytes: &[u8], budget: &mut Budget) -> Result<Vec<Document>, YamlError> {
     if bytes.len() > MAX_BYTES {
         return Err(YamlError::TooLarge { bytes: bytes.len() });
@@ -96,7 +96,7 @@ pub(super) fn documents_within(bytes: &[u8], budget: &mut Budget) -> Result<Vec<
     if head.trim_ascii_start().starts_with(b"{") { json_stream(text, budget) } else { yaml_stream(text, 1, budget) }
 }
 
-/// Splits at lines that start with `---` and takes the first document of each part, as the Kubernetes readers do.
+/// Splits the text at lines that start with `---` and takes the first document of each part, as Kubernetes does.
 fn yaml_stream(text: &str, first_line: usize, budget: &mut Budget) -> Result<Vec<Document>, YamlError> {
     let mut found = Vec::new();
     let mut part_start = 0;
@@ -119,10 +119,11 @@ fn yaml_stream(text: &str, first_line: usize, budget: &mut Budget) -> Result<Vec
     Ok(found)
 }
 
-/// Concatenated JSON objects. While at most one was decoded, the rest may turn out to be YAML after all (§1.8).
+/// Decodes concatenated JSON objects. If an error comes before a second object was decoded, the rest is tried as YAML, since
+/// YAML may begin with a brace as well.
 fn json_stream(text: &str, budget: &mut Budget) -> Result<Vec<Document>, YamlError> {
-    // Every value but the first of a list or object is announced by one of these, so this bounds memory before any
-    // is spent. Text that is full of commas counts too; no manifest comes near the limit.
+    // One of these stands before every value but the outermost, so their number bounds the number of values before any is
+    // decoded. Those inside text are counted as well, but no manifest comes near the limit.
     let marks = text.bytes().filter(|b| matches!(b, b',' | b'[' | b'{' | b':')).count();
     if marks > 4 * MAX_NODES {
         return Err(YamlError::TooMuch { line: 1 });
@@ -138,7 +139,7 @@ fn json_stream(text: &str, budget: &mut Budget) -> Result<Vec<Document>, YamlErr
         match stream.next() {
             None => return Ok(found),
             Some(Ok(mut value)) => {
-                settle(&mut value);
+                round_trip_floats(&mut value);
                 let end = stream.byte_offset();
                 if !value.is_null() {
                     found.push(Document { line, value });
@@ -169,21 +170,21 @@ fn json_stream(text: &str, budget: &mut Budget) -> Result<Vec<Document>, YamlErr
     }
 }
 
-/// Makes fractional numbers what they are when they are read the next time.
-fn settle(value: &mut Value) {
+/// Replaces every float by what it becomes when it is written as JSON and read again.
+fn round_trip_floats(value: &mut Value) {
     match value {
-        Value::Array(list) => list.iter_mut().for_each(settle),
-        Value::Object(map) => map.values_mut().for_each(settle),
+        Value::Array(list) => list.iter_mut().for_each(round_trip_floats),
+        Value::Object(map) => map.values_mut().for_each(round_trip_floats),
         Value::Number(number) if number.is_f64() => {
             if let Some(float) = number.as_f64() {
-                *value = scalar::settled(float).into();
+                *value = scalar::round_trip(float).into();
             }
         }
         _ => {}
     }
 }
 
-/// serde_json ends its messages with the place, which is told already.
+/// The error's message without the position at its end, which the caller adds in another form.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()

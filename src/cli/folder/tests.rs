@@ -152,7 +152,7 @@ fn plain_folder_is_read_like_a_release() {
         let crd = folder.documents.iter().find(|d| d.manifest.id.name == "c").unwrap();
         assert_eq!(crd.excluded.as_deref().unwrap_or_default(), why);
     };
-    judged("release.openshift.io/major-version=7 leaves out major version 1");
+    judged("release.openshift.io/major-version=7 excludes major version 1");
     fs::remove_file(plain.path().join("release-metadata")).unwrap();
     judged("");
 }
@@ -215,7 +215,7 @@ fn invalid_folders_are_refused() {
     for (dir, prefix) in [(dir.path(), "release-manifests/"), (empty.path(), " ")] {
         let said = said(dir);
         assert!(
-            said.contains(&format!("{prefix}0000_40_a_01.yaml: line 9: configmap \"x/a\" stands in this file twice")),
+            said.contains(&format!("{prefix}0000_40_a_01.yaml: line 9: configmap \"x/a\" is in this file twice")),
             "{said}"
         );
         assert!(said.contains(&format!("{prefix}0000_50_a_01.yaml: line 2")), "{said}");

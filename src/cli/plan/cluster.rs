@@ -11,7 +11,7 @@ use crate::cluster::{ApiError, Clients, Kinds, Objects, access};
 use crate::graph::Mode;
 use crate::merge::Owner;
 use crate::merge::inject::{ClusterConfiguration, Source};
-use crate::payload::capability::Wish;
+use crate::payload::capability::CapabilityInputs;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
 use crate::plan::{self, Action, Blocker, Cause, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side};
 use crate::updates::{self, FeatureGates};
@@ -157,7 +157,7 @@ impl Cluster {
         let before = status.capabilities.enabled_capabilities.iter().cloned().collect();
         let always = flag(daemon, "--always-enable-capabilities").unwrap_or_default();
         let always = always.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let wish = Wish { spec: &wanted, before: &before, always: &always, gates: &gates };
+        let wish = CapabilityInputs { spec: &wanted, before: &before, always: &always, gates: &gates };
         let capabilities = Some(Capabilities::of(&wish));
         let set = |name: &str| environment(daemon, name);
         let load = Filter {

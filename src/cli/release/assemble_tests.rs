@@ -175,7 +175,7 @@ fn invalid_input_is_reported_with_file_and_remedy() {
         (
             "twice",
             [config_map("a", "v1"), b"---\n".to_vec(), config_map("a", "v2")].concat(),
-            "configmap \"a\" stands in this file twice",
+            "configmap \"a\" is in this file twice",
         ),
     ];
     for (what, bytes, expected) in table {

@@ -15,13 +15,13 @@ fn spec(baseline: &str, additional: &[&str]) -> CapabilitiesSpec {
 
 /// Enabled and implicit, for a cluster without gates.
 fn of(spec: &CapabilitiesSpec, before: &[&str], always: &[&str]) -> (BTreeSet<String>, BTreeSet<String>) {
-    let wish = Wish { spec, before: &set(before), always: &set(always), gates: &set(&[]) };
-    let Capabilities { enabled, implicit, .. } = Capabilities::of(&wish);
+    let inputs = CapabilityInputs { spec, before: &set(before), always: &set(always), gates: &set(&[]) };
+    let Capabilities { enabled, implicit, .. } = Capabilities::of(&inputs);
     (enabled, implicit)
 }
 
 #[test]
-fn baselines_grow_with_the_versions() {
+fn baseline_sets_grow_with_the_versions() {
     let sizes = [
         ("None", 0),
         ("v4.11", 4),
@@ -43,21 +43,21 @@ fn baselines_grow_with_the_versions() {
 }
 
 #[test]
-fn what_was_enabled_stays_enabled_and_is_told() {
+fn enabled_capabilities_stay_enabled_and_become_implicit() {
     let none = spec("None", &[]);
-    assert_eq!(of(&none, &[], &[]), (set(&[]), set(&[])), "an empty set is a set");
+    assert_eq!(of(&none, &[], &[]), (set(&[]), set(&[])), "nothing is enabled by itself");
     assert_eq!(of(&none, &[], &["Ingress"]), (set(&["Ingress"]), set(&["Ingress"])));
-    let wanted = spec("None", &["baremetal"]);
+    let baremetal = spec("None", &["baremetal"]);
     let enabled = set(&["Console", "Ingress", "baremetal"]);
-    assert_eq!(of(&wanted, &["Console", "baremetal"], &["Ingress"]), (enabled, set(&["Console", "Ingress"])));
-    // What a later release may know is kept.
+    assert_eq!(of(&baremetal, &["Console", "baremetal"], &["Ingress"]), (enabled, set(&["Console", "Ingress"])));
+    // An unknown name is kept, since a newer release may know it.
     assert_eq!(of(&spec("None", &["Future"]), &[], &[]), (set(&["Future"]), set(&[])));
-    // Asked for at last: no longer implicit, and nothing else changes.
+    // Once the spec asks for it, it is no longer implicit.
     assert_eq!(of(&spec("v4.12", &[]), &["Console"], &[]).1, set(&[]));
 }
 
 #[test]
-fn gated_names_do_not_exist_without_a_gate() {
+fn gated_capabilities_do_not_exist_while_the_gate_is_off() {
     let table: [(&[&str], &[&str]); 3] = [
         (&[], &[]),
         (&["CRDCompatibilityRequirementOperator"], &["CompatibilityRequirements"]),
@@ -65,13 +65,13 @@ fn gated_names_do_not_exist_without_a_gate() {
     ];
     for (gates, expected) in table {
         let spec = spec("None", &["ClusterAPI"]);
-        let wish = Wish {
+        let inputs = CapabilityInputs {
             spec: &spec,
             before: &set(&["CompatibilityRequirements"]),
             always: &set(&["ClusterAPI"]),
             gates: &set(gates),
         };
-        let found = Capabilities::of(&wish);
+        let found = Capabilities::of(&inputs);
         assert_eq!(found.enabled, set(expected), "{gates:?}");
         let shown: BTreeSet<_> =
             GATED.iter().map(|(n, _)| (*n).to_owned()).filter(|n| found.known.contains(n)).collect();
@@ -95,11 +95,11 @@ fn manifest(name: &str, capabilities: &str) -> Arc<Manifest> {
 }
 
 #[test]
-fn what_a_gate_keeps_away_is_told_with_the_gate() {
+fn unknown_gated_capability_is_reported_with_its_gate() {
     let said = |gates: &[&str], needed: &str| {
         let (spec, none) = (spec("None", &["ClusterAPI"]), set(&[]));
-        let wish = Wish { spec: &spec, before: &none, always: &none, gates: &set(gates) };
-        Capabilities::of(&wish).check(&manifest("a", needed)).err().unwrap_or_default()
+        let inputs = CapabilityInputs { spec: &spec, before: &none, always: &none, gates: &set(gates) };
+        Capabilities::of(&inputs).check(&manifest("a", needed)).err().unwrap_or_default()
     };
     assert_eq!(
         said(&[], "ClusterAPI+Future"),
@@ -110,18 +110,18 @@ fn what_a_gate_keeps_away_is_told_with_the_gate() {
     assert_eq!(said(&["ClusterAPIMachineManagement"], "ClusterAPI"), "");
 }
 
-/// §10.9: whoever moves into a disabled capability takes it along; whoever was not managed does not.
+/// A manifest enables the disabled capability into which it moved, but only if its object was managed before.
 #[test]
-fn a_manifest_that_moves_enables_its_capability() {
+fn managed_manifest_enables_the_capability_it_moved_into() {
     let table = [
         ("stays", "Console", "Console", ""),
         ("moved", "", "Build", "Build"),
         ("moved further", "Console", "Console+Build", "Build"),
-        ("into one that nobody here knows", "Console", "Future", "Future"),
+        ("into an unknown one", "Console", "Future", "Future"),
         ("was not managed", "Build", "Build+Storage", ""),
         ("out of a disabled one", "Build", "", ""),
         ("into a gated one", "", "ClusterAPI", ""),
-        ("into what was implied before", "", "Insights", ""),
+        ("into one that is implicit already", "", "Insights", ""),
     ];
     for (name, before, after, implied) in table {
         let mut capabilities = Capabilities {
@@ -134,13 +134,12 @@ fn a_manifest_that_moves_enables_its_capability() {
             Some(implied).filter(|i| !i.is_empty()).map(str::to_owned).into_iter().collect();
         assert_eq!(capabilities.imply(&new, &old, &set(&[])), expected, "{name}");
         assert!(capabilities.enabled.is_superset(&expected) && capabilities.implicit.is_superset(&expected), "{name}");
-        assert_eq!(capabilities.implicit.len(), 1 + expected.len(), "{name}: nothing is taken away");
+        assert_eq!(capabilities.implicit.len(), 1 + expected.len(), "{name}: nothing is removed");
     }
 }
 
-/// §10.9: the set may have been empty before (§2.7).
 #[test]
-fn the_first_capability_may_be_an_implied_one() {
+fn first_enabled_capability_may_be_an_implicit_one() {
     let mut capabilities = Capabilities::default();
     let implied = capabilities.imply(&[manifest("a", "Build")], &[manifest("a", "")], &set(&[]));
     assert_eq!(

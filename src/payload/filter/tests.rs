@@ -18,6 +18,7 @@ fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|n| (*n).to_owned()).collect()
 }
 
+const CAPABILITY: &str = "capability.openshift.io/name";
 const PROFILE: (&str, &str) = ("include.release.openshift.io/self-managed-high-availability", "true");
 
 fn crd() -> ObjectId {
@@ -38,9 +39,9 @@ fn strict() -> Filter {
     }
 }
 
-/// §10.7: annotation, value, part of the reason or `""` for included.
+/// Rows: annotation, value, and part of the reason or `""` if the manifest is included.
 #[test]
-fn annotations_on_a_custom_resource_definition() {
+fn annotations_include_or_exclude_a_custom_resource_definition() {
     let table = [
         ("exclude.release.openshift.io/hosted", "true", "hosted=true"),
         ("exclude.release.openshift.io/hosted", "True", ""),
@@ -60,9 +61,9 @@ fn annotations_on_a_custom_resource_definition() {
         (MAJOR_VERSION, " 3, 4 ", ""),
         (MAJOR_VERSION, "-3", ""),
         (MAJOR_VERSION, "4,-5", ""),
-        (MAJOR_VERSION, "-4", "leaves out major version 4"),
-        (MAJOR_VERSION, "5", "leaves out major version 4"),
-        (MAJOR_VERSION, "5,-3", "leaves out major version 4"),
+        (MAJOR_VERSION, "-4", "excludes major version 4"),
+        (MAJOR_VERSION, "5", "excludes major version 4"),
+        (MAJOR_VERSION, "5,-3", "excludes major version 4"),
         (MAJOR_VERSION, "4,-4", "both lists and negates 4"),
         (MAJOR_VERSION, "7,-7,4", "both lists and negates 7"),
         (MAJOR_VERSION, "4,x", "\"x\" is not a major version"),
@@ -77,7 +78,7 @@ fn annotations_on_a_custom_resource_definition() {
 }
 
 #[test]
-fn the_order_of_reasons() {
+fn first_filter_that_excludes_gives_the_reason() {
     let table: [(&[(&str, &str)], &str); 6] = [
         (&[], "no annotations"),
         (&[("other", "x")], "self-managed-high-availability is not \"true\""),
@@ -93,11 +94,11 @@ fn the_order_of_reasons() {
 }
 
 #[test]
-fn filters_that_are_off_do_not_look() {
+fn filters_that_are_off_do_not_exclude() {
     let all = [(FEATURE_SET, "x"), (FEATURE_GATE, "y"), (MAJOR_VERSION, "z")];
     let open = Filter { profile: None, ..Filter::default() };
     assert_eq!(open.check(&manifest(config_map(), &all)), Ok(()));
-    // Both kinds of feature annotations only exclude each other while both filters are on.
+    // The two feature annotations exclude each other only if both filters are on.
     let gates_only = Filter { feature_gates: Some(set(&["y"])), ..open.clone() };
     assert_eq!(gates_only.check(&manifest(config_map(), &all)), Ok(()));
     let nobody = Filter { profile: Some(String::new()), ..open };
@@ -106,7 +107,7 @@ fn filters_that_are_off_do_not_look() {
     assert_eq!(strict().check(&manifest(feature_gate, &[PROFILE, (MAJOR_VERSION, "4")])), Ok(()));
 }
 
-/// §10.8: unknown capabilities survive loading and are skipped when applying.
+/// The load-time filters include manifests with unknown capabilities; only applying excludes them.
 #[test]
 fn capabilities_must_be_known_and_enabled() {
     let capabilities = Capabilities {
@@ -127,16 +128,15 @@ fn capabilities_must_be_known_and_enabled() {
     for (value, expected) in table {
         let one = manifest(config_map(), &[PROFILE, (CAPABILITY, value)]);
         assert_eq!(strict().check(&one), Ok(()), "{value}");
-        assert_eq!(takes_part(&one, &filter).err().unwrap_or_default(), expected, "{value}");
+        assert_eq!(check_inclusion(&one, &filter).err().unwrap_or_default(), expected, "{value}");
         let off = ApplyFilter { capabilities: None, ..filter.clone() };
-        assert_eq!(takes_part(&one, &off), Ok(()), "{value}");
+        assert_eq!(check_inclusion(&one, &off), Ok(()), "{value}");
     }
-    assert_eq!(takes_part(&manifest(config_map(), &[PROFILE]), &filter), Ok(()));
+    assert_eq!(check_inclusion(&manifest(config_map(), &[PROFILE]), &filter), Ok(()));
 }
 
-/// §10.8: the load-time filters come first, then capabilities, then overrides.
 #[test]
-fn the_last_reasons_are_capabilities_and_overrides() {
+fn capabilities_and_overrides_are_checked_after_the_load_time_filters() {
     let unmanaged = ComponentOverride {
         kind: "ConfigMap".into(),
         namespace: "ns".into(),
@@ -152,12 +152,12 @@ fn the_last_reasons_are_capabilities_and_overrides() {
         (&[PROFILE], "spec.overrides"),
     ];
     for (annotations, expected) in table {
-        let reason = takes_part(&manifest(config_map(), annotations), &filter).err().unwrap_or_default();
+        let reason = check_inclusion(&manifest(config_map(), annotations), &filter).err().unwrap_or_default();
         assert!(reason.contains(expected), "{annotations:?}: {reason:?}");
     }
 }
 
-/// §10.8: the namespace of an override only counts for manifests that have one.
+/// The namespace of an override is ignored for a manifest without one.
 #[test]
 fn overrides_match_by_identity() {
     let entry = |group: &str, kind: &str, namespace: &str, name: &str, unmanaged| ComponentOverride {

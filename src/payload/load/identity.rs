@@ -1,4 +1,4 @@
-//! Who a manifest is, and what must be text in any (§1.8, §1.9).
+//! The identity of a manifest, and the fields of any manifest that must be text.
 
 use crate::payload::manifest::ObjectId;
 use serde_json::{Map, Value};
@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 pub(super) type Identity = (ObjectId, String, BTreeMap<String, String>);
 
-/// Identity, apiVersion and annotations of an object, by which it is known whether it takes part (§1.8, §9.3 C1).
+/// Identity, apiVersion and annotations of an object. Without them it cannot be decided whether a manifest is included, so
+/// they must be valid in excluded ones as well.
 pub(super) fn identify(value: &Value) -> Result<Identity, String> {
     let object = value.as_object().ok_or("a manifest must be an object with kind and metadata.name")?;
     let empty = Map::new();
@@ -27,8 +28,8 @@ pub(super) fn identify(value: &Value) -> Result<Identity, String> {
     Ok((ObjectId::new(group, kind, namespace, name), api_version.to_owned(), annotations))
 }
 
-/// What of any kind must be text.
-pub(super) fn misfit(value: &Value, id: &ObjectId) -> Result<(), String> {
+/// Checks the fields that must be maps of text whatever the kind's type says.
+pub(super) fn check_text_fields(value: &Value, id: &ObjectId) -> Result<(), String> {
     if let Some(metadata) = value.get("metadata").and_then(Value::as_object) {
         texts(metadata, "labels", "metadata.labels")?;
     }
@@ -53,8 +54,7 @@ fn required<'a>(object: &'a Map<String, Value>, key: &str, path: &str) -> Result
     text(object, key, path)?.filter(|t| !t.is_empty()).ok_or_else(|| format!("{path} is missing"))
 }
 
-/// A map whose values are all text; empty if it is not there. Nothing in the place of a text is the empty one, as Go's
-/// decoders take it.
+/// A map whose values are all text; empty if it is missing. A null value is the empty text, as in Go's decoders.
 fn texts(object: &Map<String, Value>, key: &str, path: &str) -> Result<BTreeMap<String, String>, String> {
     let map = match object.get(key) {
         None | Some(Value::Null) => return Ok(BTreeMap::new()),
@@ -69,7 +69,7 @@ fn texts(object: &Map<String, Value>, key: &str, path: &str) -> Result<BTreeMap<
         .collect()
 }
 
-/// A value for an error. Lists and maps may be many times as large as their file.
+/// A value in an error. Lists and maps are not printed, since expanded aliases may make them huge.
 fn shown(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list".to_owned(),

@@ -1,6 +1,6 @@
-//! From files to manifests: order, templates, decoding, and how much is kept of all together (§1.6-§1.9).
+//! Reads manifests from files: load order, templates, decoding, and a limit on the size of all manifests together.
 
-use super::identity::{identify, misfit};
+use super::identity::{check_text_fields, identify};
 use super::{LoadOptions, PayloadFiles, SourceFile};
 use crate::payload::manifest::{Manifest, Origin};
 use crate::payload::template::{self, Lines, TemplateError, Variables};
@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-/// Most that is kept of the manifests of a payload, in bytes before packing. Its files may have 64 MiB together, and
-/// aliases can make far more of them.
-pub(super) const MAX_KEPT: usize = 192 << 20;
-/// In the warning about a file whose templates are not known here.
+/// Number of bytes that the manifests of a payload may take before compression. Its files together have at most 64 MiB, but
+/// YAML aliases can expand to far more.
+pub(super) const MAX_TOTAL: usize = 192 << 20;
+/// Part of the warning about a file with an unknown template, by which the warning is found again.
 pub(super) const IS_SKIPPED: &str = " is skipped: ";
 
-/// What reading both folders gave.
+/// The result of reading both folders.
 pub(super) struct Documents {
     pub place: String,
     pub manifests: Vec<Read>,
@@ -24,20 +24,20 @@ pub(super) struct Documents {
     pub problems: Vec<String>,
 }
 
-/// A manifest and the line of its file on which it begins.
+/// A manifest and the line of its file where it begins.
 pub(super) struct Read {
     pub line: usize,
     pub manifest: Arc<Manifest>,
-    /// Why no API server would take it, if that is known without its type.
-    pub misfit: Option<String>,
+    /// Why every API server would refuse it, if that is known without the type of its kind.
+    pub invalid: Option<String>,
 }
 
-/// Reads both folders in load order. Of `images` that are not known none is missing.
+/// Reads both folders in load order. Without `images` no image is reported as missing.
 pub(super) fn documents(
     files: PayloadFiles,
     options: &LoadOptions,
     images: Option<&BTreeMap<String, String>>,
-    kept: usize,
+    limit: usize,
     mut problems: Vec<String>,
 ) -> Documents {
     let PayloadFiles { place, own, release, unreadable } = files;
@@ -49,7 +49,7 @@ pub(super) fn documents(
         variables,
         images_known: images.is_some(),
         strict: options.strict_templates,
-        allowance: Allowance::new(kept),
+        allowance: Allowance::new(limit),
         warnings: Vec::new(),
         problems,
     };
@@ -59,17 +59,17 @@ pub(super) fn documents(
     Documents { place, manifests, warnings, problems }
 }
 
-/// The manifests of one file, before any filter; one identity must not come twice (§1.9).
+/// The manifests of one file, unfiltered. Fails if two of them have the same identity.
 pub fn manifests_of(origin: Origin, name: &str, bytes: &[u8]) -> Result<Vec<Arc<Manifest>>, String> {
-    let fit = |read: Read| match read.misfit {
+    let valid = |read: Read| match read.invalid {
         Some(cause) => Err(format!("line {}: {cause}", read.line)),
         None => Ok(read.manifest),
     };
-    let found = documents_of(origin, name, bytes, &Lines::default(), &mut Allowance::new(MAX_KEPT))?;
-    found.into_iter().map(fit).collect()
+    let found = documents_of(origin, name, bytes, &Lines::default(), &mut Allowance::new(MAX_TOTAL))?;
+    found.into_iter().map(valid).collect()
 }
 
-/// The name of the folder, as messages have it.
+/// The name of the folder.
 pub(super) fn folder(origin: Origin) -> &'static str {
     match origin {
         Origin::Own => "manifests",
@@ -77,7 +77,7 @@ pub(super) fn folder(origin: Origin) -> &'static str {
     }
 }
 
-/// Goes through files and remembers what was wrong.
+/// Reads files and collects warnings and errors.
 struct Reader<'a> {
     variables: Variables<'a>,
     images_known: bool,
@@ -88,8 +88,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// All manifests of one folder, in byte order of file names; other suffixes are left alone (§1.7). None once the
-    /// allowance is spent, which is told with the file that spent it.
+    /// All manifests of one folder, in byte order of file names. Files with another suffix than `.yaml`, `.yml` and `.json`
+    /// are not manifests. Stops when the allowance is spent, which the file that spent it reports as its problem.
     fn folder(&mut self, origin: Origin, mut files: Vec<SourceFile>) -> Vec<Read> {
         files.retain(|f| [".yaml", ".yml", ".json"].iter().any(|suffix| f.name.ends_with(suffix)));
         files.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
@@ -113,17 +113,17 @@ impl Reader<'_> {
         manifests
     }
 
-    /// The file after its templates; `None` if it is to be skipped. A release made later may use what this program
-    /// does not know; its own orchestrator will load the file (§1.6 rule 1).
+    /// The file with its templates evaluated; `None` if it is skipped. A newer release may use template functions that this
+    /// program does not know; its own orchestrator loads the file once it has taken over.
     fn templated(&mut self, file: &SourceFile) -> Option<(Vec<u8>, Lines)> {
         let Ok(text) = std::str::from_utf8(&file.bytes) else {
-            // The decoder names the line.
+            // The YAML decoder reports the line.
             return Some((file.bytes.clone(), Lines::default()));
         };
         let place = format!("{}/{}", folder(Origin::Own), file.name);
         let rendered = match template::render(text, &self.variables) {
             Ok(rendered) => rendered,
-            // No orchestrator would read as much.
+            // A newer orchestrator would refuse a file of this size as well.
             Err(error) if self.strict || matches!(error, TemplateError::TooLarge { .. }) => {
                 self.problems.push(format!("{place}: {error}"));
                 return None;
@@ -134,25 +134,25 @@ impl Reader<'_> {
             }
         };
         if self.images_known {
-            let said = if self.strict { &mut self.problems } else { &mut self.warnings };
+            let messages = if self.strict { &mut self.problems } else { &mut self.warnings };
             for image in &rendered.missing_images {
-                said.push(format!("{place}: the release has no image {image:?}, the empty string stands for it"));
+                messages.push(format!("{place}: the release has no image {image:?}; the empty string takes its place"));
             }
         }
         Some((rendered.text.into_bytes(), rendered.lines))
     }
 }
 
-/// What may still be kept of all files together. Without it small files with aliases could fill any memory.
+/// The bytes that the manifests still to be read may take. Without it small files with aliases could fill the memory.
 struct Allowance {
-    all: usize,
+    limit: usize,
     /// `None` once it is spent.
     left: Option<usize>,
 }
 
 impl Allowance {
-    fn new(all: usize) -> Self {
-        Allowance { all, left: Some(all) }
+    fn new(limit: usize) -> Self {
+        Allowance { limit, left: Some(limit) }
     }
 
     fn is_spent(&self) -> bool {
@@ -165,29 +165,29 @@ impl Allowance {
             return Ok(());
         }
         Err(format!(
-            "with this the manifests of all files take more than the {} bytes they may take together, aliases expanded, so \
-             no file behind it was read; make them smaller",
-            self.all
+            "with this the manifests of all files take more than the {} bytes that they may take together once aliases are \
+             expanded; no file after this one was read; make the files smaller",
+            self.limit
         ))
     }
 
-    /// The value as compact JSON, counted while it is written.
+    /// The value as compact JSON, never larger than what is left.
     fn json(&mut self, value: &Value) -> Result<Vec<u8>, String> {
-        let mut room = Room { bytes: Vec::new(), left: self.left.unwrap_or_default() };
-        let written = serde_json::to_writer(&mut room, value);
-        // Every value has a form in JSON: if writing fails, it is for want of room.
-        self.spend(if written.is_ok() { room.bytes.len() } else { usize::MAX })?;
-        Ok(room.bytes)
+        let mut writer = LimitedWriter { bytes: Vec::new(), left: self.left.unwrap_or_default() };
+        let written = serde_json::to_writer(&mut writer, value);
+        // Every value can be written as JSON, so writing only fails at the limit.
+        self.spend(if written.is_ok() { writer.bytes.len() } else { usize::MAX })?;
+        Ok(writer.bytes)
     }
 }
 
-/// Takes so many bytes and no more.
-struct Room {
+/// Accepts `left` bytes and fails after that.
+struct LimitedWriter {
     bytes: Vec<u8>,
     left: usize,
 }
 
-impl io::Write for Room {
+impl io::Write for LimitedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
         self.bytes.extend_from_slice(bytes);
@@ -199,7 +199,7 @@ impl io::Write for Room {
     }
 }
 
-/// Lines in errors are those of the file, from which `lines` leads to those of `bytes`.
+/// The manifests in `bytes`. `lines` maps lines of `bytes` to those of the file, which errors name.
 fn documents_of(
     origin: Origin,
     name: &str,
@@ -212,12 +212,12 @@ fn documents_of(
         error.relocate(&|line| lines.source(line));
         error.to_string()
     });
-    let found = documents.and_then(|documents| keep(origin, name, documents, lines, allowance));
+    let found = documents.and_then(|documents| to_manifests(origin, name, documents, lines, allowance));
     found.map_err(|cause| {
         if allowance.is_spent() {
             return cause;
         }
-        // What turns out bad has taken its time as well: many such files must not take for ever.
+        // Decoding a bad file takes time as well, so it counts too. Otherwise many of them could keep the process busy.
         match allowance.spend(budget.spent()) {
             Ok(()) => cause,
             Err(spent) => format!("{cause}; {spent}"),
@@ -225,7 +225,7 @@ fn documents_of(
     })
 }
 
-fn keep(
+fn to_manifests(
     origin: Origin,
     name: &str,
     documents: Vec<yaml::Document>,
@@ -240,11 +240,11 @@ fn keep(
         let problem = |cause: String| format!("line {line}: {cause}");
         let raw = allowance.json(&document.value).map_err(problem)?;
         let (id, api_version, annotations) = identify(&document.value).map_err(problem)?;
-        // They are kept beside the JSON.
+        // Annotations are stored beside the JSON.
         let texts = annotations.iter().map(|(key, text)| key.len() + text.len() + 2 * size_of::<String>());
         allowance.spend(size_of::<Manifest>() + texts.sum::<usize>()).map_err(problem)?;
         if !seen.insert(id.clone()) {
-            return Err(problem(format!("{id} stands in this file twice")));
+            return Err(problem(format!("{id} is in this file twice")));
         }
         let manifest = Manifest {
             origin,
@@ -255,8 +255,8 @@ fn keep(
             annotations,
             raw: raw.into(),
         };
-        let misfit = misfit(&document.value, &manifest.id).err();
-        manifests.push(Read { line, manifest: Arc::new(manifest), misfit });
+        let invalid = check_text_fields(&document.value, &manifest.id).err();
+        manifests.push(Read { line, manifest: Arc::new(manifest), invalid });
     }
     Ok(manifests)
 }

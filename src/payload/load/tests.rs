@@ -50,9 +50,9 @@ fn problems(files: PayloadFiles) -> Vec<String> {
     }
 }
 
-/// §10.1: metadata that is missing, of another kind, without a version, or of another release than the images.
+/// Metadata that is missing, of another kind, without a version, or of another release than the images.
 #[test]
-fn what_is_no_payload_or_contradicts_itself() {
+fn missing_or_contradicting_metadata_fails_the_load() {
     for missing in [metadata::FILE, references::FILE] {
         let mut files = payload(&[], &[]);
         files.release.retain(|f| f.name != missing);
@@ -78,7 +78,6 @@ fn what_is_no_payload_or_contradicts_itself() {
     }
 }
 
-/// §10.2: which files are read, and in which order.
 #[test]
 fn order_is_by_folder_then_bytes_and_other_suffixes_are_ignored() {
     let (a, b, c, d, e) = (map("a"), map("b"), map("c"), map("d"), map("e"));
@@ -95,14 +94,13 @@ fn order_is_by_folder_then_bytes_and_other_suffixes_are_ignored() {
     assert!(loaded.warnings.len() == 1 && loaded.warnings[0].contains("\"url\" is 5"), "{:?}", loaded.warnings);
 }
 
-/// §10.3: a template nobody knows costs its file only, or all of a render.
 #[test]
-fn unknown_templates_skip_their_file_unless_strict() {
+fn unknown_template_skips_its_file_unless_strict() {
     let image = format!("{}data:\n  i: '{{{{.ReleaseImage}}}} {{{{index .Images \"cli\"}}}}'\n", map("a"));
     let unknown = format!("{}data: {{x: '{{{{ .New }}}}'}}\n", map("b"));
     let absent = format!("{}data:\n  i: '{{{{index .Images \"gone\"}}}}'\n", map("c"));
     let own = [("a.yaml", image.as_str()), ("b.yaml", &unknown), ("c.yaml", &absent)];
-    // Files of others are never templates.
+    // Files of other components are not templates.
     let files = payload(&own, &[("d.yaml", &unknown)]);
     let loaded = load(files.clone(), &options()).unwrap();
     assert_eq!(names(&loaded), ["a.yaml#0 a", "c.yaml#0 c", "d.yaml#0 b"]);
@@ -122,20 +120,19 @@ fn unknown_templates_skip_their_file_unless_strict() {
     }
 }
 
-/// §10.4. The check comes before any filter.
+/// The check comes before any filter.
 #[test]
-fn one_identity_twice_in_a_file_is_an_error_and_in_two_files_is_not() {
+fn duplicate_identity_is_an_error_within_one_file_only() {
     let twice =
         format!("{}---\n{}", map("a"), "kind: ConfigMap\napiVersion: v1beta1\nmetadata: {name: a, namespace: ns}\n");
     let found = problems(payload(&[], &[("a.yaml", &twice)]));
-    assert_eq!(found, ["release-manifests/a.yaml: line 9: configmap \"ns/a\" stands in this file twice"]);
+    assert_eq!(found, ["release-manifests/a.yaml: line 9: configmap \"ns/a\" is in this file twice"]);
     let loaded = load(payload(&[], &[("a.yaml", &map("a")), ("b.yaml", &map("a"))]), &options()).unwrap();
     assert_eq!(names(&loaded), ["a.yaml#0 a", "b.yaml#0 a"]);
 }
 
-/// §10.5: octal, on, comments, two objects of JSON.
 #[test]
-fn scalars_comments_and_json_streams() {
+fn yaml_scalars_comments_and_json_streams_are_decoded() {
     let text = format!("# nothing\n---\n{}spec:\n  mode: 0644\n  flag: on\n---\n# end\n", map("a"));
     let json = r#"{"kind":"A","apiVersion":"g/v1","metadata":{"name":"x"}} {"kind":"B","apiVersion":"g/v1","metadata":{"name":"x"}}"#;
     let open = LoadOptions { filter: Filter::default(), ..options() };
@@ -151,7 +148,6 @@ fn scalars_comments_and_json_streams() {
     assert_eq!(excluded, [("a.g \"x\"".to_owned(), why), ("b.g \"x\"".to_owned(), why)]);
 }
 
-/// §10.6, and what each kind of bad manifest is called.
 #[test]
 fn all_bad_files_are_named_in_one_error() {
     let release = [
@@ -192,10 +188,10 @@ fn all_bad_files_are_named_in_one_error() {
     }
 }
 
-/// §10.6: the two files that describe the release are bad files like any other. What a major version might leave out is
-/// not held against a release whose version is not known.
+/// Errors in the two files that describe the release do not hide those of its manifests. If the version is unknown, a
+/// manifest that a major version may exclude is not checked.
 #[test]
-fn a_release_that_is_not_described_is_judged_all_the_same() {
+fn manifests_are_checked_although_the_description_is_bad() {
     let (misfit, odd) = (format!("{}data: {{a: 1}}\n", map("a")), "kind: A\napiVersion: v1\nmetadata: {name: x}\n");
     let untyped = map("b").replace("kind: ConfigMap", "kind: Service") + "spec: {ports: [{port: x}]}\n";
     let crd = "CustomResourceDefinition\napiVersion: apiextensions.k8s.io/";
@@ -223,10 +219,9 @@ fn a_release_that_is_not_described_is_judged_all_the_same() {
     }
 }
 
-/// Each file is small and within what one file may take; what they take together is bounded as well, be they excluded,
-/// good or bad.
+/// Each file alone is within its limit. Valid, invalid and excluded manifests all count towards the common limit.
 #[test]
-fn all_files_together_take_no_more_than_they_may() {
+fn size_of_all_files_together_is_limited() {
     let most = 1 << 20;
     // 4 KB that stand for 400.
     let large = |head: &str| format!("{head}x: &a {}\nl: [{}]\n", "t".repeat(4000), ["*a"; 100].join(","));
@@ -250,14 +245,14 @@ fn all_files_together_take_no_more_than_they_may() {
     let files = payload(&[], &[("a.yaml", &bad), ("b.yaml", &bad), ("c.yaml", &bad)]);
     let Err(LoadError::Integrity { problems, .. }) = load_within(files, &options(), most) else { panic!("loaded") };
     assert!(problems[0].ends_with("metadata.name must be text, not a list; quote it"), "{problems:#?}");
-    assert!(problems.len() == 2 && problems[1].contains("no file behind it was read"), "{problems:#?}");
+    assert!(problems.len() == 2 && problems[1].contains("no file after this one was read"), "{problems:#?}");
     let small = payload(&[], &[("a.yaml", &map("a")), ("b.yaml", &map("b"))]);
     assert_eq!(names(&load_within(small, &options(), most).unwrap()), ["a.yaml#0 a", "b.yaml#0 b"]);
 }
 
-/// A file that is skipped may be one that its own orchestrator reads. No one reads this.
+/// A skipped file may be one that a newer orchestrator can read. None could read this one.
 #[test]
-fn a_template_that_grows_without_end_is_a_problem_and_not_skipped() {
+fn template_over_the_size_limit_fails_the_load() {
     let mut files = payload(&[("a.yaml", &"{{.ReleaseImage}}".repeat(20))], &[]);
     files.own.push(file("b.yaml", "{{.Unheard}}"));
     let image = "x".repeat(1 << 20);
@@ -265,12 +260,12 @@ fn a_template_that_grows_without_end_is_a_problem_and_not_skipped() {
         panic!("loaded")
     };
     let [told] = problems.as_slice() else { panic!("{problems:#?}") };
-    assert!(told.starts_with("manifests/a.yaml: line 1: with this the file has more than"), "{told}");
+    assert!(told.starts_with("manifests/a.yaml: line 1: here the evaluated file exceeds the limit"), "{told}");
 }
 
-/// People look for the error in the file, not in what its templates made of it.
+/// People look for the error in the template file, not in the evaluated text.
 #[test]
-fn lines_in_errors_are_those_of_the_file() {
+fn errors_name_the_lines_of_the_template_file() {
     let comment = "# 1\n{{- /* 2\n3\n4\n5\n6\n7 */}}\n";
     let labels = map("b").replace("metadata:", "metadata:\n  labels: [a]");
     let own = [
@@ -299,7 +294,7 @@ fn lines_in_errors_are_those_of_the_file() {
 }
 
 #[test]
-fn what_takes_no_part_may_be_anything_and_nothing_is_an_empty_text() {
+fn excluded_manifests_may_be_invalid_and_null_is_empty_text() {
     let odd = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: odd, labels: {a: 5}}\ndata: {a: 1}\n";
     let nothing = map("a").replace("metadata:", "metadata:\n  labels: {l: }") + "data: {a: , b: x}\n";
     let loaded = load(payload(&[], &[("a.yaml", &nothing), ("odd.yaml", odd)]), &options()).unwrap();
@@ -307,26 +302,26 @@ fn what_takes_no_part_may_be_anything_and_nothing_is_an_empty_text() {
 }
 
 #[test]
-fn what_is_missing_is_told_with_the_reason() {
+fn missing_manifest_is_reported_with_the_reason() {
     let id = |name: &str| ObjectId::new("", "ConfigMap", "ns", name);
-    let left_out = map("b").replace("high-availability: \"true\"", "high-availability: \"false\"");
-    let mut files = payload(&[("c.yaml", "{{ if }}")], &[("a.yaml", &map("a")), ("b.yaml", &left_out)]);
+    let excluded = map("b").replace("high-availability: \"true\"", "high-availability: \"false\"");
+    let mut files = payload(&[("c.yaml", "{{ if }}")], &[("a.yaml", &map("a")), ("b.yaml", &excluded)]);
     let loaded = load(files.clone(), &options()).unwrap();
     assert_eq!(loaded.missing(&id("a")), None);
     let said = loaded.missing(&id("b")).unwrap();
     assert!(
-        said.starts_with("release 1.0.0 has no configmap \"ns/b\"") && said.contains("b.yaml takes no part: "),
+        said.starts_with("release 1.0.0 has no configmap \"ns/b\"") && said.contains("b.yaml is excluded: "),
         "{said}"
     );
     let said = loaded.missing(&id("c")).unwrap();
     assert!(said.contains("could be read") && said.contains("manifests/c.yaml is skipped"), "{said}");
     files.own.clear();
     let said = load(files, &options()).unwrap().missing(&id("c")).unwrap();
-    assert!(said.ends_with("no file holds it"), "{said}");
+    assert!(said.ends_with("no file contains it"), "{said}");
 }
 
 #[test]
-fn the_hash_follows_included_content_only() {
+fn hash_depends_on_included_content_only() {
     let hash = |release: &[(&str, &str)]| load(payload(&[], release), &options()).unwrap().hash;
     let (a, b) = (map("a"), map("b"));
     let both = hash(&[("a.yaml", &a), ("b.yaml", &b)]);
@@ -340,7 +335,7 @@ fn the_hash_follows_included_content_only() {
 }
 
 #[test]
-fn the_first_marked_config_map_configures_verification() {
+fn first_annotated_config_map_configures_verification() {
     let marked = |name: &str| {
         format!(
             "{}    release.openshift.io/verification-config-map: \"\"\ndata:\n  store-x: https://{name}\n",
@@ -376,13 +371,13 @@ fn real_release() -> Option<PayloadFiles> {
     Some(files)
 }
 
-/// The real thing, when it is there: a platform of some 740 files.
+/// A platform of some 740 files, if it is at hand.
 #[test]
-fn a_real_release_loads_and_loads_the_same_again() {
+fn real_release_loads_the_same_twice() {
     let Some(files) = real_release() else { return };
     for source in files.own.iter().chain(&files.release).filter(|f| f.name.ends_with(".yaml")) {
-        // Nothing in this release is where the two readers are known to differ: octal numbers, yes and on.
-        // Kubernetes' reader ends the last line where the file does not.
+        // This release contains nothing on which the two decoders are known to differ: octal numbers, yes and on. Kubernetes
+        // ends the last line with a newline even if the file does not.
         let text = std::str::from_utf8(&source.bytes).unwrap();
         let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
         let other = serde_yaml::Deserializer::from_str(&text).map(|d| Value::deserialize(d).unwrap());

@@ -45,14 +45,13 @@ fn with(gates: &[&str]) -> ApplyFilter {
 
 fn names(payload: &Payload, filter: &ApplyFilter) -> String {
     let selection = payload.select(filter);
-    assert_eq!(selection.manifests.len() + selection.left_out.len(), payload.everything().len());
+    assert_eq!(selection.manifests.len() + selection.excluded.len(), payload.all_manifests().len());
     selection.manifests.iter().map(|m| m.id.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// Gates that change need no second load: whatever the release was loaded with, the choice, its order and its hash are
-/// those of a fresh load.
+/// A change of gates needs no second load: the selection, its order and its hash equal those of a fresh load.
 #[test]
-fn a_choice_does_not_depend_on_the_gates_at_load_time() {
+fn selection_does_not_depend_on_the_gates_at_load_time() {
     for loaded in [&[][..], &["A"], &["A", "B"], &["B"]] {
         let held = payload(loaded);
         assert_eq!(held.mentioned_gates(), ["A", "B"].into());
@@ -63,10 +62,9 @@ fn a_choice_does_not_depend_on_the_gates_at_load_time() {
     }
 }
 
-/// C10 (payload-and-apply §9.3): what is left out does not count; but the hash speaks of the release, not of what
-/// capabilities leave of it.
+/// An excluded manifest does not count in "N of M". The hash is that of the release, whatever its capabilities.
 #[test]
-fn capabilities_leave_out_and_keep_the_hash() {
+fn capabilities_exclude_manifests_but_keep_the_hash() {
     let held = payload(&[]);
     let filter = |capabilities| ApplyFilter { capabilities: Some(capabilities), ..with(&[]) };
     assert_eq!(names(&held, &filter(Capabilities::all())), "own a1 b2");
@@ -74,6 +72,6 @@ fn capabilities_leave_out_and_keep_the_hash() {
     let selection = held.select(&filter(nothing));
     assert_eq!((selection.manifests.len(), selection.loadable.len()), (2, 3));
     assert_eq!(selection.hash, held.hash);
-    let reasons: Vec<_> = selection.left_out.iter().map(|(m, reason)| (m.id.name.as_str(), reason.as_str())).collect();
+    let reasons: Vec<_> = selection.excluded.iter().map(|(m, reason)| (m.id.name.as_str(), reason.as_str())).collect();
     assert!(reasons.contains(&("a1", "disabled capabilities: Console")), "{reasons:?}");
 }

@@ -22,7 +22,7 @@ fn deployment(container: Value) -> Value {
 }
 
 #[test]
-fn what_no_decoder_takes_is_refused_with_its_path() {
+fn values_of_the_wrong_type_are_refused_with_their_path() {
     let table = [
         (deployment(json!({"env": [{"name": "A", "value": 5}]})), "spec.template.spec.containers[0].env[0].value"),
         (deployment(json!({"args": ["a", true]})), "containers[0].args[1]"),
@@ -80,7 +80,7 @@ fn what_no_decoder_takes_is_refused_with_its_path() {
 }
 
 #[test]
-fn what_go_takes_is_taken() {
+fn values_that_go_decodes_are_accepted() {
     let pod = |fields: Value| {
         let mut spec = json!({"containers": [{"name": "main"}]});
         spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -135,7 +135,7 @@ fn what_go_takes_is_taken() {
             "ValidatingWebhookConfiguration",
             json!({"webhooks": [{"clientConfig": {"caBundle": "Cg\n==", "service": null}, "rules": null}]}),
         ),
-        // No types, other versions.
+        // Kinds and versions without types.
         object("config.openshift.io/v1", "Deployment", json!({"spec": 1})),
         object("apps/v1beta1", "Deployment", json!({"spec": 1})),
         object("security.openshift.io/v1", "SecurityContextConstraints", json!({"priority": "high"})),
@@ -158,9 +158,9 @@ fn files(entries: &[(&str, &str)]) -> PayloadFiles {
     PayloadFiles { place: "/payload".into(), own: vec![], release, ..PayloadFiles::default() }
 }
 
-/// §10.6, §10.23: the file and the line, together with whatever else is wrong; what takes no part may be anything.
+/// One error names file and line of every problem. An excluded manifest may have the wrong type.
 #[test]
-fn a_release_that_does_not_fit_is_refused_with_file_and_line() {
+fn release_with_invalid_types_is_refused_with_file_and_line() {
     let head = "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: a\n  annotations:\n";
     let here = "    include.release.openshift.io/self-managed-high-availability: 'true'\n";
     let misfit = format!("{head}{here}automountServiceAccountToken: 'no'\n");
@@ -186,7 +186,7 @@ fn manifests_below(folder: &Path) -> Vec<std::sync::Arc<Manifest>> {
             found.extend(manifests_below(&path));
         } else if path.extension().is_some_and(|e| ["yaml", "json"].iter().any(|known| e == *known)) {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            // Templates are no manifests yet.
+            // Templates cannot be decoded before they are evaluated.
             found.extend(manifests_of(Origin::Release, &name, &std::fs::read(&path).unwrap()).unwrap_or_default());
         }
     }
@@ -194,7 +194,7 @@ fn manifests_below(folder: &Path) -> Vec<std::sync::Arc<Manifest>> {
 }
 
 #[test]
-fn manifests_that_servers_take_are_not_refused() {
+fn manifests_that_api_servers_accept_are_not_refused() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut manifests = manifests_below(&root.join("e2e/releases"));
     manifests.extend(manifests_below(&root.join("manifests")));

@@ -1,4 +1,4 @@
-//! From parser events to one JSON value: merge keys, duplicate keys, aliases within a budget.
+//! Builds one JSON value from parser events. Resolves merge keys, duplicate keys and aliases within a budget.
 
 use super::scalar::{self, Resolved};
 use super::{Document, MAX_DEPTH, MAX_NODES, MAX_TEXT, YamlError};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What one stream may still cost.
+/// The nodes and bytes of text that a stream may still have.
 #[derive(Debug)]
 pub struct Budget {
     nodes: usize,
@@ -21,7 +21,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Values and bytes of text so far, aliases counted as often as they were used.
+    /// Values and bytes of text so far. Aliases count each time they were used.
     pub fn spent(&self) -> usize {
         (MAX_NODES - self.nodes) + (MAX_TEXT - self.text)
     }
@@ -38,7 +38,7 @@ impl Budget {
     }
 }
 
-/// A value and what a copy of it costs.
+/// A value and the budget that a copy of it needs.
 #[derive(Clone, Debug)]
 struct Node {
     value: Value,
@@ -53,20 +53,20 @@ impl Node {
         Node { value, nodes: 1, text, height: 0 }
     }
 
-    fn grow(&mut self, child: &Node) {
+    fn add_child(&mut self, child: &Node) {
         self.nodes = self.nodes.saturating_add(child.nodes);
         self.text = self.text.saturating_add(child.text);
         self.height = self.height.max(child.height + 1);
     }
 }
 
-/// The first document of `part`, which begins on line `first_line` of the stream; `None` if it is empty or `null`.
+/// The first document of `part`, which begins at line `first_line` of the stream; `None` if it is empty or `null`.
 pub(super) fn first_document(
     part: &str,
     first_line: usize,
     budget: &mut Budget,
 ) -> Result<Option<Document>, YamlError> {
-    // Go's readers end every line with a newline, the last one as well.
+    // Go's reader ends the last line with a newline as well.
     let ended = if part.ends_with('\n') { Cow::Borrowed(part) } else { Cow::Owned(format!("{part}\n")) };
     let mut builder = Builder {
         events: Parser::new_from_str(&ended),
@@ -82,11 +82,11 @@ pub(super) fn first_document(
             event => {
                 let line = builder.line(span);
                 let value = builder.node(event, span, 0)?.value;
-                // Whatever stands behind the value belongs to the document too, unless it was ended.
+                // Content after the value belongs to the same document, unless the document was ended.
                 match builder.next()? {
                     (Event::DocumentEnd | Event::StreamEnd, _) => {}
                     (_, span) => {
-                        let cause = "something follows the end of the document's value".to_owned();
+                        let cause = "there is content after the end of the document's value".to_owned();
                         return Err(YamlError::Syntax { line: builder.line(span), cause });
                     }
                 }
@@ -99,9 +99,9 @@ pub(super) fn first_document(
 struct Builder<'text, 'budget> {
     events: Parser<'text, StrInput<'text>>,
     budget: &'budget mut Budget,
-    /// Finished anchored values only: an alias inside its own anchor finds nothing.
+    /// Only complete values, so that an alias inside its own anchor finds nothing.
     anchors: BTreeMap<usize, Node>,
-    /// Lines of the stream before the part.
+    /// Number of lines of the stream before the part.
     before: usize,
 }
 
@@ -122,7 +122,7 @@ impl<'text> Builder<'text, '_> {
         YamlError::Syntax { line: self.before + error.marker().line().max(1), cause: error.info().to_owned() }
     }
 
-    /// Builds the node that `event` opens. `depth` is the number of containers around it.
+    /// Builds the node that starts with `event`. `depth` is the number of lists and mappings around it.
     fn node(&mut self, event: Event<'text>, span: Span, depth: usize) -> Result<Node, YamlError> {
         let line = self.line(span);
         if depth > MAX_DEPTH {
@@ -135,12 +135,12 @@ impl<'text> Builder<'text, '_> {
             Event::Alias(anchor) => return self.alias(anchor, line),
             _ => return Err(YamlError::Syntax { line, cause: "a value was expected here".to_owned() }),
         };
-        // Nodes on the way down are counted above; what aliases brought in below is only known here.
+        // The check above covers the nodes that were parsed; the height of what aliases added is only known here.
         if depth + node.height > MAX_DEPTH {
             return Err(YamlError::TooDeep { line });
         }
         if anchor > 0 {
-            // The copy kept for aliases is memory as well.
+            // The copy that is stored for aliases takes memory as well.
             self.budget.spend(node.nodes, node.text, line)?;
             self.anchors.insert(anchor, node.clone());
         }
@@ -158,7 +158,7 @@ impl<'text> Builder<'text, '_> {
         match scalar::resolve(text, style == ScalarStyle::Plain, tag) {
             Resolved::Value(value) => Ok(Node::new(value, text.len())),
             Resolved::NotANumber => Err(YamlError::NotANumber { line, text: text.to_owned() }),
-            Resolved::Misfit(tag) => Err(YamlError::Tag { line, tag, text: text.chars().take(60).collect() }),
+            Resolved::TagMismatch(tag) => Err(YamlError::Tag { line, tag, text: text.chars().take(60).collect() }),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'text> Builder<'text, '_> {
                 (Event::SequenceEnd, _) => break,
                 (event, span) => {
                     let child = self.node(event, span, depth + 1)?;
-                    node.grow(&child);
+                    node.add_child(&child);
                     list.push(child.value);
                 }
             }
@@ -194,7 +194,7 @@ impl<'text> Builder<'text, '_> {
             let key = self.node(event, span, depth + 1)?;
             let (event, span) = self.next()?;
             let child = self.node(event, span, depth + 1)?;
-            node.grow(&child);
+            node.add_child(&child);
             if merge {
                 merge_into(&mut map, child.value, line)?;
             } else {
@@ -219,11 +219,12 @@ fn is_merge(event: &Event<'_>) -> bool {
     }
 }
 
-/// Merges where it stands: keys before it are overwritten, keys after it overwrite. Of a list the first mapping wins.
+/// Merges at the position of the merge key: it overwrites keys before it, and keys after it overwrite it. In a list of
+/// mappings the first one wins.
 fn merge_into(map: &mut Map<String, Value>, from: Value, line: usize) -> Result<(), YamlError> {
     let sources = match from {
         Value::Array(list) => list,
-        one => vec![one],
+        single => vec![single],
     };
     for source in sources.into_iter().rev() {
         match source {

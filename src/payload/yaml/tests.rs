@@ -16,9 +16,8 @@ fn error(text: &str) -> String {
     documents(text.as_bytes()).map(|d| format!("{text:?} was read as {d:?}")).unwrap_err().to_string()
 }
 
-/// §10.5: scalars as Go reads them.
 #[test]
-fn plain_words_mean_what_go_yaml_takes_them_for() {
+fn plain_scalars_resolve_as_in_go_yaml() {
     let table = [
         ("0644", json!(420)),
         ("0744", json!(484)),
@@ -73,7 +72,7 @@ fn plain_words_mean_what_go_yaml_takes_them_for() {
 }
 
 #[test]
-fn keys_become_text_and_the_last_of_equal_keys_wins() {
+fn keys_become_text_and_the_last_duplicate_wins() {
     assert_eq!(one("on: 1\n5: 2\n0x10: 3\n1.50: 4\n"), json!({"true": 1, "5": 2, "16": 3, "1.5": 4}));
     assert_eq!(one("a: 1\nb: 2\na: 3\n"), json!({"a": 3, "b": 2}));
     assert!(error("a:\n  ? [1]\n  : 2\n").starts_with("line 2: a list cannot be the key"), "{}", error("? [1]\n: 2\n"));
@@ -81,7 +80,7 @@ fn keys_become_text_and_the_last_of_equal_keys_wins() {
 }
 
 #[test]
-fn merge_keys_merge_where_they_stand() {
+fn merge_keys_merge_at_their_position() {
     let head = "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\n";
     assert_eq!(one(&format!("{head}z:\n  <<: *x\n  a: 9\n"))["z"], json!({"a": 9, "b": 1}));
     assert_eq!(one(&format!("{head}z:\n  a: 9\n  <<: *x\n"))["z"], json!({"a": 1, "b": 1}));
@@ -90,9 +89,9 @@ fn merge_keys_merge_where_they_stand() {
     assert_eq!(error("a: 1\nz:\n  <<: 5\n"), "line 3: << takes a mapping or a list of mappings");
 }
 
-/// What Kubernetes' own reader of streams makes of them: it ends every line with a newline, also the last one.
+/// Kubernetes' stream reader ends every line with a newline, the last one as well.
 #[test]
-fn block_scalars_at_the_end_of_the_input() {
+fn block_scalar_at_the_end_of_the_input_ends_with_a_newline() {
     let table = [
         ("a: |\n  x\n  y", "x\ny\n"),
         ("a: |\n  x\n", "x\n"),
@@ -113,9 +112,8 @@ fn block_scalars_at_the_end_of_the_input() {
     assert_eq!(values("a: |\n  x\n---\nb: 1"), [json!({"a": "x\n"}), json!({"b": 1})]);
 }
 
-/// §10.5: documents of comments.
 #[test]
-fn documents_are_split_at_separators_and_empty_ones_dropped() {
+fn documents_are_split_at_separators_and_empty_ones_are_dropped() {
     let text =
         "# only a comment\n---\na: 1\n--- # second\nb: |\n  c\n  ---\n---\nnull\n---   \n\n---\nd: 1\n...\nignored\n";
     let read = documents(text.as_bytes()).unwrap();
@@ -128,22 +126,21 @@ fn documents_are_split_at_separators_and_empty_ones_dropped() {
     assert!(error("a: 1\n---\nb: 1\nc\n").starts_with("line 5:"), "{}", error("a: 1\n---\nb: 1\nc\n"));
 }
 
-/// §10.5: several objects of JSON.
 #[test]
-fn json_streams_and_what_only_looks_like_one() {
+fn json_streams_may_fall_back_to_yaml() {
     let read = documents(b"\n {\"a\": 1}\n\n{\"b\": {\"c\":\n [1]}}{\"d\":1}\nnull\n").unwrap();
     assert_eq!(read.iter().map(|d| d.line).collect::<Vec<_>>(), [2, 4, 5]);
     assert_eq!(read[2].value, json!({"d": 1}));
     assert_eq!(values("{a: yes}\n"), [json!({"a": true})]);
     assert_eq!(values("{\"a\": 1}\n---\nb: 0644\n"), [json!({"a": 1}), json!({"b": 420})]);
     assert_eq!(values("{\"mode\": 0644}"), [json!({"mode": 420})]);
-    // After two objects it is JSON for good.
+    // After two objects it cannot be YAML any more.
     assert!(error("{\"a\":1}\n{\"b\":1}\n{c: 1}\n").starts_with("line 3:"));
     assert!(error("\n{\"a\": [1}\n").contains("neither JSON"));
 }
 
 #[test]
-fn limits_end_in_errors() {
+fn exceeded_limits_and_unresolved_values_are_errors() {
     let laughs = (1..30).fold("a0: &a0 [x,x,x,x,x,x,x,x]\n".to_owned(), |text, i| {
         let list = vec![format!("*a{}", i - 1); 8].join(",");
         format!("{text}a{i}: &a{i} [{list}]\n")
@@ -162,15 +159,14 @@ fn limits_end_in_errors() {
     assert!(error("a: &a [*a]\n").starts_with("line 1:"));
     assert!(error("a: *b\n").starts_with("line 1:"));
     assert!(error("a:\n  !!int x\n").contains("the tag !!int does not fit \"x\""));
-    assert!(error("a:\n- .inf\n").starts_with("line 2: .inf has no form in JSON"));
+    assert!(error("a:\n- .inf\n").starts_with("line 2: .inf cannot be written as JSON"));
     assert!(error(&format!("{{\"a\": [{}1]}}", "1,".repeat(4 * MAX_NODES))).contains("more than"));
     assert_eq!(documents(&vec![b' '; MAX_BYTES + 1]), Err(YamlError::TooLarge { bytes: MAX_BYTES + 1 }));
     assert_eq!(documents(b"a: 1\nb: \xff"), Err(YamlError::NotText { line: 2 }));
 }
 
-/// Deepest value that loads can be read again from its own JSON.
 #[test]
-fn what_was_loaded_can_be_read_again() {
+fn json_of_the_deepest_value_can_be_read_again() {
     let deep = format!("{}1", "- ".repeat(MAX_DEPTH));
     let value = one(&deep);
     assert_eq!(serde_json::from_str::<Value>(&value.to_string()).unwrap(), value);
@@ -179,7 +175,7 @@ fn what_was_loaded_can_be_read_again() {
 const SEED: &str = "apiVersion: v1\nkind: ConfigMap # c\nmetadata: &m\n  name: 'it''s'\n  labels: {a: \"b\\n\", c: !!str 5}\n\
 list:\n- *m\n- [1, 0644, yes]\n- |+2\n   lit\n  x\n\n- >-\n  folded\n  text\n? k\n: v\nmerged:\n  <<: *m\n---\n{\"j\": [1.5e3, null]}\n";
 
-/// Single edits reach far more states of a parser than random bytes do.
+/// Single edits reach far more states of the parser than random bytes do.
 fn mutate(mut bytes: Vec<u8>, edits: &[(u8, usize, u8)]) -> Vec<u8> {
     const PIECES: &[&str] = &[
         "---", "\n", "{", "}", "[", "*m", "&m", "<<:", "|", ">", "!!", "? ", "- ", "%", "\t", "'", "\"", "\u{85}", ": ",
@@ -199,9 +195,9 @@ fn mutate(mut bytes: Vec<u8>, edits: &[(u8, usize, u8)]) -> Vec<u8> {
     bytes
 }
 
-/// Reading JSON may miss the last digit of a float. A manifest must not differ for ever from what it made.
+/// Reading JSON may change the last digit of a float. A manifest must not always differ from the object it made.
 #[test]
-fn a_number_is_the_same_when_its_json_is_read_again() {
+fn float_is_the_same_when_its_json_is_read_again() {
     for text in ["10000018446744073709551616", "{\"a\": 10000018446744073709551616, \"b\": [1.5, 2e300]}"] {
         let read = documents(format!("a: {text}\n").as_bytes()).unwrap();
         let json = documents(format!("{{\"a\": {text}}}\n").as_bytes()).unwrap();
@@ -216,7 +212,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(4000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_input_panics_and_what_loads_is_plain_json(edits in prop::collection::vec((any::<u8>(), 0usize..2000, any::<u8>()), 0..8)) {
+    fn edited_input_does_not_panic_and_gives_plain_json(edits in prop::collection::vec((any::<u8>(), 0usize..2000, any::<u8>()), 0..8)) {
         if let Ok(read) = documents(&mutate(SEED.as_bytes().to_vec(), &edits)) {
             for document in read {
                 prop_assert!(!document.value.is_null() && document.line > 0);
@@ -227,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Err(error) = documents(&bytes) {
             prop_assert!(error.to_string().starts_with("line "), "{}", error);
         }

@@ -3,7 +3,7 @@
 
 use crate::api::cluster_version::CapabilitiesSpec;
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, ComponentOverride};
-use crate::payload::capability::Wish;
+use crate::payload::capability::CapabilityInputs;
 use crate::payload::{ApplyFilter, Capabilities, Features, Filter, Payload, Selection};
 use crate::status::facts::CapabilityFacts;
 use std::collections::BTreeSet;
@@ -74,7 +74,7 @@ impl EffectiveFilter {
             None => status.capabilities.enabled_capabilities.iter().cloned().collect(),
         };
         let wish = spec.capabilities.clone().unwrap_or_default();
-        let wish = Wish { spec: &wish, before: &before, always: &self.always, gates: &gates };
+        let wish = CapabilityInputs { spec: &wish, before: &before, always: &self.always, gates: &gates };
         let capabilities = Capabilities::of(&wish);
         // Gates that no manifest speaks of make no difference, and are no reason to begin again.
         let mentioned = payload.mentioned_gates();

@@ -9,7 +9,7 @@ use cvo::payload::manifest::{Manifest, ObjectId, Origin, run_level};
 use cvo::payload::metadata::ReleaseMetadata;
 use cvo::payload::references::ImageReferences;
 use cvo::payload::template::Variables;
-use cvo::payload::{PayloadFiles, SourceFile, takes_part};
+use cvo::payload::{PayloadFiles, SourceFile, check_inclusion};
 use cvo::updates::graph::{parse_updates, uri_problem};
 use cvo::verify::{Config, Digest};
 use cvo::version;
@@ -84,7 +84,7 @@ pub fn release(fixture: &Fixture, input: &[u8]) -> Verdict {
     }
     for manifest in payload.manifests.iter().chain(payload.excluded.iter().map(|(manifest, _)| manifest)) {
         manifest.object().map_err(|e| format!("{} cannot be decoded: {e}", manifest.id))?;
-        let _decided = takes_part(manifest, strict);
+        let _decided = check_inclusion(manifest, strict);
     }
     Ok(true)
 }
@@ -167,7 +167,7 @@ pub fn annotations(fixture: &Fixture, input: &[u8]) -> Verdict {
         };
         let _said = (manifest.delete(), manifest.create_only(), manifest.run_level().is_some());
         let [open, strict] = &fixture.filters;
-        let [open, strict] = [open, strict].map(|filter| takes_part(&manifest, filter));
+        let [open, strict] = [open, strict].map(|filter| check_inclusion(&manifest, filter));
         property(strict.is_err() || open.is_ok(), "a stricter filter includes more")?;
         property(open.as_ref().err().is_none_or(|why| !why.is_empty()), "a manifest is excluded without a reason")?;
         part |= open.is_ok();

@@ -1,4 +1,4 @@
-//! What this repository ships as parts of releases (`manifests/`, `e2e/releases/`), checked as a release would be.
+//! Loads the manifests in this repository (`manifests/`, `e2e/releases/`) as releases and checks them.
 
 use crate::payload::filter::{DEFAULT_PROFILE, Filter};
 use crate::payload::load::{self, LoadOptions, PayloadFiles, SourceFile};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const IMAGE: &str = "registry.example.com/release@sha256:0";
-/// A release, the folders it is made of, and one object that it has or loses over its predecessor.
+/// Each release and the folders it consists of.
 const RELEASES: [(&str, &[&str]); 4] = [
     ("1.0.0", &["base"]),
     ("1.0.1", &["base", "1.0.1"]),
@@ -37,7 +37,8 @@ fn own() -> Vec<SourceFile> {
     entries(&repository("manifests/cluster-version")).into_iter().map(file).collect()
 }
 
-/// The overlay rule of e2e/releases/README.md: same component and same name replace. Placeholders are filled in.
+/// Merges the folders as e2e/releases/README.md describes: a file of the same component and name replaces the one before.
+/// Placeholders are filled in.
 fn sample(version: &str, folders: &[&str]) -> Vec<SourceFile> {
     let mut merged = BTreeMap::new();
     for folder in folders {
@@ -81,7 +82,7 @@ fn find<'a>(manifests: &'a [Arc<Manifest>], kind: &str, name: &str) -> Option<&'
 }
 
 #[test]
-fn every_sample_release_loads_and_is_whole() {
+fn every_sample_release_loads_and_is_complete() {
     for (version, folders) in RELEASES {
         let manifests = release(version, folders);
         let ids: BTreeSet<_> = manifests.iter().map(|manifest| &manifest.id).collect();
@@ -111,7 +112,7 @@ fn every_sample_release_loads_and_is_whole() {
 }
 
 #[test]
-fn the_releases_differ_as_their_readme_says() {
+fn sample_releases_differ_as_their_readme_says() {
     let [first, second, third, failing] = RELEASES.map(|(version, folders)| release(version, folders));
     assert!(find(&first, "ConfigMap", "storage-layout").unwrap().create_only());
     let job = |manifests: &[Arc<Manifest>]| find(manifests, "Job", "storage-migration").is_some();
@@ -123,17 +124,17 @@ fn the_releases_differ_as_their_readme_says() {
         object["spec"].get("logLevel").is_some()
     };
     assert_eq!([&first, &second, &third].map(|m| level(m)), [false, false, true]);
-    let names_cure = |manifests: &[Arc<Manifest>]| {
+    let names_repair = |manifests: &[Arc<Manifest>]| {
         let object = find(manifests, "Deployment", "network-operator").unwrap().object().unwrap();
         let env = object.pointer("/spec/template/spec/containers/0/env").and_then(Value::as_array).unwrap().clone();
         env.iter().any(|entry| entry["name"] == "FAIL_UNTIL_CONFIGMAP" && entry["value"] == "repair")
     };
-    assert_eq!([&second, &failing].map(|m| names_cure(m)), [false, true]);
+    assert_eq!([&second, &failing].map(|m| names_repair(m)), [false, true]);
 }
 
-/// Kubernetes of any make: no node label, no certificate, nothing of another distribution.
+/// It runs on any Kubernetes: no node label, no certificate, and only built-in kinds.
 #[test]
-fn the_daemon_asks_little_of_its_cluster() {
+fn daemon_needs_nothing_special_of_its_cluster() {
     let manifests = release("1.0.0", &["base"]);
     let object = find(&manifests, "Deployment", "cluster-version-operator").unwrap().object().unwrap();
     let pod = object.pointer("/spec/template/spec").unwrap();
