@@ -1,6 +1,6 @@
-//! Run levels and components as a graph, and the frontier of what may start (payload-and-apply §3).
+//! The graph of a rollout: which manifests are applied in order, and what waits for what.
 //!
-//! Outside this room a node is its position in graph order (`usize`); petgraph's own indices stay in here.
+//! Outside of this module a node is its position in graph order (`usize`); petgraph's indices stay inside.
 
 pub mod build;
 pub mod frontier;
@@ -9,90 +9,68 @@ pub use build::build;
 pub use frontier::Frontier;
 
 use petgraph::Direction;
-use petgraph::algo::{has_path_connecting, tarjan_scc, toposort};
+use petgraph::algo::{has_path_connecting, toposort};
 use petgraph::dot::{Config, Dot};
 use petgraph::graph::{DiGraph, NodeIndex};
 use serde::{Deserialize, Serialize};
 
-/// How a pass walks the graph (payload-and-apply §3.1).
+/// How a rollout orders the manifests, and what its gates wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// No Completed entry in history: everything at once, Jobs are barriers.
+    /// No release was ever applied completely: everything at once, except that Jobs are barriers.
     Install,
-    /// Stages in sequence, components of a stage in parallel.
+    /// Another release was applied before: stages in sequence, components of a stage in parallel.
     Update,
-    /// The wanted release is in place: everything at once.
+    /// This release was applied before: everything at once, except that Jobs are barriers.
     Reconcile,
 }
 
-/// Manifests that are applied one after the other: one component of one level, a Job, or a file without a level.
+/// Manifests that are applied in order: one component of one run level, a Job, or a file without a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// `stage/level/component`, or `stage/-/file` for a file without a level; a repeated one ends in `#2`, `#3`, ...
-    /// The same in plan, status, page, metrics and events.
+    /// `stage/level/component`, or `stage/-/file` for a file without a level. A repeated id ends in `#2`, `#3` and so on.
+    /// Plan, status, page, metrics and events all use this id.
     pub id: String,
-    /// From 1. In an update nothing of a stage starts before the stage before it has ended.
+    /// From 1. In an update no node of a stage starts before all nodes of the stages before it are done.
     pub stage: usize,
-    /// Positions in the list the graph was built from, in the order of applying; never empty in a built graph.
+    /// Positions in the list from which the graph was built, in the order of applying. Never empty.
     pub manifests: Vec<usize>,
 }
 
-/// A graph that cannot be walked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GraphError {
-    #[error(
-        "these nodes wait for each other, so none of them could ever start: {}; remove one of the edges between them",
-        .cycles.iter().map(|members| members.join(", ")).collect::<Vec<_>>().join(" | ")
-    )]
-    Cycle {
-        /// Ids of the members, in graph order; one list a cycle.
-        cycles: Vec<Vec<String>>,
-    },
-    #[error("an edge leads from node {from} to node {to}, but there are only {nodes} nodes, counted from 0")]
-    NoSuchNode { from: usize, to: usize, nodes: usize },
-}
-
-/// What waits for what. Never cyclic: a cycle is found when the graph is made.
+/// Nodes and edges. Every edge leads from an earlier node to a later one, so there is no cycle.
 #[derive(Clone, Debug)]
 pub struct Graph {
     nodes: Vec<Node>,
-    /// Node `i` of `nodes` is petgraph's node `i`; nodes are only ever added.
+    /// Node `i` of `nodes` is node `i` of petgraph.
     shape: DiGraph<(), ()>,
     /// Node by manifest position.
     node_of: Vec<Option<usize>>,
-    /// Manifests on the heaviest way from a node to an end, its own included.
+    /// For each node the number of manifests on the longest path that starts with it.
     longest: Vec<usize>,
 }
 
 impl Graph {
-    /// A graph from nodes and edges `(before, after)`; doubled edges count once.
-    pub fn from_edges(nodes: Vec<Node>, edges: &[(usize, usize)]) -> Result<Graph, GraphError> {
-        let mut shape = DiGraph::with_capacity(nodes.len(), edges.len());
-        for _ in &nodes {
-            shape.add_node(());
-        }
-        for &(from, to) in edges {
-            if from >= nodes.len() || to >= nodes.len() {
-                return Err(GraphError::NoSuchNode { from, to, nodes: nodes.len() });
-            }
-            shape.update_edge(NodeIndex::new(from), NodeIndex::new(to), ());
-        }
-        let order = match toposort(&shape, None) {
-            Ok(order) => order,
-            Err(cycle) => return Err(cycles(&nodes, &shape, cycle.node_id())),
-        };
-        Ok(Graph::assemble(nodes, shape, &order))
-    }
-
-    /// `order` lists every node after all nodes it waits for.
-    fn assemble(nodes: Vec<Node>, shape: DiGraph<(), ()>, order: &[NodeIndex]) -> Graph {
-        let longest = longest_paths(&nodes, &shape, order);
+    fn new(nodes: Vec<Node>, shape: DiGraph<(), ()>) -> Graph {
+        let longest = longest_paths(&nodes, &shape);
         let node_of = positions(&nodes);
         Graph { nodes, shape, node_of, longest }
     }
 
-    /// All nodes in graph order: stage by stage, inside a stage as loaded.
+    /// A graph with edges `(before, after)`.
+    #[cfg(test)]
+    fn from_edges(nodes: Vec<Node>, edges: &[(usize, usize)]) -> Graph {
+        let mut shape = DiGraph::new();
+        for _ in &nodes {
+            shape.add_node(());
+        }
+        for &(from, to) in edges {
+            shape.update_edge(NodeIndex::new(from), NodeIndex::new(to), ());
+        }
+        Graph::new(nodes, shape)
+    }
+
+    /// All nodes in graph order: stage by stage, and inside a stage in load order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -119,24 +97,24 @@ impl Graph {
         self.neighbours(node, Direction::Outgoing)
     }
 
-    /// Whether the second node waits for the first one, directly or not.
+    /// Whether the second node waits for the first one, directly or indirectly.
     pub fn is_before(&self, first: usize, second: usize) -> bool {
         first != second
             && first.max(second) < self.len()
             && has_path_connecting(&self.shape, NodeIndex::new(first), NodeIndex::new(second), None)
     }
 
-    /// The node that applies the manifest at this position; `None` for a position that was not in the list.
+    /// The node that applies the manifest at this position.
     pub fn node_of(&self, manifest: usize) -> Option<usize> {
         self.node_of.get(manifest).copied().flatten()
     }
 
-    /// Manifests on the heaviest way from this node to an end of the graph, its own included: how urgent it is.
+    /// Number of manifests on the longest path that starts with this node. Nodes with longer paths are more urgent.
     pub fn longest_path(&self, node: usize) -> usize {
         self.longest.get(node).copied().unwrap_or_default()
     }
 
-    /// The graph in Graphviz's language.
+    /// The graph in Graphviz' DOT language.
     pub fn to_dot(&self) -> String {
         let label = |_: &DiGraph<(), ()>, (index, ()): (NodeIndex, &())| {
             let Some(node) = self.nodes.get(index.index()) else { return String::new() };
@@ -155,31 +133,14 @@ impl Graph {
     }
 }
 
-/// Names the members of every cycle. `met` is the node at which sorting gave up; it alone is named if, against
-/// expectation, no component holds a cycle, so that the report is never empty.
-fn cycles(nodes: &[Node], shape: &DiGraph<(), ()>, met: NodeIndex) -> GraphError {
-    let name = |index: &NodeIndex| nodes.get(index.index()).map(|n| n.id.clone()).unwrap_or_default();
-    let mut found: Vec<Vec<NodeIndex>> = tarjan_scc(shape)
-        .into_iter()
-        .filter(|members| members.len() > 1 || members.first().is_some_and(|&one| shape.contains_edge(one, one)))
-        .collect();
-    if found.is_empty() {
-        found.push(vec![met]);
-    }
-    for members in &mut found {
-        members.sort_unstable();
-    }
-    found.sort_unstable();
-    GraphError::Cycle { cycles: found.iter().map(|members| members.iter().map(name).collect()).collect() }
-}
-
-fn longest_paths(nodes: &[Node], shape: &DiGraph<(), ()>, order: &[NodeIndex]) -> Vec<usize> {
+fn longest_paths(nodes: &[Node], shape: &DiGraph<(), ()>) -> Vec<usize> {
     let mut longest = vec![0; nodes.len()];
-    for &index in order.iter().rev() {
-        let below = shape.neighbors(index).filter_map(|next| longest.get(next.index()).copied()).max().unwrap_or(0);
+    // From the last node on, so that the paths of a node's successors are known. Sorting fails for a cycle only.
+    for index in toposort(shape, None).unwrap_or_default().into_iter().rev() {
+        let rest = shape.neighbors(index).filter_map(|next| longest.get(next.index()).copied()).max().unwrap_or(0);
         let own = nodes.get(index.index()).map_or(0, |node| node.manifests.len());
         if let Some(slot) = longest.get_mut(index.index()) {
-            *slot = own + below;
+            *slot = own + rest;
         }
     }
     longest
@@ -213,24 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_reported_with_all_its_members_and_only_them() {
-        let edges = [(0, 1), (1, 2), (2, 3), (3, 1), (3, 4), (5, 5)];
-        let error = Graph::from_edges(nodes(&[1; 6]), &edges).unwrap_err();
-        let members = |names: &[&str]| names.iter().map(|n| format!("1/10/{n}")).collect::<Vec<_>>();
-        assert_eq!(error, GraphError::Cycle { cycles: vec![members(&["b", "c", "d"]), members(&["f"])] });
-        assert!(error.to_string().contains("1/10/b, 1/10/c, 1/10/d | 1/10/f"), "{error}");
-    }
-
-    #[test]
-    fn an_edge_to_nowhere_is_refused() {
-        let error = Graph::from_edges(nodes(&[1, 1]), &[(0, 2)]).unwrap_err();
-        assert_eq!(error, GraphError::NoSuchNode { from: 0, to: 2, nodes: 2 });
-    }
-
-    #[test]
     fn longest_path_counts_manifests_not_nodes() {
         // a(1) -> b(5) -> d(1); a -> c(1) -> d; e(3) alone
-        let graph = Graph::from_edges(nodes(&[1, 5, 1, 1, 3]), &[(0, 1), (0, 2), (1, 3), (2, 3)]).unwrap();
+        let graph = Graph::from_edges(nodes(&[1, 5, 1, 1, 3]), &[(0, 1), (0, 2), (1, 3), (2, 3)]);
         let longest: Vec<usize> = (0..6).map(|i| graph.longest_path(i)).collect();
         assert_eq!(longest, [7, 6, 2, 1, 3, 0]);
         assert_eq!((graph.predecessors(3), graph.successors(0)), (vec![1, 2], vec![1, 2]));
@@ -245,7 +191,7 @@ mod tests {
     fn dot_names_nodes_and_edges() {
         let mut two = nodes(&[1, 2]);
         two[1].id = "2/-/odd\"name".into();
-        let dot = Graph::from_edges(two, &[(0, 1)]).unwrap().to_dot();
+        let dot = Graph::from_edges(two, &[(0, 1)]).to_dot();
         for part in ["digraph", "1/10/a\\n1 manifests", "2/-/odd\\\"name\\n2 manifests", "0 -> 1"] {
             assert!(dot.contains(part), "{part} not in {dot}");
         }

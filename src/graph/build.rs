@@ -1,8 +1,8 @@
-//! From manifests in load order to the graph of a pass (payload-and-apply §3.1-§3.4, architecture §3 "Hand-over").
+//! Builds the graph of a rollout from the manifests in load order.
 //!
-//! Manifests are cut into groups, groups are laid out in stages, stages become nodes and edges. A group never holds
-//! files of both folders of a release: our own manifests come first whatever their level, so that the hand-over to
-//! the target's own program happens before anything else of the target is written.
+//! The list is cut into groups, groups are put into stages, and stages become nodes and edges. A group never contains files
+//! of both folders of a release: the orchestrator's own manifests come first whatever their level, so that the target's
+//! orchestrator has taken over before anything else of the target is written.
 
 use super::{Graph, Mode, Node};
 use crate::payload::{Manifest, ObjectId, Origin};
@@ -10,9 +10,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Builds the graph of a pass. `manifests` are in load order, the own ones first; `own_deployment` is this program's
-/// Deployment, which is moved to the end of the last own node wherever its file sorts. Cannot make a cycle: every
-/// edge leads from an earlier node to a later one.
+/// Builds the graph of a rollout. `manifests` are in load order, the own ones first. `own_deployment` is this program's
+/// Deployment. It becomes the last own manifest wherever its file sorts, since writing it replaces this process.
 pub fn build(manifests: &[Arc<Manifest>], mode: Mode, own_deployment: Option<&ObjectId>) -> Graph {
     let groups = cut(manifests, own_deployment);
     let stages = match mode {
@@ -22,15 +21,16 @@ pub fn build(manifests: &[Arc<Manifest>], mode: Mode, own_deployment: Option<&Ob
     connect(stages)
 }
 
-/// Consecutive manifests that are applied in order.
+/// Manifests that are applied in order.
 #[derive(Debug)]
 struct Group<'a> {
     origin: Origin,
-    /// `None` for a file without a level, which shares a run with nobody.
+    /// `None` for a file without a level.
     level: Option<&'a str>,
-    /// The component, or the name of the file without a level.
+    /// The component, or the name of a file without a level.
     name: &'a str,
-    /// A Job stands alone and is a barrier (§3.2).
+    /// A Job is alone in its group and a barrier in every mode: it starts after everything before it is done, and nothing
+    /// after it starts before it is done.
     job: bool,
     manifests: Vec<usize>,
 }
@@ -45,34 +45,34 @@ impl<'a> Group<'a> {
         Group { origin: manifest.origin, level, name, job, manifests: vec![position] }
     }
 
-    /// Whether `next` continues this group.
-    fn takes(&self, next: &Group<'_>) -> bool {
+    /// Whether `next` belongs to this group.
+    fn continues_with(&self, next: &Group<'_>) -> bool {
         !self.job && !next.job && (self.origin, self.level, self.name) == (next.origin, next.level, next.name)
     }
 
-    /// Whether `next` belongs to the same run of one level (§3.3).
-    fn same_run(&self, next: &Group<'_>) -> bool {
-        let levelled = self.level.is_some() && !self.job && !next.job;
-        levelled && (self.origin, self.level) == (next.origin, next.level)
+    /// Whether both groups are of the same run level.
+    fn same_level(&self, next: &Group<'_>) -> bool {
+        let comparable = self.level.is_some() && !self.job && !next.job;
+        comparable && (self.origin, self.level) == (next.origin, next.level)
     }
 }
 
-/// Cuts the list wherever folder, level or component change and around Jobs; then puts the own Deployment last among
-/// the own manifests.
+/// Cuts the list wherever folder, level or component change, and around Jobs. The own Deployment becomes the last of the own
+/// manifests.
 fn cut<'a>(manifests: &'a [Arc<Manifest>], own_deployment: Option<&ObjectId>) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
-    let mut held: Option<Group<'a>> = None;
+    let mut deployment: Option<Group<'a>> = None;
     for (position, manifest) in manifests.iter().enumerate() {
         let next = Group::of(position, manifest);
         let own = manifest.origin == Origin::Own && own_deployment == Some(&manifest.id);
-        match (groups.last_mut(), &mut held) {
+        match (groups.last_mut(), &mut deployment) {
             (_, Some(first)) if own => first.manifests.push(position),
-            (_, None) if own => held = Some(next),
-            (Some(last), _) if last.takes(&next) => last.manifests.push(position),
+            (_, None) if own => deployment = Some(next),
+            (Some(last), _) if last.continues_with(&next) => last.manifests.push(position),
             _ => groups.push(next),
         }
     }
-    if let Some(deployment) = held {
+    if let Some(deployment) = deployment {
         match groups.iter_mut().rfind(|group| group.origin == Origin::Own) {
             Some(last) => last.manifests.extend(deployment.manifests),
             None => groups.insert(0, deployment),
@@ -81,7 +81,7 @@ fn cut<'a>(manifests: &'a [Arc<Manifest>], own_deployment: Option<&ObjectId>) ->
     groups
 }
 
-/// What is reached only after everything of the stage before it.
+/// Groups that start only after the whole stage before them is done.
 #[derive(Debug)]
 struct Stage<'a> {
     kind: StageKind,
@@ -90,40 +90,40 @@ struct Stage<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StageKind {
-    /// One group after the other; open for the next single group.
+    /// One group after the other.
     Serial,
     /// All groups at once.
     Parallel,
-    /// One Job, alone.
+    /// A single Job.
     Job,
 }
 
-/// §3.3: a level with several components is a stage of its own; neighbouring levels with one component each, and
-/// files without a level, share a serial stage.
+/// The stages of an update. A level with several components is a parallel stage. Neighbouring levels with one component
+/// each, and files without a level, share a serial stage.
 fn by_level(groups: Vec<Group<'_>>) -> Vec<Stage<'_>> {
-    let mut runs: Vec<Vec<Group<'_>>> = Vec::new();
+    let mut levels: Vec<Vec<Group<'_>>> = Vec::new();
     for group in groups {
-        match runs.last_mut() {
-            Some(run) if run.last().is_some_and(|last| last.same_run(&group)) => run.push(group),
-            _ => runs.push(vec![group]),
+        match levels.last_mut() {
+            Some(level) if level.last().is_some_and(|last| last.same_level(&group)) => level.push(group),
+            _ => levels.push(vec![group]),
         }
     }
     let mut stages: Vec<Stage<'_>> = Vec::new();
-    for run in runs {
-        let kind = match run.as_slice() {
-            [one] if one.job => StageKind::Job,
+    for level in levels {
+        let kind = match level.as_slice() {
+            [group] if group.job => StageKind::Job,
             [_] => StageKind::Serial,
             _ => StageKind::Parallel,
         };
         match stages.last_mut() {
-            Some(stage) if kind == StageKind::Serial && stage.kind == kind => stage.groups.extend(run),
-            _ => stages.push(Stage { kind, groups: run }),
+            Some(stage) if kind == StageKind::Serial && stage.kind == kind => stage.groups.extend(level),
+            _ => stages.push(Stage { kind, groups: level }),
         }
     }
     stages
 }
 
-/// §3.4: every group by itself, between Jobs everything at once.
+/// The stages of an install or reconcile: everything between two Jobs is one parallel stage.
 fn flatten(groups: Vec<Group<'_>>) -> Vec<Stage<'_>> {
     let mut stages: Vec<Stage<'_>> = Vec::new();
     for group in groups {
@@ -136,7 +136,7 @@ fn flatten(groups: Vec<Group<'_>>) -> Vec<Stage<'_>> {
     stages
 }
 
-/// Numbers the stages, names the nodes and draws the edges, all of them from an earlier node to a later one.
+/// Makes nodes and edges of the stages. Every edge leads from an earlier node to a later one.
 fn connect(stages: Vec<Stage<'_>>) -> Graph {
     let mut nodes: Vec<Node> = Vec::new();
     let mut shape = DiGraph::new();
@@ -159,28 +159,27 @@ fn connect(stages: Vec<Stage<'_>>) -> Graph {
         }
         before = ends;
     }
-    let order: Vec<NodeIndex> = shape.node_indices().collect();
-    Graph::assemble(nodes, shape, &order)
+    Graph::new(nodes, shape)
 }
 
-/// Ids already given away, with the number of times each was asked for.
+/// Makes ids unique by numbering repeated ones.
 #[derive(Default)]
 struct Ids {
-    taken: HashSet<String>,
-    asked: HashMap<String, usize>,
+    used: HashSet<String>,
+    counts: HashMap<String, usize>,
 }
 
 impl Ids {
     fn unique(&mut self, id: String) -> String {
         let mut candidate = id.clone();
-        let asked = self.asked.entry(id.clone()).or_insert(0);
-        // A file may be called like a numbered id, hence the loop.
+        let count = self.counts.entry(id.clone()).or_insert(0);
+        // A file may be named like a numbered id, hence the loop.
         loop {
-            *asked += 1;
-            if *asked > 1 {
-                candidate = format!("{id}#{asked}");
+            *count += 1;
+            if *count > 1 {
+                candidate = format!("{id}#{count}");
             }
-            if self.taken.insert(candidate.clone()) {
+            if self.used.insert(candidate.clone()) {
                 return candidate;
             }
         }

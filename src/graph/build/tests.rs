@@ -1,4 +1,4 @@
-//! Acceptance lines 10 and 13 of payload-and-apply, the hand-over, and properties of any list of manifests.
+//! Graphs of example lists, of a real release, and properties of any list of manifests.
 
 use super::super::{Frontier, Graph, Mode};
 use super::build;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const OWN: &str = "cvo-deployment";
 
-/// `own:` puts a file into manifests/; `!` makes a Job, `@` this program's own Deployment.
+/// The prefix `own:` puts a file into `manifests/`. The suffix `!` makes it a Job, `@` this program's Deployment.
 fn manifest(spec: &str) -> Arc<Manifest> {
     let (origin, spec) = spec.strip_prefix("own:").map_or((Origin::Release, spec), |rest| (Origin::Own, rest));
     let (file, group, version, kind, name) = match (spec.strip_suffix('!'), spec.strip_suffix('@')) {
@@ -36,8 +36,8 @@ fn own() -> ObjectId {
     ObjectId::new("apps", "Deployment", "ns", OWN)
 }
 
-/// A node a line: id, manifest positions, ids of what it waits for.
-fn drawn(graph: &Graph) -> Vec<String> {
+/// A line for each node: its id, its manifest positions, and the ids of the nodes that it waits for.
+fn lines(graph: &Graph) -> Vec<String> {
     let line = |i: usize| {
         let node = graph.node(i).unwrap();
         let after: Vec<&str> = graph.predecessors(i).into_iter().map(|p| graph.node(p).unwrap().id.as_str()).collect();
@@ -62,12 +62,11 @@ const EXAMPLE: [&str; 11] = [
     "0000_50_q_a",
 ];
 
-/// §10.10: the example of §3.3.
 #[test]
-fn the_example_in_an_update() {
+fn update_has_stages_of_levels_and_components() {
     let graph = build(&manifests(&EXAMPLE), Mode::Update, None);
     assert_eq!(
-        drawn(&graph),
+        lines(&graph),
         [
             "1/00/cvo [0 1]",
             "1/90/cvo [2] <- 1/00/cvo",
@@ -82,23 +81,21 @@ fn the_example_in_an_update() {
     );
 }
 
-/// §10.10: the example of §3.4.
 #[test]
-fn the_example_flattened_is_nine_independent_nodes() {
+fn install_and_reconcile_have_independent_nodes() {
     for mode in [Mode::Install, Mode::Reconcile] {
         let graph = build(&manifests(&EXAMPLE), mode, None);
         assert_eq!(graph.len(), 9);
         assert!((0..9).all(|i| graph.predecessors(i).is_empty()));
-        assert_eq!(drawn(&graph)[4], "1/20/etcd [5 6]");
+        assert_eq!(lines(&graph)[4], "1/20/etcd [5 6]");
     }
 }
 
-/// §10.10: a stage waits for the whole stage before it.
 #[test]
-fn adjacent_parallel_stages_wait_for_all_of_the_stage_before() {
+fn parallel_stage_waits_for_the_whole_stage_before_it() {
     let files = ["0000_20_a_x", "0000_20_b_x", "0000_30_c_x", "0000_30_d_x", "0000_40_a_x"];
     assert_eq!(
-        drawn(&build(&manifests(&files), Mode::Update, None)),
+        lines(&build(&manifests(&files), Mode::Update, None)),
         [
             "1/20/a [0]",
             "1/20/b [1]",
@@ -109,7 +106,7 @@ fn adjacent_parallel_stages_wait_for_all_of_the_stage_before() {
     );
 }
 
-/// §10.10: Job first, last, in the middle, two of them.
+/// A Job first, last, in the middle, and two in a row.
 #[test]
 fn jobs_are_barriers_in_every_mode() {
     let table: [(&[&str], &[&str]); 4] = [
@@ -132,14 +129,13 @@ fn jobs_are_barriers_in_every_mode() {
     ];
     for (files, expected) in table {
         for mode in [Mode::Install, Mode::Update, Mode::Reconcile] {
-            assert_eq!(drawn(&build(&manifests(files), mode, None)), expected, "{files:?} {mode:?}");
+            assert_eq!(lines(&build(&manifests(files), mode, None)), expected, "{files:?} {mode:?}");
         }
     }
 }
 
-/// §10.13: whatever the attempt, the same release gives the same order.
 #[test]
-fn the_order_of_a_pass_is_the_same_in_every_attempt() {
+fn order_of_a_rollout_is_the_same_in_every_attempt() {
     for count in [5, 75] {
         let files: Vec<String> =
             (0..count).flat_map(|n| (0..=n % 4).map(move |m| format!("0000_{:02}_c{n}_{m}", n * 7 % 30))).collect();
@@ -151,10 +147,10 @@ fn the_order_of_a_pass_is_the_same_in_every_attempt() {
                 let mut order = Vec::new();
                 while !frontier.is_completed() {
                     order.extend(frontier.start());
-                    // Always the one that runs longest ends.
+                    // The first of the running nodes ends.
                     frontier.done(frontier.running()[0]);
                 }
-                (drawn(&graph), order)
+                (lines(&graph), order)
             };
             let first = attempt();
             assert_eq!(first.1.len(), count, "every component is a node");
@@ -164,20 +160,19 @@ fn the_order_of_a_pass_is_the_same_in_every_attempt() {
 }
 
 #[test]
-fn a_job_of_another_api_is_no_barrier() {
+fn job_of_another_group_is_not_a_barrier() {
     let mut list = manifests(&["0000_10_a_1", "0000_10_a_2!", "0000_10_a_3"]);
     let mut other = Manifest::clone(&list[1]);
     other.api_version = "batch.example.com/v1".into();
     list[1] = Arc::new(other);
-    assert_eq!(drawn(&build(&list, Mode::Update, None)), ["1/10/a [0 1 2]"]);
+    assert_eq!(lines(&build(&list, Mode::Update, None)), ["1/10/a [0 1 2]"]);
 }
 
-/// §10.10: names without a level.
 #[test]
-fn files_without_a_level_are_serial_in_updates_and_alone_otherwise() {
+fn files_without_a_level_are_serial_in_updates_and_independent_otherwise() {
     let files = ["0000_10_a_1", "0000_70_dns.operator_00", "99_b_1", "99_b_1", "0000_70_a_1", "0000_70_b_1"];
     assert_eq!(
-        drawn(&build(&manifests(&files), Mode::Update, None)),
+        lines(&build(&manifests(&files), Mode::Update, None)),
         [
             "1/10/a [0]",
             "1/-/0000_70_dns.operator_00 [1] <- 1/10/a",
@@ -189,12 +184,11 @@ fn files_without_a_level_are_serial_in_updates_and_alone_otherwise() {
     assert_eq!(build(&manifests(&files), Mode::Reconcile, None).len(), 5);
 }
 
-/// §10.10: order across the two folders.
 #[test]
-fn the_two_folders_are_never_mixed_and_the_own_one_goes_first() {
+fn folders_are_not_mixed_and_own_manifests_come_first() {
     let files = ["own:0000_00_cvo_1", "own:0000_50_cvo_1", "0000_00_api_1", "0000_00_cvo_1", "0000_50_cvo_1"];
     assert_eq!(
-        drawn(&build(&manifests(&files), Mode::Update, None)),
+        lines(&build(&manifests(&files), Mode::Update, None)),
         [
             "1/00/cvo [0]",
             "1/50/cvo [1] <- 1/00/cvo",
@@ -203,13 +197,13 @@ fn the_two_folders_are_never_mixed_and_the_own_one_goes_first() {
             "3/50/cvo [4] <- 2/00/api 2/00/cvo",
         ]
     );
-    // One level on both sides of the border: no common stage, no common node.
+    // The same level in both folders shares neither a stage nor a node.
     let files = ["own:0000_50_cvo_1", "0000_50_cvo_1"];
-    assert_eq!(drawn(&build(&manifests(&files), Mode::Update, None)), ["1/50/cvo [0]", "1/50/cvo#2 [1] <- 1/50/cvo"]);
+    assert_eq!(lines(&build(&manifests(&files), Mode::Update, None)), ["1/50/cvo [0]", "1/50/cvo#2 [1] <- 1/50/cvo"]);
 }
 
 #[test]
-fn repeated_ids_are_numbered_even_beside_a_file_that_is_called_so() {
+fn repeated_ids_are_numbered_even_if_a_file_has_such_a_name() {
     let files = ["0000_10_a_1", "0000_10_b_1", "0000_10_a_2", "x#2", "x", "y", "x"];
     let graph = build(&manifests(&files), Mode::Reconcile, None);
     let ids: Vec<&str> = graph.nodes().iter().map(|node| node.id.as_str()).collect();
@@ -217,7 +211,7 @@ fn repeated_ids_are_numbered_even_beside_a_file_that_is_called_so() {
 }
 
 #[test]
-fn the_own_deployment_is_the_last_own_write() {
+fn own_deployment_is_the_last_own_manifest() {
     let table: [(&[&str], &[&str]); 6] = [
         // Inside one node.
         (
@@ -229,28 +223,28 @@ fn the_own_deployment_is_the_last_own_write() {
             &["own:0000_00_cvo_30@", "own:0000_00_cvo_40", "own:0000_90_cvo_1"],
             &["1/00/cvo [1]", "1/90/cvo [2 0] <- 1/00/cvo"],
         ),
-        // Its own node disappears and its neighbours grow together.
+        // Its own node disappears, and the nodes beside it become one.
         (&["own:0000_00_cvo_1", "own:0000_00_x_30@", "own:0000_00_cvo_3"], &["1/00/cvo [0 2 1]"]),
         // Already last; alone.
         (&["own:0000_00_cvo_1", "own:0000_00_cvo_3@"], &["1/00/cvo [0 1]"]),
         (&["own:0000_00_cvo_30@", "0000_00_api_1"], &["1/00/cvo [0]", "1/00/api [1] <- 1/00/cvo"]),
-        // Only in its own folder is it ours.
+        // In the other folder it is a manifest like any other.
         (&["0000_00_a_30@", "0000_00_a_40"], &["1/00/a [0 1]"]),
     ];
     for (files, expected) in table {
-        assert_eq!(drawn(&build(&manifests(files), Mode::Update, Some(&own()))), expected, "{files:?}");
+        assert_eq!(lines(&build(&manifests(files), Mode::Update, Some(&own()))), expected, "{files:?}");
     }
 }
 
 #[test]
-fn nothing_gives_an_empty_graph() {
+fn empty_list_gives_an_empty_graph() {
     let graph = build(&[], Mode::Update, Some(&own()));
     assert!(graph.is_empty());
 }
 
-/// The real release, if it is there: the shape that an update of it has.
+/// The graph of an update to a real release, if one is at hand.
 #[test]
-fn the_real_payload_is_cut_like_its_file_names() {
+fn real_release_has_stages_of_its_file_names() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data/payload-5.0");
     let folder = std::env::var("CVO_SHARED_DATA").map_or(folder.to_owned(), |data| format!("{data}/payload-5.0"));
     let Ok(entries) = std::fs::read_dir(&folder) else {
@@ -270,7 +264,7 @@ fn the_real_payload_is_cut_like_its_file_names() {
     let graph = build(&list, Mode::Update, None);
     assert!(names.len() > 700 && graph.len() > 50, "{} files, {} nodes", names.len(), graph.len());
     assert!(graph.node(0).unwrap().id.ends_with("/cluster-version-operator"));
-    // What is not ours waits for all that is.
+    // The first manifest of the others waits for the last own one.
     let own_end = list.iter().filter(|m| m.origin == Origin::Own).count() - 1;
     let (last_own, first_other) = (graph.node_of(own_end).unwrap(), graph.node_of(own_end + 1).unwrap());
     assert!(graph.predecessors(first_other).contains(&last_own));
@@ -298,11 +292,11 @@ fn any_list() -> impl Strategy<Value = Vec<Arc<Manifest>>> {
 }
 
 proptest! {
-    // A failure prints its smallest input; nothing is left in the tree.
+    // A failure prints its smallest input; no file is written.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_manifest_has_one_node_and_no_order_is_lost(list in any_list(), flat in any::<bool>()) {
+    fn every_manifest_is_in_one_node_and_stages_are_ordered(list in any_list(), flat in any::<bool>()) {
         let mode = if flat { Mode::Install } else { Mode::Update };
         let graph = build(&list, mode, Some(&own()));
         let mut seen: Vec<usize> = graph.nodes().iter().flat_map(|node| node.manifests.clone()).collect();
@@ -315,7 +309,7 @@ proptest! {
             prop_assert!(node.manifests.iter().all(|&m| graph.node_of(m) == Some(i)));
             prop_assert!(graph.predecessors(i).into_iter().all(|p| p < i));
             let of_stage = |stage: usize| graph.nodes().iter().enumerate().filter(move |(_, n)| n.stage == stage);
-            // No node of a stage is free of the stage before it.
+            // Every node of a stage waits for one of its own stage or of the stage before it.
             if node.stage > 1 {
                 let before: HashSet<usize> = of_stage(node.stage - 1).map(|(i, _)| i).collect();
                 let mine: HashSet<usize> = of_stage(node.stage).map(|(i, _)| i).collect();
@@ -323,7 +317,7 @@ proptest! {
                 prop_assert!(after.iter().any(|p| before.contains(p) || mine.contains(p)));
             }
         }
-        // In an update every node of ours comes before any other, and our Deployment ends the last of them.
+        // In an update all own nodes come before any other, and the last one ends with the own Deployment.
         if !flat {
             let place = |m: usize| {
                 let node = graph.node_of(m).unwrap();

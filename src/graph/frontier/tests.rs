@@ -13,7 +13,7 @@ fn graph(weights: &[usize], edges: &[(usize, usize)]) -> Graph {
         next += weight;
         Node { id: format!("1/10/n{i}"), stage: 1, manifests }
     };
-    Graph::from_edges(weights.iter().enumerate().map(node).collect(), edges).unwrap()
+    Graph::from_edges(weights.iter().enumerate().map(node).collect(), edges)
 }
 
 /// Two parallel groups, then two more, then one.

@@ -236,7 +236,7 @@ fn size_of_all_files_together_is_limited() {
         let Err(LoadError::Integrity { problems, .. }) = load_within(files, &options(), most) else { panic!("loaded") };
         let [told] = problems.as_slice() else { panic!("{problems:#?}") };
         assert!(told.starts_with(&format!("{folder}/{file}: line 1: with this")), "{told}");
-        assert!(told.contains("more than the 1048576 bytes") && told.ends_with("make them smaller"), "{told}");
+        assert!(told.contains("more than the 1048576 bytes") && told.ends_with("make the files smaller"), "{told}");
     };
     spent("manifests", "c.yaml");
     spent("release-manifests", "b.yaml");

@@ -67,15 +67,17 @@ fn longest(graph: &Graph, counts: impl Fn(&[usize]) -> bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cvo::payload::{Origin, load::manifests_of};
 
-    use cvo::graph::Node;
-
+    /// One component, then two beside each other, then one.
     #[test]
-    fn longest_path_counts_only_nodes_that_wait() {
-        let node = |i: usize| Node { id: format!("1/10/{i}"), stage: 1, manifests: vec![i] };
-        let graph = Graph::from_edges((0..5).map(node).collect(), &[(0, 1), (1, 2), (0, 3), (3, 4)]).unwrap();
+    fn longest_path_counts_only_selected_nodes() {
+        let object = br#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#;
+        let manifest = |file| manifests_of(Origin::Release, file, object).unwrap().remove(0);
+        let manifests = ["0000_10_a_a", "0000_20_b_a", "0000_20_c_a", "0000_30_d_a"].map(manifest);
+        let graph = graph::build(&manifests, Mode::Update, None);
         assert_eq!(longest(&graph, |m| m != [1]), 3);
-        assert_eq!(longest(&graph, |m| m == [1] || m == [3]), 1);
+        assert_eq!(longest(&graph, |m| m == [1] || m == [2]), 1);
         assert_eq!(longest(&graph, |_| false), 0);
     }
 }
