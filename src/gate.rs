@@ -1,8 +1,8 @@
-//! Is it there yet? Pure predicates over the live object: ClusterOperator, Deployment, DaemonSet, Job, CRD
-//! (payload-and-apply §6, decided in §6.5a).
+//! Gates: whether an object has reached the state that the manifests after it wait for. Only ClusterOperators,
+//! Deployments, DaemonSets, Jobs and CustomResourceDefinitions have one.
 //!
-//! A gate is asked again whenever its object changes; it never looks at a clock and remembers nothing. A caller parks
-//! on `Waiting` and on `Failing` alike.
+//! A gate is a function of the live object; it keeps no state and reads no clock. The caller evaluates it again whenever the
+//! object changes.
 
 mod definition;
 mod observed;
@@ -15,29 +15,29 @@ use crate::status::failure::UpdateError;
 pub use observed::Observed;
 use serde_json::Value;
 
-/// What a gate says about one manifest.
+/// The result of a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Ready,
-    /// Not yet; the node is parked until the object changes. The error says how the wait is reported in conditions;
-    /// none: not at all.
+    /// Not yet; the node is parked until the object changes. The error is what conditions report about the wait; without one
+    /// they do not report it.
     Waiting {
         reason: String,
         message: String,
         report: Option<UpdateError>,
     },
-    /// Failed: reported as the error's effect says. The node stays parked and is judged again when the object
-    /// changes; with effect `Report` alone it goes on, but the pass is no success while the error stands (§3.7).
+    /// Failed; the error's effect says how conditions report it. The node is parked until the object changes, except that
+    /// with effect `Report` it goes on. In that case the rollout does not succeed before the error is gone.
     Failing(UpdateError),
 }
 
-/// Judges a wanted object by the live one; `live` is `None` when there is none.
+/// Evaluates the desired and the live object; the latter is `None` if it does not exist.
 type Gate = fn(&Observed, Option<&Observed>, Mode) -> Verdict;
 
-/// What has to be seen before the gate opens, for people; `None` where nothing is waited for in this mode.
+/// Describes what the gate waits for; `None` if it waits for nothing in this mode.
 type Awaits = fn(&Observed, Mode) -> Option<String>;
 
-/// Who is gated, by group and kind. Any version of the group counts.
+/// The gates by group and kind, for any version of the group.
 const GATES: [(&str, &str, Gate, Awaits); 5] = [
     ("config.openshift.io", "ClusterOperator", operator::judge, operator::awaits),
     ("apps", "Deployment", workload::deployment, workload::awaits_deployment),
@@ -46,45 +46,40 @@ const GATES: [(&str, &str, Gate, Awaits); 5] = [
     ("apiextensions.k8s.io", "CustomResourceDefinition", definition::judge, definition::awaits),
 ];
 
-/// Whether objects of this kind have a gate; all others are ready once they are written (§6.6).
+/// Whether objects of this kind have a gate. All others are ready once they are written.
 pub fn gated(group: &str, kind: &str) -> bool {
-    gate(group, kind).is_some()
+    row(group, kind).is_some()
 }
 
-/// What the gate of a live object reads of it; `None` where its kind has no gate.
+/// What the gate of a live object reads; `None` if its kind has no gate.
 pub fn observe(id: &ObjectId, live: &Value) -> Option<Observed> {
     gated(&id.group, &id.kind).then(|| Observed::of(live))
 }
 
-/// As [`observe`], from JSON that is not decoded otherwise.
+/// Like [`observe`], for an object that is not decoded.
 pub fn observe_json(id: &ObjectId, live: &str) -> Option<Observed> {
     gated(&id.group, &id.kind).then(|| Observed::read(live.as_bytes()).unwrap_or_default())
 }
 
-/// Whether the object that the manifest `want` describes is there. `live` is the freshest known state of it.
-pub fn judge(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
-    match gate(want.group(), want.kind()) {
-        Some(gate) => gate(want, live, mode),
+/// Evaluates the gate of a manifest. `live` is the latest known state of its object.
+pub fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+    match row(desired.group(), desired.kind()) {
+        Some((_, _, gate, _)) => gate(desired, live, mode),
         None => Verdict::Ready,
     }
 }
 
-/// Why the gate of the object that the manifest `want` describes can never open, whatever becomes of the object. `None`
-/// where it can.
-pub fn hopeless(want: &Observed) -> Option<UpdateError> {
-    let operator = (want.group(), want.kind()) == ("config.openshift.io", "ClusterOperator");
-    operator.then(|| operator::no_versions(want)).flatten()
+/// Why the gate of this manifest can never open, whatever the state of the live object; `None` if it can.
+pub fn never_opens(desired: &Observed) -> Option<UpdateError> {
+    let operator = (desired.group(), desired.kind()) == ("config.openshift.io", "ClusterOperator");
+    operator.then(|| operator::no_versions(desired)).flatten()
 }
 
-/// What the gate of the object that the manifest `want` describes will wait for, in words that follow its name: "to be
-/// established". `None` for what has no gate, or none in this mode.
-pub fn awaits(want: &Observed, mode: Mode) -> Option<String> {
-    let (.., awaits) = row(want.group(), want.kind())?;
-    awaits(want, mode)
-}
-
-fn gate(group: &str, kind: &str) -> Option<Gate> {
-    row(group, kind).map(|(_, _, gate, _)| *gate)
+/// What the gate of this manifest waits for, to be read after the object's name: "to be established". `None` if it has no
+/// gate, or none in this mode.
+pub fn awaits(desired: &Observed, mode: Mode) -> Option<String> {
+    let (.., awaits) = row(desired.group(), desired.kind())?;
+    awaits(desired, mode)
 }
 
 fn row(group: &str, kind: &str) -> Option<&'static (&'static str, &'static str, Gate, Awaits)> {

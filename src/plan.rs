@@ -343,8 +343,8 @@ impl<'a> Walk<'a> {
             field::fields(paths, live.as_ref().filter(|_| shown), Some(after).filter(|_| shown))
         };
         let (action, after) = match decided {
-            Ok(merge::Step::Leave(left)) => {
-                let after = if left == Left::Gone { None } else { live };
+            Ok(merge::Step::Skip(left)) => {
+                let after = if left == Skip::Absent { None } else { live };
                 (Action::Leave { why: why(left) }, after)
             }
             Ok(merge::Step::Create(object)) => (Action::Create, Some(object)),
@@ -397,7 +397,7 @@ impl<'a> Walk<'a> {
         }
         let want = gate::Observed::of_manifest(manifest).ok()?;
         let awaits = gate::awaits(&want, self.input.mode)?;
-        if let Some(error) = gate::hopeless(&want) {
+        if let Some(error) = gate::never_opens(&want) {
             self.blockers.push(Blocker::new(Cause::Refused, &live.id, error.reason.as_str(), error.message.clone()));
             return Some(PlannedGate { awaits, now: GateState::Failing, message: error.message });
         }
@@ -431,10 +431,10 @@ impl<'a> Walk<'a> {
 
 fn why(left: Left) -> &'static str {
     match left {
-        Left::AsWanted => "it is already as the release defines it",
-        Left::CreateOnly => "it exists, and the release only creates it",
-        Left::Gone => "it is to be deleted, and does not exist",
-        Left::Going => "it is already being deleted",
+        Skip::AsDesired => "it is already as the release defines it",
+        Skip::CreateOnly => "it exists, and the release only creates it",
+        Skip::Absent => "it is to be deleted, and does not exist",
+        Skip::Terminating => "it is already being deleted",
     }
 }
 

@@ -1,18 +1,19 @@
-//! CustomResourceDefinition: established with its names accepted, in every mode (payload-and-apply §6.5a).
+//! CustomResourceDefinition: established and its names accepted, in every mode.
 
 use super::Verdict;
-use super::observed::{Observed, Seen};
+use super::observed::{Condition, Observed};
 use crate::graph::Mode;
 use crate::status::failure::{Effect, Reason, UpdateError};
 
-/// Names that another definition holds are a failure; anything else that is missing comes by itself. In reconciling
-/// that wait is not reported, since every report is a failure there (§4.7) and it usually ends within a second.
-pub fn judge(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
-    let id = want.id();
+/// Names that another definition has taken are a failure; the API server brings everything else about by itself. While
+/// reconciling that wait is not reported, since conditions would show it as a failure although it usually ends within a
+/// second.
+pub fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+    let id = desired.id();
     let waits = |reason: &str, message: String| {
         let report = (mode != Mode::Reconcile).then(|| UpdateError {
             effect: Effect::Wait,
-            names: vec![want.name().to_owned()],
+            names: vec![desired.name().to_owned()],
             ..UpdateError::new(Reason::DefinitionNotEstablished, message.clone())
         });
         Verdict::Waiting { reason: reason.into(), message, report }
@@ -21,21 +22,20 @@ pub fn judge(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     if live.is_deleting() {
         return waits("Deleting", format!("{id} is being deleted, and all its objects with it"));
     }
-    if let Some(names) = live.condition("NamesAccepted").filter(|seen| seen.status == "False") {
-        let message = format!("the API server does not accept the names of {id}: {}", names.told());
+    if let Some(names) = live.condition("NamesAccepted").filter(|condition| condition.status == "False") {
+        let message = format!("the API server does not accept the names of {id}: {}", names.text());
         return Verdict::Failing(UpdateError {
-            names: vec![want.name().to_owned()],
+            names: vec![desired.name().to_owned()],
             nested: vec![UpdateError::new(Reason::Other(names.reason.to_owned()), names.message)],
             ..UpdateError::new(Reason::Failed, message)
         });
     }
-    if Seen::is(live.condition("Established"), "True") {
+    if Condition::is(live.condition("Established"), "True") {
         return Verdict::Ready;
     }
     waits("NotEstablished", format!("{id} is not served by the API server yet"))
 }
 
-/// In every mode.
-pub fn awaits(_want: &Observed, _mode: Mode) -> Option<String> {
+pub fn awaits(_desired: &Observed, _mode: Mode) -> Option<String> {
     Some("to be established".to_owned())
 }

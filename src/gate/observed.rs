@@ -1,13 +1,13 @@
-//! What gates read of an object, desired or live. Whatever keeps a part of an object for its gate keeps this type, so a
-//! gate that reads one more field needs that field here and nowhere else.
+//! The fields of an object, desired or live, that gates read. Everything that keeps a part of an object for its gate keeps
+//! this type, so a gate that reads one more field needs it only here.
 //!
-//! Anybody may have written the object: what is missing or of the wrong type counts as absent.
+//! Any client may have written the object: a field of the wrong type counts as missing.
 
 use crate::payload::{Manifest, ObjectId};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Everything else, such as the schemas of definitions and the related objects of operators, is skipped while decoding.
+/// All other fields, such as the schemas of definitions and the related objects of operators, are not decoded.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Observed {
@@ -61,7 +61,7 @@ fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(fro
 
 /// One entry of `status.conditions`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen<'a> {
+pub struct Condition<'a> {
     /// `True`, `False` or `Unknown`.
     pub status: &'a str,
     pub reason: &'a str,
@@ -73,12 +73,12 @@ impl Observed {
         Observed::deserialize(object).unwrap_or_default()
     }
 
-    /// From JSON that is not decoded otherwise.
+    /// Decodes only the fields of this type.
     pub fn read(json: &[u8]) -> serde_json::Result<Observed> {
         serde_json::from_slice(json)
     }
 
-    /// What the manifest asks of the gate. The JSON, which may be large, is not kept.
+    /// The desired object of a manifest.
     pub fn of_manifest(manifest: &Manifest) -> serde_json::Result<Observed> {
         Observed::read(&manifest.raw.bytes())
     }
@@ -103,15 +103,15 @@ impl Observed {
         !text(&self.metadata.deletion_timestamp).is_empty()
     }
 
-    /// Whether the status is about the present spec. Kinds without generations always are.
+    /// Whether the status belongs to the current spec. Objects without a generation are always current.
     pub fn is_current(&self) -> bool {
         number(&self.status.observed_generation) >= number(&self.metadata.generation)
     }
 
     /// The first condition of this type.
-    pub fn condition(&self, type_: &str) -> Option<Seen<'_>> {
+    pub fn condition(&self, type_: &str) -> Option<Condition<'_>> {
         let mut all = self.status.conditions.as_array()?.iter();
-        all.find(|entry| field(entry, "type") == type_).map(|entry| Seen {
+        all.find(|entry| field(entry, "type") == type_).map(|entry| Condition {
             status: field(entry, "status"),
             reason: field(entry, "reason"),
             message: field(entry, "message"),
@@ -137,14 +137,14 @@ pub(super) fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
 
-impl Seen<'_> {
-    /// Whether the condition is there with this status.
-    pub fn is(condition: Option<Seen<'_>>, status: &str) -> bool {
-        condition.is_some_and(|seen| seen.status == status)
+impl Condition<'_> {
+    /// Whether the condition exists and has this status.
+    pub fn is(condition: Option<Condition<'_>>, status: &str) -> bool {
+        condition.is_some_and(|condition| condition.status == status)
     }
 
-    /// `reason: message`, or the one that is there.
-    pub fn told(&self) -> String {
+    /// `reason: message`, or the one that is not empty.
+    pub fn text(&self) -> String {
         match (self.reason, self.message) {
             ("", message) => message.to_owned(),
             (reason, "") => reason.to_owned(),

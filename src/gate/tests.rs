@@ -1,4 +1,4 @@
-//! Acceptance lines 25 and 26 of payload-and-apply, and the view that an index keeps.
+//! Tables of verdicts for each kind, and properties of the view that an index keeps.
 
 use super::{Observed, Verdict, gated};
 use crate::graph::Mode;
@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 
 const MODES: [Mode; 3] = [Mode::Install, Mode::Update, Mode::Reconcile];
 
-fn judge(want: &Value, live: Option<&Value>, mode: Mode) -> Verdict {
-    super::judge(&Observed::of(want), live.map(Observed::of).as_ref(), mode)
+fn judge(desired: &Value, live: Option<&Value>, mode: Mode) -> Verdict {
+    super::judge(&Observed::of(desired), live.map(Observed::of).as_ref(), mode)
 }
 
-fn awaits(want: &Value, mode: Mode) -> Option<String> {
-    super::awaits(&Observed::of(want), mode)
+fn awaits(desired: &Value, mode: Mode) -> Option<String> {
+    super::awaits(&Observed::of(desired), mode)
 }
 
-/// A verdict in a word, `failing REASON EFFECT` or `waiting REASON REPORT`; the object read from its text must give the
+/// The verdict as `ready`, `failing REASON EFFECT` or `waiting REASON REPORT`. The object decoded from its text must give the
 /// same.
-fn said(want: &Value, live: Option<&Value>, mode: Mode) -> String {
-    let verdict = judge(want, live, mode);
+fn verdict(desired: &Value, live: Option<&Value>, mode: Mode) -> String {
+    let verdict = judge(desired, live, mode);
     if let Some(live) = live {
         let read = Observed::read(live.to_string().as_bytes()).unwrap_or_default();
-        let of_text = super::judge(&Observed::of(want), Some(&read), mode);
-        assert_eq!(of_text, verdict, "{live} read from its text is judged otherwise");
+        let of_text = super::judge(&Observed::of(desired), Some(&read), mode);
+        assert_eq!(of_text, verdict, "{live} decoded from its text has another verdict");
     }
     match verdict {
         Verdict::Ready => "ready".into(),
@@ -55,10 +55,9 @@ fn operator(pairs: &[(&str, &str, &str)], versions: Value) -> Value {
 const UP: (&str, &str, &str) = ("Available", "True", "AsExpected");
 const FINE: (&str, &str, &str) = ("Degraded", "False", "AsExpected");
 
-/// §10.25: the matrix of §6.1, missing conditions, extra and other versions.
 #[test]
-fn cluster_operator_matrix() {
-    let want = operator(&[], json!([{"name": "operator", "version": "2"}, {"name": "dns", "version": "7"}]));
+fn cluster_operator_conditions_and_versions() {
+    let desired = operator(&[], json!([{"name": "operator", "version": "2"}, {"name": "dns", "version": "7"}]));
     let at =
         |operator: &str, dns: &str| json!([{"name": "operator", "version": operator}, {"name": "dns", "version": dns}]);
     let good = at("2", "7");
@@ -71,7 +70,7 @@ fn cluster_operator_matrix() {
     let late = "waiting ClusterOperatorUpdating ClusterOperatorUpdating Wait";
     let late = ["ready", late, late];
     let ready = ["ready"; 3];
-    // Verdicts in an install, an update, and reconciling.
+    // Verdicts in an install, in an update and while reconciling.
     let table = [
         ("all well", operator(&[UP, FINE], good.clone()), ready),
         (
@@ -113,22 +112,24 @@ fn cluster_operator_matrix() {
         ),
     ];
     for (what, live, expected) in &table {
-        assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), *expected, "{what}");
+        assert_eq!(MODES.map(|mode| verdict(&desired, Some(live), mode)), *expected, "{what}");
     }
-    assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["failing UpdatePayloadResourceNotFound Fail"; 3]);
+    assert_eq!(MODES.map(|mode| verdict(&desired, None, mode)), ["failing UpdatePayloadResourceNotFound Fail"; 3]);
     for none in [json!([]), json!(null), json!("2")] {
-        let want = operator(&[], none);
+        let desired = operator(&[], none);
         let live = operator(&[UP, FINE], good.clone());
-        assert_eq!(MODES.map(|mode| said(&want, Some(&live), mode)), ["failing ClusterOperatorNoVersions Fail"; 3]);
+        assert_eq!(
+            MODES.map(|mode| verdict(&desired, Some(&live), mode)),
+            ["failing ClusterOperatorNoVersions Fail"; 3]
+        );
     }
 }
 
-/// §10.25: what it tells an administrator.
 #[test]
-fn what_an_operator_error_says() {
-    let want = operator(&[], json!([{"name": "operator", "version": "2"}]));
+fn operator_error_names_operator_and_cause() {
+    let desired = operator(&[], json!([{"name": "operator", "version": "2"}]));
     let live = operator(&[("Available", "False", "Gone")], json!([]));
-    let Verdict::Failing(error) = judge(&want, Some(&live), Mode::Update) else { panic!("not failing") };
+    let Verdict::Failing(error) = judge(&desired, Some(&live), Mode::Update) else { panic!("not failing") };
     assert_eq!(error.message, "Cluster operator net is not available");
     assert_eq!(error.names, ["net"]);
     let (plural, text) = error.reason.plural().unwrap();
@@ -138,7 +139,7 @@ fn what_an_operator_error_says() {
     );
     assert_eq!(error.nested, [UpdateError::new(Reason::Other("Gone".into()), "about Available")]);
 
-    let Verdict::Failing(error) = judge(&want, Some(&operator(&[UP], json!([]))), Mode::Update) else {
+    let Verdict::Failing(error) = judge(&desired, Some(&operator(&[UP], json!([]))), Mode::Update) else {
         panic!("not failing")
     };
     assert_eq!(
@@ -148,7 +149,7 @@ fn what_an_operator_error_says() {
     assert_eq!(error.nested[0].reason.as_str(), "NoCondition");
 
     let live = operator(&[UP, FINE], json!([{"name": "operator", "version": "1"}]));
-    let Verdict::Waiting { message, report: Some(report), .. } = judge(&want, Some(&live), Mode::Update) else {
+    let Verdict::Waiting { message, report: Some(report), .. } = judge(&desired, Some(&live), Mode::Update) else {
         panic!("not waiting")
     };
     assert!(message.contains("operator is at 1, not 2"), "{message}");
@@ -158,47 +159,50 @@ fn what_an_operator_error_says() {
     );
 }
 
-/// A Deployment whose controller has seen generation `seen` of 3.
-fn deployment(seen: Value, counts: [i64; 4], pairs: &[(&str, &str, &str)]) -> Value {
-    let [wanted, updated, total, available] = counts;
+/// A Deployment whose controller has observed generation `observed` of 3.
+fn deployment(observed: Value, counts: [i64; 4], pairs: &[(&str, &str, &str)]) -> Value {
+    let [desired, updated, total, available] = counts;
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "d", "namespace": "ns", "generation": 3, "managedFields": [1], "labels": {"a": "b"}},
-        "spec": {"replicas": wanted, "template": {"spec": {}}},
-        "status": {"observedGeneration": seen, "updatedReplicas": updated, "replicas": total, "availableReplicas": available, "conditions": conditions(pairs)},
+        "spec": {"replicas": desired, "template": {"spec": {}}},
+        "status": {"observedGeneration": observed, "updatedReplicas": updated, "replicas": total, "availableReplicas": available, "conditions": conditions(pairs)},
     })
 }
 
-/// §10.26: Deployment, observedGeneration behind included.
 #[test]
 fn deployment_conditions_and_generations() {
-    let want = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"}});
+    let desired = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"}});
     let done = ("Progressing", "True", "NewReplicaSetAvailable");
     let going = ("Progressing", "True", "ReplicaSetUpdated");
     let stuck = ("Progressing", "False", "ProgressDeadlineExceeded");
     let (up, down) = (("Available", "True", "Min"), ("Available", "False", "Min"));
     let refused = ("ReplicaFailure", "True", "FailedCreate");
     let rolling = ["waiting RollingOut WorkloadUpdating Wait", "ready"];
-    let unseen = ["waiting NotObserved WorkloadUpdating Wait", "ready"];
+    let not_observed = ["waiting NotObserved WorkloadUpdating Wait", "ready"];
     let not_progressing = ["failing WorkloadNotProgressing Fail"; 2];
     let mut deleting = deployment(json!(3), [2, 2, 2, 2], &[up, done]);
     deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let mut one_by_default = deployment(json!(3), [0, 0, 0, 0], &[done]);
     one_by_default["spec"].as_object_mut().unwrap().remove("replicas");
-    // Verdicts in an update and in reconciling; an install has no gate.
+    // Verdicts in an update and while reconciling. An install has no gate.
     let table = [
         ("complete", deployment(json!(3), [2, 2, 2, 2], &[up, done]), ["ready"; 2]),
         ("ahead", deployment(json!(4), [2, 2, 2, 2], &[up, done]), ["ready"; 2]),
         ("no deadline, no condition", deployment(json!(3), [2, 2, 2, 2], &[up]), ["ready"; 2]),
         ("scaled to nothing", deployment(json!(3), [0, 0, 0, 0], &[up, done]), ["ready"; 2]),
         ("one replica by default", one_by_default, rolling),
-        ("generation behind", deployment(json!(2), [2, 2, 2, 2], &[up, done]), unseen),
-        ("never observed", deployment(json!(null), [2, 0, 0, 0], &[]), unseen),
-        ("the old failure, generation behind", deployment(json!(2), [2, 2, 2, 2], &[stuck, refused, down]), unseen),
+        ("generation behind", deployment(json!(2), [2, 2, 2, 2], &[up, done]), not_observed),
+        ("never observed", deployment(json!(null), [2, 0, 0, 0], &[]), not_observed),
+        (
+            "the old failure, generation behind",
+            deployment(json!(2), [2, 2, 2, 2], &[stuck, refused, down]),
+            not_observed,
+        ),
         ("not all updated", deployment(json!(3), [2, 1, 2, 2], &[up, done]), rolling),
         ("old ones left", deployment(json!(3), [2, 2, 3, 2], &[up, done]), rolling),
         ("not all available", deployment(json!(3), [2, 2, 2, 1], &[up, done]), rolling),
-        ("still told to progress", deployment(json!(3), [2, 2, 2, 2], &[up, going]), rolling),
+        ("condition still progressing", deployment(json!(3), [2, 2, 2, 2], &[up, going]), rolling),
         ("unavailable but progressing", deployment(json!(3), [2, 2, 2, 0], &[down, going]), rolling),
         ("replica failure", deployment(json!(3), [2, 2, 2, 2], &[up, done, refused]), not_progressing),
         ("deadline", deployment(json!(3), [2, 1, 2, 1], &[up, stuck]), not_progressing),
@@ -225,12 +229,15 @@ fn deployment_conditions_and_generations() {
         ("deleting", deleting, ["failing UpdatePayloadFailed Fail"; 2]),
     ];
     for (what, live, [update, reconcile]) in &table {
-        assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), ["ready", update, reconcile], "{what}");
+        assert_eq!(MODES.map(|mode| verdict(&desired, Some(live), mode)), ["ready", update, reconcile], "{what}");
     }
-    assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["ready", "waiting NotFound WorkloadUpdating Wait", "ready"]);
+    assert_eq!(
+        MODES.map(|mode| verdict(&desired, None, mode)),
+        ["ready", "waiting NotFound WorkloadUpdating Wait", "ready"]
+    );
 
     let live = deployment(json!(3), [2, 1, 2, 1], &[up, stuck]);
-    let Verdict::Failing(error) = judge(&want, Some(&live), Mode::Update) else { panic!("not failing") };
+    let Verdict::Failing(error) = judge(&desired, Some(&live), Mode::Update) else { panic!("not failing") };
     assert_eq!(
         error.message,
         "deployment.apps \"ns/d\" made no progress within its deadline: ProgressDeadlineExceeded: about Progressing"
@@ -238,18 +245,17 @@ fn deployment_conditions_and_generations() {
     assert_eq!(error.names, ["d"]);
 }
 
-/// §10.26: DaemonSet, as decided in §6.5a.
 #[test]
-fn daemon_set_rollout() {
-    let want = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "ns"}});
-    let live = |seen: i64, desired: i64, updated: i64, available: i64, strategy: &str| {
+fn daemon_set_generation_and_counts() {
+    let desired = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "ns"}});
+    let live = |observed: i64, desired: i64, updated: i64, available: i64, strategy: &str| {
         json!({
             "metadata": {"name": "d", "namespace": "ns", "generation": 3}, "spec": {"updateStrategy": {"type": strategy}},
-            "status": {"observedGeneration": seen, "desiredNumberScheduled": desired, "updatedNumberScheduled": updated, "numberAvailable": available},
+            "status": {"observedGeneration": observed, "desiredNumberScheduled": desired, "updatedNumberScheduled": updated, "numberAvailable": available},
         })
     };
     let rolling = ["ready", "waiting RollingOut WorkloadUpdating Wait", "ready"];
-    let unseen = ["ready", "waiting NotObserved WorkloadUpdating Wait", "ready"];
+    let not_observed = ["ready", "waiting NotObserved WorkloadUpdating Wait", "ready"];
     let mut deleting = live(3, 2, 2, 2, "RollingUpdate");
     deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let table = [
@@ -257,20 +263,19 @@ fn daemon_set_rollout() {
         (live(3, 0, 0, 0, "RollingUpdate"), ["ready"; 3]),
         (live(3, 2, 1, 2, "RollingUpdate"), rolling),
         (live(3, 2, 2, 1, "RollingUpdate"), rolling),
-        (live(2, 2, 2, 2, "RollingUpdate"), unseen),
+        (live(2, 2, 2, 2, "RollingUpdate"), not_observed),
         (live(3, 2, 0, 2, "OnDelete"), ["ready"; 3]),
         (live(3, 2, 0, 1, "OnDelete"), rolling),
         (deleting, ["ready", "failing UpdatePayloadFailed Fail", "failing UpdatePayloadFailed Fail"]),
     ];
     for (live, expected) in &table {
-        assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), *expected, "{live}");
+        assert_eq!(MODES.map(|mode| verdict(&desired, Some(live), mode)), *expected, "{live}");
     }
 }
 
-/// §10.26: Job running, failed, past its deadline.
 #[test]
-fn job_running_failed_deadline() {
-    let want = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "ns"}});
+fn job_conditions_and_counts() {
+    let desired = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "ns"}});
     let live = |pairs: &[(&str, &str, &str)], completions: Value, [active, succeeded, failed]: [i64; 3]| {
         json!({
             "metadata": {"name": "j", "namespace": "ns"}, "spec": {"completions": completions},
@@ -299,28 +304,27 @@ fn job_running_failed_deadline() {
         (deleting, [gone, gone, "ready"]),
     ];
     for (live, expected) in &table {
-        assert_eq!(MODES.map(|mode| said(&want, Some(live), mode)), *expected, "{live}");
+        assert_eq!(MODES.map(|mode| verdict(&desired, Some(live), mode)), *expected, "{live}");
     }
-    let told = |reason: &str| match judge(
-        &want,
+    let message = |reason: &str| match judge(
+        &desired,
         Some(&live(&[("Failed", "True", reason)], json!(1), [0, 0, 1])),
         Mode::Update,
     ) {
         Verdict::Failing(error) => error.message,
         other => panic!("{other:?}"),
     };
-    assert!(told("BackoffLimitExceeded").ends_with("BackoffLimitExceeded: about Failed"));
-    assert!(told("").ends_with("DeadlineExceeded: about Failed"));
+    assert!(message("BackoffLimitExceeded").ends_with("BackoffLimitExceeded: about Failed"));
+    assert!(message("").ends_with("DeadlineExceeded: about Failed"));
 }
 
-/// §10.26: a definition without conditions.
 #[test]
 fn definition_without_conditions_waits() {
-    let want = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "xs.y"}});
+    let desired = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "xs.y"}});
     let live = |pairs: &[(&str, &str, &str)]| json!({"metadata": {"name": "xs.y"}, "status": {"conditions": conditions(pairs)}});
     let waits = |reason: &str| {
-        let told = format!("waiting {reason} CustomResourceDefinitionNotEstablished Wait");
-        [told.clone(), told, format!("waiting {reason} silently")]
+        let reported = format!("waiting {reason} CustomResourceDefinitionNotEstablished Wait");
+        [reported.clone(), reported, format!("waiting {reason} silently")]
     };
     let all = |word: &str| [word; 3].map(str::to_owned);
     let (up, named) = (("Established", "True", ""), ("NamesAccepted", "True", ""));
@@ -340,19 +344,19 @@ fn definition_without_conditions_waits() {
         (None, waits("NotFound")),
     ];
     for (live, expected) in &table {
-        assert_eq!(MODES.map(|mode| said(&want, live.as_ref(), mode)), *expected, "{live:?}");
+        assert_eq!(MODES.map(|mode| verdict(&desired, live.as_ref(), mode)), *expected, "{live:?}");
     }
 }
 
 #[test]
-fn everything_else_is_ready_once_it_is_written() {
+fn kinds_without_a_gate_are_always_ready() {
     for (version, kind) in
         [("v1", "ConfigMap"), ("example.com/v1", "ClusterOperator"), ("example.com/v1", "Deployment"), ("v1", "Job")]
     {
-        let want = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}});
+        let desired = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}});
         let group = version.split_once('/').map_or("", |(group, _)| group);
         assert!(!gated(group, kind));
-        assert_eq!(MODES.map(|mode| said(&want, None, mode)), ["ready"; 3], "{version} {kind}");
+        assert_eq!(MODES.map(|mode| verdict(&desired, None, mode)), ["ready"; 3], "{version} {kind}");
     }
     assert!(gated("apps", "Deployment") && gated("config.openshift.io", "ClusterOperator") && gated("batch", "Job"));
     assert_eq!(judge(&json!(null), Some(&json!(7)), Mode::Update), Verdict::Ready);
@@ -390,7 +394,7 @@ fn only_what_gates_read_is_kept_and_nothing_large() {
     assert_eq!(Observed::of(&json!("nonsense")), Observed::default());
 }
 
-/// Objects with the keys that gates look at, holding anything.
+/// Objects with the keys that gates read and any values.
 fn any_live() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(vec![
         "",
@@ -449,7 +453,7 @@ fn any_live() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    // A failure prints its smallest input; nothing is left in the tree.
+    // A failure prints its smallest input; no file is written.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// `said` compares the verdicts on the object and on its text; nothing that is in an object makes a gate panic.
@@ -458,13 +462,13 @@ proptest! {
         let kinds = [("config.openshift.io/v1", "ClusterOperator"), ("apps/v1", "Deployment"), ("apps/v1", "DaemonSet"), ("batch/v1", "Job"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")];
         let live = if spoilt { live["status"].clone() } else { live };
         for (version, kind) in kinds {
-            let want = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "status": {"versions": [{"name": "operator", "version": "1"}]}});
+            let desired = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "status": {"versions": [{"name": "operator", "version": "1"}]}});
             for mode in MODES {
-                prop_assert!(!said(&want, Some(&live), mode).is_empty());
-                // Where nothing is waited for, the gate is open whatever is there.
-                prop_assert!(awaits(&want, mode).is_some() || judge(&want, Some(&live), mode) == Verdict::Ready);
-                // What reconciling accepts or fails is never decided by how far a rollout is.
-                let waits = matches!(judge(&want, Some(&live), mode), Verdict::Waiting { .. });
+                prop_assert!(!verdict(&desired, Some(&live), mode).is_empty());
+                // A gate that waits for nothing is always open.
+                prop_assert!(awaits(&desired, mode).is_some() || judge(&desired, Some(&live), mode) == Verdict::Ready);
+                // While reconciling the progress of a rollout does not matter.
+                let waits = matches!(judge(&desired, Some(&live), mode), Verdict::Waiting { .. });
                 prop_assert!(!waits || kind != "Deployment" || mode != Mode::Reconcile);
             }
         }

@@ -1,36 +1,34 @@
-//! Deployment, DaemonSet and Job: rolled out, or failed (payload-and-apply §6.2-§6.4, decided in §6.5a).
+//! Deployment and DaemonSet: rolled out. Job: complete.
 
 use super::Verdict;
-use super::observed::{Observed, Seen, number};
+use super::observed::{Condition, Observed, number};
 use crate::graph::Mode;
 use crate::status::failure::{Effect, Reason, UpdateError};
 
-/// No gate in an install; in an update the rollout must be complete; in reconciling only failures count.
-pub fn deployment(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+/// In an update the rollout must be complete. While reconciling only failures count, and an install has no gate.
+pub fn deployment(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let rollout = |live: &Observed| {
-        let wanted = live.spec.replicas.as_i64().unwrap_or(1);
+        let desired = live.spec.replicas.as_i64().unwrap_or(1);
         let (total, updated) = (number(&live.status.replicas), number(&live.status.updated_replicas));
         let available = number(&live.status.available_replicas);
-        // A Deployment without a progress deadline has no such condition; then the numbers decide alone.
-        let told = live.condition("Progressing").is_none_or(|seen| seen.reason == "NewReplicaSetAvailable");
-        let complete = updated >= wanted && total <= updated && available >= wanted && told;
+        // A Deployment without a progress deadline has no such condition; then only the numbers count.
+        let progressed = live.condition("Progressing").is_none_or(|c| c.reason == "NewReplicaSetAvailable");
+        let complete = updated >= desired && total <= updated && available >= desired && progressed;
         (!complete).then(|| {
             let old = total.saturating_sub(updated);
-            format!("{updated} of {wanted} replicas updated, {available} available, {old} old ones left")
+            format!("{updated} of {desired} replicas updated, {available} available, {old} old ones left")
         })
     };
-    rolled_out(want, live, mode, deployment_failure, rollout)
+    rolled_out(desired, live, mode, deployment_failure, rollout)
 }
 
-/// What a Deployment's rollout is waited for with.
-pub fn awaits_deployment(want: &Observed, mode: Mode) -> Option<String> {
-    let replicas = want.spec.replicas.as_i64().unwrap_or(1);
+pub fn awaits_deployment(desired: &Observed, mode: Mode) -> Option<String> {
+    let replicas = desired.spec.replicas.as_i64().unwrap_or(1);
     awaits_rollout(mode, || format!("to be rolled out: {replicas} replicas updated and available, no old ones left"))
 }
 
-/// The same of a DaemonSet.
-pub fn awaits_daemon_set(_want: &Observed, mode: Mode) -> Option<String> {
-    awaits_rollout(mode, || "to be rolled out: a pod updated and available on every node it is for".to_owned())
+pub fn awaits_daemon_set(_desired: &Observed, mode: Mode) -> Option<String> {
+    awaits_rollout(mode, || "to be rolled out: a pod updated and available on every node it is scheduled to".to_owned())
 }
 
 fn awaits_rollout(mode: Mode, rollout: impl FnOnce() -> String) -> Option<String> {
@@ -41,44 +39,42 @@ fn awaits_rollout(mode: Mode, rollout: impl FnOnce() -> String) -> Option<String
     }
 }
 
-/// The same of a Job.
-pub fn awaits_job(_want: &Observed, mode: Mode) -> Option<String> {
-    let awaited = if mode == Mode::Reconcile { "not to have failed" } else { "to be complete" };
-    Some(awaited.to_owned())
+pub fn awaits_job(_desired: &Observed, mode: Mode) -> Option<String> {
+    Some(if mode == Mode::Reconcile { "not to have failed" } else { "to be complete" }.to_owned())
 }
 
-/// As a Deployment, but only deletion is a failure (§6.3).
-pub fn daemon_set(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+/// Like a Deployment, but only its deletion is a failure, since a DaemonSet has no conditions.
+pub fn daemon_set(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let rollout = |live: &Observed| {
         let status = &live.status;
-        let (wanted, updated) = (number(&status.desired_number_scheduled), number(&status.updated_number_scheduled));
+        let (desired, updated) = (number(&status.desired_number_scheduled), number(&status.updated_number_scheduled));
         let available = number(&status.number_available);
-        // With OnDelete somebody else decides when a pod is replaced.
-        let by_hand = live.spec.update_strategy.get("type").is_some_and(|kind| kind == "OnDelete");
-        let complete = available >= wanted && (by_hand || updated >= wanted);
-        (!complete).then(|| format!("{updated} of {wanted} pods updated, {available} available"))
+        // With OnDelete the controller does not replace pods, so the gate would never open.
+        let on_delete = live.spec.update_strategy.get("type").is_some_and(|kind| kind == "OnDelete");
+        let complete = available >= desired && (on_delete || updated >= desired);
+        (!complete).then(|| format!("{updated} of {desired} pods updated, {available} available"))
     };
-    rolled_out(want, live, mode, |_, _| None, rollout)
+    rolled_out(desired, live, mode, |_, _| None, rollout)
 }
 
-/// Complete in installs and updates; in reconciling only a failure for good counts.
-pub fn job(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
-    let id = want.id();
+/// In an install or update the Job must be complete. While reconciling only its failure counts.
+pub fn job(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+    let id = desired.id();
     let waits = |reason: &str, message: String| match mode {
         Mode::Reconcile => Verdict::Ready,
-        _ => waiting(want, reason, message),
+        _ => waiting(desired, reason, message),
     };
     let Some(live) = live else { return waits("NotFound", format!("{id} is not there yet")) };
     let all_succeeded =
-        || live.spec.completions.as_i64().is_some_and(|wanted| number(&live.status.succeeded) >= wanted);
-    if Seen::is(live.condition("Complete"), "True") {
+        || live.spec.completions.as_i64().is_some_and(|desired| number(&live.status.succeeded) >= desired);
+    if Condition::is(live.condition("Complete"), "True") {
         return Verdict::Ready;
     }
-    // Between two attempts a Job has failed pods and no active ones: only the condition is final.
-    if let Some(failed) = live.condition("Failed").filter(|seen| seen.status == "True") {
-        let failed = if failed.reason.is_empty() { Seen { reason: "DeadlineExceeded", ..failed } } else { failed };
-        let message = format!("{id} failed and will not be tried again: {}", failed.told());
-        return Verdict::Failing(broken(want, Reason::Failed, message, Some(failed)));
+    // Between two attempts a Job has failed pods and no active ones, so only the condition is final.
+    if let Some(failed) = live.condition("Failed").filter(|condition| condition.status == "True") {
+        let failed = if failed.reason.is_empty() { Condition { reason: "DeadlineExceeded", ..failed } } else { failed };
+        let message = format!("{id} failed and will not be retried: {}", failed.text());
+        return Verdict::Failing(broken(desired, Reason::Failed, message, Some(failed)));
     }
     if all_succeeded() {
         return Verdict::Ready;
@@ -90,10 +86,10 @@ pub fn job(want: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     waits("Running", format!("{id} is not complete: {active} pods active, {failed} failed so far"))
 }
 
-/// The common course of §6.5a. `failure` sees only a status that answers the present spec: right after a write the
-/// old rollout's failure is still there. `rollout` tells what is missing.
+/// The gate of a Deployment or DaemonSet. `failure` and `rollout` only see a status that belongs to the current spec, since
+/// right after a write the status still shows the previous rollout. `rollout` describes what is missing.
 fn rolled_out(
-    want: &Observed,
+    desired: &Observed,
     live: Option<&Observed>,
     mode: Mode,
     failure: fn(&Observed, &Observed) -> Option<UpdateError>,
@@ -102,21 +98,22 @@ fn rolled_out(
     if mode == Mode::Install {
         return Verdict::Ready;
     }
-    let id = want.id();
+    let id = desired.id();
     let waits = |reason: &str, message: String| match mode {
-        Mode::Update => waiting(want, reason, message),
+        Mode::Update => waiting(desired, reason, message),
         _ => Verdict::Ready,
     };
     let Some(live) = live else { return waits("NotFound", format!("{id} is not there yet")) };
     if live.is_deleting() {
-        let message =
-            format!("{id} is being deleted; it is written again once it is gone, if a finalizer holds it remove that");
-        return Verdict::Failing(broken(want, Reason::Failed, message, None));
+        let message = format!(
+            "{id} is being deleted and will be created again; if a finalizer blocks the deletion, remove the finalizer"
+        );
+        return Verdict::Failing(broken(desired, Reason::Failed, message, None));
     }
     if !live.is_current() {
         return waits("NotObserved", format!("the controller of {id} has not seen the last change"));
     }
-    if let Some(error) = failure(want, live) {
+    if let Some(error) = failure(desired, live) {
         return Verdict::Failing(error);
     }
     match rollout(live) {
@@ -125,37 +122,35 @@ fn rolled_out(
     }
 }
 
-/// §6.2, in its order.
-fn deployment_failure(want: &Observed, live: &Observed) -> Option<UpdateError> {
+fn deployment_failure(desired: &Observed, live: &Observed) -> Option<UpdateError> {
     let [replica_failure, available, progressing] =
         ["ReplicaFailure", "Available", "Progressing"].map(|type_| live.condition(type_));
-    let id = want.id();
-    let (reason, what, cause) = if Seen::is(replica_failure, "True") {
+    let id = desired.id();
+    let (reason, what, cause) = if Condition::is(replica_failure, "True") {
         (Reason::WorkloadNotProgressing, "cannot create its pods", replica_failure)
-    } else if Seen::is(available, "False") && Seen::is(progressing, "False") {
+    } else if Condition::is(available, "False") && Condition::is(progressing, "False") {
         (Reason::WorkloadNotAvailable, "is not available and has stopped progressing", available)
     } else if progressing.is_some_and(|p| p.status == "False" && p.reason == "ProgressDeadlineExceeded") {
         (Reason::WorkloadNotProgressing, "made no progress within its deadline", progressing)
     } else {
         return None;
     };
-    let told = cause.map(|seen| seen.told()).filter(|told| !told.is_empty());
-    let message = told.map_or(format!("{id} {what}"), |told| format!("{id} {what}: {told}"));
-    Some(broken(want, reason, message, cause))
+    let details = cause.map(|condition| condition.text()).filter(|text| !text.is_empty());
+    let message = details.map_or(format!("{id} {what}"), |details| format!("{id} {what}: {details}"));
+    Some(broken(desired, reason, message, cause))
 }
 
-/// A failure at once.
-fn broken(want: &Observed, reason: Reason, message: String, cause: Option<Seen<'_>>) -> UpdateError {
-    let nested =
-        cause.map(|seen| UpdateError::new(Reason::Other(seen.reason.to_owned()), seen.message)).into_iter().collect();
-    UpdateError { names: vec![want.name().to_owned()], nested, ..UpdateError::new(reason, message) }
+/// An error that conditions report as a failure at once.
+fn broken(desired: &Observed, reason: Reason, message: String, cause: Option<Condition<'_>>) -> UpdateError {
+    let nested = cause.map(|c| UpdateError::new(Reason::Other(c.reason.to_owned()), c.message)).into_iter().collect();
+    UpdateError { names: vec![desired.name().to_owned()], nested, ..UpdateError::new(reason, message) }
 }
 
-/// A wait that conditions report as no failure.
-fn waiting(want: &Observed, reason: &str, message: String) -> Verdict {
+/// A wait, which conditions do not report as a failure.
+fn waiting(desired: &Observed, reason: &str, message: String) -> Verdict {
     let report = UpdateError {
         effect: Effect::Wait,
-        names: vec![want.name().to_owned()],
+        names: vec![desired.name().to_owned()],
         ..UpdateError::new(Reason::WorkloadUpdating, message.clone())
     };
     Verdict::Waiting { reason: reason.to_owned(), message, report: Some(report) }

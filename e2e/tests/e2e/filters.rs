@@ -104,8 +104,9 @@ async fn capabilities_gates_and_overrides_take_effect_at_once() {
     for (name, there) in [("console", false), ("gated", false), ("ungated", true), ("moves", true)] {
         assert_eq!(written_by(&cluster, "beta", name).await.is_some(), there, "{name} after the install");
     }
-    let whole =
-        |p: &Progress| p.rollout.total > 0 && p.rollout.done == p.rollout.total && p.nodes.iter().all(|n| n.done == n.total);
+    let whole = |p: &Progress| {
+        p.rollout.total > 0 && p.rollout.done == p.rollout.total && p.nodes.iter().all(|n| n.done == n.total)
+    };
     cluster.until_progress("all included manifests to be done", whole).await.unwrap();
 
     gains_a_capability(&cluster, &releases[0]).await;
