@@ -1,10 +1,12 @@
-//! Desired into live (payload-and-apply §5): what a manifest owns of the object that is there, and which fields differ.
+//! Merges the desired object of a manifest into the live object, and says which fields differ.
 //!
-//! Works on raw JSON, so that fields newer than this program survive on both sides (§5.13, §9.3 C7). One table says
-//! which rules a kind follows; everything without an entry is enforced field by field as far as the manifest goes.
-//! Defaults that the server fills in are no difference, nor are two spellings of one value.
+//! Works on raw JSON, so that fields newer than this program survive on both sides. A table of rules by kind says which
+//! fields the payload owns. For kinds without an entry it owns every field that the manifest sets. Defaults that the API
+//! server fills in are not a difference, nor are two ways of writing the same value.
 
+mod ca_bundle;
 mod crd;
+mod desired;
 mod equal;
 mod initial;
 pub mod inject;
@@ -18,57 +20,58 @@ mod service;
 mod step;
 mod volume;
 mod walk;
-mod wanted;
 mod webhook;
 mod workload;
 
 #[cfg(test)]
 mod tests;
 
+pub use desired::{DesiredError, desired};
 pub use initial::initial;
 pub use metadata::{Owner, prepare};
-pub use step::{Left, Step, step};
-pub use wanted::{WantedError, wanted};
+pub use step::{Skip, Step, step};
 
 use rule::{Rule, Shape};
 use serde_json::Value;
 use std::borrow::Cow;
-use walk::{At, Settled, Walk};
+use walk::{At, Merged, Walk};
 
-/// What has to be done so that the live object is as the payload wants it.
+/// The write that brings the live object to the desired state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Nothing.
+    /// No write.
     Same,
-    /// PUT `object`: the live object, its resourceVersion included, with everything set that the payload owns.
-    /// `fields` are the paths that differ, as `spec.template.spec.containers[web].image` or
-    /// `metadata.labels[example.com/tier]`; they never hold values, which may be secret.
+    /// PUT `object`: the live object, its resourceVersion included, with all fields set that the payload owns. `fields` are
+    /// the paths that differ, such as `spec.template.spec.containers[web].image` or `metadata.labels[example.com/tier]`.
+    /// They never contain values, which may be secret.
     Changed { object: Value, fields: Vec<String> },
-    /// A field differs that cannot change in place and whose object may safely be made anew (§9.3 C6): DELETE the live
-    /// object with its uid as precondition, wait until it is gone, POST `object`. It carries the foreign labels,
-    /// annotations and owners of the old one. Bindings with another `roleRef` and Jobs with another template or selector.
+    /// DELETE the live object with its uid as precondition, wait until it is gone, and POST `object`, which keeps labels,
+    /// annotations and owners that others added. For an immutable field of an object that can safely be recreated: a binding
+    /// with another `roleRef`, or a Job with another template or selector.
     Replace { object: Value, fields: Vec<String> },
 }
 
 /// Why a manifest cannot be merged into a live object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    #[error("{side} is not a Kubernetes object: {field} is missing or no text; correct the manifest")]
+    #[error("{side} is not a Kubernetes object: {field} is missing or not text; correct the manifest")]
     NotAnObject { side: &'static str, field: &'static str },
-    #[error("cannot merge manifest {want} into live {live}: they are two objects; read the one the manifest names")]
-    OtherObject { live: String, want: String },
-    /// The server would refuse the change, and nobody may delete the object but its administrator.
     #[error(
-        "{object} cannot be brought to the release: {field} differs and cannot be changed in place; \
-         delete the object and it is created anew as the release wants it"
+        "cannot merge manifest {desired} into live {live}: these are different objects; read the one of the manifest"
+    )]
+    OtherObject { live: String, desired: String },
+    /// The API server would refuse the change, and only an administrator may decide to delete the object.
+    #[error(
+        "{object} cannot be updated to the release: {field} differs and is immutable; \
+         delete the object, and it will be created as in the release"
     )]
     Immutable { object: String, field: String },
-    /// The manifest itself is at fault.
+    /// The manifest is invalid.
     #[error("{0}")]
     Manifest(String),
 }
 
-/// Makes the manifest fit the live object before they are compared.
+/// Adapts the desired object to the live one before they are compared.
 type Adapt = for<'a> fn(&Value, &'a Value) -> Cow<'a, Value>;
 
 /// The rules of one kind.
@@ -77,32 +80,32 @@ struct Kind {
     kind: &'static str,
     shape: &'static Shape,
     adapt: Adapt,
-    fixed: Fixed,
+    immutable: Immutable,
 }
 
-/// Fields that the server does not let change, and what helps.
+/// Fields that the API server does not let change, and what is done if one differs.
 #[derive(Clone, Copy)]
-enum Fixed {
+enum Immutable {
     Nothing,
-    /// Deleting and creating the object harms nobody.
+    /// The object is recreated, which does no harm.
     Recreate(&'static [&'static str]),
-    /// Deleting the object would take something away that only an administrator may give up.
+    /// The merge fails: recreating the object would interrupt its workload, which only an administrator may decide.
     Refuse(&'static [&'static str]),
 }
 
-fn unadapted<'a>(_live: &Value, want: &'a Value) -> Cow<'a, Value> {
-    Cow::Borrowed(want)
+fn unadapted<'a>(_live: &Value, desired: &'a Value) -> Cow<'a, Value> {
+    Cow::Borrowed(desired)
 }
 
 const fn kind(group: &'static str, kind: &'static str, shape: &'static Shape) -> Kind {
-    Kind { group, kind, shape, adapt: unadapted, fixed: Fixed::Nothing }
+    Kind { group, kind, shape, adapt: unadapted, immutable: Immutable::Nothing }
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
-const ROLE_REF: Fixed = Fixed::Recreate(&["roleRef"]);
-const SELECTOR: Fixed = Fixed::Refuse(&["spec.selector"]);
-const JOB_FIXED: Fixed = Fixed::Recreate(&[
+const ROLE_REF: Immutable = Immutable::Recreate(&["roleRef"]);
+const SELECTOR: Immutable = Immutable::Refuse(&["spec.selector"]);
+const JOB_FIELDS: Immutable = Immutable::Recreate(&[
     "spec.template",
     "spec.selector",
     "spec.manualSelector",
@@ -121,10 +124,10 @@ const KINDS: &[Kind] = &[
     kind("", "ServiceAccount", plain::SERVICE_ACCOUNT),
     kind("", "Service", service::SERVICE),
     kind("", "ResourceQuota", plain::RESOURCE_QUOTA),
-    Kind { fixed: SELECTOR, ..kind("apps", "Deployment", workload::DEPLOYMENT) },
-    Kind { fixed: SELECTOR, ..kind("apps", "DaemonSet", workload::DAEMON_SET) },
-    Kind { fixed: SELECTOR, ..kind("apps", "StatefulSet", workload::STATEFUL_SET) },
-    Kind { fixed: JOB_FIXED, ..kind("batch", "Job", workload::JOB) },
+    Kind { immutable: SELECTOR, ..kind("apps", "Deployment", workload::DEPLOYMENT) },
+    Kind { immutable: SELECTOR, ..kind("apps", "DaemonSet", workload::DAEMON_SET) },
+    Kind { immutable: SELECTOR, ..kind("apps", "StatefulSet", workload::STATEFUL_SET) },
+    Kind { immutable: JOB_FIELDS, ..kind("batch", "Job", workload::JOB) },
     kind("batch", "CronJob", workload::CRON_JOB),
     kind("", "LimitRange", plain::LIMIT_RANGE),
     kind("policy", "PodDisruptionBudget", plain::DISRUPTION_BUDGET),
@@ -137,8 +140,8 @@ const KINDS: &[Kind] = &[
     kind(ADMISSION, "ValidatingAdmissionPolicyBinding", plain::POLICY_BINDING),
     kind(RBAC, "Role", rbac::ROLE),
     kind(RBAC, "ClusterRole", rbac::CLUSTER_ROLE),
-    Kind { fixed: ROLE_REF, ..kind(RBAC, "RoleBinding", rbac::BINDING) },
-    Kind { fixed: ROLE_REF, ..kind(RBAC, "ClusterRoleBinding", rbac::BINDING) },
+    Kind { immutable: ROLE_REF, ..kind(RBAC, "RoleBinding", rbac::BINDING) },
+    Kind { immutable: ROLE_REF, ..kind(RBAC, "ClusterRoleBinding", rbac::BINDING) },
     Kind { adapt: crd::keep_conversion_bundle, ..kind("apiextensions.k8s.io", "CustomResourceDefinition", crd::CRD) },
     Kind { adapt: webhook::keep_bundles, ..kind(ADMISSION, "ValidatingWebhookConfiguration", webhook::WEBHOOKS) },
     Kind { adapt: webhook::keep_bundles, ..kind(ADMISSION, "MutatingWebhookConfiguration", webhook::WEBHOOKS) },
@@ -154,8 +157,8 @@ const KINDS: &[Kind] = &[
 
 const GENERIC: Kind = kind("", "", plain::GENERIC);
 
-/// Groups whose objects are stored by typed servers, which drop empty fields; others are custom resources and come back
-/// as they were written.
+/// Groups with a dot whose API servers have Go types and therefore drop empty fields. Objects of other such groups are
+/// custom resources and are stored as they were written.
 const TYPED: &[&str] = &[
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -184,31 +187,31 @@ const TYPED: &[&str] = &[
     "user.openshift.io",
 ];
 
-/// Merges a prepared manifest (see [`prepare`]) into the live object. Merging the result again gives `Same`.
+/// Merges a desired object (see [`prepare`]) into the live object. Merging it into the result again gives `Same`.
 ///
 /// # Errors
-/// One of the two is no object, they are different objects, or a field differs that can neither change in place nor be
-/// had by making the object anew.
-pub fn merge(live: &Value, want: &Value) -> Result<Outcome, MergeError> {
-    let identity = Identity::of(want)?;
+/// One of the two is not an object, they are different objects, or a field differs that can neither be changed in place nor
+/// by recreating the object.
+pub fn merge(live: &Value, desired: &Value) -> Result<Outcome, MergeError> {
+    let identity = Identity::of(desired)?;
     identity.check(live)?;
     let kind = KINDS.iter().find(|k| k.group == identity.group && k.kind == identity.kind).unwrap_or(&GENERIC);
-    let adapted = metadata::fit_owners(live, (kind.adapt)(live, want));
-    // A group without a dot is Kubernetes' own.
+    let adapted = metadata::fit_owners(live, (kind.adapt)(live, desired));
+    // Groups without a dot are built into Kubernetes.
     let typed = !identity.group.contains('.') || TYPED.contains(&identity.group);
     let mut walk = Walk::new(typed);
     let merged = match walk.value(Rule::Map(kind.shape), live, &adapted, &At::ROOT) {
-        // What a kind requires is never left out, even where the manifest does.
-        Settled::Set(object) => initial(identity.stamped(object)),
-        Settled::Keep | Settled::Remove => return Ok(Outcome::Same),
+        // A PUT without a field that the kind requires would be refused.
+        Merged::Set(object) => initial(identity.with_type(object)),
+        Merged::Keep | Merged::Remove => return Ok(Outcome::Same),
     };
     let fields = walk.differences;
-    let touches = |fixed: &[&str]| fields.iter().find(|path| fixed.iter().any(|root| below(path, root))).cloned();
-    match kind.fixed {
-        Fixed::Recreate(fixed) if touches(fixed).is_some() => {
-            Ok(Outcome::Replace { object: metadata::successor(&merged, want), fields })
+    let differing = |roots: &[&str]| fields.iter().find(|path| roots.iter().any(|root| below(path, root))).cloned();
+    match kind.immutable {
+        Immutable::Recreate(roots) if differing(roots).is_some() => {
+            Ok(Outcome::Replace { object: metadata::replacement(&merged, desired), fields })
         }
-        Fixed::Refuse(fixed) => match touches(fixed) {
+        Immutable::Refuse(roots) => match differing(roots) {
             Some(field) => Err(MergeError::Immutable { object: identity.label(), field }),
             None => Ok(Outcome::Changed { object: merged, fields }),
         },
@@ -216,12 +219,12 @@ pub fn merge(live: &Value, want: &Value) -> Result<Outcome, MergeError> {
     }
 }
 
-/// Is `path` the field `root` or something in it?
+/// Whether `path` is the field `root` or below it.
 fn below(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Which object a manifest is.
+/// The object that a manifest describes.
 struct Identity<'a> {
     api_version: &'a str,
     group: &'a str,
@@ -231,23 +234,23 @@ struct Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    fn of(want: &'a Value) -> Result<Self, MergeError> {
+    fn of(desired: &'a Value) -> Result<Self, MergeError> {
         let text = |pointer: &str, field: &'static str| {
-            let value = want.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+            let value = desired.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
             value.ok_or(MergeError::NotAnObject { side: "the manifest", field })
         };
         let api_version = text("/apiVersion", "apiVersion")?;
         Ok(Identity {
             api_version,
-            group: group(api_version),
+            group: metadata::group(api_version),
             kind: text("/kind", "kind")?,
-            namespace: want.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default(),
+            namespace: desired.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default(),
             name: text("/metadata/name", "metadata.name")?,
         })
     }
 
-    /// The live object is the one the manifest names. An element of a list carries neither kind nor version, and an
-    /// object of the cluster scope has no namespace even if its manifest names one.
+    /// Whether the live object is the one of the manifest. An element of a list has neither kind nor version, and a
+    /// cluster-scoped object has no namespace even if its manifest sets one.
     fn check(&self, live: &Value) -> Result<(), MergeError> {
         let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
         let Some(name) = text("/metadata/name") else {
@@ -267,11 +270,11 @@ impl<'a> Identity<'a> {
             namespace: text("/metadata/namespace").unwrap_or_default(),
             name,
         };
-        Err(MergeError::OtherObject { live: live.label(), want: self.label() })
+        Err(MergeError::OtherObject { live: live.label(), desired: self.label() })
     }
 
-    /// The object with kind and version, which a list leaves out and a write needs.
-    fn stamped(&self, mut object: Value) -> Value {
+    /// The object with kind and version, which elements of a list lack and a write needs.
+    fn with_type(&self, mut object: Value) -> Value {
         if let Some(map) = object.as_object_mut() {
             for (key, value) in [("apiVersion", self.api_version), ("kind", self.kind)] {
                 map.entry(key).or_insert_with(|| Value::from(value));
@@ -284,8 +287,4 @@ impl<'a> Identity<'a> {
         let place = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
         format!("{} {} \"{place}{}\"", self.api_version, self.kind, self.name)
     }
-}
-
-fn group(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }

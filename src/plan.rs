@@ -20,7 +20,7 @@ pub use live::{LiveObject, LiveObjects, LiveState, dropped, live_after_release, 
 use crate::api::Release;
 use crate::gate::{self, Verdict};
 use crate::graph::{self, Graph, Mode};
-use crate::merge::{self, Left, MergeError};
+use crate::merge::{self, MergeError, Skip};
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::Reason;
 use serde::Serialize;
@@ -429,7 +429,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn why(left: Left) -> &'static str {
+fn why(left: Skip) -> &'static str {
     match left {
         Skip::AsDesired => "it is already as the release defines it",
         Skip::CreateOnly => "it exists, and the release only creates it",

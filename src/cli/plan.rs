@@ -193,7 +193,7 @@ fn prepare(
     owner: Option<&Owner>,
     configuration: &ClusterConfiguration,
 ) -> Result<Value, MergeError> {
-    merge::wanted(manifest, owner, configuration).map_err(|e| MergeError::Manifest(e.to_string()))
+    merge::desired(manifest, owner, configuration).map_err(|e| MergeError::Manifest(e.to_string()))
 }
 
 fn own_deployment(args: &PlanArgs) -> ObjectId {

@@ -1,9 +1,9 @@
-//! CustomResourceDefinition: the whole spec, after the server's defaults, with an injected CA bundle kept
-//! (payload-and-apply §5.6, §5.8).
+//! CustomResourceDefinition: the payload owns the whole spec, except for an injected CA bundle.
 
+use super::ca_bundle::{CLIENT_CONFIG, is_injected, set_bundle};
 use super::metadata::ROOT;
 use super::rule::{Absent, Elements, Extra, Field, Rule, Shape, both_ways, closed, default, field, open};
-use super::webhook::{asked_for, keep_bundle};
+
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ const SPEC: &Shape = &closed(&[
         Absent::Empty,
         Rule::Map(&closed(&[
             default("strategy", Absent::Text("None"), Rule::Exact),
-            both_ways("webhook", Rule::Map(&closed(&[both_ways("clientConfig", Rule::Map(CLIENT))]))),
+            both_ways("webhook", Rule::Map(&closed(&[both_ways("clientConfig", Rule::Map(CLIENT_CONFIG))]))),
         ])),
     ),
 ]);
@@ -34,12 +34,12 @@ const VERSION: Rule = Rule::Map(&closed(&[
     both_ways("subresources", Rule::Map(&closed(&[both_ways("status", Rule::Json)]))),
 ]));
 
-/// A schema in a schema, by the name of a property.
+/// Schemas by the name of a property.
 const BY_NAME: Rule =
     Rule::Map(&Shape { base: &[], fields: &[], others: SCHEMA, extra: Extra::Remove, verbatim: true });
 const SCHEMAS: Rule = Rule::List(&Elements::Whole(SCHEMA));
 
-/// The keywords that an API server keeps. It drops all others, so that one more in a manifest is no difference.
+/// The keywords that the API server stores. It drops all others, so they are not a difference.
 const SCHEMA: Rule = Rule::Within(|| {
     const KEPT: &Shape = &Shape { others: Rule::Never, ..closed(KEYWORDS) };
     Rule::Map(KEPT)
@@ -90,12 +90,6 @@ const KEYWORDS: &[Field] = &[
     both_ways("x-kubernetes-validations", Rule::Exact),
 ];
 
-/// How the API server reaches a webhook.
-pub(super) const CLIENT: &Shape = &closed(&[
-    both_ways("caBundle", Rule::Base64),
-    both_ways("service", Rule::Map(&closed(&[default("port", Absent::Int(443), Rule::Exact)]))),
-]);
-
 fn kind(names: &Map<String, Value>) -> Option<&str> {
     names.get("kind").and_then(Value::as_str)
 }
@@ -108,20 +102,22 @@ fn list_kind(names: &Map<String, Value>) -> Option<Value> {
     kind(names).map(|kind| Value::from(format!("{kind}List")))
 }
 
-/// The live bundle of the conversion webhook becomes part of the manifest where an injector is asked for.
-pub(super) fn keep_conversion_bundle<'a>(live: &Value, want: &'a Value) -> Cow<'a, Value> {
+/// If the CA bundle of the conversion webhook is injected, the live bundle becomes part of the desired object.
+pub(super) fn keep_conversion_bundle<'a>(live: &Value, desired: &'a Value) -> Cow<'a, Value> {
     const STRATEGY: &str = "/spec/conversion/strategy";
     const CLIENT: &str = "/spec/conversion/webhook/clientConfig";
-    let by_webhook = want.pointer(STRATEGY).and_then(Value::as_str) == Some("Webhook");
+    let converts = desired.pointer(STRATEGY).and_then(Value::as_str) == Some("Webhook");
     let bundle = live.pointer(CLIENT).and_then(|client| client.get("caBundle"));
     match bundle {
-        Some(bundle) if by_webhook && asked_for(live, want) && want.pointer(CLIENT).is_some_and(Value::is_object) => {
-            let mut kept = want.clone();
-            if let Some(client) = kept.pointer_mut(CLIENT) {
-                keep_bundle(client, bundle);
+        Some(bundle)
+            if converts && is_injected(live, desired) && desired.pointer(CLIENT).is_some_and(Value::is_object) =>
+        {
+            let mut adapted = desired.clone();
+            if let Some(client) = adapted.pointer_mut(CLIENT) {
+                set_bundle(client, bundle);
             }
-            Cow::Owned(kept)
+            Cow::Owned(adapted)
         }
-        _ => Cow::Borrowed(want),
+        _ => Cow::Borrowed(desired),
     }
 }

@@ -1,11 +1,11 @@
-//! Which values mean the same to the API server: numbers by value, and fields that are empty or not there.
+//! Which values mean the same to the API server: equal numbers, and fields that are empty or absent.
 
 use super::quantity;
 use super::rule::Rule;
 use serde_json::Value;
 
-/// Fields whose zero or empty value says something else than their absence. The server keeps them as they were
-/// written, so that comparing them strictly cannot end in a loop.
+/// Fields whose zero or empty value differs in meaning from their absence. The API server stores them as they were written,
+/// so a strict comparison does not lead to repeated writes.
 const SIGNIFICANT: &[&str] = &[
     "activeDeadlineSeconds",
     "additionalProperties",
@@ -47,8 +47,8 @@ const SIGNIFICANT: &[&str] = &[
     "ttlSecondsAfterFinished",
 ];
 
-/// Does `value` under `key` mean the same as no value? Null and empty lists and maps always do. Where `zero_is_absent`,
-/// so do `false`, `0` and the empty string, which typed API servers do not write out.
+/// Whether `value` under `key` means the same as no value. Null, empty lists and empty maps do. With `zero_is_absent` so do
+/// `false`, `0` and the empty string, which API servers with Go types omit.
 pub(super) fn blank(key: &str, value: &Value, zero_is_absent: bool) -> bool {
     let empty = match value {
         Value::Null => return true,
@@ -61,8 +61,8 @@ pub(super) fn blank(key: &str, value: &Value, zero_is_absent: bool) -> bool {
     empty && !SIGNIFICANT.contains(&key)
 }
 
-/// Fields without a rule of their own which a typed server fills in where they are empty, so that writing them empty is
-/// the same as leaving them out.
+/// Fields without a rule that an API server with Go types sets to a default if they are empty, so that an empty value means
+/// the same as none.
 const FILLED: &[&str] = &[
     "imagePullPolicy",
     "matchingPrecedence",
@@ -78,51 +78,51 @@ const FILLED: &[&str] = &[
     "whenScaled",
 ];
 
-/// Does a typed server fill in this field although the manifest has it, because it is empty there? `defaulted`: a rule
-/// knows a default for it.
+/// Whether an API server with Go types replaces this value of a manifest by a default because it is empty. `defaulted` says
+/// whether a rule has a default for it.
 pub(super) fn filled(key: &str, value: &Value, defaulted: bool) -> bool {
     let scalar = !value.is_array() && !value.is_object();
     (scalar && defaulted || FILLED.contains(&key)) && blank(key, value, true)
 }
 
-/// The same JSON, numbers by value.
-pub(super) fn json(live: &Value, want: &Value) -> bool {
-    match (live, want) {
+/// Whether both are the same JSON. Numbers are compared by value.
+pub(super) fn json(live: &Value, desired: &Value) -> bool {
+    match (live, desired) {
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| json(a, b)),
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| json(a, b)))
         }
-        _ => same(Rule::Json, live, want),
+        _ => same(Rule::Json, live, desired),
     }
 }
 
-/// Are these two label selectors, at least one of which selects by something?
-pub(super) fn is_selector(live: &Value, want: &Value) -> bool {
-    let (Value::Object(live), Value::Object(want)) = (live, want) else { return false };
-    let mut keys = live.keys().chain(want.keys()).peekable();
+/// Whether these are two label selectors that are not both empty.
+pub(super) fn is_selector(live: &Value, desired: &Value) -> bool {
+    let (Value::Object(live), Value::Object(desired)) = (live, desired) else { return false };
+    let mut keys = live.keys().chain(desired.keys()).peekable();
     keys.peek().is_some() && keys.all(|key| ["matchLabels", "matchExpressions"].contains(&key.as_str()))
 }
 
-/// Are two scalars the same under this rule?
-pub(super) fn same(rule: Rule, live: &Value, want: &Value) -> bool {
+/// Whether two scalars are equal by this rule.
+pub(super) fn same(rule: Rule, live: &Value, desired: &Value) -> bool {
     match rule {
-        Rule::Quantity => quantity::same(live, want),
-        Rule::IntOrString => match (live, want) {
+        Rule::Quantity => quantity::same(live, desired),
+        Rule::IntOrString => match (live, desired) {
             (Value::String(text), Value::Number(number)) | (Value::Number(number), Value::String(text)) => {
                 *text == number.to_string()
             }
-            _ => same(Rule::Deep, live, want),
+            _ => same(Rule::Deep, live, desired),
         },
-        Rule::Base64 => match (live, want) {
-            (Value::String(live), Value::String(want)) => {
-                let dense = |text: &str| text.chars().filter(|c| !c.is_ascii_whitespace()).collect::<String>();
-                live == want || dense(live) == dense(want)
+        Rule::Base64 => match (live, desired) {
+            (Value::String(live), Value::String(desired)) => {
+                let compact = |text: &str| text.chars().filter(|c| !c.is_ascii_whitespace()).collect::<String>();
+                live == desired || compact(live) == compact(desired)
             }
-            _ => live == want,
+            _ => live == desired,
         },
-        _ => match (live, want) {
+        _ => match (live, desired) {
             (Value::Number(a), Value::Number(b)) => a == b || (a.is_f64() || b.is_f64()) && a.as_f64() == b.as_f64(),
-            _ => live == want,
+            _ => live == desired,
         },
     }
 }

@@ -1,28 +1,29 @@
-//! What an object must say when it is created although its manifest leaves it out: fields that a kind requires and that
-//! clients with Go types always send (payload-and-apply §5.1, apis §2).
+//! Fields that the API server requires although manifests omit them, since clients with Go types always send them.
 
+use super::metadata::group;
 use serde_json::{Value, json};
 
-/// Adds the required fields that are missing. For creating only: compared, a field left out is not owned.
-pub fn initial(mut want: Value) -> Value {
-    let text = |key: &str| want.get(key).and_then(Value::as_str).unwrap_or_default();
-    let required: &[Initial] = match (super::group(text("apiVersion")), text("kind")) {
+/// Adds the missing required fields to an object that is written. They are not added for comparing, since the payload does
+/// not own a field that its manifest omits.
+pub fn initial(mut desired: Value) -> Value {
+    let text = |key: &str| desired.get(key).and_then(Value::as_str).unwrap_or_default();
+    let required: &[Initial] = match (group(text("apiVersion")), text("kind")) {
         ("config.openshift.io", "ClusterOperator") => &[("spec", || json!({}))],
         ("security.openshift.io", "SecurityContextConstraints") => CONSTRAINTS,
         _ => &[],
     };
-    if let Some(object) = want.as_object_mut() {
+    if let Some(object) = desired.as_object_mut() {
         for (field, value) in required {
             object.entry(*field).or_insert_with(value);
         }
     }
-    want
+    desired
 }
 
-/// A field and the value it begins with.
+/// A field and its initial value.
 type Initial = (&'static str, fn() -> Value);
 
-/// Nothing is allowed unless the manifest says so; `null` leaves a list to the server.
+/// Nothing is allowed unless the manifest allows it. With `null` the API server chooses the list.
 const CONSTRAINTS: &[Initial] = &[
     ("allowHostDirVolumePlugin", || json!(false)),
     ("allowHostIPC", || json!(false)),
@@ -44,7 +45,7 @@ mod tests {
     use crate::merge::{Outcome, merge};
 
     #[test]
-    fn what_a_kind_requires_is_sent_and_is_no_difference_afterwards() {
+    fn required_fields_are_added_and_are_not_a_difference() {
         let table = [
             (json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator"}), "spec", json!({})),
             (
@@ -54,12 +55,12 @@ mod tests {
                 Value::Null,
             ),
         ];
-        for (mut want, field, expected) in table {
-            want["metadata"] = json!({"name": "a"});
-            let created = initial(want.clone());
+        for (mut desired, field, expected) in table {
+            desired["metadata"] = json!({"name": "a"});
+            let created = initial(desired.clone());
             assert_eq!(created.get(field), Some(&expected));
-            assert_eq!(created.get("allowHostPID"), want.get("allowHostPID"));
-            assert_eq!(merge(&created, &want), Ok(Outcome::Same), "{field}");
+            assert_eq!(created.get("allowHostPID"), desired.get("allowHostPID"));
+            assert_eq!(merge(&created, &desired), Ok(Outcome::Same), "{field}");
         }
         let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
         assert_eq!(initial(other.clone()), other);

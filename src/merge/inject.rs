@@ -1,7 +1,7 @@
-//! What of the cluster goes into manifests (payload-and-apply §5.10): its proxy into the environment of operators, the
-//! address of its API server into our own Deployment, its TLS settings into configurations.
+//! Injects the cluster's configuration into manifests: its proxy into the environment of operators, the address of its API
+//! server into the own Deployment, and its TLS settings into configuration files.
 //!
-//! Pure: who reads the three objects hands them in as [`ClusterConfiguration`].
+//! The caller reads the three objects and passes them as [`ClusterConfiguration`].
 
 mod address;
 mod edit;
@@ -20,12 +20,12 @@ use crate::payload::{Manifest, ObjectId};
 use serde_json::Value;
 use std::hash::Hash;
 
-/// Names of the containers that are told of the proxy, separated by commas.
+/// Names of the containers that get the proxy, separated by commas.
 const INJECT_PROXY: &str = "config.openshift.io/inject-proxy";
-/// `true`: the configurations in this ConfigMap are told of the TLS settings.
+/// With `true` the configuration files in this ConfigMap get the TLS settings.
 const INJECT_TLS: &str = "config.openshift.io/inject-tls";
 
-/// An object, named `cluster`, whose content goes into manifests.
+/// An object named `cluster` of which a part is injected into manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     Proxy,
@@ -46,7 +46,7 @@ impl Source {
         }
     }
 
-    /// What a manifest needs to know before it can be compared or applied.
+    /// The sources from which something is injected into this manifest.
     pub fn of(manifest: &Manifest) -> Vec<Source> {
         let ObjectId { group, kind, namespace, name } = &manifest.id;
         let mut sources = Vec::new();
@@ -66,20 +66,19 @@ impl Source {
     }
 }
 
-/// The part of the cluster's configuration that goes into manifests. The default is a cluster that has none of the
-/// three objects.
+/// The part of the cluster's configuration that is injected. The default is that of a cluster without the three objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClusterConfiguration {
-    /// `None`: the cluster needs no proxy.
+    /// `None` if the cluster has no proxy.
     pub proxy: Option<Proxy>,
-    /// `None`: not known; pods find the API server by the service network.
+    /// `None` if unknown; pods then reach the API server by the service network.
     pub address: Option<Address>,
     pub tls: Tls,
 }
 
 impl ClusterConfiguration {
-    /// Takes in what was read of one object (`None`: it is not there); true if that changes anything.
-    pub fn take(&mut self, source: Source, object: Option<&Value>) -> bool {
+    /// Updates the part of one object, which is `None` if it does not exist. Returns whether that changes anything.
+    pub fn update(&mut self, source: Source, object: Option<&Value>) -> bool {
         let before = self.clone();
         match source {
             Source::Proxy => self.proxy = object.and_then(Proxy::of),
@@ -89,7 +88,7 @@ impl ClusterConfiguration {
         *self != before
     }
 
-    /// What of it manifests take from one object, as a fingerprint takes it in.
+    /// The part of one object, for comparing and fingerprints.
     pub fn part(&self, source: Source) -> impl Hash + PartialEq + '_ {
         let is = |other| source == other;
         (
@@ -99,15 +98,15 @@ impl ClusterConfiguration {
         )
     }
 
-    /// The objects in whose part the two differ.
+    /// The objects whose parts differ.
     pub fn differences(&self, other: &ClusterConfiguration) -> Vec<Source> {
         Source::ALL.into_iter().filter(|source| self.part(*source) != other.part(*source)).collect()
     }
 
-    /// Puts into `object`, the decoded manifest, what belongs there. Doing it again changes nothing.
+    /// Injects into `object`, the decoded manifest. A second call changes nothing.
     ///
     /// # Errors
-    /// The cluster has a proxy and the manifest names a container that it has not.
+    /// The cluster has a proxy, and the manifest's annotation names a container that does not exist.
     pub fn inject(&self, manifest: &Manifest, object: &mut Value) -> Result<(), InjectError> {
         for source in Source::of(manifest) {
             match (source, &self.proxy, &self.address) {
@@ -125,7 +124,7 @@ impl ClusterConfiguration {
     }
 }
 
-/// A manifest cannot be told of the proxy.
+/// The proxy cannot be injected into a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{object}: annotation {INJECT_PROXY} names container {container:?}, which the pod does not have; correct the \

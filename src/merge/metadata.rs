@@ -1,29 +1,29 @@
-//! Names, labels, annotations and owners (payload-and-apply §5.4, §5.5).
+//! Metadata: labels and annotations are merged key by key, owner references by uid.
 
 use super::rule::{ENTRIES, Elements, Extra, Field, Order, Rule, Shape, field, open};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// The ClusterVersion that owns what the payload creates: deleting it lets the garbage collector take the platform.
+/// The ClusterVersion, which owns all objects of the payload. If it is deleted, the garbage collector removes the platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub name: String,
-    /// The live uid; an owner reference with a stale one would let the garbage collector take the object.
+    /// The live uid. With an owner reference to another uid the garbage collector would remove the object.
     pub uid: String,
 }
 
 const OWNERS: &Elements = &Elements::Keyed { key: "uid", rule: Rule::Exact, extra: Extra::Keep, order: Order::Live };
 
-/// Labels and annotations key by key, owners by uid; everything else is the server's or belongs to others.
+/// All other fields are set by the API server or other clients.
 const METADATA: &Shape = &Shape {
     others: Rule::Never,
     ..open(&[field("labels", ENTRIES), field("annotations", ENTRIES), field("ownerReferences", Rule::List(OWNERS))])
 };
 
-/// Metadata inside a template: it has no server half, so that a name counts too.
+/// Metadata in a template. The API server sets nothing in it, so other fields of the manifest, such as a name, are enforced.
 pub(super) const TEMPLATE_METADATA: Rule = Rule::Map(&open(&[field("labels", ENTRIES), field("annotations", ENTRIES)]));
 
-/// The top level of every object.
+/// The top-level fields of every object.
 pub(super) const ROOT: &[Field] = &[
     field("apiVersion", Rule::Never),
     field("kind", Rule::Never),
@@ -31,8 +31,8 @@ pub(super) const ROOT: &[Field] = &[
     field("status", Rule::Never),
 ];
 
-/// What of the live metadata belongs to the one object that has it and not to a successor of the same name.
-const BOUND: &[&str] = &[
+/// Metadata that must not be copied to a replacement of the object.
+const NOT_COPIED: &[&str] = &[
     "creationTimestamp",
     "deletionGracePeriodSeconds",
     "deletionTimestamp",
@@ -44,19 +44,19 @@ const BOUND: &[&str] = &[
     "uid",
 ];
 
-/// The object as it is created: without status, and owned by `owner` (§5.5). References that the manifest declares to
-/// kinds other than ClusterVersion are used as they are; else the only one is to `owner`, as its controller unless
-/// `create_only`. References to a ClusterVersion in the manifest are dropped, since it cannot know the uid.
-pub fn prepare(mut want: Value, owner: Option<&Owner>, create_only: bool) -> Value {
-    let Some(object) = want.as_object_mut() else {
-        return want;
+/// The object without status and with owner references. Those of the manifest to other kinds than ClusterVersion are used
+/// as they are. If there are none, the only reference is to `owner`, as controller unless `create_only`. References of the
+/// manifest to a ClusterVersion are dropped, since a manifest cannot know the uid.
+pub fn prepare(mut desired: Value, owner: Option<&Owner>, create_only: bool) -> Value {
+    let Some(object) = desired.as_object_mut() else {
+        return desired;
     };
     object.remove("status");
     if !object.get("metadata").is_some_and(Value::is_object) {
         object.insert("metadata".into(), Value::Object(Map::new()));
     }
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return want;
+        return desired;
     };
     let declared = metadata.remove("ownerReferences");
     let mut owners: Vec<Value> = match declared {
@@ -70,7 +70,7 @@ pub fn prepare(mut want: Value, owner: Option<&Owner>, create_only: bool) -> Val
     if !owners.is_empty() {
         metadata.insert("ownerReferences".into(), Value::Array(owners));
     }
-    want
+    desired
 }
 
 fn reference(owner: &Owner, create_only: bool) -> Value {
@@ -90,17 +90,17 @@ fn owners(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// An object has at most one controller, or the server refuses it. Where somebody else's reference already is that,
-/// ours is an owner only.
-pub(super) fn fit_owners<'a>(live: &Value, want: Cow<'a, Value>) -> Cow<'a, Value> {
+/// The API server refuses an object with two controllers. If another reference is the controller already, ours is only an
+/// owner.
+pub(super) fn fit_owners<'a>(live: &Value, desired: Cow<'a, Value>) -> Cow<'a, Value> {
     let uid = |reference: &Value| reference.get("uid").cloned();
-    let ours: Vec<Option<Value>> = owners(&want).map(uid).collect();
+    let ours: Vec<Option<Value>> = owners(&desired).map(uid).collect();
     let controls = |reference: &Value| reference.get("controller").and_then(Value::as_bool) == Some(true);
-    let taken = owners(live).any(|reference| controls(reference) && !ours.contains(&uid(reference)));
-    if !taken || !owners(&want).any(controls) {
-        return want;
+    let has_other = owners(live).any(|reference| controls(reference) && !ours.contains(&uid(reference)));
+    if !has_other || !owners(&desired).any(controls) {
+        return desired;
     }
-    let mut fitted = want.into_owned();
+    let mut fitted = desired.into_owned();
     let references = fitted.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
     for reference in references.into_iter().flatten().filter_map(Value::as_object_mut) {
         reference.remove("controller");
@@ -108,16 +108,20 @@ pub(super) fn fit_owners<'a>(live: &Value, want: Cow<'a, Value>) -> Cow<'a, Valu
     Cow::Owned(fitted)
 }
 
-/// `want` as the successor of `merged`, which is to be deleted: with its foreign labels, annotations and owners, and
-/// nothing that was bound to it.
-pub(super) fn successor(merged: &Value, want: &Value) -> Value {
-    let mut object = want.clone();
+/// The object that is created after `merged` was deleted: `desired` with the labels, annotations and owners of `merged`.
+pub(super) fn replacement(merged: &Value, desired: &Value) -> Value {
+    let mut object = desired.clone();
     let mut metadata = merged.get("metadata").cloned().unwrap_or_default();
     if let (Some(object), Some(map)) = (object.as_object_mut(), metadata.as_object_mut()) {
-        for key in BOUND {
+        for key in NOT_COPIED {
             map.remove(*key);
         }
         object.insert("metadata".into(), metadata);
     }
     object
+}
+
+/// The API group, which is empty for the core group.
+pub(super) fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }

@@ -1,11 +1,11 @@
-//! Kinds of the OpenShift APIs: SecurityContextConstraints, ImageStream, OperatorGroup (payload-and-apply §5.6).
+//! Kinds of OpenShift: SecurityContextConstraints, ImageStream and OperatorGroup.
 
 use super::metadata::ROOT;
 use super::rule::{Absent, Elements, Extra, NAMES, Order, Rule, Shape, both_ways, closed, default, field, open};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// What an administrator adds is taken back: a constraint is a promise about who may do what.
+/// Users, groups and permissions that an administrator adds are removed, since they would grant privileges.
 pub(super) const CONSTRAINTS: &Shape = &Shape {
     base: ROOT,
     ..open(&[
@@ -28,7 +28,7 @@ pub(super) const CONSTRAINTS: &Shape = &Shape {
         both_ways("seccompProfiles", NAMES),
         both_ways("allowedUnsafeSysctls", NAMES),
         both_ways("forbiddenSysctls", NAMES),
-        // Left out, the server allows what the other fields imply.
+        // If the manifest omits them, the API server derives them from the other fields.
         field("volumes", NAMES),
         field("seLinuxContext", Rule::Exact),
         field("runAsUser", Rule::Exact),
@@ -39,17 +39,17 @@ pub(super) const CONSTRAINTS: &Shape = &Shape {
 
 const GROUPS: Rule = Rule::Map(&closed(&[default("type", Absent::Text("RunAsAny"), Rule::Exact)]));
 
-/// The server adds `hostPath` to the volumes of a constraint that allows host directories and takes it from others.
-pub(super) fn imply_host_path<'a>(_live: &Value, want: &'a Value) -> Cow<'a, Value> {
-    let allowed = want.get("allowHostDirVolumePlugin").and_then(Value::as_bool) == Some(true);
-    let Some(volumes) = want.get("volumes").and_then(Value::as_array) else {
-        return Cow::Borrowed(want);
+/// The API server adds `hostPath` to the volumes if host directories are allowed, and removes it otherwise.
+pub(super) fn imply_host_path<'a>(_live: &Value, desired: &'a Value) -> Cow<'a, Value> {
+    let allowed = desired.get("allowHostDirVolumePlugin").and_then(Value::as_bool) == Some(true);
+    let Some(volumes) = desired.get("volumes").and_then(Value::as_array) else {
+        return Cow::Borrowed(desired);
     };
     let listed = volumes.iter().any(|name| *name == json!("hostPath"));
     if allowed == listed || volumes.iter().any(|name| *name == json!("*")) {
-        return Cow::Borrowed(want);
+        return Cow::Borrowed(desired);
     }
-    let mut implied = want.clone();
+    let mut implied = desired.clone();
     if let Some(volumes) = implied.get_mut("volumes").and_then(Value::as_array_mut) {
         if allowed {
             volumes.push(json!("hostPath"));

@@ -1,16 +1,16 @@
-//! Small kinds: Namespace, ConfigMap, Secret, ServiceAccount, NetworkPolicy, PodDisruptionBudget, ClusterOperator, and
-//! the generic shape of every kind without a rule of its own (payload-and-apply §5.6, §5.9).
+//! Kinds with few rules, and the shape of every kind without an entry in the table.
 
 use super::metadata::ROOT;
 use super::rule::{
-    AMOUNTS, AMOUNTS_WHOLE, Absent, BYTES, ENTRIES, Elements, Rule, Shape, both_ways, closed, default, field, open,
+    Absent, BYTES, ENTRIES, Elements, QUANTITIES, QUANTITIES_WHOLE, Rule, Shape, both_ways, closed, default, field,
+    open,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// Every field that the manifest sets is enforced; what it leaves out is left alone.
+/// Every field that the manifest sets is enforced; all others stay.
 pub(super) const GENERIC: &Shape = &Shape { base: ROOT, ..open(&[]) };
 
 /// Labels, annotations and owners only.
@@ -24,16 +24,16 @@ pub(super) const CONFIG_MAP: &Shape = &Shape {
 pub(super) const SECRET: &Shape =
     &Shape { base: ROOT, ..open(&[field("data", BYTES), field("stringData", Rule::Never)]) };
 
-/// `stringData` can be written but not read: the server turns it into `data`, over what stands there.
-pub(super) fn encode_text<'a>(_live: &Value, want: &'a Value) -> Cow<'a, Value> {
-    let Some(texts) = want.get("stringData").and_then(Value::as_object).filter(|texts| !texts.is_empty()) else {
-        return Cow::Borrowed(want);
+/// `stringData` can be written but not read: the API server moves it to `data`, where it overwrites equal keys.
+pub(super) fn encode_text<'a>(_live: &Value, desired: &'a Value) -> Cow<'a, Value> {
+    let Some(texts) = desired.get("stringData").and_then(Value::as_object).filter(|texts| !texts.is_empty()) else {
+        return Cow::Borrowed(desired);
     };
-    let mut data = want.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut data = desired.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
     for (key, text) in texts {
         data.insert(key.clone(), Value::from(STANDARD.encode(text.as_str().unwrap_or_default())));
     }
-    let mut encoded = want.clone();
+    let mut encoded = desired.clone();
     if let Some(object) = encoded.as_object_mut() {
         object.remove("stringData");
         object.insert("data".into(), Value::Object(data));
@@ -45,13 +45,13 @@ pub(super) const SERVICE_ACCOUNT: &Shape = &Shape {
     base: ROOT,
     ..open(&[
         both_ways("automountServiceAccountToken", Rule::Deep),
-        // Others append the secrets of tokens and pulls.
+        // Controllers add the names of token and pull secrets.
         field("secrets", Rule::Never),
         field("imagePullSecrets", Rule::Never),
     ])
 };
 
-/// Whole, since a rule or a peer that somebody adds opens the network.
+/// Owned as a whole, since every rule or peer that another client adds would allow more traffic.
 pub(super) const NETWORK_POLICY: &Shape = &Shape {
     base: ROOT,
     ..open(&[field(
@@ -73,14 +73,14 @@ const TRAFFIC: Rule = Rule::List(&Elements::Whole(Rule::Map(&closed(&[both_ways(
     ])))),
 )]))));
 
-/// Ingress always, egress where there are rules for it.
+/// The API server's default: always Ingress, and Egress if there are egress rules.
 fn policy_types(policy: &Map<String, Value>) -> Option<Value> {
     let egress = policy.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
     let types: &[&str] = if egress { &["Ingress", "Egress"] } else { &["Ingress"] };
     Some(Value::from(types))
 }
 
-/// One of the two numbers excludes the other.
+/// The API server refuses both numbers together, so the one that the manifest omits is removed.
 pub(super) const DISRUPTION_BUDGET: &Shape = &Shape {
     base: ROOT,
     ..open(&[field(
@@ -94,12 +94,11 @@ pub(super) const DISRUPTION_BUDGET: &Shape = &Shape {
 };
 
 pub(super) const RESOURCE_QUOTA: &Shape =
-    &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(&open(&[field("hard", AMOUNTS)])))]) };
+    &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(&open(&[field("hard", QUANTITIES)])))]) };
 
 pub(super) const FLOW_SCHEMA: &Shape =
     &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(&open(&[field("rules", Rule::Exact)])))]) };
 
-/// Amounts in each of its maps.
 pub(super) const LIMIT_RANGE: &Shape = &Shape {
     base: ROOT,
     ..open(&[field(
@@ -107,18 +106,18 @@ pub(super) const LIMIT_RANGE: &Shape = &Shape {
         Rule::Map(&open(&[field(
             "limits",
             Rule::List(&Elements::Whole(Rule::Map(&open(&[
-                field("max", AMOUNTS_WHOLE),
-                field("min", AMOUNTS_WHOLE),
-                field("default", AMOUNTS_WHOLE),
-                field("defaultRequest", AMOUNTS_WHOLE),
-                field("maxLimitRequestRatio", AMOUNTS_WHOLE),
+                field("max", QUANTITIES_WHOLE),
+                field("min", QUANTITIES_WHOLE),
+                field("default", QUANTITIES_WHOLE),
+                field("defaultRequest", QUANTITIES_WHOLE),
+                field("maxLimitRequestRatio", QUANTITIES_WHOLE),
             ])))),
         )])),
     )])
 };
 
 pub(super) const RUNTIME_CLASS: &Shape =
-    &Shape { base: ROOT, ..open(&[field("overhead", Rule::Map(&open(&[field("podFixed", AMOUNTS_WHOLE)])))]) };
+    &Shape { base: ROOT, ..open(&[field("overhead", Rule::Map(&open(&[field("podFixed", QUANTITIES_WHOLE)])))]) };
 
 pub(super) const AUTOSCALER: &Shape = &Shape {
     base: ROOT,
@@ -142,7 +141,7 @@ const METRIC: Rule = Rule::Map(&open(&[field(
     Rule::Map(&open(&[field("averageValue", Rule::Quantity), field("value", Rule::Quantity)])),
 )]));
 
-/// What belongs to another type of level is refused beside this one.
+/// The API server refuses the settings of another type, so they are removed.
 pub(super) const PRIORITY_LEVEL: &Shape = &Shape {
     base: ROOT,
     ..open(&[field(
@@ -180,13 +179,13 @@ const LIMITED: &Shape = &closed(&[
     ),
 ]);
 
-/// A parameter is named or selected.
+/// The API server refuses a name and a selector together, so the one that the manifest omits is removed.
 pub(super) const POLICY_BINDING: &Shape =
     &Shape { base: ROOT, ..open(&[field("spec", Rule::Map(&open(&[both_ways("paramRef", PARAMETER)])))]) };
 
 const PARAMETER: Rule = Rule::Map(&closed(&[both_ways("selector", Rule::Selector)]));
 
-/// Parameters of the cluster have no namespace.
+/// Cluster-scoped parameters have no namespace, so it is removed with the scope.
 pub(super) const INGRESS_CLASS: &Shape = &Shape {
     base: ROOT,
     ..open(&[field(

@@ -1,8 +1,8 @@
-//! Resource quantities by value: `1000m` is `1`, `1Gi` is `1024Mi`.
+//! Compares resource quantities by value: `1000m` equals `1`, `1Gi` equals `1024Mi`.
 
 use serde_json::Value;
 
-/// More digits than this are compared as text: no amount in a manifest has them, and they would not fit.
+/// Quantities with more digits are compared as text, since they might not fit into the mantissa. No manifest has them.
 const MAX_DIGITS: usize = 19;
 
 /// An exact decimal number: `mantissa * 10^exponent`, the mantissa without trailing zeros.
@@ -12,11 +12,11 @@ struct Amount {
     exponent: i32,
 }
 
-/// Do both stand for the same amount? Values that are no quantities are compared as they are.
-pub(super) fn same(live: &Value, want: &Value) -> bool {
-    match (amount(live), amount(want)) {
-        (Some(live), Some(want)) => live == want,
-        _ => live == want,
+/// Whether both are the same quantity. Values that are not quantities are compared as they are.
+pub(super) fn same(live: &Value, desired: &Value) -> bool {
+    match (amount(live), amount(desired)) {
+        (Some(live), Some(desired)) => live == desired,
+        _ => live == desired,
     }
 }
 
@@ -46,7 +46,7 @@ fn parse(text: &str) -> Option<Amount> {
     Some(reduced(if negative { -mantissa } else { mantissa }, exponent))
 }
 
-/// Powers of two and of ten that a suffix stands for.
+/// The exponents of two and of ten that a suffix means.
 fn scale(suffix: &str) -> Option<(u32, i32)> {
     const SUFFIXES: [(&str, u32, i32); 16] = [
         ("", 0, 0),
@@ -90,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn amounts_are_compared_by_value() {
+    fn quantities_are_compared_by_value() {
         let equal = [
             (json!("1000m"), json!("1")),
             (json!("1Gi"), json!("1024Mi")),
@@ -107,8 +107,8 @@ mod tests {
             (json!("1000000u"), json!("1")),
             (json!("not one"), json!("not one")),
         ];
-        for (live, want) in equal {
-            assert!(same(&live, &want), "{live} {want}");
+        for (live, desired) in equal {
+            assert!(same(&live, &desired), "{live} {desired}");
         }
         let different = [
             (json!("1"), json!("1m")),
@@ -122,8 +122,8 @@ mod tests {
             (json!("99999999999999999999999999999999999999"), json!("1")),
             (json!(true), json!("1")),
         ];
-        for (live, want) in different {
-            assert!(!same(&live, &want), "{live} {want}");
+        for (live, desired) in different {
+            assert!(!same(&live, &desired), "{live} {desired}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Roles and bindings (payload-and-apply §5.6).
+//! Roles and bindings.
 
 use super::metadata::ROOT;
 use super::rule::{Absent, Elements, Rule, Shape, WHOLE_EXACT, both_ways, closed, default, field, open};
@@ -16,7 +16,7 @@ pub(super) const CLUSTER_ROLE: &Shape = &Shape {
     ])
 };
 
-/// The control plane writes the rules of a role that aggregates others.
+/// The control plane sets the rules of an aggregated role.
 fn rules(role: &Map<String, Value>) -> Rule {
     let aggregates = role.get("aggregationRule").is_some_and(|rule| !rule.is_null());
     if aggregates { Rule::Never } else { Rule::List(WHOLE_EXACT) }
@@ -24,7 +24,7 @@ fn rules(role: &Map<String, Value>) -> Rule {
 
 pub(super) const BINDING: &Shape = &Shape {
     base: ROOT,
-    // Releases still carry fields of the API before this one (`userNames`), which the server drops.
+    // Manifests may have fields of an older API (`userNames`), which the API server drops.
     others: Rule::Never,
     ..open(&[
         both_ways(
@@ -39,7 +39,7 @@ pub(super) const BINDING: &Shape = &Shape {
     ])
 };
 
-/// Users and groups are of the RBAC group, service accounts of the core group.
+/// Users and groups belong to the RBAC group, service accounts to the core group.
 fn subject_group(subject: &Map<String, Value>) -> Option<Value> {
     let kind = subject.get("kind").and_then(Value::as_str);
     (kind != Some("ServiceAccount")).then(|| Value::from(GROUP))

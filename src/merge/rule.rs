@@ -1,30 +1,30 @@
-//! The vocabulary of the rules: what a manifest owns of a live object, written down as tables of constants.
+//! The types of the rules. Constant tables of them say which parts of a live object a manifest owns.
 
 use serde_json::{Map, Value};
 
-/// How one value of the manifest is brought into the live object.
+/// How one desired value is merged into the live object.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
-    /// Not the payload's: neither set nor removed, whatever the manifest says.
+    /// Not owned: neither set nor removed, whatever the manifest says.
     Never,
-    /// What the manifest sets is enforced: maps key by key, lists whole (what the server filled in inside an element
-    /// is tolerated). What it leaves out stays.
+    /// What the manifest sets is enforced: maps key by key, lists as a whole except for defaults inside their elements. What
+    /// the manifest omits stays.
     Deep,
-    /// The manifest's value is the whole truth: what it leaves out is removed.
+    /// Owned as a whole: what the manifest omits is removed.
     Exact,
-    /// The same for a label selector: the empty one selects everything, none selects nothing.
+    /// Like `Exact`, for a label selector: an empty one selects everything, while none selects nothing.
     Selector,
-    /// Any JSON, of which the manifest's is the whole truth: `0`, an empty text or map say something else than nothing.
+    /// Like `Exact`, for arbitrary JSON: `0`, an empty text and an empty map differ from an absent value.
     Json,
     /// One resource quantity, compared by value.
     Quantity,
-    /// A number, or a string that may hold one.
+    /// A number, or a string that may contain one.
     IntOrString,
-    /// Bytes in base64; white space between does not count.
+    /// Bytes in base64. Whitespace is ignored.
     Base64,
     Map(&'static Shape),
     List(&'static Elements),
-    /// The rule depends on what else the manifest sets in the same map.
+    /// The rule depends on the other fields that the manifest sets in the same map.
     Choose(fn(&Map<String, Value>) -> Rule),
     /// A rule that contains itself.
     Within(fn() -> Rule),
@@ -33,14 +33,14 @@ pub(super) enum Rule {
 /// How a map is merged.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// Looked up before `fields`: what several kinds share.
+    /// Fields that several kinds share. They take precedence over `fields`.
     pub base: &'static [Field],
     pub fields: &'static [Field],
-    /// Rule for keys that no field names.
+    /// The rule for all other keys.
     pub others: Rule,
-    /// What happens to live keys that neither the manifest nor a field names.
+    /// What happens to live keys that are neither in the manifest nor among the fields.
     pub extra: Extra,
-    /// Keys are data, not field names: the server keeps every entry, an empty value included.
+    /// Keys are data, not field names: the API server stores every entry, even with an empty value.
     pub verbatim: bool,
 }
 
@@ -53,13 +53,13 @@ pub(super) enum Extra {
 #[derive(Debug)]
 pub(super) struct Field {
     pub name: &'static str,
-    /// What it means that the manifest leaves the field out.
+    /// What it means if the manifest omits the field.
     pub absent: Absent,
     pub rule: Rule,
 }
 
-/// What a field that the manifest leaves out stands for. None of these makes a difference where the live object has
-/// no such field either: a default is for the server to fill in.
+/// What it means if the manifest omits a field. If the live object lacks the field as well there is no difference, since the
+/// API server fills in defaults.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Absent {
     /// Nothing: the live value stays.
@@ -71,16 +71,16 @@ pub(super) enum Absent {
     Text(&'static str),
     Int(i64),
     Bool(bool),
-    /// A default that depends on the other fields of the manifest; `None` leaves the live value.
+    /// A default that depends on the other fields of the manifest. With `None` the live value stays.
     Infer(fn(&Map<String, Value>) -> Option<Value>),
-    /// The same, but `None` removes the live value.
+    /// Like `Infer`, but with `None` the live value is removed.
     Derive(fn(&Map<String, Value>) -> Option<Value>),
-    /// A live value equal to this may stay, any other is removed.
+    /// A live value equal to this stays, any other is removed.
     Tolerate(fn(&Map<String, Value>) -> Option<Value>),
 }
 
 impl Field {
-    /// Whether the server fills in a word or a number that is known here.
+    /// Whether the field has a default that is not a map or list.
     pub fn has_scalar_default(&self) -> bool {
         let known = !matches!(self.absent, Absent::Leave | Absent::Clear | Absent::Empty | Absent::Tolerate(_));
         known && !matches!(self.rule, Rule::Map(_) | Rule::List(_))
@@ -90,30 +90,30 @@ impl Field {
 /// How a list is merged.
 #[derive(Debug)]
 pub(super) enum Elements {
-    /// Replaced whole, compared position by position.
+    /// Replaced as a whole, compared position by position.
     Whole(Rule),
-    /// Replaced whole, compared in any order.
+    /// Replaced as a whole, compared in any order.
     Unordered(Rule),
-    /// Missing elements are appended, the others stay; repetitions of an element of the manifest are removed.
+    /// Missing elements are appended, others stay. Repetitions of an element of the manifest are removed.
     Additive(Rule),
-    /// Matched by the value of `key` (absent counts as empty).
+    /// Elements are matched by the value of `key`, which is empty if absent.
     Keyed { key: &'static str, rule: Rule, extra: Extra, order: Order },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// As in the live object; missing ones at the end.
+    /// As in the live object, with new elements at the end.
     Live,
-    /// As in the manifest; extra ones at the end.
+    /// As in the manifest, with extra elements at the end.
     Manifest,
 }
 
-/// A field with its rule; absent means nothing.
+/// A field that stays if the manifest omits it.
 pub(super) const fn field(name: &'static str, rule: Rule) -> Field {
     Field { name, absent: Absent::Leave, rule }
 }
 
-/// A field that is removed when the manifest leaves it out.
+/// A field that is removed if the manifest omits it.
 pub(super) const fn both_ways(name: &'static str, rule: Rule) -> Field {
     Field { name, absent: Absent::Clear, rule }
 }
@@ -123,12 +123,12 @@ pub(super) const fn default(name: &'static str, absent: Absent, rule: Rule) -> F
     Field { name, absent, rule }
 }
 
-/// A map of which the payload owns what the manifest sets.
+/// A map of which the payload owns the fields that the manifest sets.
 pub(super) const fn open(fields: &'static [Field]) -> Shape {
     Shape { base: &[], fields, others: Rule::Deep, extra: Extra::Keep, verbatim: false }
 }
 
-/// A map that the payload owns whole.
+/// A map that the payload owns as a whole.
 pub(super) const fn closed(fields: &'static [Field]) -> Shape {
     Shape { base: &[], fields, others: Rule::Exact, extra: Extra::Remove, verbatim: false }
 }
@@ -143,20 +143,20 @@ pub(super) const CLOSED: &Shape = &closed(&[]);
 pub(super) const WHOLE_DEEP: &Elements = &Elements::Whole(Rule::Deep);
 pub(super) const WHOLE_EXACT: &Elements = &Elements::Whole(Rule::Exact);
 
-/// Labels, annotations, ConfigMap data: key by key, foreign keys stay.
+/// Labels, annotations and ConfigMap data: key by key, other keys stay.
 pub(super) const ENTRIES: Rule = Rule::Map(&entries(Extra::Keep));
-/// Selectors: the whole map.
+/// Selectors: the map as a whole.
 pub(super) const ENTRIES_WHOLE: Rule = Rule::Map(&entries(Extra::Remove));
-/// Bytes by key, foreign keys stay.
+/// Bytes by key; other keys stay.
 pub(super) const BYTES: Rule =
     Rule::Map(&Shape { base: &[], fields: &[], others: Rule::Base64, extra: Extra::Keep, verbatim: true });
-/// Amounts by resource name, foreign names stay.
-pub(super) const AMOUNTS: Rule =
+/// Quantities by resource name; other names stay.
+pub(super) const QUANTITIES: Rule =
     Rule::Map(&Shape { base: &[], fields: &[], others: Rule::Quantity, extra: Extra::Keep, verbatim: true });
-/// Amounts by resource name, the whole map.
-pub(super) const AMOUNTS_WHOLE: Rule =
+/// Quantities by resource name, the map as a whole.
+pub(super) const QUANTITIES_WHOLE: Rule =
     Rule::Map(&Shape { base: &[], fields: &[], others: Rule::Quantity, extra: Extra::Remove, verbatim: true });
-/// A list of names in which order says nothing.
+/// A list of names in any order.
 pub(super) const NAMES: Rule = Rule::List(&Elements::Unordered(Rule::Exact));
-/// Only what is missing is added.
+/// A list to which missing elements are added.
 pub(super) const ADDITIVE: Rule = Rule::List(&Elements::Additive(Rule::Exact));

@@ -1,4 +1,4 @@
-//! Service: ports by name, type and selector; what the server allocates stays (payload-and-apply §5.6).
+//! Service: ports are matched by name, and what the API server allocates stays.
 
 use super::metadata::ROOT;
 use super::rule::{
@@ -17,9 +17,8 @@ pub(super) const SERVICE: &Shape = &Shape {
             ),
             default("type", Absent::Text("ClusterIP"), Rule::Deep),
             both_ways("selector", ENTRIES_WHOLE),
-            // Without affinity the server takes none of its settings.
-            default("sessionAffinityConfig", Absent::Derive(settings_of_affinity), Rule::Deep),
-            // Allocated once, or fixed when the Service is created.
+            default("sessionAffinityConfig", Absent::Derive(affinity_config), Rule::Deep),
+            // Allocated by the API server, or immutable.
             field("clusterIP", Rule::Never),
             field("clusterIPs", Rule::Never),
             field("ipFamilies", Rule::Never),
@@ -29,8 +28,8 @@ pub(super) const SERVICE: &Shape = &Shape {
     )])
 };
 
-/// They go where the manifest says that there is no affinity; else they stay.
-fn settings_of_affinity(service: &Map<String, Value>) -> Option<Value> {
+/// The API server refuses the settings without affinity, so they are removed if the manifest sets it to `None`.
+fn affinity_config(service: &Map<String, Value>) -> Option<Value> {
     let none = service.get("sessionAffinity").and_then(Value::as_str) == Some("None");
     (!none).then(|| json!({}))
 }

@@ -1,15 +1,15 @@
-//! What has to happen to the object of one manifest, decided from what is there: the same function for the pass that
-//! does it and for the plan that foretells it (payload-and-apply §5.2, §5.11).
+//! Decides what to do with the object of a manifest. Rollouts and plans use the same function. It only depends on the live
+//! object, so that every mode decides alike, and a process that was restarted too.
 
 use super::{MergeError, Outcome, initial, merge};
 use crate::api::object_meta;
 use crate::payload::Manifest;
 use serde_json::Value;
 
-/// What is to be done about one manifest's object.
+/// What to do with the object of a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    Leave(Left),
+    Skip(Skip),
     /// POST.
     Create(Value),
     /// PUT: see [`Outcome::Changed`].
@@ -25,37 +25,37 @@ pub enum Step {
     Delete,
 }
 
-/// Why nothing is to be done.
+/// Why there is nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    AsWanted,
-    /// It is there, and the release only wants it to have been created once.
+pub enum Skip {
+    AsDesired,
+    /// It exists, and the release only creates it.
     CreateOnly,
-    /// To be deleted, and not there.
-    Gone,
-    /// To be deleted, and on its way: finalizers are somebody else's business.
-    Going,
+    /// It is to be deleted and does not exist.
+    Absent,
+    /// It is to be deleted and terminating already. Its finalizers are left to their controllers.
+    Terminating,
 }
 
-/// Decides for one manifest. `live`: the freshest known state of its object. `prepared` makes the object that is wanted
-/// (see [`super::prepare`]); it is not asked where the answer does not depend on it.
+/// Decides for one manifest. `live` is the latest known state of its object. `desired` returns the desired object (see
+/// [`super::desired`]); it is only called if the decision depends on it.
 ///
 /// # Errors
-/// Those of [`merge`] and of `prepared`, and an annotation for deleting with another value than `true`.
+/// Those of [`merge`] and of `desired`, and an invalid value of the annotation for deletion.
 pub fn step<E: From<MergeError>>(
     live: Option<&Value>,
     manifest: &Manifest,
-    prepared: impl FnOnce() -> Result<Value, E>,
+    desired: impl FnOnce() -> Result<Value, E>,
 ) -> Result<Step, E> {
     let delete = manifest.delete().map_err(MergeError::Manifest)?;
     Ok(match live {
-        None if delete => Step::Leave(Left::Gone),
-        Some(live) if delete && object_meta::is_terminating(live) => Step::Leave(Left::Going),
+        None if delete => Step::Skip(Skip::Absent),
+        Some(live) if delete && object_meta::is_terminating(live) => Step::Skip(Skip::Terminating),
         Some(_) if delete => Step::Delete,
-        None => Step::Create(initial(prepared()?)),
-        Some(_) if manifest.create_only() => Step::Leave(Left::CreateOnly),
-        Some(live) => match merge(live, &prepared()?)? {
-            Outcome::Same => Step::Leave(Left::AsWanted),
+        None => Step::Create(initial(desired()?)),
+        Some(_) if manifest.create_only() => Step::Skip(Skip::CreateOnly),
+        Some(live) => match merge(live, &desired()?)? {
+            Outcome::Same => Step::Skip(Skip::AsDesired),
             Outcome::Changed { object, fields } => Step::Change { object, fields },
             Outcome::Replace { object, fields } => Step::Replace { object, fields },
         },

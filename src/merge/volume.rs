@@ -1,4 +1,4 @@
-//! Volumes of a pod: by name, each replaced whole after the server's defaults (payload-and-apply §5.7, §5.8).
+//! Volumes of a pod, matched by name. Each is owned as a whole, apart from defaults of the API server.
 
 use super::rule::{Absent, Elements, Extra, Field, Order, Rule, both_ways, closed, default, field};
 use serde_json::{Map, Value, json};
@@ -47,9 +47,9 @@ const SOURCES: &[Field] = &[
             default("fsType", Absent::Text("xfs"), Rule::Exact),
         ])),
     ),
-    // The server's default depends on the tag of the image.
+    // The default depends on the tag of the image.
     both_ways("image", Rule::Map(&closed(&[field("pullPolicy", Rule::Exact)]))),
-    // A claim has many defaults, some of them the cluster's.
+    // A claim has many defaults, some of which depend on the cluster.
     both_ways("ephemeral", Rule::Deep),
 ];
 
@@ -59,7 +59,7 @@ const PROJECTIONS: &[Field] = &[
         Rule::Map(&closed(&[default("expirationSeconds", Absent::Int(3600), Rule::Exact)])),
     ),
     both_ways("downwardAPI", Rule::Map(&closed(&[DOWNWARD_ITEMS]))),
-    // Lifetimes and key types are the server's to choose.
+    // The API server chooses lifetimes and key types.
     both_ways("podCertificate", Rule::Deep),
 ];
 
@@ -74,7 +74,7 @@ const DOWNWARD_ITEMS: Field = both_ways(
 pub(super) const FIELD_REF: Rule = Rule::Map(&closed(&[default("apiVersion", Absent::Text("v1"), Rule::Exact)]));
 pub(super) const RESOURCE_REF: Rule = Rule::Map(&closed(&[default("divisor", Absent::Text("0"), Rule::Quantity)]));
 
-/// A volume that names no source is an empty directory.
+/// A volume without a source is an emptyDir.
 fn no_source(volume: &Map<String, Value>) -> Option<Value> {
     volume.iter().all(|(key, value)| key == "name" || value.is_null()).then(|| json!({}))
 }

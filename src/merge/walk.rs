@@ -1,9 +1,9 @@
-//! Walks a live object and a manifest side by side, as the rules say, and notes where they differ. Copies nothing of
-//! the live object unless something below differs.
+//! Compares a live object with a desired one by the rules, and merges them where they differ. Copies a part of the live
+//! object only if something in it differs.
 
 use super::equal;
 use super::rule::{
-    AMOUNTS, Absent, CLOSED, ENTRIES, ENTRIES_WHOLE, Elements, Extra, Field, OPEN, Order, Rule, Shape, WHOLE_DEEP,
+    Absent, CLOSED, ENTRIES, ENTRIES_WHOLE, Elements, Extra, Field, OPEN, Order, QUANTITIES, Rule, Shape, WHOLE_DEEP,
     WHOLE_EXACT,
 };
 use serde_json::{Map, Value};
@@ -11,15 +11,15 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-/// What becomes of one live value.
+/// The result of merging one live value.
 #[derive(Debug, PartialEq)]
-pub(super) enum Settled {
+pub(super) enum Merged {
     Keep,
     Set(Value),
     Remove,
 }
 
-/// Where in the object we are; formatted only when something differs.
+/// A path in the object. It is only formatted if something differs there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At<'a> {
     parent: Option<&'a At<'a>>,
@@ -61,21 +61,22 @@ impl<'a> At<'a> {
     }
 }
 
-/// What a typed server reads for null among data: an empty text, or no amount.
-static EMPTY: Value = Value::String(String::new());
-static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::from("0"));
+/// What API servers with Go types read for null in a map of text or of quantities.
+static EMPTY_TEXT: Value = Value::String(String::new());
+static ZERO: LazyLock<Value> = LazyLock::new(|| Value::from("0"));
 
 /// One comparison.
 #[derive(Debug)]
 pub(super) struct Walk {
     zero_is_absent: bool,
+    /// Whether differences are not recorded.
     quiet: bool,
-    /// Paths that differ, in the order they were met.
+    /// Paths that differ, in the order in which they were found.
     pub differences: Vec<String>,
 }
 
 impl Walk {
-    /// `zero_is_absent`: the server does not write out `false`, `0` and empty strings (see [`equal::blank`]).
+    /// `zero_is_absent`: the API server omits `false`, `0` and empty strings (see [`equal::blank`]).
     pub(super) fn new(zero_is_absent: bool) -> Self {
         Walk { zero_is_absent, quiet: false, differences: Vec::new() }
     }
@@ -92,58 +93,64 @@ impl Walk {
         equal::blank(key, value, self.zero_is_absent)
     }
 
-    fn alike(&mut self, rule: Rule, live: &Value, want: &Value) -> bool {
+    fn equal(&mut self, rule: Rule, live: &Value, desired: &Value) -> bool {
         let before = std::mem::replace(&mut self.quiet, true);
-        let settled = self.value(rule, live, want, &At::ROOT);
+        let merged = self.value(rule, live, desired, &At::ROOT);
         self.quiet = before;
-        settled == Settled::Keep
+        merged == Merged::Keep
     }
 
-    fn replace(&mut self, want: &Value, at: &At<'_>) -> Settled {
+    fn replace(&mut self, desired: &Value, at: &At<'_>) -> Merged {
         self.differs(at);
-        Settled::Set(want.clone())
+        Merged::Set(desired.clone())
     }
 
-    fn clear(&mut self, live: &Value, at: &At<'_>) -> Settled {
+    fn clear(&mut self, live: &Value, at: &At<'_>) -> Merged {
         if self.blank(at.name(), live) {
-            return Settled::Keep;
+            return Merged::Keep;
         }
         self.differs(at);
-        Settled::Remove
+        Merged::Remove
     }
 
-    /// Settles a value that is on both sides.
-    pub(super) fn value(&mut self, rule: Rule, live: &Value, want: &Value, at: &At<'_>) -> Settled {
+    /// Merges a value that exists on both sides.
+    pub(super) fn value(&mut self, rule: Rule, live: &Value, desired: &Value, at: &At<'_>) -> Merged {
         let (shape, elements) = match (rule, at.name()) {
-            (Rule::Never, _) => return Settled::Keep,
-            (Rule::Json, _) if equal::json(live, want) => return Settled::Keep,
-            (Rule::Json, _) => return self.replace(want, at),
-            (Rule::Within(rule), _) => return self.value(rule(), live, want, at),
+            (Rule::Never, _) => return Merged::Keep,
+            (Rule::Json, _) if equal::json(live, desired) => return Merged::Keep,
+            (Rule::Json, _) => return self.replace(desired, at),
+            (Rule::Within(rule), _) => return self.value(rule(), live, desired, at),
             (Rule::Map(shape), _) => (shape, WHOLE_DEEP),
             (Rule::List(elements), _) => (OPEN, elements),
-            (Rule::Deep, "limits" | "requests" | "hard" | "capacity") => return self.named(AMOUNTS, live, want, at),
-            (Rule::Deep, "matchLabels" | "nodeSelector" | "parameters") => return self.named(ENTRIES, live, want, at),
-            (Rule::Exact, "matchLabels") => return self.named(ENTRIES_WHOLE, live, want, at),
+            (Rule::Deep, "limits" | "requests" | "hard" | "capacity") => {
+                return self.named(QUANTITIES, live, desired, at);
+            }
+            (Rule::Deep, "matchLabels" | "nodeSelector" | "parameters") => {
+                return self.named(ENTRIES, live, desired, at);
+            }
+            (Rule::Exact, "matchLabels") => return self.named(ENTRIES_WHOLE, live, desired, at),
             (Rule::Exact | Rule::Selector, _) => (CLOSED, WHOLE_EXACT),
-            // With a part of it that is not the manifest's it selects what nobody wanted.
-            (Rule::Deep, _) if equal::is_selector(live, want) => return self.value(Rule::Selector, live, want, at),
+            // A mix of the live and the desired selector would select the wrong objects.
+            (Rule::Deep, _) if equal::is_selector(live, desired) => {
+                return self.value(Rule::Selector, live, desired, at);
+            }
             _ => (OPEN, WHOLE_DEEP),
         };
-        match (live, want) {
-            (Value::Object(live), Value::Object(want)) => self.map(shape, live, want, at),
-            (Value::Array(live), Value::Array(want)) => self.list(elements, live, want, at),
-            _ if equal::same(rule, live, want) => Settled::Keep,
-            _ => self.replace(want, at),
+        match (live, desired) {
+            (Value::Object(live), Value::Object(desired)) => self.map(shape, live, desired, at),
+            (Value::Array(live), Value::Array(desired)) => self.list(elements, live, desired, at),
+            _ if equal::same(rule, live, desired) => Merged::Keep,
+            _ => self.replace(desired, at),
         }
     }
 
-    /// Some names mean the same kind of map wherever they stand.
-    fn named(&mut self, rule: Rule, live: &Value, want: &Value, at: &At<'_>) -> Settled {
-        match (rule, live, want) {
-            (Rule::Map(shape), Value::Object(live), Value::Object(want)) => self.map(shape, live, want, at),
-            (_, Value::Array(live), Value::Array(want)) => self.list(WHOLE_DEEP, live, want, at),
-            _ if equal::same(Rule::Deep, live, want) => Settled::Keep,
-            _ => self.replace(want, at),
+    /// Merges a field whose name means the same kind of map in every object.
+    fn named(&mut self, rule: Rule, live: &Value, desired: &Value, at: &At<'_>) -> Merged {
+        match (rule, live, desired) {
+            (Rule::Map(shape), Value::Object(live), Value::Object(desired)) => self.map(shape, live, desired, at),
+            (_, Value::Array(live), Value::Array(desired)) => self.list(WHOLE_DEEP, live, desired, at),
+            _ if equal::same(Rule::Deep, live, desired) => Merged::Keep,
+            _ => self.replace(desired, at),
         }
     }
 
@@ -151,56 +158,56 @@ impl Walk {
         &mut self,
         shape: &Shape,
         live: &'a Map<String, Value>,
-        want: &'a Map<String, Value>,
+        desired: &'a Map<String, Value>,
         at: &At<'_>,
-    ) -> Settled {
+    ) -> Merged {
         let mut changes = Vec::new();
-        for (key, value) in want {
-            let read = shape.verbatim && self.zero_is_absent;
-            let text = |value: &'a Value| -> &'a Value {
+        for (key, value) in desired {
+            let null_is_zero = shape.verbatim && self.zero_is_absent;
+            let decoded = |value: &'a Value| -> &'a Value {
                 match (value, shape.others) {
-                    (Value::Null, Rule::Quantity) if read => &NOTHING,
-                    (Value::Null, _) if read => &EMPTY,
+                    (Value::Null, Rule::Quantity) if null_is_zero => &ZERO,
+                    (Value::Null, _) if null_is_zero => &EMPTY_TEXT,
                     _ => value,
                 }
             };
-            if self.says(shape, key, text(value)) {
-                let rule = shape.rule(key, want);
-                let live = live.get(key).map(text);
-                let settled = self.entry(shape, rule, live, text(value), &at.then(Step::Key(key)));
-                changes.push((key.as_str(), settled));
+            if self.is_set(shape, key, decoded(value)) {
+                let rule = shape.rule(key, desired);
+                let live = live.get(key).map(decoded);
+                let merged = self.entry(shape, rule, live, decoded(value), &at.then(Step::Key(key)));
+                changes.push((key.as_str(), merged));
             }
         }
         for field in shape.fields() {
-            if want.get(field.name).is_some_and(|value| self.says(shape, field.name, value)) {
+            if desired.get(field.name).is_some_and(|value| self.is_set(shape, field.name, value)) {
                 continue;
             }
-            // Null or empty is what absent looks like in an object that no server has normalised.
-            if let Some(value) = live.get(field.name).filter(|value| self.says(shape, field.name, value)) {
-                let settled = self.unset(field, value, want, &at.then(Step::Key(field.name)));
-                changes.push((field.name, settled));
+            // In an object that no API server has normalised a field that is not set may be null or empty.
+            if let Some(value) = live.get(field.name).filter(|value| self.is_set(shape, field.name, value)) {
+                let merged = self.unset(field, value, desired, &at.then(Step::Key(field.name)));
+                changes.push((field.name, merged));
             }
         }
         if shape.extra == Extra::Remove {
             for (key, value) in live {
-                if shape.field(key).is_none() && !want.contains_key(key) {
+                if shape.field(key).is_none() && !desired.contains_key(key) {
                     let at = at.then(Step::Key(key));
-                    let settled = if shape.verbatim {
+                    let merged = if shape.verbatim {
                         self.differs(&at);
-                        Settled::Remove
+                        Merged::Remove
                     } else {
                         self.clear(value, &at)
                     };
-                    changes.push((key.as_str(), settled));
+                    changes.push((key.as_str(), merged));
                 }
             }
         }
         applied(live, changes)
     }
 
-    /// Whether an object says anything by this value: null says nothing, nor does an empty value that a typed server
-    /// takes for a field left out and fills in.
-    fn says(&self, shape: &Shape, key: &str, value: &Value) -> bool {
+    /// Whether a field with this value is set. It is not if the value is null, or empty and an API server with Go types would
+    /// replace it by a default.
+    fn is_set(&self, shape: &Shape, key: &str, value: &Value) -> bool {
         if shape.verbatim || !self.zero_is_absent {
             return !value.is_null();
         }
@@ -208,140 +215,140 @@ impl Walk {
         !value.is_null() && !equal::filled(key, value, defaulted)
     }
 
-    fn entry(&mut self, shape: &Shape, rule: Rule, live: Option<&Value>, want: &Value, at: &At<'_>) -> Settled {
+    fn entry(&mut self, shape: &Shape, rule: Rule, live: Option<&Value>, desired: &Value, at: &At<'_>) -> Merged {
         match live {
-            _ if matches!(rule, Rule::Never) => Settled::Keep,
-            _ if matches!((rule, live), (Rule::Selector | Rule::Json, None)) => self.replace(want, at),
-            None | Some(Value::Null) if !shape.verbatim && self.blank(at.name(), want) => Settled::Keep,
-            None => self.replace(want, at),
-            Some(live) => self.value(rule, live, want, at),
+            _ if matches!(rule, Rule::Never) => Merged::Keep,
+            _ if matches!((rule, live), (Rule::Selector | Rule::Json, None)) => self.replace(desired, at),
+            None | Some(Value::Null) if !shape.verbatim && self.blank(at.name(), desired) => Merged::Keep,
+            None => self.replace(desired, at),
+            Some(live) => self.value(rule, live, desired, at),
         }
     }
 
-    /// Settles a field that only the live object has.
-    fn unset(&mut self, field: &Field, live: &Value, want: &Map<String, Value>, at: &At<'_>) -> Settled {
+    /// Merges a field that is only set in the live object.
+    fn unset(&mut self, field: &Field, live: &Value, desired: &Map<String, Value>, at: &At<'_>) -> Merged {
         let default = match field.absent {
-            Absent::Leave => return Settled::Keep,
+            Absent::Leave => return Merged::Keep,
             Absent::Clear => None,
             Absent::Empty => Some(Value::Object(Map::new())),
             Absent::Text(text) => Some(Value::from(text)),
             Absent::Int(number) => Some(Value::from(number)),
             Absent::Bool(set) => Some(Value::from(set)),
-            Absent::Infer(infer) => match infer(want) {
-                None => return Settled::Keep,
+            Absent::Infer(infer) => match infer(desired) {
+                None => return Merged::Keep,
                 inferred => inferred,
             },
-            Absent::Derive(derive) => derive(want),
-            Absent::Tolerate(tolerate) => match tolerate(want) {
-                Some(value) if equal::same(field.rule, live, &value) => return Settled::Keep,
+            Absent::Derive(derive) => derive(desired),
+            Absent::Tolerate(tolerate) => match tolerate(desired) {
+                Some(value) if equal::same(field.rule, live, &value) => return Merged::Keep,
                 _ => None,
             },
         };
         match default {
-            Some(default) => self.value(field.rule.resolved(want), live, &default, at),
+            Some(default) => self.value(field.rule.resolved(desired), live, &default, at),
             None if matches!(field.rule, Rule::Selector | Rule::Json) => {
                 self.differs(at);
-                Settled::Remove
+                Merged::Remove
             }
             None => self.clear(live, at),
         }
     }
 
-    fn list(&mut self, elements: &Elements, live: &[Value], want: &[Value], at: &At<'_>) -> Settled {
+    fn list(&mut self, elements: &Elements, live: &[Value], desired: &[Value], at: &At<'_>) -> Merged {
         match elements {
-            Elements::Whole(rule) => self.whole(*rule, live, want, at),
-            Elements::Unordered(rule) => self.unordered(*rule, live, want, at),
-            Elements::Additive(rule) => self.additive(*rule, live, want, at),
+            Elements::Whole(rule) => self.whole(*rule, live, desired, at),
+            Elements::Unordered(rule) => self.unordered(*rule, live, desired, at),
+            Elements::Additive(rule) => self.additive(*rule, live, desired, at),
             Elements::Keyed { key, rule, extra, order } => {
-                let names: BTreeSet<&str> = want.iter().map(|element| name_of(element, key)).collect();
-                if names.len() < want.len() {
-                    // Two elements of one name cannot be matched by name.
-                    return self.whole(Rule::Exact, live, want, at);
+                let names: BTreeSet<&str> = desired.iter().map(|element| name_of(element, key)).collect();
+                if names.len() < desired.len() {
+                    // Elements of the same name cannot be matched by name.
+                    return self.whole(Rule::Exact, live, desired, at);
                 }
-                self.keyed(&Keyed { key, rule: *rule, extra: *extra, order: *order }, live, want, at)
+                self.keyed(&Keyed { key, rule: *rule, extra: *extra, order: *order }, live, desired, at)
             }
         }
     }
 
-    fn whole(&mut self, rule: Rule, live: &[Value], want: &[Value], at: &At<'_>) -> Settled {
-        if live.len() != want.len() {
+    fn whole(&mut self, rule: Rule, live: &[Value], desired: &[Value], at: &At<'_>) -> Merged {
+        if live.len() != desired.len() {
             self.differs(at);
-            return Settled::Set(Value::Array(want.to_vec()));
+            return Merged::Set(Value::Array(desired.to_vec()));
         }
         let mut changed = false;
         let mut list = Vec::new();
-        for (index, (live, want)) in live.iter().zip(want).enumerate() {
-            let kept = self.value(rule, live, want, &at.then(Step::Index(index))) == Settled::Keep;
-            changed |= !kept;
-            // Another element may stand here now: what the server filled in belongs to the old one.
-            list.push(if kept { live } else { want });
+        for (index, (live, desired)) in live.iter().zip(desired).enumerate() {
+            let same = self.value(rule, live, desired, &at.then(Step::Index(index))) == Merged::Keep;
+            changed |= !same;
+            // The live element is not merged, since the defaults in it may belong to a different element.
+            list.push(if same { live } else { desired });
         }
-        if changed { Settled::Set(list.into_iter().cloned().collect()) } else { Settled::Keep }
+        if changed { Merged::Set(list.into_iter().cloned().collect()) } else { Merged::Keep }
     }
 
-    fn unordered(&mut self, rule: Rule, live: &[Value], want: &[Value], at: &At<'_>) -> Settled {
-        let mut left: Vec<&Value> = live.iter().collect();
-        for value in want {
-            match left.iter().position(|live| self.alike(rule, live, value)) {
-                Some(position) => drop(left.swap_remove(position)),
-                None => return self.replace(&Value::Array(want.to_vec()), at),
+    fn unordered(&mut self, rule: Rule, live: &[Value], desired: &[Value], at: &At<'_>) -> Merged {
+        let mut unmatched: Vec<&Value> = live.iter().collect();
+        for value in desired {
+            match unmatched.iter().position(|live| self.equal(rule, live, value)) {
+                Some(position) => drop(unmatched.swap_remove(position)),
+                None => return self.replace(&Value::Array(desired.to_vec()), at),
             }
         }
-        if left.is_empty() { Settled::Keep } else { self.replace(&Value::Array(want.to_vec()), at) }
+        if unmatched.is_empty() { Merged::Keep } else { self.replace(&Value::Array(desired.to_vec()), at) }
     }
 
-    fn additive(&mut self, rule: Rule, live: &[Value], want: &[Value], at: &At<'_>) -> Settled {
+    fn additive(&mut self, rule: Rule, live: &[Value], desired: &[Value], at: &At<'_>) -> Merged {
         let mut list: Vec<&Value> = live.iter().collect();
-        for value in want {
-            // As many of a kind stay as the manifest has, other repetitions go.
-            let wanted = want.iter().filter(|other| self.alike(rule, other, value)).count();
-            let mut seen = 0;
+        for value in desired {
+            // As many repetitions stay as the manifest has.
+            let count = desired.iter().filter(|other| self.equal(rule, other, value)).count();
+            let mut found = 0;
             list.retain(|live| {
-                let same = self.alike(rule, live, value);
-                seen += usize::from(same);
-                !same || seen <= wanted
+                let same = self.equal(rule, live, value);
+                found += usize::from(same);
+                !same || found <= count
             });
-            if seen == 0 {
+            if found == 0 {
                 list.push(value);
             }
         }
         if list.len() == live.len() && list.iter().zip(live).all(|(a, b)| std::ptr::eq(*a, b)) {
-            return Settled::Keep;
+            return Merged::Keep;
         }
         self.differs(at);
-        Settled::Set(list.into_iter().cloned().collect())
+        Merged::Set(list.into_iter().cloned().collect())
     }
 
-    fn keyed(&mut self, how: &Keyed, live: &[Value], want: &[Value], at: &At<'_>) -> Settled {
-        let wanted = |name: &str| want.iter().position(|value| name_of(value, how.key) == name);
+    fn keyed(&mut self, how: &Keyed, live: &[Value], desired: &[Value], at: &At<'_>) -> Merged {
+        let position = |name: &str| desired.iter().position(|value| name_of(value, how.key) == name);
         let before = self.differences.len();
         let mut changed = false;
-        let mut seen = BTreeSet::new();
-        // (place in the manifest, element)
+        let mut matched = BTreeSet::new();
+        // (position in the manifest, element)
         let mut list: Vec<(Option<usize>, Value)> = Vec::new();
         for element in live {
             let name = name_of(element, how.key);
             let here = at.then(Step::Element(name));
-            let place = wanted(name);
-            let value = place.and_then(|place| want.get(place));
-            let settled = match value {
-                Some(value) if seen.insert(name) => self.value(how.rule, element, value, &here),
-                None if how.extra == Extra::Keep => Settled::Keep,
+            let place = position(name);
+            let value = place.and_then(|place| desired.get(place));
+            let merged = match value {
+                Some(value) if matched.insert(name) => self.value(how.rule, element, value, &here),
+                None if how.extra == Extra::Keep => Merged::Keep,
                 _ => {
                     self.differs(&here);
-                    Settled::Remove
+                    Merged::Remove
                 }
             };
-            changed |= settled != Settled::Keep;
-            match settled {
-                Settled::Keep => list.push((place, element.clone())),
-                Settled::Set(value) => list.push((place, value)),
-                Settled::Remove => {}
+            changed |= merged != Merged::Keep;
+            match merged {
+                Merged::Keep => list.push((place, element.clone())),
+                Merged::Set(value) => list.push((place, value)),
+                Merged::Remove => {}
             }
         }
-        for (place, value) in want.iter().enumerate() {
+        for (place, value) in desired.iter().enumerate() {
             let name = name_of(value, how.key);
-            if !seen.contains(name) {
+            if !matched.contains(name) {
                 self.differs(&at.then(Step::Element(name)));
                 changed = true;
                 list.push((Some(place), value.clone()));
@@ -354,7 +361,7 @@ impl Walk {
                 self.differs(at);
             }
         }
-        if changed { Settled::Set(list.into_iter().map(|(_, value)| value).collect()) } else { Settled::Keep }
+        if changed { Merged::Set(list.into_iter().map(|(_, value)| value).collect()) } else { Merged::Keep }
     }
 }
 
@@ -374,15 +381,15 @@ impl Shape {
         self.fields().find(|field| field.name == name)
     }
 
-    pub(super) fn rule(&self, name: &str, want: &Map<String, Value>) -> Rule {
-        self.field(name).map_or(self.others, |field| field.rule).resolved(want)
+    pub(super) fn rule(&self, name: &str, desired: &Map<String, Value>) -> Rule {
+        self.field(name).map_or(self.others, |field| field.rule).resolved(desired)
     }
 }
 
 impl Rule {
-    /// The rule that holds beside these fields of the manifest.
-    fn resolved(self, want: &Map<String, Value>) -> Rule {
-        if let Rule::Choose(choose) = self { choose(want) } else { self }
+    /// The rule that applies beside these fields of the manifest.
+    fn resolved(self, desired: &Map<String, Value>) -> Rule {
+        if let Rule::Choose(choose) = self { choose(desired) } else { self }
     }
 }
 
@@ -390,18 +397,18 @@ fn name_of<'a>(element: &'a Value, key: &str) -> &'a str {
     element.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The live map with the changes made; untouched if there are none.
-fn applied(live: &Map<String, Value>, changes: Vec<(&str, Settled)>) -> Settled {
-    if changes.iter().all(|(_, settled)| *settled == Settled::Keep) {
-        return Settled::Keep;
+/// The live map with these changes.
+fn applied(live: &Map<String, Value>, changes: Vec<(&str, Merged)>) -> Merged {
+    if changes.iter().all(|(_, change)| *change == Merged::Keep) {
+        return Merged::Keep;
     }
     let mut merged = live.clone();
-    for (key, settled) in changes {
-        match settled {
-            Settled::Keep => {}
-            Settled::Set(value) => drop(merged.insert(key.to_owned(), value)),
-            Settled::Remove => drop(merged.remove(key)),
+    for (key, change) in changes {
+        match change {
+            Merged::Keep => {}
+            Merged::Set(value) => drop(merged.insert(key.to_owned(), value)),
+            Merged::Remove => drop(merged.remove(key)),
         }
     }
-    Settled::Set(Value::Object(merged))
+    Merged::Set(Value::Object(merged))
 }

@@ -1,9 +1,8 @@
-//! Pods and what makes them: Deployment, DaemonSet, StatefulSet, Job, CronJob and the pod template they share
-//! (payload-and-apply §5.6-§5.8).
+//! Deployment, DaemonSet, StatefulSet, Job, CronJob and the pod template that they share.
 
 use super::metadata::{ROOT, TEMPLATE_METADATA};
 use super::rule::{
-    ADDITIVE, AMOUNTS_WHOLE, Absent, ENTRIES, Elements, Extra, Field, Order, Rule, Shape, WHOLE_EXACT, both_ways,
+    ADDITIVE, Absent, ENTRIES, Elements, Extra, Field, Order, QUANTITIES_WHOLE, Rule, Shape, WHOLE_EXACT, both_ways,
     closed, default, field, open,
 };
 use super::volume::{FIELD_REF, RESOURCE_REF, VOLUMES};
@@ -60,7 +59,7 @@ const DAEMON_STRATEGY: Rule = Rule::Map(&closed(&[
     ),
 ]));
 
-/// Parameters of a rolling update exist for that type only.
+/// The API server refuses the parameters of a rolling update with another type.
 fn if_rolling(strategy: &Map<String, Value>) -> Option<Value> {
     let kind = strategy.get("type").and_then(Value::as_str).unwrap_or("RollingUpdate");
     (kind == "RollingUpdate").then(|| json!({}))
@@ -110,17 +109,17 @@ const JOB_SPEC: &Shape = &open(&[
     field("template", TEMPLATE),
 ]);
 
-/// A Job with neither number has one pod; with a parallelism alone it is a work queue without completions.
+/// Without either number a Job has one completion. With only a parallelism it is a work queue without completions.
 fn one_completion(job: &Map<String, Value>) -> Option<Value> {
     job.get("parallelism").is_none_or(Value::is_null).then(|| json!(1))
 }
 
-/// With a limit for each index the server sets the overall limit so that it never counts.
+/// With a limit per index the API server sets the overall limit to its maximum.
 fn retries(job: &Map<String, Value>) -> Option<Value> {
     job.get("backoffLimitPerIndex").is_none_or(Value::is_null).then(|| json!(6))
 }
 
-/// With a policy for failures a pod is replaced once it has failed, else already while it ends.
+/// With a pod failure policy a pod is replaced once it has failed, otherwise already while it terminates.
 fn replacement(job: &Map<String, Value>) -> Option<Value> {
     let by_policy = job.get("podFailurePolicy").is_some_and(|policy| !policy.is_null());
     Some(Value::from(if by_policy { "Failed" } else { "TerminatingOrFailed" }))
@@ -149,7 +148,7 @@ const TEMPLATE: Rule = Rule::Map(&open(&[field("metadata", TEMPLATE_METADATA), f
 
 const POD: &[Field] = &[
     both_ways("containers", Rule::Choose(|pod| containers(pod, Order::Live))),
-    // They run one after the other: their order is the manifest's.
+    // They run one after the other, so the manifest's order matters.
     both_ways("initContainers", Rule::Choose(|pod| containers(pod, Order::Manifest))),
     both_ways("volumes", Rule::List(VOLUMES)),
     both_ways("automountServiceAccountToken", Rule::Deep),
@@ -157,13 +156,13 @@ const POD: &[Field] = &[
     both_ways("shareProcessNamespace", Rule::Deep),
     both_ways("priority", Rule::Deep),
     default("hostNetwork", Absent::Bool(false), Rule::Deep),
-    // A release that gives them up means it.
+    // A release that no longer needs these privileges must be able to remove them.
     default("hostPID", Absent::Bool(false), Rule::Deep),
     default("hostIPC", Absent::Bool(false), Rule::Deep),
-    field("overhead", AMOUNTS_WHOLE),
+    field("overhead", QUANTITIES_WHOLE),
     default("dnsPolicy", Absent::Text("ClusterFirst"), Rule::Deep),
     default("terminationGracePeriodSeconds", Absent::Int(30), Rule::Deep),
-    // Old and new name of one field: the server fills in one from the other and believes the new one.
+    // Old and new name of the same field. The API server copies one to the other and prefers the new one.
     default("serviceAccountName", Absent::Infer(|pod| account(pod, "serviceAccount")), Rule::Deep),
     default("serviceAccount", Absent::Infer(|pod| account(pod, "serviceAccountName")), Rule::Deep),
     field("nodeSelector", ENTRIES),
@@ -199,7 +198,7 @@ fn account(pod: &Map<String, Value>, field: &str) -> Option<Value> {
     pod.get(field).filter(|name| name.as_str().is_some_and(|name| !name.is_empty())).cloned()
 }
 
-/// By name, as the network of the pod wants it.
+/// Containers are matched by name. The rule for their ports depends on the network of the pod.
 fn containers(pod: &Map<String, Value>, order: Order) -> Rule {
     const fn by_name(rule: Rule, order: Order) -> Elements {
         Elements::Keyed { key: "name", rule, extra: Extra::Remove, order }
@@ -224,7 +223,7 @@ const IN_POD: Rule = Rule::Map(&Shape {
     )])
 });
 
-/// On the host network the server fills in the port of the host, or whoever looked after the cluster before.
+/// On the host network the API server sets the host port to the container port, as do other clients.
 const ON_HOST: Rule = Rule::Map(&Shape {
     base: CONTAINER,
     ..open(&[both_ways(
@@ -236,7 +235,7 @@ const ON_HOST: Rule = Rule::Map(&Shape {
     )])
 });
 
-/// What is the same on either network.
+/// The fields that do not depend on the network.
 const CONTAINER: &[Field] = &[
     both_ways("command", Rule::Exact),
     both_ways("args", Rule::Exact),
@@ -245,7 +244,7 @@ const CONTAINER: &[Field] = &[
     default(
         "resources",
         Absent::Empty,
-        Rule::Map(&open(&[both_ways("limits", AMOUNTS_WHOLE), both_ways("requests", AMOUNTS_WHOLE)])),
+        Rule::Map(&open(&[both_ways("limits", QUANTITIES_WHOLE), both_ways("requests", QUANTITIES_WHOLE)])),
     ),
     both_ways(
         "volumeMounts",

@@ -109,7 +109,7 @@ fn update(known: &watch::Sender<Known>, source: Source, object: Option<&Value>) 
             known.existing.remove(&source);
         }
         let first = known.unread.remove(&source);
-        let changed = known.configuration.take(source, object);
+        let changed = known.configuration.update(source, object);
         if changed {
             tracing::info!(kind = source.kind(), exists = object.is_some(), "cluster configuration changed");
         }

@@ -187,7 +187,7 @@ impl Cluster {
             let Some(kind) = self.kinds.get(Source::API_VERSION, source.kind()) else { continue };
             match self.objects.get(&kind, "", Source::NAME).await {
                 Ok(object) => {
-                    configuration.take(source, object.as_ref());
+                    configuration.update(source, object.as_ref());
                 }
                 Err(error) => unknowns.push(format!("What is injected into objects from {}: {error}.", source.kind())),
             }

@@ -1,25 +1,24 @@
-//! Setting fields in a YAML text and leaving the rest as it stands: layout, comments, order of keys.
+//! Sets fields in a YAML text and keeps its layout, comments and order of keys.
 //!
-//! The text is edited at the places where the parser found things, then read again. Should it not say then what it is
-//! to say, because of anchors or a layout nobody thought of, it is written anew as JSON: right in any case, pretty in
-//! nearly all.
+//! The text is edited at the positions that the parser reports and then decoded again. If the result is not the desired one,
+//! because of anchors or an unforeseen layout, the whole document is written as JSON instead.
 
 use crate::payload::yaml;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// Sets fields (text or lists of text) of the map `under`, which is made if it is not there. `None`: the text is not
-/// one document that `applies` takes, or nothing is to be changed.
+/// Sets fields, which are text or lists of text, in the map `under`, which is created if needed. `None` if the text is not a
+/// single document for which `applies` is true, or if nothing changes.
 pub(super) fn set(text: &str, applies: fn(&Value) -> bool, under: &str, fields: &[(&str, Value)]) -> Option<String> {
     let document = only(text).filter(applies)?;
-    let wanted = with(&document, under, fields);
-    if wanted == document {
+    let desired = with(&document, under, fields);
+    if desired == document {
         return None;
     }
     let edited = tree(text).and_then(|root| edit(text, &root, under, fields));
-    let right = edited.filter(|edited| only(edited).as_ref() == Some(&wanted));
-    Some(right.unwrap_or_else(|| format!("{wanted}\n")))
+    let correct = edited.filter(|edited| only(edited).as_ref() == Some(&desired));
+    Some(correct.unwrap_or_else(|| format!("{desired}\n")))
 }
 
 /// The document, if there is exactly one.
@@ -30,8 +29,8 @@ fn only(text: &str) -> Option<Value> {
 }
 
 fn with(document: &Value, under: &str, fields: &[(&str, Value)]) -> Value {
-    let mut wanted = document.clone();
-    if let Some(root) = wanted.as_object_mut() {
+    let mut desired = document.clone();
+    if let Some(root) = desired.as_object_mut() {
         let map = root.entry(under).or_insert_with(|| Value::Object(Map::new()));
         if !map.is_object() {
             *map = Value::Object(Map::new());
@@ -42,18 +41,18 @@ fn with(document: &Value, under: &str, fields: &[(&str, Value)]) -> Value {
             }
         }
     }
-    wanted
+    desired
 }
 
-/// A value and where it stands, in bytes. Ends are found without the parser's: it counts blanks and a comment behind a
-/// closing bracket or quote as part of it.
+/// A value and its range in bytes. The end is computed here, since the parser includes whitespace and a comment after a
+/// closing bracket or quote.
 struct Node {
     range: Range<usize>,
     shape: Shape,
 }
 
 enum Shape {
-    /// A scalar, an alias, or nothing at all.
+    /// A scalar, an alias, or nothing.
     Text,
     FlowList,
     BlockList,
@@ -67,7 +66,7 @@ struct Entry {
     value: Node,
 }
 
-/// The document as places in its text.
+/// The document as ranges of its text.
 fn tree(text: &str) -> Option<Node> {
     let mut offsets: Vec<usize> = text.char_indices().map(|(offset, _)| offset).collect();
     offsets.push(text.len());
@@ -82,7 +81,7 @@ fn tree(text: &str) -> Option<Node> {
 
 struct Reader<'t> {
     text: &'t str,
-    /// Byte offset of each character, and of the end.
+    /// The byte offset of each character, and of the end.
     offsets: Vec<usize>,
     events: Parser<'t, StrInput<'t>>,
 }
@@ -96,7 +95,7 @@ impl<'t> Reader<'t> {
         Some(*self.offsets.get(span.start.index())?..*self.offsets.get(span.end.index())?)
     }
 
-    /// Depth is bounded: the text has been read by the loader, which bounds it.
+    /// Recursion is bounded, since [`only`] has decoded the text within the limits of the decoder.
     fn node(&mut self, event: Event<'t>, span: Span) -> Option<Node> {
         let mut range = self.range(span)?;
         let shape = match event {
@@ -170,7 +169,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// How new text is written.
+/// The style of new text.
 #[derive(Clone, Copy)]
 enum Style {
     /// Over several lines, its keys at this column.
@@ -178,7 +177,7 @@ enum Style {
     Flow,
 }
 
-/// What is to be written for one key.
+/// The new value of a key.
 #[derive(Clone, Copy)]
 enum New<'a> {
     Field(&'a Value),
@@ -186,7 +185,7 @@ enum New<'a> {
 }
 
 impl New<'_> {
-    /// With what stands between it and the colon.
+    /// The text after the colon.
     fn written(self, style: Style) -> String {
         match (self, style) {
             (New::Field(Value::Array(list)), Style::Block(column)) if !list.is_empty() => {
@@ -194,7 +193,7 @@ impl New<'_> {
                 list.iter().map(|item| format!("\n{indent}- {}", word(item))).collect()
             }
             (New::Field(value @ Value::String(_)), Style::Block(_)) => format!(" {}", word(value)),
-            // JSON is YAML.
+            // JSON is valid YAML.
             (New::Field(value), _) => format!(" {value}"),
             (New::Map(fields), Style::Flow) => {
                 let write = |(name, value): &(&str, Value)| format!("\"{name}\":{}", New::Field(value).written(style));
@@ -210,7 +209,7 @@ impl New<'_> {
     }
 }
 
-/// A place and what is to stand there.
+/// A range and its new text.
 type Edit = (Range<usize>, String);
 
 fn edit(text: &str, root: &Node, under: &str, fields: &[(&str, Value)]) -> Option<String> {
@@ -231,7 +230,7 @@ fn edit(text: &str, root: &Node, under: &str, fields: &[(&str, Value)]) -> Optio
             }
         }
     }
-    // From the back, so that places stay where they are.
+    // From the end, so that the ranges of the remaining edits stay valid.
     edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
     let mut edited = text.to_owned();
     for (range, new) in edits {
@@ -253,7 +252,7 @@ impl Node {
         self.entries()?.iter().find(|entry| entry.key == key)
     }
 
-    /// The style in which a map's entries are written.
+    /// The style of a map's entries.
     fn style(&self, text: &str) -> Option<Style> {
         let Shape::BlockMap(entries) = &self.shape else { return Some(Style::Flow) };
         let start = entries.first()?.key_range.start;
@@ -262,33 +261,33 @@ impl Node {
     }
 }
 
-/// Another value for an entry of `map`.
+/// A new value for an entry of `map`.
 fn replaced(text: &str, map: &Node, entry: &Entry, new: New) -> Option<Edit> {
     let colon = entry.key_range.end + text.get(entry.key_range.end..)?.find(':')? + 1;
     let style = match entry.value.shape {
-        // A list that was written on one line stays there.
+        // A list on one line stays on one line.
         Shape::FlowList => Style::Flow,
         _ => map.style(text)?,
     };
     Some((colon..entry.value.range.end.max(colon), new.written(style)))
 }
 
-/// More entries at the end of `map`.
+/// New entries at the end of `map`.
 fn missing(text: &str, map: &Node, new: &[(&str, New)]) -> Option<Edit> {
-    let held = map.entries()?;
+    let entries = map.entries()?;
     let end = map.range.end;
     let style = map.style(text)?;
     let Style::Block(column) = style else {
-        let last = held.last().map(|last| last.value.range.end.max(last.key_range.end));
+        let last = entries.last().map(|last| last.value.range.end.max(last.key_range.end));
         let at = last.or(end.checked_sub(1))?;
-        let separator = if held.is_empty() { "" } else { ", " };
+        let separator = if entries.is_empty() { "" } else { ", " };
         let written: Vec<_> = new.iter().map(|(key, new)| format!("\"{key}\":{}", new.written(style))).collect();
         return Some((at..at, format!("{separator}{}", written.join(", "))));
     };
     let indent = " ".repeat(column);
     let written: Vec<_> = new.iter().map(|(key, new)| format!("{indent}{key}:{}", new.written(style))).collect();
     let written = written.join("\n");
-    // A text in several lines ends where the next line begins.
+    // The range of a block scalar ends at the start of the next line.
     let at = match text.get(end..)?.find('\n') {
         _ if text.get(..end)?.ends_with('\n') => end,
         Some(newline) => end + newline + 1,
@@ -297,7 +296,7 @@ fn missing(text: &str, map: &Node, new: &[(&str, New)]) -> Option<Edit> {
     Some((at..at, format!("{written}\n")))
 }
 
-/// Without quotes where it can be nothing but text.
+/// The value without quotes if it cannot be read as anything but text.
 fn word(value: &Value) -> String {
     let plain = |text: &&str| {
         let name = text.starts_with(|c: char| c.is_ascii_uppercase()) && (text.len() > 5 || text.contains('_'));

@@ -1,8 +1,8 @@
-//! Environment variables of containers: the proxy (payload-and-apply §5.10), and setting one without doubling it.
+//! Environment variables of containers: the proxy, and setting variables without duplicates.
 
 use serde_json::{Value, json};
 
-/// The proxy that pods are to use. Settings may be empty, but not all of them.
+/// The proxy that pods use. At least one setting is not empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Proxy {
     pub http: String,
@@ -12,7 +12,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// What the Proxy object says is in force; `None` if it asks for no proxy.
+    /// The settings in the status of the Proxy object, which are the effective ones; `None` if all are empty.
     pub(super) fn of(object: &Value) -> Option<Self> {
         let text = |field: &str| {
             let value = object.pointer(&format!("/status/{field}")).and_then(Value::as_str);
@@ -23,8 +23,8 @@ impl Proxy {
     }
 }
 
-/// Sets the variables in the named containers; `names` is separated by commas, blanks around a name do not count.
-/// The error is the name of a container that is not there.
+/// Sets the variables in the containers named in the comma-separated list. Whitespace around a name is ignored. The error is
+/// the name of a container that does not exist.
 pub(super) fn inject(object: &mut Value, names: &str, proxy: &Proxy) -> Result<(), String> {
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let found =
@@ -36,8 +36,8 @@ pub(super) fn inject(object: &mut Value, names: &str, proxy: &Proxy) -> Result<(
     Ok(())
 }
 
-/// Sets variables of the container or init container of that name; false if there is none. A variable that is there
-/// keeps its place and is not doubled.
+/// Sets variables of the container or init container of this name; false if there is none. An existing variable keeps its
+/// position, and duplicates of it are removed.
 pub(super) fn set(object: &mut Value, container: &str, variables: &[(&str, &str)]) -> bool {
     let mut found = false;
     for list in ["containers", "initContainers"] {
@@ -49,7 +49,7 @@ pub(super) fn set(object: &mut Value, container: &str, variables: &[(&str, &str)
             if environment.is_null() {
                 *environment = json!([]);
             }
-            // Anything but a list is refused when the release is loaded.
+            // Loading a release refuses anything but a list.
             let Some(environment) = environment.as_array_mut() else { continue };
             for (name, value) in variables {
                 set_one(environment, name, value);

@@ -1,10 +1,10 @@
 use super::*;
-use crate::merge::{Outcome, merge, wanted};
+use crate::merge::{Outcome, desired, merge};
 use crate::payload::{Origin, load};
 use serde_json::json;
 use std::sync::Arc;
 
-/// The manifest that a file with this object alone would give.
+/// The manifest of a file with this object.
 fn manifest(object: &Value) -> Arc<Manifest> {
     let bytes = serde_json::to_vec(object).unwrap();
     load::manifests_of(Origin::Release, "0000_50_a_b.json", &bytes).unwrap().remove(0)
@@ -16,13 +16,13 @@ fn injected(object: &Value, configuration: &ClusterConfiguration) -> Result<Valu
     configuration.inject(&manifest, &mut object)?;
     let once = object.clone();
     configuration.inject(&manifest, &mut object)?;
-    assert_eq!(object, once, "a second time changes nothing");
+    assert_eq!(object, once, "a second call changes nothing");
     Ok(object)
 }
 
 fn configuration(source: Source, object: Option<Value>) -> ClusterConfiguration {
     let mut configuration = ClusterConfiguration::default();
-    configuration.take(source, object.as_ref());
+    configuration.update(source, object.as_ref());
     configuration
 }
 
@@ -48,22 +48,21 @@ fn environment<'a>(object: &'a Value, container: &str) -> Vec<(&'a str, &'a str)
     variables.map(|v| (v["name"].as_str().unwrap(), v["value"].as_str().unwrap_or("(none)"))).collect()
 }
 
-/// §10.24: the proxy, with an absent object too.
 #[test]
-fn the_proxy_goes_into_named_containers_only() {
-    let held = json!([{"name": "NO_PROXY", "valueFrom": {"fieldRef": {}}}, {"name": "X", "value": "1"},
+fn proxy_is_injected_into_the_named_containers_only() {
+    let present = json!([{"name": "NO_PROXY", "valueFrom": {"fieldRef": {}}}, {"name": "X", "value": "1"},
         {"name": "NO_PROXY", "value": "twice"}]);
     let some = proxy(" http://p:1 ", "", "a,b");
     let given = [("HTTP_PROXY", "http://p:1"), ("HTTPS_PROXY", ""), ("NO_PROXY", "a,b")];
     for kind in ["Deployment", "DaemonSet"] {
-        let object = injected(&workload(kind, " one , early", held.clone()), &some).unwrap();
-        // A variable that is there keeps its place and does not come twice.
+        let object = injected(&workload(kind, " one , early", present.clone()), &some).unwrap();
+        // An existing variable keeps its position, and duplicates are removed.
         let one = [("NO_PROXY", "a,b"), ("X", "1"), ("HTTP_PROXY", "http://p:1"), ("HTTPS_PROXY", "")];
         assert_eq!(environment(&object, "one"), one);
         assert_eq!(environment(&object, "early"), given);
         assert_eq!(environment(&object, "two"), []);
     }
-    // Nothing to say: no object, no proxy in force, another kind, no annotation.
+    // Nothing to inject: no object, no effective proxy, another kind, no annotation.
     let plain = workload("Deployment", "one", json!([]));
     for nothing in [configuration(Source::Proxy, None), proxy("", " ", "")] {
         assert_eq!(injected(&plain, &nothing).unwrap(), plain);
@@ -76,33 +75,33 @@ fn the_proxy_goes_into_named_containers_only() {
 }
 
 #[test]
-fn a_container_that_is_not_there_is_an_error_only_where_there_is_a_proxy() {
+fn missing_container_is_an_error_only_if_there_is_a_proxy() {
     let object = workload("Deployment", "one,three", json!([]));
     assert_eq!(injected(&object, &ClusterConfiguration::default()).unwrap(), object);
     let error = injected(&object, &proxy("", "http://p", "")).unwrap_err().to_string();
     assert!(error.contains("deployment.apps \"b/a\"") && error.contains("\"three\""), "{error}");
-    let error = wanted(&manifest(&object), None, &proxy("", "", "x")).unwrap_err().to_string();
+    let error = desired(&manifest(&object), None, &proxy("", "", "x")).unwrap_err().to_string();
     assert!(error.contains("three"), "{error}");
 }
 
 #[test]
-fn an_empty_setting_is_no_difference_to_what_the_server_keeps() {
-    let want = wanted(&manifest(&workload("Deployment", "two", json!([]))), None, &proxy("", "http://p", "")).unwrap();
-    let mut live = want.clone();
+fn empty_setting_equals_an_absent_value() {
+    let with_proxy =
+        desired(&manifest(&workload("Deployment", "two", json!([]))), None, &proxy("", "http://p", "")).unwrap();
+    let mut live = with_proxy.clone();
     let two = &mut live["spec"]["template"]["spec"]["containers"][1]["env"];
     assert_eq!(two[0], json!({"name": "HTTP_PROXY", "value": ""}));
     two[0].as_object_mut().unwrap().remove("value");
-    assert_eq!(merge(&live, &want), Ok(Outcome::Same));
-    // Without the proxy the variables go again.
+    assert_eq!(merge(&live, &with_proxy), Ok(Outcome::Same));
+    // Without a proxy the variables are removed.
     let bare =
-        wanted(&manifest(&workload("Deployment", "two", json!([]))), None, &ClusterConfiguration::default()).unwrap();
+        desired(&manifest(&workload("Deployment", "two", json!([]))), None, &ClusterConfiguration::default()).unwrap();
     let Ok(Outcome::Changed { object, .. }) = merge(&live, &bare) else { panic!("nothing to do") };
     assert_eq!(environment(&object, "two"), []);
 }
 
-/// §10.24: the API server's address with and without a port.
 #[test]
-fn our_own_deployment_learns_the_address_of_the_api_server() {
+fn own_deployment_gets_the_address_of_the_api_server() {
     let own = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "cluster-version-operator", "namespace": "openshift-cluster-version"},
         "spec": {"template": {"spec": {"containers": [
@@ -146,9 +145,8 @@ fn server(profile: Value) -> Tls {
     configuration(Source::ApiServer, Some(json!({"spec": {"tlsSecurityProfile": profile}}))).tls
 }
 
-/// §10.24: TLS settings; without the object, without a profile and without its body the Intermediate one counts.
 #[test]
-fn every_profile_gives_settings_that_go_knows() {
+fn every_profile_gives_settings_that_go_implements() {
     let intermediate = Tls::default();
     assert_eq!((intermediate.min_version.as_str(), intermediate.ciphers.len()), ("VersionTLS12", 9));
     assert_eq!(intermediate.ciphers[3], "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256");
@@ -166,7 +164,7 @@ fn every_profile_gives_settings_that_go_knows() {
     let modern = server(json!({"type": "Modern", "modern": {}}));
     assert_eq!((modern.min_version.as_str(), modern.ciphers.len()), ("VersionTLS13", 3));
     let old = server(json!({"type": "Old"}));
-    // Three suites of the profile are not implemented by Go.
+    // Go does not implement three suites of the profile.
     assert_eq!((old.min_version.as_str(), old.ciphers.len()), ("VersionTLS10", 21));
     assert_eq!(old.ciphers.last().unwrap(), "TLS_RSA_WITH_3DES_EDE_CBC_SHA");
     let custom = json!({"minTLSVersion": "VersionTLS11", "ciphers": ["AES128-SHA", "DHE-RSA-AES128-GCM-SHA256", "NEW",
@@ -185,7 +183,7 @@ fn config_map(annotation: &str, data: Value) -> Value {
 
 const HEAD: &str = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n";
 
-/// The text after two settings were set in it.
+/// The text after two settings were injected.
 fn edited(text: &str) -> String {
     let tls = Tls { min_version: "VersionTLS12".into(), ciphers: vec!["TLS_A".into(), "TLS_B_1".into()] };
     let configuration = ClusterConfiguration { tls, ..ClusterConfiguration::default() };
@@ -197,7 +195,7 @@ fn edited(text: &str) -> String {
 }
 
 #[test]
-fn settings_are_written_into_the_text_and_the_rest_of_it_stays() {
+fn settings_are_set_and_the_rest_of_the_text_stays() {
     let block = "  minTLSVersion: VersionTLS12\n  cipherSuites:\n  - TLS_A\n  - TLS_B_1\n";
     let flow = "\"minTLSVersion\": \"VersionTLS12\", \"cipherSuites\": [\"TLS_A\",\"TLS_B_1\"]";
     let suites = "  cipherSuites:\n  - TLS_A\n  - TLS_B_1\n";
@@ -233,7 +231,7 @@ fn settings_are_written_into_the_text_and_the_rest_of_it_stays() {
     for (rest, expected) in table {
         assert_eq!(edited(&format!("{HEAD}{rest}")), format!("{HEAD}{expected}"), "{rest:?}");
     }
-    // Without a newline at the end there is none afterwards.
+    // A text without a newline at the end stays without one.
     let (text, expected) = (HEAD.trim_end(), format!("{HEAD}servingInfo:\n{}", block.trim_end()));
     assert_eq!(edited(text), expected);
     assert_eq!(edited(&format!("---\n{HEAD}")), format!("---\n{HEAD}servingInfo:\n{block}"));
@@ -243,7 +241,7 @@ fn settings_are_written_into_the_text_and_the_rest_of_it_stays() {
 }
 
 #[test]
-fn what_cannot_be_edited_is_written_anew_and_says_the_same() {
+fn text_that_cannot_be_edited_is_rewritten_with_the_same_content() {
     let anchored = format!("{HEAD}base: &it {{bindNetwork: tcp}}\nservingInfo: *it\nz: {{<<: *it}}\n");
     let merged = format!("{HEAD}base: &it\n  cipherSuites: [X]\nservingInfo:\n  <<: *it\n  minTLSVersion: Y\n");
     let twice = format!("{HEAD}servingInfo: {{}}\nservingInfo: {{a: 1}}\n");
@@ -262,7 +260,7 @@ fn what_cannot_be_edited_is_written_anew_and_says_the_same() {
 }
 
 #[test]
-fn only_configurations_of_annotated_config_maps_are_touched() {
+fn only_configurations_in_annotated_config_maps_are_changed() {
     let text = format!("{HEAD}a: 1\n");
     let table = [
         "kind: GenericOperatorConfig\napiVersion: operator.openshift.io/v1\n".to_owned(),
@@ -296,20 +294,19 @@ fn empty_settings_are_written_as_empty() {
 }
 
 #[test]
-fn taking_in_the_same_again_is_no_change() {
+fn update_with_the_same_object_is_no_change() {
     let mut configuration = ClusterConfiguration::default();
     let object = json!({"status": {"httpProxy": "http://p"}});
-    assert!(!configuration.take(Source::Proxy, None));
-    assert!(configuration.take(Source::Proxy, Some(&object)));
+    assert!(!configuration.update(Source::Proxy, None));
+    assert!(configuration.update(Source::Proxy, Some(&object)));
     assert_eq!(configuration.differences(&ClusterConfiguration::default()), [Source::Proxy]);
-    assert!(!configuration.take(Source::Proxy, Some(&object)));
-    assert!(configuration.take(Source::Proxy, None));
+    assert!(!configuration.update(Source::Proxy, Some(&object)));
+    assert!(configuration.update(Source::Proxy, None));
     assert_eq!(configuration, ClusterConfiguration::default());
 }
 
-/// Each configuration of a real release keeps its lines and says what the profile says.
 #[test]
-fn the_configurations_of_a_release_keep_their_layout() {
+fn configurations_of_a_real_release_keep_their_lines() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
     let folder = std::env::var_os("CVO_SHARED_DATA").map_or(folder, Into::into).join("payload-5.0");
     let Ok(files) = std::fs::read_dir(folder) else {
@@ -320,7 +317,7 @@ fn the_configurations_of_a_release_keep_their_layout() {
     for file in files.flatten().filter(|file| file.path().extension().is_some_and(|e| e == "yaml")) {
         let name = file.file_name().into_string().unwrap();
         let bytes = std::fs::read(file.path()).unwrap();
-        // What is a template is no manifest yet.
+        // Templates cannot be decoded before they are evaluated.
         for manifest in load::manifests_of(Origin::Release, &name, &bytes).unwrap_or_default() {
             let before = manifest.object().unwrap();
             let mut object = before.clone();

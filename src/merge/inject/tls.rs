@@ -1,12 +1,12 @@
-//! TLS settings of the cluster, for the configurations of operators (payload-and-apply §5.10).
+//! The TLS settings of the cluster, which are injected into the configuration files of operators.
 
 use super::edit;
 use serde_json::{Value, json};
 
-/// What servers of operators are to offer.
+/// The TLS settings that operators serve with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tls {
-    /// As in `VersionTLS12`; empty if the administrator's own profile says so.
+    /// Such as `VersionTLS12`; empty if a custom profile sets none.
     pub min_version: String,
     /// IANA names.
     pub ciphers: Vec<String>,
@@ -19,8 +19,7 @@ impl Default for Tls {
 }
 
 impl Tls {
-    /// From the APIServer object. Without an object, without a profile, and with one that says nothing usable, the
-    /// Intermediate profile counts.
+    /// From the APIServer object. Without an object or a valid profile the Intermediate profile applies.
     pub(super) fn of(object: Option<&Value>) -> Self {
         let profile = object.and_then(|object| object.pointer("/spec/tlsSecurityProfile"));
         let kind = profile.and_then(|profile| profile.get("type")).and_then(Value::as_str).unwrap_or_default();
@@ -42,7 +41,7 @@ impl Tls {
     }
 }
 
-/// A profile that has a name; suites by their OpenSSL names.
+/// A named profile, with the OpenSSL names of its cipher suites.
 struct Profile {
     min_version: &'static str,
     ciphers: &'static [&'static str],
@@ -105,8 +104,8 @@ const OLD: Profile = Profile {
     ],
 };
 
-/// Suites by the name OpenSSL gives them. Only what Go's TLS implements: an operator refuses a configuration with a name
-/// that it does not know, so the others are left out.
+/// OpenSSL and IANA names of the cipher suites that Go implements. Others are dropped, since an operator refuses a
+/// configuration with an unknown name.
 const SUITES: [(&str, &str); 21] = [
     ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
     ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
@@ -135,13 +134,13 @@ fn iana(name: &str) -> Option<&'static str> {
     SUITES.iter().find(|(openssl, _)| *openssl == name).map(|(_, iana)| *iana)
 }
 
-/// Kinds of configurations that have `servingInfo`.
+/// The kinds of configuration files that have `servingInfo`.
 const CONFIGURATIONS: [(&str, &str); 2] = [
     ("operator.openshift.io/v1alpha1", "GenericOperatorConfig"),
     ("config.openshift.io/v1", "GenericControllerConfig"),
 ];
 
-/// Sets both settings in every configuration among the ConfigMap's data.
+/// Sets both settings in every configuration file among the ConfigMap's data.
 pub(super) fn inject(object: &mut Value, tls: &Tls) {
     let settings = [("minTLSVersion", json!(tls.min_version)), ("cipherSuites", json!(tls.ciphers))];
     let data = object.get_mut("data").and_then(Value::as_object_mut);

@@ -1,8 +1,8 @@
-//! Per kind: drift in an owned field is found under its path, and repaired.
+//! Drift in an owned field of each kind is found under its path and repaired.
 
 use super::*;
 
-/// (kind, name, pointer into the live object, what somebody writes there (null removes), the path reported)
+/// Kind and name, the changed field of the live object, its new value (null removes it), and the path that is reported.
 const fn row(
     kind: &'static str,
     name: &'static str,
@@ -341,25 +341,24 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// §10.21: drift in an owned field, kind by kind.
 #[test]
 fn drift_is_found_by_its_path_and_repaired() {
     for row in ROWS {
-        let (want, live) = pair(row.kind, row.name);
+        let (desired, live) = pair(row.kind, row.name);
         let mut drifted = live.clone();
         set(&mut drifted, row.pointer, serde_json::from_str(row.value).unwrap());
         let path = row.path.replace("{}", POD);
-        let outcome = merge(&drifted, &want).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let outcome = merge(&drifted, &desired).unwrap_or_else(|e| panic!("{path}: {e}"));
         let Outcome::Changed { object, fields } = outcome else { panic!("{} {path}: {outcome:?}", row.kind) };
         assert!(fields.contains(&path), "{} {}: {fields:?} without {path}", row.kind, row.pointer);
-        assert_eq!(merge(&object, &want), Ok(Outcome::Same), "{} {path} is not repaired", row.kind);
+        assert_eq!(merge(&object, &desired), Ok(Outcome::Same), "{} {path} is not repaired", row.kind);
         assert_eq!(object["metadata"]["resourceVersion"], live["metadata"]["resourceVersion"]);
         assert_eq!(object["status"], live["status"]);
     }
 }
 
 #[test]
-fn what_the_server_drops_is_no_difference() {
+fn fields_that_the_api_server_drops_are_not_a_difference() {
     for (kind, name, pointer, value) in [
         ("ClusterRoleBinding", "shop-readers", "/userNames", json!(["eve"])),
         (
@@ -369,15 +368,15 @@ fn what_the_server_drops_is_no_difference() {
             json!(true),
         ),
     ] {
-        let (mut want, live) = pair(kind, name);
-        set(&mut want, pointer, value);
-        assert_eq!(merge(&live, &want), Ok(Outcome::Same), "{kind}");
+        let (mut desired, live) = pair(kind, name);
+        set(&mut desired, pointer, value);
+        assert_eq!(merge(&live, &desired), Ok(Outcome::Same), "{kind}");
     }
 }
 
 #[test]
-fn a_schema_is_the_manifests_down_to_its_leaves() {
-    let (want, live) = pair("CustomResourceDefinition", "baskets.shop.example");
+fn drift_anywhere_in_a_schema_is_found() {
+    let (desired, live) = pair("CustomResourceDefinition", "baskets.shop.example");
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
     for (pointer, value, path) in [
         ("/properties/evil", json!({}), "properties.evil"),
@@ -395,13 +394,13 @@ fn a_schema_is_the_manifests_down_to_its_leaves() {
     ] {
         let mut drifted = live.clone();
         set(&mut drifted, &format!("{schema}{pointer}"), value);
-        let (_, fields) = changed(&drifted, &want);
+        let (_, fields) = changed(&drifted, &desired);
         assert_eq!(fields, [format!("spec.versions[0].schema.openAPIV3Schema.properties.spec.{path}")]);
     }
 }
 
 #[test]
-fn a_new_role_or_job_is_made_anew() {
+fn binding_with_another_role_and_changed_job_are_replaced() {
     for (kind, name, pointer, value, path) in [
         ("RoleBinding", "readers", "/roleRef/name", json!("admin"), "roleRef.name"),
         ("ClusterRoleBinding", "shop-readers", "/roleRef/kind", json!("Role"), "roleRef.kind"),
@@ -414,13 +413,13 @@ fn a_new_role_or_job_is_made_anew() {
         ),
         ("Job", "indexed", "/spec/completions", json!(5), "spec.completions"),
     ] {
-        let (want, mut live) = pair(kind, name);
+        let (desired, mut live) = pair(kind, name);
         set(&mut live, pointer, value);
         let labels = live.pointer("/metadata/labels").cloned().unwrap_or(json!({}));
         set(&mut live, "/metadata/labels", labels);
         set(&mut live, "/metadata/labels/foreign", json!("kept"));
         set(&mut live, "/metadata/finalizers", json!(["example.com/hold"]));
-        let Outcome::Replace { object, fields } = merge(&live, &want).unwrap() else { panic!("{kind} {path}") };
+        let Outcome::Replace { object, fields } = merge(&live, &desired).unwrap() else { panic!("{kind} {path}") };
         assert_eq!(fields, [path]);
         assert_eq!(object["metadata"]["labels"]["foreign"], "kept");
         for key in ["uid", "resourceVersion", "creationTimestamp", "finalizers", "generation"] {
@@ -428,41 +427,40 @@ fn a_new_role_or_job_is_made_anew() {
         }
         assert_eq!(
             (object.get("status"), &object["spec"], &object["roleRef"]),
-            (None, &want["spec"], &want["roleRef"])
+            (None, &desired["spec"], &desired["roleRef"])
         );
     }
 }
 
 #[test]
-fn another_selector_is_refused_with_the_way_out() {
+fn changed_selector_is_refused_with_the_way_out() {
     for (kind, name) in [("Deployment", "web"), ("DaemonSet", "agent"), ("StatefulSet", "db")] {
-        let (want, mut live) = pair(kind, name);
+        let (desired, mut live) = pair(kind, name);
         set(&mut live, "/spec/selector/matchLabels/app", json!("other"));
-        let error = merge(&live, &want).unwrap_err();
+        let error = merge(&live, &desired).unwrap_err();
         assert!(matches!(&error, MergeError::Immutable { field, .. } if field == "spec.selector.matchLabels.app"));
         assert!(error.to_string().contains(&format!("{kind} \"shop/{name}\"")) && error.to_string().contains("delete"));
     }
 }
 
 #[test]
-fn containers_run_in_the_order_of_the_manifest_only_where_it_matters() {
-    let (mut want, _) = pair("Deployment", "web");
+fn order_matters_for_init_containers_only() {
+    let (mut desired, _) = pair("Deployment", "web");
     let second = json!({"name": "second", "image": "x"});
-    set(&mut want, "/spec/template/spec/initContainers/-", second.clone());
-    set(&mut want, "/spec/template/spec/containers/-", second);
-    let mut live = prepare(want.clone(), None, false);
+    set(&mut desired, "/spec/template/spec/initContainers/-", second.clone());
+    set(&mut desired, "/spec/template/spec/containers/-", second);
+    let mut live = prepare(desired.clone(), None, false);
     live["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().reverse();
-    assert_eq!(merge(&live, &want), Ok(Outcome::Same));
+    assert_eq!(merge(&live, &desired), Ok(Outcome::Same));
     live["spec"]["template"]["spec"]["initContainers"].as_array_mut().unwrap().reverse();
-    let (object, fields) = changed(&live, &want);
+    let (object, fields) = changed(&live, &desired);
     assert_eq!(fields, ["spec.template.spec.initContainers"]);
     assert_eq!(object["spec"]["template"]["spec"]["initContainers"][0]["name"], "prepare");
 }
 
-/// §10.21: the kinds of OpenShift.
 #[test]
-fn constraints_streams_and_groups() {
-    let wants = [
+fn drift_in_kinds_of_openshift_is_found() {
+    let desired_objects = [
         json!({"apiVersion": "security.openshift.io/v1", "kind": "SecurityContextConstraints",
             "metadata": {"name": "s"}, "allowHostDirVolumePlugin": true, "allowHostPID": false,
             "users": ["system:a"], "groups": [], "volumes": ["secret", "configMap"], "runAsUser": {"type": "RunAsAny"}}),
@@ -471,7 +469,7 @@ fn constraints_streams_and_groups() {
         json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "s", "namespace": "n"},
             "spec": {"targetNamespaces": ["n"]}}),
     ];
-    let mut lives = wants.clone();
+    let mut lives = desired_objects.clone();
     for (pointer, value) in [
         ("/volumes", json!(["configMap", "hostPath", "secret"])),
         ("/allowPrivilegeEscalation", json!(true)),
@@ -487,8 +485,8 @@ fn constraints_streams_and_groups() {
     set(&mut lives[1], "/spec/tags/0/annotations", json!({"a": "b"}));
     set(&mut lives[1], "/spec/tags/-", json!({"name": "extra"}));
     set(&mut lives[2], "/spec/upgradeStrategy", json!("Default"));
-    for (live, want) in lives.iter().zip(&wants) {
-        assert_eq!(merge(live, want), Ok(Outcome::Same), "{}", want["kind"]);
+    for (live, desired) in lives.iter().zip(&desired_objects) {
+        assert_eq!(merge(live, desired), Ok(Outcome::Same), "{}", desired["kind"]);
     }
     for (index, pointer, value, path) in [
         (0, "/users/-", json!("eve"), "users"),
@@ -502,6 +500,6 @@ fn constraints_streams_and_groups() {
     ] {
         let mut drifted = lives[index].clone();
         set(&mut drifted, pointer, value);
-        assert_eq!(changed(&drifted, &wants[index]).1, [path]);
+        assert_eq!(changed(&drifted, &desired_objects[index]).1, [path]);
     }
 }

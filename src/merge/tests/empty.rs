@@ -1,4 +1,4 @@
-//! What is empty or zero and means something; what goes with something else, and what must not stay behind.
+//! Empty and zero values that have a meaning, and fields that must be removed together.
 
 use super::*;
 
@@ -9,9 +9,9 @@ fn definition(schema: &Value, subresources: &Value) -> Value {
             "schema": {"openAPIV3Schema": {"type": "object", "properties": {"x": schema}}}}]}})
 }
 
-/// In a schema zero is a bound, and an empty text is a default.
+/// In a schema zero may be a bound, and an empty text a default.
 #[test]
-fn a_schema_has_what_the_manifest_has_be_it_zero_or_empty() {
+fn zero_and_empty_values_in_a_schema_are_enforced() {
     for (keyword, value) in [
         ("minimum", json!(0)),
         ("maximum", json!(0.0)),
@@ -28,16 +28,16 @@ fn a_schema_has_what_the_manifest_has_be_it_zero_or_empty() {
         with[keyword] = value.clone();
         let (with, without) = (definition(&with, &json!({})), definition(&json!({"type": "object"}), &json!({})));
         let place = "/spec/versions/0/schema/openAPIV3Schema/properties/x";
-        for (live, want, what) in [(&without, &with, "added"), (&with, &without, "removed")] {
-            let (object, fields) = changed(live, want);
-            assert_eq!(object.pointer(place), want.pointer(place), "{keyword} {value} {what}");
+        for (live, desired, what) in [(&without, &with, "added"), (&with, &without, "removed")] {
+            let (object, fields) = changed(live, desired);
+            assert_eq!(object.pointer(place), desired.pointer(place), "{keyword} {value} {what}");
             assert!(fields[0].ends_with(keyword), "{fields:?}");
         }
         assert_eq!(merge(&with, &with), Ok(Outcome::Same));
     }
     let other = definition(&json!({"type": "object", "default": {"a": 0, "b": 1}}), &json!({}));
-    let want = definition(&json!({"type": "object", "default": {"b": 1.0}}), &json!({}));
-    let (object, _) = changed(&other, &want);
+    let desired = definition(&json!({"type": "object", "default": {"b": 1.0}}), &json!({}));
+    let (object, _) = changed(&other, &desired);
     assert_eq!(
         object.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/x/default"),
         Some(&json!({"b": 1.0}))
@@ -45,60 +45,60 @@ fn a_schema_has_what_the_manifest_has_be_it_zero_or_empty() {
 }
 
 #[test]
-fn an_empty_map_is_the_status_subresource() {
+fn empty_status_subresource_is_enforced() {
     let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
     let schema = json!({"type": "object"});
     let (both, one) =
         (definition(&schema, &json!({"status": {}, "scale": scale})), definition(&schema, &json!({"scale": scale})));
-    for (live, want) in [(&one, &both), (&both, &one)] {
-        let (object, fields) = changed(live, want);
-        assert_eq!(object.pointer("/spec/versions/0/subresources"), want.pointer("/spec/versions/0/subresources"));
+    for (live, desired) in [(&one, &both), (&both, &one)] {
+        let (object, fields) = changed(live, desired);
+        assert_eq!(object.pointer("/spec/versions/0/subresources"), desired.pointer("/spec/versions/0/subresources"));
         assert_eq!(fields, ["spec.versions[0].subresources.status"]);
     }
 }
 
-/// The server fills in the settings, and takes none without affinity.
+/// The API server sets default settings with affinity, and refuses settings without it.
 #[test]
-fn a_service_gives_up_its_affinity_with_its_settings() {
-    let (mut want, mut live) = pair("Service", "web");
+fn affinity_settings_of_a_service_are_removed_with_the_affinity() {
+    let (mut desired, mut live) = pair("Service", "web");
     set(&mut live, "/spec/sessionAffinity", json!("ClientIP"));
     set(&mut live, "/spec/sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10800}}));
-    let (object, fields) = changed(&live, &want);
+    let (object, fields) = changed(&live, &desired);
     assert_eq!(object.pointer("/spec/sessionAffinityConfig"), None);
     assert_eq!(fields, ["spec.sessionAffinity", "spec.sessionAffinityConfig"]);
-    set(&mut want, "/spec/sessionAffinity", json!("ClientIP"));
-    assert_eq!(merge(&live, &want), Ok(Outcome::Same));
-    set(&mut want, "/spec/sessionAffinity", Value::Null);
-    assert_eq!(merge(&live, &want), Ok(Outcome::Same), "nothing is said of it");
+    set(&mut desired, "/spec/sessionAffinity", json!("ClientIP"));
+    assert_eq!(merge(&live, &desired), Ok(Outcome::Same));
+    set(&mut desired, "/spec/sessionAffinity", Value::Null);
+    assert_eq!(merge(&live, &desired), Ok(Outcome::Same), "the manifest does not set it");
 }
 
-/// A mix of two selectors selects what neither release wanted.
+/// A mix of two selectors would select the wrong objects.
 #[test]
-fn a_selector_is_whole_whatever_its_kind() {
+fn selector_is_replaced_as_a_whole_in_any_kind() {
     let monitor = |selector: Value| {
         json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
             "metadata": {"name": "a", "namespace": "b"}, "spec": {"endpoints": [{"port": "x"}], "selector": selector}})
     };
     let by = |key: &str| json!({"matchLabels": {key: "x"}});
     let expression = json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]});
-    for (live, want) in [
+    for (live, desired) in [
         (by("app"), by("k8s-app")),
         (by("app"), json!({})),
         (expression.clone(), by("app")),
         (by("app"), expression),
         (json!({"matchLabels": {"app": "x", "more": "y"}}), by("app")),
     ] {
-        let (object, _) = changed(&monitor(live), &monitor(want.clone()));
-        assert_eq!(object["spec"]["selector"], want);
+        let (object, _) = changed(&monitor(live), &monitor(desired.clone()));
+        assert_eq!(object["spec"]["selector"], desired);
     }
     let mut live = monitor(by("app"));
     set(&mut live, "/spec/jobLabel", json!("foreign"));
     assert_eq!(merge(&live, &monitor(by("app"))), Ok(Outcome::Same));
 }
 
-/// Who keeps it cannot be rolled out beside itself on one node.
+/// With a host port old and new pods could not run on the same node during a rollout.
 #[test]
-fn the_port_of_the_host_goes_with_its_network() {
+fn host_port_is_removed_with_the_host_network() {
     let workload = |on_host: bool, port: Value| {
         let mut object = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "a", "namespace": "b"},
             "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
@@ -113,8 +113,12 @@ fn the_port_of_the_host_goes_with_its_network() {
     let ports = "/spec/template/spec/containers/0/ports";
     for on_host in [true, false] {
         let (object, _) = changed(&workload(on_host, filled.clone()), &workload(false, port.clone()));
-        assert_eq!(object.pointer(ports), Some(&json!([port])), "on the host before: {on_host}");
+        assert_eq!(object.pointer(ports), Some(&json!([port])), "on the host network before: {on_host}");
     }
     assert_eq!(merge(&workload(true, filled.clone()), &workload(true, port)), Ok(Outcome::Same));
-    assert_eq!(merge(&workload(false, filled.clone()), &workload(false, filled)), Ok(Outcome::Same), "it is asked for");
+    assert_eq!(
+        merge(&workload(false, filled.clone()), &workload(false, filled)),
+        Ok(Outcome::Same),
+        "the manifest sets it"
+    );
 }

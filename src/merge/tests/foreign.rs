@@ -1,11 +1,11 @@
-//! What others add and the payload does not own survives; what is injected is kept; owners.
+//! What other clients add and the payload does not own stays: foreign fields, injected CA bundles, and owner references.
 
 use super::*;
 
-/// §10.21: Foreign things on a Deployment, beside drift that makes the merge write.
+/// Foreign fields of a Deployment stay when drift in another field is repaired.
 #[test]
-fn what_others_added_survives_a_repair() {
-    let (want, mut live) = pair("Deployment", "web");
+fn foreign_fields_survive_a_repair() {
+    let (desired, mut live) = pair("Deployment", "web");
     let foreign = [
         ("/metadata/labels", json!({"team": "a"})),
         ("/metadata/finalizers", json!(["example.com/hold"])),
@@ -24,17 +24,16 @@ fn what_others_added_survives_a_repair() {
     for (pointer, value) in &foreign {
         set(&mut live, pointer, value.clone());
     }
-    assert_eq!(merge(&live, &want), Ok(Outcome::Same));
+    assert_eq!(merge(&live, &desired), Ok(Outcome::Same));
     let before = live.clone();
     set(&mut live, "/spec/template/spec/containers/0/image", json!("other"));
-    let (object, fields) = changed(&live, &want);
+    let (object, fields) = changed(&live, &desired);
     assert_eq!(fields, ["spec.template.spec.containers[web].image"]);
     assert_eq!(object, before);
 }
 
-/// §10.21: what is foreign, kind by kind.
 #[test]
-fn foreign_entries_and_allocations_survive() {
+fn foreign_entries_and_allocated_values_are_not_a_difference() {
     for (kind, name, pointer, value) in [
         ("ConfigMap", "settings", "/data/ca-bundle.crt", json!("pem")),
         ("ConfigMap", "settings", "/immutable", json!(true)),
@@ -51,64 +50,62 @@ fn foreign_entries_and_allocations_survive() {
         ("Deployment", "web", "/spec/revisionHistoryLimit", json!(2)),
         ("Deployment", "web", "/spec/template/spec/containers/0/livenessProbe/terminationGracePeriodSeconds", json!(3)),
     ] {
-        let (want, mut live) = pair(kind, name);
+        let (desired, mut live) = pair(kind, name);
         set(&mut live, pointer, value);
-        assert_eq!(merge(&live, &want), Ok(Outcome::Same), "{kind} {pointer}");
+        assert_eq!(merge(&live, &desired), Ok(Outcome::Same), "{kind} {pointer}");
     }
 }
 
 #[test]
-fn a_repeated_toleration_is_written_once() {
-    let (want, mut live) = pair("Deployment", "web");
+fn repeated_toleration_is_removed() {
+    let (desired, mut live) = pair("Deployment", "web");
     let first = live["spec"]["template"]["spec"]["tolerations"][0].clone();
     set(&mut live, "/spec/template/spec/tolerations/-", first);
-    let (object, fields) = changed(&live, &want);
+    let (object, fields) = changed(&live, &desired);
     assert_eq!(fields, ["spec.template.spec.tolerations"]);
     assert_eq!(object["spec"]["template"]["spec"]["tolerations"].as_array().unwrap().len(), 2);
 }
 
 const INJECT: &str = "service.beta.openshift.io/inject-cabundle";
 
-/// §10.24: kept with the annotation, removed without.
 #[test]
-fn an_injected_bundle_is_kept_where_it_was_asked_for() {
+fn injected_ca_bundle_is_kept_with_the_annotation_only() {
     for (kind, name, pointer) in [
         ("CustomResourceDefinition", "baskets.shop.example", "/spec/conversion/webhook/clientConfig"),
         ("ValidatingWebhookConfiguration", "shop-validate", "/webhooks/0/clientConfig"),
         ("MutatingWebhookConfiguration", "shop-mutate", "/webhooks/0/clientConfig"),
         ("APIService", "v1.extra.shop.example", "/spec"),
     ] {
-        let (mut want, mut live) = pair(kind, name);
-        for object in [&mut want, &mut live] {
+        let (mut desired, mut live) = pair(kind, name);
+        for object in [&mut desired, &mut live] {
             set(object, "/metadata/annotations", json!({INJECT: "true"}));
         }
         set(&mut live, &format!("{pointer}/caBundle"), json!("bGl2ZQ=="));
-        assert_eq!(merge(&live, &want), Ok(Outcome::Same), "{kind}");
-        // Not even a bundle of the manifest's own starts a fight with the injector.
-        set(&mut want, &format!("{pointer}/caBundle"), json!("bWFuaWZlc3Q="));
-        assert_eq!(merge(&live, &want), Ok(Outcome::Same), "{kind}");
-        // Somebody took the annotation away, which the manifest brings back.
+        assert_eq!(merge(&live, &desired), Ok(Outcome::Same), "{kind}");
+        // Even if the manifest has a bundle, there is no conflict with the injecting controller.
+        set(&mut desired, &format!("{pointer}/caBundle"), json!("bWFuaWZlc3Q="));
+        assert_eq!(merge(&live, &desired), Ok(Outcome::Same), "{kind}");
+        // Another client removed the annotation, which the merge restores.
         set(&mut live, "/metadata/annotations", json!({}));
-        let (object, _) = changed(&live, &want);
+        let (object, _) = changed(&live, &desired);
         assert_eq!(object.pointer(pointer).unwrap()["caBundle"], "bGl2ZQ==", "{kind}");
-        // Without the annotation it is the manifest's that counts.
-        set(&mut want, "/metadata/annotations", Value::Null);
+        // Without the annotation the manifest's bundle is enforced.
+        set(&mut desired, "/metadata/annotations", Value::Null);
         set(&mut live, "/metadata/annotations", Value::Null);
-        let (object, _) = changed(&live, &want);
+        let (object, _) = changed(&live, &desired);
         assert_eq!(object.pointer(pointer).unwrap()["caBundle"], "bWFuaWZlc3Q=", "{kind}");
     }
 }
 
-/// §10.24: a webhook more.
 #[test]
-fn a_new_webhook_gets_the_bundle_of_its_neighbours() {
-    let (mut want, mut live) = pair("ValidatingWebhookConfiguration", "shop-validate");
+fn new_webhook_gets_the_injected_bundle_of_the_others() {
+    let (mut desired, mut live) = pair("ValidatingWebhookConfiguration", "shop-validate");
     set(&mut live, "/metadata/annotations", json!({INJECT: "true"}));
     set(&mut live, "/webhooks/0/clientConfig/caBundle", json!("bGl2ZQ=="));
-    let mut second = want["webhooks"][0].clone();
+    let mut second = desired["webhooks"][0].clone();
     second["name"] = json!("b.shop.example");
-    set(&mut want, "/webhooks/-", second);
-    let (object, fields) = changed(&live, &want);
+    set(&mut desired, "/webhooks/-", second);
+    let (object, fields) = changed(&live, &desired);
     assert_eq!(fields, ["webhooks[b.shop.example]"]);
     assert_eq!(object["webhooks"][1]["clientConfig"]["caBundle"], "bGl2ZQ==");
 }
@@ -118,7 +115,7 @@ pub(super) fn owner() -> Owner {
 }
 
 #[test]
-fn owners_follow_the_manifest_or_the_cluster_version() {
+fn owner_is_that_of_the_manifest_or_the_cluster_version() {
     let object = |references: Value| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "status": {"a": 1}, "data": {"a": null},
             "metadata": {"name": "c", "ownerReferences": references, "annotations": {"a": ""}}})
@@ -147,19 +144,19 @@ fn owners_follow_the_manifest_or_the_cluster_version() {
 }
 
 #[test]
-fn our_reference_is_set_beside_those_of_others() {
-    let (want, mut live) = pair("ConfigMap", "settings");
-    let want = prepare(want, Some(&owner()), false);
-    let (object, fields) = changed(&live, &want);
+fn owner_reference_is_added_beside_foreign_ones() {
+    let (desired, mut live) = pair("ConfigMap", "settings");
+    let desired = prepare(desired, Some(&owner()), false);
+    let (object, fields) = changed(&live, &desired);
     assert_eq!(fields, ["metadata.ownerReferences"]);
     assert_eq!(object["metadata"]["ownerReferences"][0]["controller"], true);
-    // Another controller keeps its place: the server allows one only.
+    // The API server allows one controller only, so another one stays the controller.
     set(
         &mut live,
         "/metadata/ownerReferences",
         json!([{"uid": "u", "kind": "Other", "name": "o", "apiVersion": "v1", "controller": true}]),
     );
-    let (object, fields) = changed(&live, &want);
+    let (object, fields) = changed(&live, &desired);
     assert_eq!(fields, ["metadata.ownerReferences[cv-uid]"]);
     let references = &object["metadata"]["ownerReferences"];
     assert_eq!((&references[0]["uid"], &references[1]["uid"]), (&json!("u"), &json!("cv-uid")));

@@ -1,5 +1,4 @@
-//! The manifests of a real release, where they lie beside the project: what the server adds to any object is no
-//! difference, and what the manifest sets is enforced.
+//! The manifests of a real release, if one is at hand.
 
 use super::*;
 use serde::Deserialize;
@@ -18,7 +17,7 @@ fn documents() -> Option<Vec<Value>> {
             match Value::deserialize(document) {
                 Ok(value @ Value::Object(_)) => documents.push(value),
                 Ok(_) => {}
-                // The rest of a file after an error is not to be had.
+                // After an error the rest of the file cannot be decoded.
                 Err(_) => break,
             }
         }
@@ -26,9 +25,8 @@ fn documents() -> Option<Vec<Value>> {
     Some(documents)
 }
 
-/// §10.22: no manifest of a release differs from itself.
 #[test]
-fn every_manifest_of_a_release_is_the_same_after_it_was_created() {
+fn created_objects_of_a_real_release_do_not_differ() {
     let Some(documents) = documents() else {
         println!("skipped: no payload beside the project; CVO_SHARED_DATA names the folder that holds payload-5.0");
         return;
@@ -36,8 +34,8 @@ fn every_manifest_of_a_release_is_the_same_after_it_was_created() {
     assert!(documents.len() > 700, "{}", documents.len());
     let owner = Owner { name: "version".into(), uid: "1-2-3".into() };
     for document in documents {
-        let want = prepare(document, Some(&owner), false);
-        let mut live = want.clone();
+        let desired = prepare(document, Some(&owner), false);
+        let mut live = desired.clone();
         for (key, value) in [
             ("uid", json!("a-b-c")),
             ("resourceVersion", json!("7")),
@@ -48,10 +46,10 @@ fn every_manifest_of_a_release_is_the_same_after_it_was_created() {
             live["metadata"][key] = value;
         }
         live["status"] = json!({"phase": "x"});
-        let name = format!("{} {}", want["kind"], want["metadata"]["name"]);
-        assert_eq!(merge(&live, &want), Ok(Outcome::Same), "{name}");
+        let name = format!("{} {}", desired["kind"], desired["metadata"]["name"]);
+        assert_eq!(merge(&live, &desired), Ok(Outcome::Same), "{name}");
         live["metadata"]["ownerReferences"] = json!([]);
-        let Ok(Outcome::Changed { object, fields }) = merge(&live, &want) else { panic!("{name}") };
+        let Ok(Outcome::Changed { object, fields }) = merge(&live, &desired) else { panic!("{name}") };
         assert_eq!(fields, ["metadata.ownerReferences[1-2-3]"], "{name}");
         assert_eq!(object["metadata"]["uid"], "a-b-c");
     }

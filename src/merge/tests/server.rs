@@ -1,17 +1,17 @@
-//! What a real API server (1.36) taught: what it writes otherwise than a manifest, and what it refuses beside each other.
+//! Behaviour of a real API server (1.36): values that it stores in another form, and fields that it refuses together.
 
 use super::*;
 
-/// A custom resource definition apart, these are `spec`s unless the kind has none.
+/// A live and a desired object without apiVersion, kind and metadata.
 struct Row {
     api_version: &'static str,
     kind: &'static str,
     live: Value,
-    want: Value,
+    desired: Value,
 }
 
-fn row(api_version: &'static str, kind: &'static str, live: Value, want: Value) -> Row {
-    Row { api_version, kind, live, want }
+fn row(api_version: &'static str, kind: &'static str, live: Value, desired: Value) -> Row {
+    Row { api_version, kind, live, desired }
 }
 
 impl Row {
@@ -33,14 +33,18 @@ fn container(field: &str, value: Value) -> Value {
     pods(json!({"containers": [{"name": "a", field: value}]}))
 }
 
-/// §10.21: nothing to write.
+fn assert_same(rows: impl IntoIterator<Item = Row>) {
+    for row in rows {
+        let (live, desired) = (row.object(&row.live), row.object(&row.desired));
+        assert_eq!(merge(&live, &desired), Ok(Outcome::Same), "{} {}", row.kind, row.desired);
+    }
+}
+
 #[test]
-fn what_a_server_writes_otherwise_is_the_same() {
+fn quantities_are_compared_by_value_in_every_kind() {
     let metric = |amount: &str| json!({"spec": {"metrics": [{"type": "Resource", "resource": {"name": "memory", "target": {"averageValue": amount}}}]}});
     let limits = |cpu: Value, memory: &str| json!({"spec": {"limits": [{"min": {"cpu": cpu}, "max": {"memory": memory}, "default": {"cpu": cpu}}]}});
-    let toleration = json!({"key": "a", "operator": "Exists"});
-    let rows = [
-        // Amounts, wherever a kind has them.
+    assert_same([
         row("v1", "LimitRange", limits(json!("100m"), "2G"), limits(json!(0.1), "2000M")),
         row(
             "node.k8s.io/v1",
@@ -55,7 +59,22 @@ fn what_a_server_writes_otherwise_is_the_same() {
             pods(json!({"overhead": {"cpu": "250m"}})),
             pods(json!({"overhead": {"cpu": "0.25"}})),
         ),
-        // Empty is the same as left out where the server has a default.
+        // Null is read as zero, and dropped from a custom resource.
+        row(
+            "apps/v1",
+            "Deployment",
+            container("resources", json!({"limits": {"cpu": "0"}})),
+            container("resources", json!({"limits": {"cpu": null}})),
+        ),
+        row("example.com/v1", "Gadget", json!({"spec": {"limits": {}}}), json!({"spec": {"limits": {"cpu": null}}})),
+        row("v1", "ResourceQuota", json!({"spec": {"hard": {"pods": "0"}}}), json!({"spec": {"hard": {"pods": null}}})),
+    ]);
+}
+
+/// The API server replaces the empty value by its default.
+#[test]
+fn empty_value_is_the_same_as_the_default() {
+    assert_same([
         row("apps/v1", "Deployment", pods(json!({"dnsPolicy": "ClusterFirst"})), pods(json!({"dnsPolicy": ""}))),
         row(
             "apps/v1",
@@ -81,13 +100,6 @@ fn what_a_server_writes_otherwise_is_the_same() {
             pods(json!({"volumes": [{"name": "v", "iscsi": {"iscsiInterface": "default"}}]})),
             pods(json!({"volumes": [{"name": "v", "iscsi": {"iscsiInterface": ""}}]})),
         ),
-        // Said twice, it is there twice.
-        row(
-            "apps/v1",
-            "DaemonSet",
-            pods(json!({"tolerations": [toleration, toleration]})),
-            pods(json!({"tolerations": [toleration, toleration]})),
-        ),
         row(
             "flowcontrol.apiserver.k8s.io/v1",
             "FlowSchema",
@@ -106,36 +118,31 @@ fn what_a_server_writes_otherwise_is_the_same() {
             pods(json!({"serviceAccount": "a", "serviceAccountName": "a"})),
             pods(json!({"serviceAccountName": ""})),
         ),
-        // Null among amounts is none of it.
+    ]);
+}
+
+#[test]
+fn repetitions_and_zeros_of_the_manifest_are_the_same() {
+    let toleration = json!({"key": "a", "operator": "Exists"});
+    assert_same([
         row(
             "apps/v1",
-            "Deployment",
-            container("resources", json!({"limits": {"cpu": "0"}})),
-            container("resources", json!({"limits": {"cpu": null}})),
+            "DaemonSet",
+            pods(json!({"tolerations": [toleration, toleration]})),
+            pods(json!({"tolerations": [toleration, toleration]})),
         ),
-        row("example.com/v1", "Gadget", json!({"spec": {"limits": {}}}), json!({"spec": {"limits": {"cpu": null}}})),
-        row("v1", "ResourceQuota", json!({"spec": {"hard": {"pods": "0"}}}), json!({"spec": {"hard": {"pods": null}}})),
         row(
             "batch/v1",
             "Job",
             json!({"spec": {"parallelism": 0, "completions": 0}}),
             json!({"spec": {"parallelism": 0, "completions": 0}}),
         ),
-    ];
-    for row in rows {
-        assert_eq!(
-            merge(&row.object(&row.live), &row.object(&row.want)),
-            Ok(Outcome::Same),
-            "{} {}",
-            row.kind,
-            row.want
-        );
-    }
+    ]);
 }
 
-/// §10.21: an empty value still takes back what another hand set.
+/// The value that another client set is replaced.
 #[test]
-fn an_empty_value_brings_the_default_back() {
+fn empty_value_restores_the_default() {
     let rows = [
         row("apps/v1", "Deployment", pods(json!({"dnsPolicy": "Default"})), pods(json!({"dnsPolicy": ""}))),
         row(
@@ -161,24 +168,27 @@ fn an_empty_value_brings_the_default_back() {
         row("scheduling.k8s.io/v1", "PriorityClass", json!({"description": "x"}), json!({"description": ""})),
     ];
     for row in rows {
-        changed(&row.object(&row.live), &row.object(&row.want));
+        changed(&row.object(&row.live), &row.object(&row.desired));
     }
 }
 
-/// §10.21: what belongs to another choice goes with it; the server refuses both together.
+/// Rows: the objects, a pointer, and the value that must be there after the merge.
+fn assert_merged(rows: impl IntoIterator<Item = (Row, &'static str, Option<Value>)>) {
+    for (row, pointer, expected) in rows {
+        let (object, _) = changed(&row.object(&row.live), &row.object(&row.desired));
+        assert_eq!(object.pointer(pointer), expected.as_ref(), "{} {pointer} in {object}", row.kind);
+    }
+}
+
 #[test]
-fn what_excludes_what_the_release_wants_is_taken_away() {
+fn settings_of_another_priority_level_are_removed() {
+    const LEVEL: &str = "flowcontrol.apiserver.k8s.io/v1";
     let level = |kind: &str, response: Value| json!({"spec": {"type": kind, "limited": {"limitResponse": response}}});
     let queuing = json!({"queues": 64, "handSize": 8, "queueLengthLimit": 50});
     let queue = level("Limited", json!({"type": "Queue", "queuing": queuing}));
     let bare = level("Limited", json!({"type": "Queue", "queuing": {}}));
     let reject = level("Limited", json!({"type": "Reject"}));
-    let job = |spec: Value| json!({"spec": {"jobTemplate": {"spec": spec}}});
-    let api = |spec: Value| json!({"spec": spec});
-    const LEVEL: &str = "flowcontrol.apiserver.k8s.io/v1";
-    const API: &str = "apiregistration.k8s.io/v1";
-    // Live, wanted, a pointer and what is to stand there afterwards.
-    let table = [
+    assert_merged([
         (
             row(LEVEL, "PriorityLevelConfiguration", queue.clone(), reject.clone()),
             "/spec/limited/limitResponse/queuing",
@@ -190,6 +200,15 @@ fn what_excludes_what_the_release_wants_is_taken_away() {
             Some(json!({})),
         ),
         (row(LEVEL, "PriorityLevelConfiguration", queue, json!({"spec": {"type": "Exempt"}})), "/spec/limited", None),
+    ]);
+}
+
+/// The API server refuses the live field together with that of the manifest.
+#[test]
+fn fields_that_exclude_each_other_are_replaced() {
+    const API: &str = "apiregistration.k8s.io/v1";
+    let api = |spec: Value| json!({"spec": spec});
+    assert_merged([
         (
             row(
                 "networking.k8s.io/v1",
@@ -226,16 +245,6 @@ fn what_excludes_what_the_release_wants_is_taken_away() {
             Some(json!({})),
         ),
         (
-            row(
-                "apps/v1",
-                "Deployment",
-                pods(json!({"volumes": [{"name": "v", "emptyDir": {}}]})),
-                pods(json!({"volumes": [{"name": "v", "downwardAPI": {}}]})),
-            ),
-            "/spec/template/spec/volumes/0/downwardAPI",
-            Some(json!({})),
-        ),
-        (
             row(API, "APIService", api(json!({"insecureSkipTLSVerify": true})), api(json!({"caBundle": "eA=="}))),
             "/spec/insecureSkipTLSVerify",
             Some(json!(false)),
@@ -245,25 +254,21 @@ fn what_excludes_what_the_release_wants_is_taken_away() {
             "/spec/caBundle",
             Some(json!("")),
         ),
+    ]);
+}
+
+#[test]
+fn settings_of_another_pod_option_are_removed() {
+    assert_merged([
         (
             row(
-                "batch/v1",
-                "CronJob",
-                job(json!({"completionMode": "Indexed", "backoffLimitPerIndex": 1, "maxFailedIndexes": 1})),
-                job(json!({"completionMode": "NonIndexed"})),
+                "apps/v1",
+                "Deployment",
+                pods(json!({"volumes": [{"name": "v", "emptyDir": {}}]})),
+                pods(json!({"volumes": [{"name": "v", "downwardAPI": {}}]})),
             ),
-            "/spec/jobTemplate/spec/backoffLimitPerIndex",
-            None,
-        ),
-        (
-            row(
-                "batch/v1",
-                "CronJob",
-                job(json!({"podReplacementPolicy": "TerminatingOrFailed"})),
-                job(json!({"podFailurePolicy": {"rules": [{"action": "Ignore"}]}})),
-            ),
-            "/spec/jobTemplate/spec/podReplacementPolicy",
-            Some(json!("Failed")),
+            "/spec/template/spec/volumes/0/downwardAPI",
+            Some(json!({})),
         ),
         (
             row(
@@ -290,20 +295,47 @@ fn what_excludes_what_the_release_wants_is_taken_away() {
             "/spec/template/spec/securityContext/appArmorProfile/localhostProfile",
             None,
         ),
-        // Required and of no value: null, not absent.
+    ]);
+}
+
+#[test]
+fn settings_of_another_job_option_are_removed() {
+    let job = |spec: Value| json!({"spec": {"jobTemplate": {"spec": spec}}});
+    assert_merged([
         (
             row(
-                "security.openshift.io/v1",
-                "SecurityContextConstraints",
-                json!({"priority": 5, "requiredDropCapabilities": ["ALL"]}),
-                json!({"priority": null}),
+                "batch/v1",
+                "CronJob",
+                job(json!({"completionMode": "Indexed", "backoffLimitPerIndex": 1, "maxFailedIndexes": 1})),
+                job(json!({"completionMode": "NonIndexed"})),
             ),
-            "/requiredDropCapabilities",
-            Some(json!(null)),
+            "/spec/jobTemplate/spec/backoffLimitPerIndex",
+            None,
         ),
-    ];
-    for (row, pointer, expected) in table {
-        let (object, _) = changed(&row.object(&row.live), &row.object(&row.want));
-        assert_eq!(object.pointer(pointer), expected.as_ref(), "{} {pointer} in {object}", row.kind);
-    }
+        (
+            row(
+                "batch/v1",
+                "CronJob",
+                job(json!({"podReplacementPolicy": "TerminatingOrFailed"})),
+                job(json!({"podFailurePolicy": {"rules": [{"action": "Ignore"}]}})),
+            ),
+            "/spec/jobTemplate/spec/podReplacementPolicy",
+            Some(json!("Failed")),
+        ),
+    ]);
+}
+
+/// The field is required, so a removed value is null and not absent.
+#[test]
+fn removed_list_of_constraints_is_null() {
+    assert_merged([(
+        row(
+            "security.openshift.io/v1",
+            "SecurityContextConstraints",
+            json!({"priority": 5, "requiredDropCapabilities": ["ALL"]}),
+            json!({"priority": null}),
+        ),
+        "/requiredDropCapabilities",
+        Some(json!(null)),
+    )]);
 }

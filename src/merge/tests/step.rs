@@ -1,5 +1,4 @@
-//! What one manifest needs, by what is there: create-only and deletion (payload-and-apply §5.2, §5.11). State comes from
-//! the cluster alone, so that every mode and a process that begins anew decide alike.
+//! Manifests that are only created, and manifests that delete.
 
 use super::*;
 use crate::payload::{Manifest, ObjectId, Origin};
@@ -19,21 +18,20 @@ fn decided(live: Option<&Value>, annotation: (&str, &str)) -> Result<Step, Merge
         annotations: BTreeMap::from([(key.to_owned(), value.to_owned())]),
         raw: (&b"{}"[..]).into(),
     };
-    step(live, &manifest, || Ok(object("wanted")))
+    step(live, &manifest, || Ok(object("desired")))
 }
 
 fn object(data: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}, "data": {"a": data}})
 }
 
-/// §10.23: created where it is not there, left alone whatever it has become.
 #[test]
 fn create_only_is_created_and_never_modified() {
     for value in ["true", "True", "TRUE"] {
-        assert_eq!(decided(None, (CREATE_ONLY, value)), Ok(Step::Create(object("wanted"))), "{value}");
+        assert_eq!(decided(None, (CREATE_ONLY, value)), Ok(Step::Create(object("desired"))), "{value}");
         assert_eq!(
             decided(Some(&object("drifted")), (CREATE_ONLY, value)),
-            Ok(Step::Leave(Left::CreateOnly)),
+            Ok(Step::Skip(Skip::CreateOnly)),
             "{value}"
         );
     }
@@ -41,26 +39,26 @@ fn create_only_is_created_and_never_modified() {
     assert!(matches!(repaired, Ok(Step::Change { .. })), "{repaired:?}");
 }
 
-/// §10.23: deleted when it is there, waited for while it goes, done when it is gone, deleted again when it is back.
+/// An object that reappears is deleted again.
 #[test]
-fn deletion_goes_by_what_is_there() {
-    let there = object("x");
-    let mut going = there.clone();
-    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let story = [
-        (Some(&there), Step::Delete),
-        (Some(&going), Step::Leave(Left::Going)),
-        (None, Step::Leave(Left::Gone)),
-        (Some(&there), Step::Delete),
+fn deletion_depends_on_the_live_object() {
+    let present = object("x");
+    let mut terminating = present.clone();
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let states = [
+        (Some(&present), Step::Delete),
+        (Some(&terminating), Step::Skip(Skip::Terminating)),
+        (None, Step::Skip(Skip::Absent)),
+        (Some(&present), Step::Delete),
     ];
-    for (live, expected) in story {
+    for (live, expected) in states {
         assert_eq!(decided(live, (DELETE, "true")), Ok(expected));
     }
 }
 
-/// §10.23: any other value deletes nothing and applies nothing.
+/// It neither deletes nor applies the object.
 #[test]
-fn an_invalid_value_for_deletion_is_an_error() {
+fn invalid_value_of_the_deletion_annotation_is_an_error() {
     for value in ["True", "false", "yes", ""] {
         for live in [None, Some(&object("x"))] {
             let error = decided(live, (DELETE, value)).unwrap_err().to_string();

@@ -37,7 +37,7 @@ pub(super) struct Desired<'a> {
 impl Desired<'_> {
     /// The object as it would be created.
     fn object(&self) -> Result<Value, ApplyError> {
-        merge::wanted(self.manifest, self.owner.as_ref(), &self.configuration)
+        merge::desired(self.manifest, self.owner.as_ref(), &self.configuration)
             .map_err(|e| ApplyError::Manifest(e.to_string()))
     }
 
@@ -94,7 +94,7 @@ impl DesiredObjects {
         }
         let desired = self.of(manifest);
         let same = match desired.step(Some(live)) {
-            Ok(Step::Leave(_)) => true,
+            Ok(Step::Skip(_)) => true,
             Ok(Step::Change { .. }) => self.server_keeps.is_known(id, desired.fingerprint, live),
             _ => false,
         };

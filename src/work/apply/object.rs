@@ -9,7 +9,7 @@ use crate::cluster::objects::{FIELD_MANAGER, Removed};
 use crate::cluster::revision::Revision;
 use crate::cluster::{ApiError, CachedState, Cause, Kind};
 use crate::gate;
-use crate::merge::{Left, Step};
+use crate::merge::{Skip, Step};
 use crate::payload::ObjectId;
 use crate::rollout::Applied;
 use crate::work::feeds::Cluster;
@@ -173,7 +173,7 @@ impl ObjectApply<'_> {
         }
         match step {
             // Kept for the next look, since it does not have the desired state.
-            Step::Leave(Left::Going) => {
+            Step::Skip(Skip::Terminating) => {
                 self.cluster.index.record_read(self.id, Some(live.clone()), None, None);
                 Ok(Applied::Left)
             }
@@ -184,7 +184,7 @@ impl ObjectApply<'_> {
             Step::Change { object, fields } => self.change(live, &object, fields).await,
             Step::Replace { object, fields } => self.replace(live, &object, fields).await,
             Step::Delete => self.delete(live).await.map(|_| Applied::Deleted),
-            Step::Leave(_) | Step::Create(_) => {
+            Step::Skip(_) | Step::Create(_) => {
                 self.record(live.clone());
                 Ok(Applied::Left)
             }

@@ -1,4 +1,4 @@
-//! Laws that hold for any two objects of every kind: merging is idempotent, and nothing foreign is touched.
+//! Properties of any two objects of every kind: merging is idempotent, and what the manifest does not own stays.
 
 use super::foreign::owner;
 use super::*;
@@ -21,7 +21,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Names that some rule knows, and some that none does.
+/// Names of fields with rules, and some others.
 fn name() -> impl Strategy<Value = String> {
     prop::sample::select(
         &[
@@ -89,42 +89,43 @@ fn of_kind(kind: usize, mut body: Value, extra: Value) -> Value {
     body
 }
 
-/// The kind of that place in the table; one more than there are is a kind without an entry.
-fn kind_at(place: usize) -> &'static Kind {
-    KINDS.get(place).unwrap_or(&GENERIC)
+/// The kind at this position of the table; beyond its end a kind without an entry.
+fn kind_at(position: usize) -> &'static Kind {
+    KINDS.get(position).unwrap_or(&GENERIC)
 }
 
-/// Where `after` lacks something of `before` that neither the manifest nor its kind's rules name; or `None`.
-fn lost(rule: Rule, before: &Value, after: Option<&Value>, want: Option<&Value>) -> Option<String> {
-    let (Some(after), Some(want)) = (after, want.filter(|want| !want.is_null())) else {
+/// The path at which `after` lacks something of `before` that neither the manifest nor the rules of its kind own.
+fn lost(rule: Rule, before: &Value, after: Option<&Value>, desired: Option<&Value>) -> Option<String> {
+    let (Some(after), Some(desired)) = (after, desired.filter(|desired| !desired.is_null())) else {
         return (Some(before) != after).then(String::new);
     };
     let shape = match rule {
         Rule::Never => return (before != after).then(String::new),
-        Rule::Within(rule) => return lost(rule(), before, Some(after), Some(want)),
+        Rule::Within(rule) => return lost(rule(), before, Some(after), Some(desired)),
         Rule::Map(shape) => shape,
         Rule::Deep => super::super::rule::OPEN,
-        // The manifest's alone.
+        // Owned as a whole.
         _ => return None,
     };
-    let (Value::Object(before), Value::Object(after), Value::Object(want)) = (before, after, want) else { return None };
-    let of_others = |key: &str| shape.field(key).is_none_or(|field| matches!(field.absent, rule::Absent::Leave));
+    let (Value::Object(before), Value::Object(after), Value::Object(desired)) = (before, after, desired) else {
+        return None;
+    };
+    let stays = |key: &str| shape.field(key).is_none_or(|field| matches!(field.absent, rule::Absent::Leave));
     before.iter().find_map(|(key, value)| {
-        let said = want.get(key);
-        let looked_at = match said {
-            // Where entries are kept as they are written, null is an empty one of the manifest's own.
+        let desired_value = desired.get(key);
+        let checked = match desired_value {
+            // In a map whose keys are data the manifest's null is an empty entry.
             Some(Value::Null) if shape.verbatim => false,
-            Some(said) if !said.is_null() => true,
-            _ => shape.extra == rule::Extra::Keep && of_others(key),
+            Some(desired_value) if !desired_value.is_null() => true,
+            _ => shape.extra == rule::Extra::Keep && stays(key),
         };
-        // Some maps are amounts or entries wherever they stand.
-        let lost = if looked_at { lost(shape.rule(key, want), value, after.get(key), said) } else { None };
+        let lost = if checked { lost(shape.rule(key, desired), value, after.get(key), desired_value) } else { None };
         lost.map(|inner| format!("{key}.{inner}"))
     })
 }
 
-/// A live object with everything that others may put beside what a release owns.
-fn with_foreign_things(mut live: Value) -> Value {
+/// A live object with fields that other clients may set.
+fn with_foreign_fields(mut live: Value) -> Value {
     live["metadata"] = json!({
         "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 3, "generateName": "x",
         "labels": {"foreign": "x"}, "annotations": {"foreign/a": ""}, "finalizers": ["foreign/hold"],
@@ -136,16 +137,16 @@ fn with_foreign_things(mut live: Value) -> Value {
     live
 }
 
-/// Every place in a value.
+/// Pointers to all values inside a value.
 fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {
-    let mut go = |key: String, value: &Value| {
+    let mut descend = |key: String, value: &Value| {
         let here = format!("{here}/{}", key.replace('~', "~0").replace('/', "~1"));
         pointers(value, &here, all);
         all.push(here);
     };
     match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| go(key.clone(), value)),
-        Value::Array(list) => list.iter().enumerate().for_each(|(index, value)| go(index.to_string(), value)),
+        Value::Object(map) => map.iter().for_each(|(key, value)| descend(key.clone(), value)),
+        Value::Array(list) => list.iter().enumerate().for_each(|(index, value)| descend(index.to_string(), value)),
         _ => {}
     }
 }
@@ -153,32 +154,30 @@ fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(1500), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// §10.21: a second merge has nothing to do.
     #[test]
-    fn merging_twice_is_merging_once(kind in 0..KINDS.len() + 1, live in body(), want in body(), labels in json_value()) {
-        let want = of_kind(kind, want, labels);
+    fn second_merge_changes_nothing(kind in 0..KINDS.len() + 1, live in body(), desired in body(), labels in json_value()) {
+        let desired = of_kind(kind, desired, labels);
         let live = of_kind(kind, live, json!({"foreign": "x"}));
-        if let Ok(Outcome::Changed { object, fields } | Outcome::Replace { object, fields }) = merge(&live, &want) {
+        if let Ok(Outcome::Changed { object, fields } | Outcome::Replace { object, fields }) = merge(&live, &desired) {
             prop_assert!(!fields.is_empty());
-            prop_assert_eq!(merge(&object, &want), Ok(Outcome::Same), "{:?}", object);
+            prop_assert_eq!(merge(&object, &desired), Ok(Outcome::Same), "{:?}", object);
         }
     }
 
     #[test]
-    fn an_object_is_the_same_as_itself(kind in 0..KINDS.len() + 1, want in body()) {
-        let want = of_kind(kind, want, json!({"a": "b"}));
-        prop_assert_eq!(merge(&want, &want), Ok(Outcome::Same));
+    fn object_does_not_differ_from_itself(kind in 0..KINDS.len() + 1, desired in body()) {
+        let desired = of_kind(kind, desired, json!({"a": "b"}));
+        prop_assert_eq!(merge(&desired, &desired), Ok(Outcome::Same));
     }
 
-    /// §10.21: neither beside the release's own fields nor inside them, for every kind.
     #[test]
-    fn what_the_manifest_does_not_name_is_not_touched(kind in 0..KINDS.len() + 1, live in body(), want in body()) {
-        let want = prepare(of_kind(kind, want, json!({"a": "b"})), Some(&owner()), false);
-        let live = with_foreign_things(of_kind(kind, live, json!({})));
-        match merge(&live, &want) {
+    fn foreign_fields_stay(kind in 0..KINDS.len() + 1, live in body(), desired in body()) {
+        let desired = prepare(of_kind(kind, desired, json!({"a": "b"})), Some(&owner()), false);
+        let live = with_foreign_fields(of_kind(kind, live, json!({})));
+        match merge(&live, &desired) {
             Ok(Outcome::Changed { object, .. }) => {
                 // Owners are matched by uid, labels and annotations by key.
-                prop_assert_eq!(lost(Rule::Map(kind_at(kind).shape), &live, Some(&object), Some(&want)), None, "{}", object);
+                prop_assert_eq!(lost(Rule::Map(kind_at(kind).shape), &live, Some(&object), Some(&desired)), None, "{}", object);
                 for (place, value) in [("/metadata/labels/foreign", json!("x")), ("/metadata/annotations/foreign~1a", json!("")),
                     ("/metadata/finalizers", json!(["foreign/hold"])), ("/metadata/ownerReferences/0/uid", json!("o")),
                     ("/metadata/resourceVersion", json!("7")), ("/metadata/generateName", json!("x"))]
@@ -199,14 +198,14 @@ proptest! {
         }
     }
 
-    /// §10.21: whatever is changed or taken away in an object as a real server made it, one write brings it back.
+    /// Whatever is changed in an object that a real API server made, one write restores it.
     #[test]
-    fn any_drift_of_a_real_object_takes_one_write(
+    fn any_drift_is_repaired_by_one_write(
         which in any::<prop::sample::Index>(), places in prop::collection::vec((any::<prop::sample::Index>(), json_value()), 1..4),
     ) {
         let pairs = defaulted();
-        let (want, mut live) = which.get(&pairs).clone();
-        let want = prepare(want, None, false);
+        let (desired, mut live) = which.get(&pairs).clone();
+        let desired = prepare(desired, None, false);
         for (place, value) in places {
             let mut all = Vec::new();
             pointers(&live, "", &mut all);
@@ -215,12 +214,12 @@ proptest! {
                 *there = value;
             }
         }
-        match merge(&live, &want) {
+        match merge(&live, &desired) {
             Ok(Outcome::Changed { object, fields }) => {
                 prop_assert!(!fields.is_empty());
-                prop_assert_eq!(merge(&object, &want), Ok(Outcome::Same), "{:?}", fields);
+                prop_assert_eq!(merge(&object, &desired), Ok(Outcome::Same), "{:?}", fields);
             }
-            Ok(Outcome::Replace { object, .. }) => prop_assert_eq!(merge(&object, &want), Ok(Outcome::Same)),
+            Ok(Outcome::Replace { object, .. }) => prop_assert_eq!(merge(&object, &desired), Ok(Outcome::Same)),
             Ok(Outcome::Same) | Err(MergeError::Immutable { .. }) => {}
             Err(error) => prop_assert!(false, "{}", error),
         }

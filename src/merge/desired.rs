@@ -1,27 +1,27 @@
-//! From a manifest to the object the cluster is to have: what is created where nothing is, and compared with what is.
+//! The desired object of a manifest: what is created if the object is absent, and compared with it otherwise.
 
 use super::inject::{ClusterConfiguration, InjectError};
 use super::metadata::{Owner, prepare};
 use crate::payload::Manifest;
 use serde_json::Value;
 
-/// Why there is no such object.
+/// Why a manifest has no desired object.
 #[derive(Debug, thiserror::Error)]
-pub enum WantedError {
-    #[error("{object} in {file} cannot be read: {cause}; load the release again")]
+pub enum DesiredError {
+    #[error("{object} in {file} cannot be decoded: {cause}; load the release again")]
     Unreadable { object: String, file: String, cause: serde_json::Error },
     #[error(transparent)]
     Inject(#[from] InjectError),
 }
 
-/// The manifest's object as this cluster is to have it: with what is injected (payload-and-apply §5.10), owned (§5.5),
-/// without status. Depends on nothing but its arguments, of `configuration` only on what `Source::of` names.
-pub fn wanted(
+/// The object of the manifest with the cluster's configuration injected, an owner reference, and no status. Of
+/// `configuration` it only depends on the sources that `Source::of` returns.
+pub fn desired(
     manifest: &Manifest,
     owner: Option<&Owner>,
     configuration: &ClusterConfiguration,
-) -> Result<Value, WantedError> {
-    let mut object = manifest.object().map_err(|cause| WantedError::Unreadable {
+) -> Result<Value, DesiredError> {
+    let mut object = manifest.object().map_err(|cause| DesiredError::Unreadable {
         object: manifest.id.to_string(),
         file: manifest.file.to_string(),
         cause,
