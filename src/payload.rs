@@ -14,7 +14,6 @@ pub mod references;
 pub mod select;
 pub mod template;
 pub mod typed;
-pub mod verification;
 pub mod yaml;
 
 pub use capability::Capabilities;
@@ -25,7 +24,6 @@ pub use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile, load};
 pub use manifest::{Manifest, ObjectId, Origin};
 pub use packed::Packed;
 pub use select::Selection;
-pub use verification::{VerificationConfig, verification_config};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
-//! Digests, OpenPGP, who must have signed (cluster-version §7).
+//! Verifies releases: the digest of an image must be signed for every configured keyring.
 //!
-//! Pure: bytes of signatures come in from whoever fetched them, the clock is an argument, and the answer is which
-//! configured keyrings are satisfied. A release is verified when *every* keyring has one good signature.
+//! The caller fetches the signatures and passes their bytes and the time. One signature may satisfy several keyrings.
 
 mod config;
 mod digest;
@@ -16,23 +15,23 @@ mod fixtures;
 pub use config::{Config, Store, VERIFICATION_ANNOTATION};
 pub use digest::{Digest, digest_of_pull_spec};
 pub use message::message;
-pub use verification::{Cause, Checked, Verification, Verified, Verifier};
+pub use verification::{Cause, Checked, Verification, Verifier};
 
-/// Largest signature that is looked at, in bytes (§7.4).
+/// Size of a signature, in bytes. Larger ones are refused, so that a store cannot fill the memory.
 pub const MAX_SIGNATURE_BYTES: usize = 50 * 1024;
 
-/// Label on ConfigMaps that hold signatures; its value means nothing (§7.4).
+/// Label on ConfigMaps that contain signatures. Its value does not matter.
 pub const SIGNATURES_LABEL: &str = "release.openshift.io/verification-signatures";
 
-/// Why a release is not verified, or why verification cannot even be configured.
+/// Why a release is not verified, or why verification cannot be configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    #[error("pull spec {0:?} names no digest, and a tag cannot be verified: use NAME@sha256:HEX")]
+    #[error("pull spec {0:?} has no digest, and a tag cannot be verified: use NAME@sha256:HEX")]
     NoDigest(String),
     #[error("{0:?} is not a digest: expected ALGORITHM:HEX such as sha256:0123abcd…")]
     Digest(String),
     #[error(
-        "the release carries no ConfigMap annotated {VERIFICATION_ANNOTATION}, so no target can be verified: add one \
+        "the release has no ConfigMap with annotation {VERIFICATION_ANNOTATION}, so no target can be verified: add one \
          with keyrings and stores to the release, or force the update"
     )]
     NotConfigured,
@@ -42,20 +41,20 @@ pub enum VerifyError {
     NoStore,
     #[error("the verification ConfigMap has no string members under data")]
     ConfigShape,
-    #[error("key {name} of the verification ConfigMap is not a usable OpenPGP keyring: {cause}")]
+    #[error("key {name} of the verification ConfigMap is not a valid OpenPGP keyring: {cause}")]
     Keyring { name: String, cause: String },
-    #[error("key {name} of the verification ConfigMap is not a usable store URL ({url:?}): {cause}")]
+    #[error("key {name} of the verification ConfigMap is not a valid store URL ({url:?}): {cause}")]
     StoreUrl { name: String, url: String, cause: String },
     #[error(
         "unable to verify {digest} against keyrings {}{}; publish a signature of this digest by these keys in a store, or \
-         ask for a release that has one",
+         request a release that has one",
         .unsatisfied.join(", "), list(.causes)
     )]
     Unverified {
         digest: String,
-        /// Names of the keyrings without a good signature; never empty.
+        /// Names of the keyrings without a valid signature. Never empty.
         unsatisfied: Vec<String>,
-        /// What was tried, in order; bounded.
+        /// The failed attempts in order, up to a limit.
         causes: Vec<Cause>,
     },
 }

@@ -1,4 +1,4 @@
-//! Who must have signed and where signatures are found: the verification ConfigMap of the running release (§7.1).
+//! The verification ConfigMap of the running release: the keyrings that must have signed, and the stores of signatures.
 
 use super::keyring::Keyring;
 use super::{Digest, VerifyError};
@@ -7,13 +7,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Marks the ConfigMap that configures verification; its value means nothing.
+/// Annotation of the ConfigMap that configures verification. Its value does not matter.
 pub const VERIFICATION_ANNOTATION: &str = "release.openshift.io/verification-config-map";
 
 const KEYRING_PREFIX: &str = "verifier-public-key-";
 const STORE_PREFIX: &str = "store-";
 
-/// A place with signatures, laid out as `<base>/<algorithm>=<hex>/signature-<n>`.
+/// A store of signatures at `<base>/<algorithm>=<hex>/signature-<n>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
     /// `http` or `https` URL without a trailing slash.
@@ -23,11 +23,11 @@ pub enum Store {
 }
 
 impl Store {
-    /// Reads a URL with scheme `http`, `https` or `file`. The error is the cause alone; the caller knows the place.
+    /// Parses a URL with scheme `http`, `https` or `file`. The error is the cause only; the caller adds where the URL is from.
     pub fn parse(url: &str) -> Result<Self, String> {
         let url = url.trim();
         if let Some(path) = url.strip_prefix("file://") {
-            // An authority before the path would be another host, which no file system call can reach.
+            // Another authority than localhost would be a remote host.
             return match path.strip_prefix("localhost").unwrap_or(path) {
                 path if path.starts_with('/') => Ok(Store::File(path.trim_end_matches('/').to_owned())),
                 _ => Err("a file URL needs an absolute path: file:///DIRECTORY".to_owned()),
@@ -41,12 +41,12 @@ impl Store {
                 }
                 Ok(Store::Http(url.trim_end_matches('/').to_owned()))
             }
-            (Some("http" | "https"), _) => Err("the URL names no host".to_owned()),
+            (Some("http" | "https"), _) => Err("the URL has no host".to_owned()),
             (scheme, _) => Err(format!("scheme {:?} is not http, https or file", scheme.unwrap_or_default())),
         }
     }
 
-    /// Where the `n`-th signature of `digest` lies: a URL, or a path for a file store.
+    /// The location of signature `n` of `digest`: a URL, or a path in a file store.
     pub fn location(&self, digest: &Digest, n: u32) -> String {
         let (Store::Http(base) | Store::File(base)) = self;
         format!("{base}/{}/signature-{n}", digest.store_folder())
@@ -62,21 +62,19 @@ impl fmt::Display for Store {
     }
 }
 
-/// Keyrings and stores of one verification ConfigMap. Has at least one of each.
+/// Keyrings and stores, at least one of each.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// By the name of their key in the ConfigMap.
+    /// By their key in the ConfigMap.
     pub(super) keyrings: BTreeMap<String, Keyring>,
     pub stores: Vec<Store>,
-    /// Keys of the ConfigMap that mean nothing here; worth a warning.
-    pub ignored: Vec<String>,
 }
 
 impl Config {
-    /// Reads `data` of the ConfigMap. Any unusable keyring or URL is an error: verification with less than was asked
-    /// for would be a silent weakening.
+    /// Reads `data` of the ConfigMap. An invalid keyring or URL is an error, since ignoring it would weaken verification
+    /// unnoticed. Other keys are ignored.
     pub fn from_config_map(data: &BTreeMap<String, String>) -> Result<Self, VerifyError> {
-        let mut config = Config { keyrings: BTreeMap::new(), stores: Vec::new(), ignored: Vec::new() };
+        let mut config = Config { keyrings: BTreeMap::new(), stores: Vec::new() };
         for (name, value) in data {
             if name.starts_with(KEYRING_PREFIX) {
                 let keyring = Keyring::parse(value.as_bytes())
@@ -89,8 +87,6 @@ impl Config {
                     cause,
                 })?;
                 config.stores.push(store);
-            } else {
-                config.ignored.push(name.clone());
             }
         }
         match (config.keyrings.is_empty(), config.stores.is_empty()) {
@@ -100,8 +96,8 @@ impl Config {
         }
     }
 
-    /// The configuration a release carries: its first ConfigMap, in load order, with the annotation; `Ok(None)` if
-    /// there is none, and then nothing but force gets an update through ([`VerifyError::NotConfigured`]).
+    /// The configuration of a release: its first ConfigMap, in load order, with the annotation. `None` if there is none; then
+    /// an update must be forced (see [`VerifyError::NotConfigured`]).
     pub fn from_manifests<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Result<Option<Self>, VerifyError> {
         let found = manifests.into_iter().find(|m| {
             m.id.group.is_empty() && m.id.kind == "ConfigMap" && m.annotation(VERIFICATION_ANNOTATION).is_some()
@@ -112,11 +108,6 @@ impl Config {
         let text = |(key, value): (&String, &Value)| value.as_str().map(|v| (key.clone(), v.to_owned()));
         let data: Option<BTreeMap<String, String>> = members.iter().map(text).collect();
         Config::from_config_map(&data.ok_or(VerifyError::ConfigShape)?).map(Some)
-    }
-
-    /// Names of the keyrings, each of which must be satisfied.
-    pub fn keyring_names(&self) -> impl Iterator<Item = &str> {
-        self.keyrings.keys().map(String::as_str)
     }
 }
 
@@ -131,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn store_urls() {
+    fn store_urls_are_parsed() {
         let digest = Digest::parse("sha256:ab").unwrap();
         let table = [
             (" https://a.example/base/ \n", Ok("https://a.example/base/sha256=ab/signature-2")),
@@ -147,21 +138,20 @@ mod tests {
         ];
         for (url, expected) in table {
             match (Store::parse(url).map(|s| s.location(&digest, 2)), expected) {
-                (Ok(location), Ok(wanted)) => assert_eq!(location, wanted, "{url:?}"),
+                (Ok(location), Ok(expected)) => assert_eq!(location, expected, "{url:?}"),
                 (Err(cause), Err(part)) => assert!(cause.contains(part), "{url:?}: {cause}"),
-                (got, wanted) => panic!("{url:?}: {got:?}, wanted {wanted:?}"),
+                (got, expected) => panic!("{url:?}: {got:?}, expected {expected:?}"),
             }
         }
     }
 
     #[test]
-    fn a_config_map_needs_a_keyring_and_a_store_and_names_the_bad_key() {
+    fn config_map_needs_a_keyring_and_a_store_and_invalid_keys_are_named() {
         let key = Signer::new("one").public();
         let good = [("verifier-public-key-a", key.as_str()), ("store-a", "https://a.example"), ("other", "x")];
         let config = Config::from_config_map(&data(&good)).unwrap();
-        assert_eq!(config.keyring_names().collect::<Vec<_>>(), ["verifier-public-key-a"]);
+        assert_eq!(config.keyrings.keys().collect::<Vec<_>>(), ["verifier-public-key-a"]);
         assert_eq!(config.stores, [Store::Http("https://a.example".to_owned())]);
-        assert_eq!(config.ignored, ["other"]);
 
         assert_eq!(Config::from_config_map(&data(&good[1..])).unwrap_err(), VerifyError::NoKeyring);
         assert_eq!(Config::from_config_map(&data(&good[..1])).unwrap_err(), VerifyError::NoStore);
@@ -190,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_annotated_config_map_of_a_release_counts() {
+    fn first_annotated_config_map_of_a_release_is_used() {
         let key = Signer::new("one").public();
         let plain = config_map("a", false, serde_json::json!({}));
         let first = config_map("b", true, serde_json::json!({"verifier-public-key-b": key, "store-b": "file:///b"}));
         let second = config_map("c", true, serde_json::json!({"verifier-public-key-c": key, "store-c": "file:///c"}));
         let found = Config::from_manifests([&plain, &first, &second]).unwrap().unwrap();
-        assert_eq!(found.keyring_names().collect::<Vec<_>>(), ["verifier-public-key-b"]);
+        assert_eq!(found.keyrings.keys().collect::<Vec<_>>(), ["verifier-public-key-b"]);
         assert!(Config::from_manifests([&plain]).unwrap().is_none());
         let odd = config_map("d", true, serde_json::json!({"store-d": 7}));
         assert_eq!(Config::from_manifests([&odd]).unwrap_err(), VerifyError::ConfigShape);

@@ -1,10 +1,11 @@
-//! The name of an image by its content.
+//! Digests of images.
 
 use super::VerifyError;
 use std::fmt;
 use std::str::FromStr;
 
-/// A digest in the shape of §7.2. Holds no `/` and no `..`, so its parts are safe as path segments.
+/// A digest `ALGORITHM:HEX`. The algorithm consists of lower-case alphanumeric words joined by single `.`, `+`, `_` or `-`,
+/// the rest of alphanumerics, `=`, `_` and `-`. So neither can contain `/` or `..`, and both are safe as path segments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest {
     algorithm: String,
@@ -34,12 +35,12 @@ impl Digest {
         &self.hex
     }
 
-    /// Folder of this digest under the base of an HTTP or file store: `sha256=HEX`.
+    /// Folder of this digest in an HTTP or file store: `sha256=HEX`.
     pub fn store_folder(&self) -> String {
         format!("{}={}", self.algorithm, self.hex)
     }
 
-    /// What the `binaryData` keys of signature ConfigMaps begin with: `sha256-HEX`.
+    /// Prefix of the `binaryData` keys in signature ConfigMaps: `sha256-HEX`.
     pub fn config_map_prefix(&self) -> String {
         format!("{}-{}", self.algorithm, self.hex)
     }
@@ -58,7 +59,7 @@ impl FromStr for Digest {
     }
 }
 
-/// The text after the last `@` of a pull spec, checked to be a digest.
+/// The digest after the last `@` of a pull spec.
 pub fn digest_of_pull_spec(pull_spec: &str) -> Result<&str, VerifyError> {
     match pull_spec.rsplit_once('@') {
         Some((_, digest)) if !digest.is_empty() => Digest::parse(digest).map(|_| digest),
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grammar() {
+    fn digests_are_parsed_strictly() {
         let table = [
             ("sha256:abc123", true),
             ("sha256+b64u:aB_-=9", true),
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn pull_specs() {
+    fn digest_follows_the_last_at_sign_of_a_pull_spec() {
         assert_eq!(digest_of_pull_spec("r.example/a:tag@sha256:ab"), Ok("sha256:ab"));
         assert_eq!(digest_of_pull_spec("a@b@sha256:ab"), Ok("sha256:ab"));
         for tagged in ["r.example:5000/a:1.0", "r.example/a@", ""] {

@@ -1,4 +1,4 @@
-//! Keys and signatures for tests, made afresh in each.
+//! Keys and signatures for tests.
 
 use super::{Config, Digest, Verifier, message};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-/// A day on which the keys of the tests exist.
+/// A time at which the keys of the tests are valid.
 pub(crate) fn now() -> Timestamp {
     "2026-03-01T00:00:00Z".parse().unwrap()
 }
@@ -27,7 +27,7 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// A key made on 2026-01-01.
+    /// A key created on 2026-01-01.
     pub(crate) fn new(name: &str) -> Self {
         let made: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let builder = CertBuilder::general_purpose(Some(format!("{name} <{name}@example.com>")));
@@ -40,12 +40,12 @@ impl Signer {
         String::from_utf8(self.cert.armored().to_vec().unwrap()).unwrap()
     }
 
-    /// `content` signed at `at`, as an uncompressed OpenPGP message.
+    /// An uncompressed OpenPGP message with `content`, signed at `at`.
     pub(crate) fn sign_at(&self, content: &[u8], at: Timestamp) -> Vec<u8> {
         self.sign(content, at, SignatureBuilder::new(SignatureType::Binary))
     }
 
-    /// `content` signed with a signature of the caller's shape.
+    /// A message with `content`, signed with a signature made of the template.
     pub(crate) fn sign(&self, content: &[u8], at: Timestamp, template: SignatureBuilder) -> Vec<u8> {
         let policy = StandardPolicy::new();
         let key = self.cert.keys().with_policy(&policy, None).secret().for_signing().next().unwrap();
@@ -59,7 +59,7 @@ impl Signer {
         bytes
     }
 
-    /// A good signature for `digest` made an hour before [`now`].
+    /// A valid signature for `digest`, made an hour before [`now`].
     pub(crate) fn release(&self, digest: &Digest) -> Vec<u8> {
         self.sign_at(&message(digest, "r.example/release:1", now(), "test"), now() - Duration::from_secs(3600))
     }

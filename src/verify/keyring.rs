@@ -1,7 +1,7 @@
-//! One keyring and the question whether one of its keys signed a message.
+//! A keyring checks whether one of its keys signed a message.
 //!
-//! The policy is the OpenPGP library's standard one at `now`, with two exceptions that real release signatures need:
-//! keys may bind themselves with SHA-1 (content signed over SHA-1 stays refused), and version 3 signatures count.
+//! It uses the standard policy of the OpenPGP library with two exceptions that real release signatures need: keys may have a
+//! SHA-1 self-signature, while signatures of content over SHA-1 are refused, and version 3 signatures are accepted.
 
 use crate::error::chain;
 use jiff::Timestamp;
@@ -20,14 +20,14 @@ use std::time::SystemTime;
 
 const ARMOR_HEADER: &[u8] = b"-----BEGIN PGP PUBLIC KEY BLOCK-----";
 
-/// Public keys of which any one may sign for the keyring.
+/// Public keys, each of which may sign for the keyring.
 #[derive(Clone, Debug)]
 pub(super) struct Keyring {
     certs: Vec<Cert>,
 }
 
 impl Keyring {
-    /// Reads a binary keyring, or any number of armored blocks with any text between them. The error is the cause.
+    /// Reads a binary keyring, or armored blocks with any text between them. The error is the cause.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut certs = Vec::new();
         for block in blocks(bytes) {
@@ -37,27 +37,27 @@ impl Keyring {
             }
         }
         if certs.is_empty() {
-            return Err("it holds no public key".to_owned());
+            return Err("it contains no public key".to_owned());
         }
         Ok(Keyring { certs })
     }
 
-    /// The content of `message` if a key of this keyring signed it, else why not. `message` has the shape of
-    /// [`super::packets::canonical`], which bounds the work done here.
+    /// The content of `message` if a key of this keyring signed it; the error is the reason why not. `message` is the result
+    /// of [`super::packets::canonical`], which limits the work done here.
     pub(super) fn signed_content(&self, message: &[u8], now: Timestamp) -> Result<Vec<u8>, String> {
         let now = SystemTime::from(now);
         let mut policy = StandardPolicy::at(now);
         policy.reject_hash_property_at(HashAlgorithm::SHA1, HashAlgoSecurity::SecondPreImageResistance, None);
         policy.accept_packet_tag_version(Tag::Signature, 3);
 
-        let witness = Witness { certs: &self.certs, policy: &policy, now };
+        let helper = SignatureCheck { certs: &self.certs, policy: &policy, now };
         let mut verifier = VerifierBuilder::from_bytes(message)
-            .and_then(|builder| builder.with_policy(&policy, now, witness))
+            .and_then(|builder| builder.with_policy(&policy, now, helper))
             .map_err(|e| chain(e.as_ref()))?;
         let mut content = Vec::new();
         verifier.read_to_end(&mut content).map_err(|e| e.to_string())?;
-        // The library holds content back until the signatures behind it are judged; be sure that they were.
-        if verifier.message_processed() { Ok(content) } else { Err("the message does not end".to_owned()) }
+        // The library returns content before it has checked the signatures after it, unless the message is processed.
+        if verifier.message_processed() { Ok(content) } else { Err("the message is incomplete".to_owned()) }
     }
 }
 
@@ -71,15 +71,16 @@ fn blocks(bytes: &[u8]) -> Vec<&[u8]> {
     starts.iter().zip(starts.iter().skip(1)).filter_map(|(from, to)| bytes.get(*from..*to)).collect()
 }
 
-/// Tells the library which keys there are and judges what it found.
-struct Witness<'a> {
+/// Gives the library the keys and checks the signatures that it found.
+struct SignatureCheck<'a> {
     certs: &'a [Cert],
     policy: &'a StandardPolicy<'a>,
     now: SystemTime,
 }
 
-impl Witness<'_> {
-    /// A signature must not be believed for having been made, by its own word, before its key was revoked.
+impl SignatureCheck<'_> {
+    /// Refuses every signature of a revoked key. The signature's own time does not prove that it is older than the
+    /// revocation.
     fn unrevoked(&self, good: &GoodChecksum<'_>) -> Result<(), String> {
         let key = good.ka.key().fingerprint();
         let revoked = |status: RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
@@ -94,14 +95,14 @@ impl Witness<'_> {
     }
 }
 
-impl VerificationHelper for Witness<'_> {
+impl VerificationHelper for SignatureCheck<'_> {
     fn get_certs(&mut self, ids: &[KeyHandle]) -> PgpResult<Vec<Cert>> {
-        let wanted = |cert: &&Cert| cert.keys().any(|ka| ids.iter().any(|id| id.aliases(ka.key().key_handle())));
-        Ok(self.certs.iter().filter(wanted).cloned().collect())
+        let has_key = |cert: &&Cert| cert.keys().any(|ka| ids.iter().any(|id| id.aliases(ka.key().key_handle())));
+        Ok(self.certs.iter().filter(has_key).cloned().collect())
     }
 
-    /// One layer, which is a group of signatures, of which one is good: a message without a signature ends in an
-    /// error here, as does one wrapped in anything else.
+    /// Accepts a single layer, a group of signatures with a valid one. A message without a signature or in another layer is
+    /// refused.
     fn check(&mut self, structure: MessageStructure<'_>) -> PgpResult<()> {
         let layers: Vec<_> = structure.into_iter().collect();
         let [MessageLayer::SignatureGroup { results }] = layers.as_slice() else {

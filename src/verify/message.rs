@@ -1,4 +1,6 @@
-//! The JSON that is signed: which image, by which name (§7.3).
+//! The signed content: a JSON object that names the digest of an image.
+//!
+//! Unknown fields are refused anywhere. A field that this program does not know might restrict the signature.
 
 use super::Digest;
 use jiff::Timestamp;
@@ -6,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 const TYPE: &str = "atomic container signature";
 
-/// What is wrong with the content of a signature that is otherwise good.
+/// What is wrong with the content of a valid signature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MessageError {
     #[error("the signed content is not the JSON of a container signature: {0}")]
@@ -15,8 +17,8 @@ pub(super) enum MessageError {
     Type(String),
     #[error("critical.identity.docker-reference is empty")]
     Identity,
-    #[error("the signature is for {signed:?}, not for {wanted}")]
-    OtherDigest { signed: String, wanted: String },
+    #[error("the signature is for {signed:?}, not for {expected}")]
+    OtherDigest { signed: String, expected: String },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,7 +62,7 @@ struct Optional {
     timestamp: Option<i64>,
 }
 
-/// The unsigned message for `digest`. `docker_reference` must not be empty, or no verifier accepts the signature.
+/// The content to sign for `digest`. `docker_reference` must not be empty, or verifiers refuse the signature.
 pub fn message(digest: &Digest, docker_reference: &str, now: Timestamp, creator: &str) -> Vec<u8> {
     let message = Message {
         critical: Critical {
@@ -70,11 +72,11 @@ pub fn message(digest: &Digest, docker_reference: &str, now: Timestamp, creator:
         },
         optional: Some(Optional { creator: Some(creator.to_owned()), timestamp: Some(now.as_second()) }),
     };
-    // Strings and an integer always serialise; an empty message would be refused by every verifier.
+    // Strings and an integer can always be serialised. Every verifier would refuse an empty message.
     serde_json::to_vec(&message).unwrap_or_default()
 }
 
-/// Demands that the signed content names exactly `digest`.
+/// Checks that the signed content is for exactly this digest.
 pub(super) fn check(content: &[u8], digest: &Digest) -> Result<(), MessageError> {
     let message: Message = serde_json::from_slice(content).map_err(|e| MessageError::Json(e.to_string()))?;
     let Critical { identity, image, kind } = message.critical;
@@ -85,7 +87,7 @@ pub(super) fn check(content: &[u8], digest: &Digest) -> Result<(), MessageError>
         return Err(MessageError::Identity);
     }
     if image.digest != digest.to_string() {
-        return Err(MessageError::OtherDigest { signed: image.digest, wanted: digest.to_string() });
+        return Err(MessageError::OtherDigest { signed: image.digest, expected: digest.to_string() });
     }
     Ok(())
 }
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_is_accepted() {
+    fn built_message_is_accepted() {
         let digest = Digest::parse("sha256:ab").unwrap();
         let built = message(&digest, "r.example/a:1", Timestamp::UNIX_EPOCH, "cvo 1");
         assert_eq!(check(&built, &digest), Ok(()));
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn strictness() {
+    fn content_is_checked_strictly() {
         let digest = Digest::parse("sha256:ab").unwrap();
         let message = |kind: &str, digest: &str, reference: &str, inner: &str, outer: &str| {
             format!(

@@ -1,48 +1,48 @@
-//! Brings a signature into the one plain shape that is handed to the OpenPGP library.
+//! Converts a signature to the form that the OpenPGP library accepts.
 //!
-//! Signatures come from the network, and real ones are compressed, have indeterminate or partial lengths, and (those
-//! written by Go) begin with a partial chunk shorter than the 512 octets RFC 9580 §4.2.1.4 asks for, which the library
-//! refuses. So the outermost framing is read here: compression is undone once, under a bound, and every packet gets a
-//! definite length. Only what a signed message is made of passes.
+//! Real signatures are compressed and have indeterminate or partial lengths. Those written by Go begin with a partial chunk
+//! of less than the 512 bytes that RFC 9580 requires, which the library refuses. Therefore the packets are read here: one
+//! layer of compression is removed, up to a size limit, and every packet gets a definite length. Packets that do not belong
+//! in a signed message are refused.
 
 use super::MAX_SIGNATURE_BYTES;
 use flate2::read::{DeflateDecoder, ZlibDecoder};
 use std::io::Read;
 
-/// Largest message after decompression, in bytes. A real one has about 1 KiB.
+/// Size of a message after decompression, in bytes. Real ones have about 1 KiB.
 const MAX_MESSAGE_BYTES: usize = 256 * 1024;
-/// Bounds the public-key operations one message can cause.
+/// Limits the number of public-key operations for one message.
 const MAX_PACKETS: usize = 24;
 
-/// Tags of RFC 9580 §5.
+/// Packet tags of RFC 9580.
 const SIGNATURE: u8 = 2;
 const ONE_PASS_SIGNATURE: u8 = 4;
 const COMPRESSED: u8 = 8;
 const MARKER: u8 = 10;
 const LITERAL: u8 = 11;
 
-/// Why bytes are no signed message.
+/// Why bytes are not a signed message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PacketError {
-    #[error("it has {0} bytes, more than the {MAX_SIGNATURE_BYTES} allowed")]
+    #[error("it has {0} bytes, more than the limit of {MAX_SIGNATURE_BYTES}")]
     TooLarge(usize),
     #[error("it is empty")]
     Empty,
-    #[error("it is ASCII-armored; a signature is stored in binary form (gpg --dearmor)")]
+    #[error("it is ASCII-armored; store it in binary form (gpg --dearmor)")]
     Armored,
     #[error("it is not an OpenPGP message: no packet begins at byte {0}")]
     NoPacket(usize),
-    #[error("packet with tag {0} is cut short")]
-    CutShort(u8),
-    #[error("packet with tag {0} has a streamed length, which is for content only")]
+    #[error("the packet with tag {0} is truncated")]
+    Truncated(u8),
+    #[error("the packet with tag {0} has a partial or indeterminate length, which only packets with content may have")]
     Streamed(u8),
-    #[error("packets of tag {0} have no place in a signed message")]
+    #[error("a signed message cannot have a packet with tag {0}")]
     Tag(u8),
     #[error("it has more than {MAX_PACKETS} packets")]
     TooMany,
     #[error("compression algorithm {0} is not supported, only ZIP and ZLIB are")]
     Compression(u8),
-    #[error("its compressed content cannot be read: {0}")]
+    #[error("its compressed content cannot be decompressed: {0}")]
     Inflate(String),
     #[error("its content is larger than {MAX_MESSAGE_BYTES} bytes")]
     Expands,
@@ -55,7 +55,7 @@ struct Packet {
     body: Vec<u8>,
 }
 
-/// The same message, uncompressed and with definite lengths. A result has at least one signature packet.
+/// The same message, uncompressed and with definite lengths. It has at least one signature packet.
 pub(super) fn canonical(signature: &[u8]) -> Result<Vec<u8>, PacketError> {
     if signature.len() > MAX_SIGNATURE_BYTES {
         return Err(PacketError::TooLarge(signature.len()));
@@ -85,22 +85,22 @@ fn definite(packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-/// Undoes one compression layer. The read stops one byte after the bound, however small the input was.
+/// Decompresses one layer. Reading stops at the limit, however small the input was.
 fn inflate(body: &[u8]) -> Result<Vec<u8>, PacketError> {
-    let (algorithm, data) = body.split_first().ok_or(PacketError::CutShort(COMPRESSED))?;
-    let bound = MAX_MESSAGE_BYTES as u64 + 1;
+    let (algorithm, data) = body.split_first().ok_or(PacketError::Truncated(COMPRESSED))?;
+    let limit = MAX_MESSAGE_BYTES as u64 + 1;
     let mut content = Vec::new();
     match algorithm {
-        0 => data.take(bound).read_to_end(&mut content),
-        1 => DeflateDecoder::new(data).take(bound).read_to_end(&mut content),
-        2 => ZlibDecoder::new(data).take(bound).read_to_end(&mut content),
+        0 => data.take(limit).read_to_end(&mut content),
+        1 => DeflateDecoder::new(data).take(limit).read_to_end(&mut content),
+        2 => ZlibDecoder::new(data).take(limit).read_to_end(&mut content),
         other => return Err(PacketError::Compression(*other)),
     }
     .map_err(|e| PacketError::Inflate(e.to_string()))?;
     if content.len() > MAX_MESSAGE_BYTES { Err(PacketError::Expands) } else { Ok(content) }
 }
 
-/// Reads a sequence of packets, top level only.
+/// Reads the packets at the top level.
 fn split(bytes: &[u8]) -> Result<Vec<Packet>, PacketError> {
     if bytes.is_empty() {
         return Err(PacketError::Empty);
@@ -120,7 +120,7 @@ fn split(bytes: &[u8]) -> Result<Vec<Packet>, PacketError> {
     Ok(packets)
 }
 
-/// What is left to read.
+/// The bytes that are not read yet.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -142,10 +142,10 @@ impl<'a> Input<'a> {
         usize::try_from(number).ok()
     }
 
-    /// Legacy format: the length's width is in the header, and `3` means "to the end".
+    /// Legacy format: the header contains the width of the length, where 3 means up to the end.
     fn old_packet(&mut self, header: u8) -> Result<Packet, PacketError> {
         let tag = header >> 2 & 0x0f;
-        let cut = PacketError::CutShort(tag);
+        let cut = PacketError::Truncated(tag);
         let length = match header & 3 {
             3 if streamable(tag) => self.0.len(),
             3 => return Err(PacketError::Streamed(tag)),
@@ -154,9 +154,9 @@ impl<'a> Input<'a> {
         Ok(Packet { tag, body: self.take(length).ok_or(cut)?.to_vec() })
     }
 
-    /// Current format: chunks of any length until one with a definite length ends the packet.
+    /// Current format: partial chunks until one with a definite length ends the packet.
     fn new_packet(&mut self, tag: u8) -> Result<Packet, PacketError> {
-        let cut = || PacketError::CutShort(tag);
+        let cut = || PacketError::Truncated(tag);
         let mut body = Vec::new();
         loop {
             let first = usize::from(self.byte().ok_or_else(cut)?);
@@ -177,7 +177,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Only packets with content may have a length that is not known beforehand.
+/// Only packets with content may have a partial or indeterminate length.
 fn streamable(tag: u8) -> bool {
     matches!(tag, COMPRESSED | LITERAL)
 }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_write_a_length() {
+    fn every_form_of_length_is_read() {
         let long = vec![9u8; 300];
         let table: Vec<(Vec<u8>, Vec<u8>)> = vec![
             (vec![0xcb, 2, 1, 2], vec![1, 2]),
@@ -205,7 +205,7 @@ mod tests {
             (vec![0xac, 2, 1, 2], vec![1, 2]),
             ([&[0xad, 1, 44][..], &long].concat(), long.clone()),
             ([&[0xae, 0, 0, 1, 44][..], &long].concat(), long.clone()),
-            // A partial chunk of four bytes, one of one byte, and the rest: what Go writes.
+            // A partial chunk of four bytes, one of one byte, and the last one, as Go writes them.
             (vec![0xcb, 0xe2, 1, 2, 3, 4, 0xe0, 5, 1, 6], vec![1, 2, 3, 4, 5, 6]),
             (vec![0xcb, 0xe0, 1, 0], vec![1]),
         ];
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn compression_is_undone_once_and_bounded() {
+    fn one_layer_of_compression_is_removed_up_to_a_limit() {
         let inner = message(&[0xcb, 1, 5]);
         let plain = canonical(&inner).unwrap();
         let zip = |data: &[u8]| {
@@ -240,11 +240,11 @@ mod tests {
         assert_eq!(canonical(&bomb), Err(PacketError::Expands));
         assert_eq!(canonical(&[0xa3, 3, 1]), Err(PacketError::Compression(3)));
         assert!(matches!(canonical(&[0xa3, 1, 0xff, 0xff]), Err(PacketError::Inflate(_))));
-        assert_eq!(canonical(&[0xa3]), Err(PacketError::CutShort(COMPRESSED)));
+        assert_eq!(canonical(&[0xa3]), Err(PacketError::Truncated(COMPRESSED)));
     }
 
     #[test]
-    fn what_is_no_signed_message_is_refused() {
+    fn anything_but_a_signed_message_is_refused() {
         let many: Vec<u8> = SIG.repeat(MAX_PACKETS + 1);
         let table: Vec<(Vec<u8>, PacketError)> = vec![
             (vec![], PacketError::Empty),
@@ -252,9 +252,9 @@ mod tests {
             (b"-----BEGIN PGP MESSAGE-----".to_vec(), PacketError::Armored),
             (b"{}".to_vec(), PacketError::NoPacket(0)),
             ([&SIG[..], b"x"].concat(), PacketError::NoPacket(3)),
-            (vec![0xcb, 5, 1], PacketError::CutShort(LITERAL)),
-            (vec![0xcb, 0xff, 0xff, 0xff, 0xff, 0xff], PacketError::CutShort(LITERAL)),
-            (vec![0xcb, 0xfe, 1], PacketError::CutShort(LITERAL)),
+            (vec![0xcb, 5, 1], PacketError::Truncated(LITERAL)),
+            (vec![0xcb, 0xff, 0xff, 0xff, 0xff, 0xff], PacketError::Truncated(LITERAL)),
+            (vec![0xcb, 0xfe, 1], PacketError::Truncated(LITERAL)),
             (vec![0xc2, 0xe0, 1, 0], PacketError::Streamed(SIGNATURE)),
             (vec![0x8b, 1], PacketError::Streamed(SIGNATURE)),
             (message(&[0xd2, 1, 1]), PacketError::Tag(18)),

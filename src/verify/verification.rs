@@ -1,27 +1,27 @@
-//! The verdict on one digest: which keyrings are satisfied by the signatures seen so far (§7.2).
+//! Verifies one digest: collects signatures until every keyring has a valid one.
 
 use super::keyring::Keyring;
 use super::{Config, Digest, VerifyError, message, packets};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// How many causes one verification keeps; what comes later is counted only.
+/// Number of causes that a verification keeps. Further ones are only counted.
 const MAX_CAUSES: usize = 64;
 
-/// Judges signatures against the keyrings of one configuration. Cheap to clone.
+/// Checks signatures against the keyrings of one configuration. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Verifier {
     keyrings: Arc<BTreeMap<String, Keyring>>,
 }
 
-/// What one signature is worth.
+/// The result of checking one signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Names of the keyrings it satisfies.
+    /// Names of the keyrings that it satisfies.
     pub satisfied: Vec<String>,
-    /// Why it satisfies no (other) keyring.
+    /// Why it does not satisfy the other keyrings.
     pub refused: Vec<String>,
 }
 
@@ -30,8 +30,7 @@ impl Verifier {
         Verifier { keyrings: Arc::new(config.keyrings) }
     }
 
-    /// Names of the keyrings that `signature` satisfies for `digest` at `now`, and the reasons why it does not
-    /// satisfy the others. Any bytes may be given.
+    /// Checks `signature`, which may be any bytes, for `digest` at `now`.
     pub fn check(&self, digest: &Digest, signature: &[u8], now: Timestamp) -> Checked {
         check(self.keyrings.iter(), digest, signature, now)
     }
@@ -41,10 +40,9 @@ impl Verifier {
         Verification {
             verifier: self.clone(),
             digest: digest.clone(),
-            satisfied: BTreeMap::new(),
+            satisfied: BTreeSet::new(),
             causes: Vec::new(),
             dropped: 0,
-            signatures: Vec::new(),
         }
     }
 }
@@ -75,43 +73,32 @@ fn check<'a>(
     checked
 }
 
-/// One attempt that did not help, and when it was made.
+/// A failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     pub at: Timestamp,
-    /// Where the signature came from, or should have come from.
+    /// The location of the signature.
     pub source: String,
     pub text: String,
 }
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Second precision, as all times of the API have.
+        // Whole seconds, like all times of the API.
         let at = Timestamp::from_second(self.at.as_second()).unwrap_or(self.at);
         write!(f, "{at}: {}: {}", self.source, self.text)
     }
 }
 
-/// Collects signatures and failures for one digest until every keyring is satisfied.
+/// Collects signatures and failures for one digest.
 #[derive(Clone, Debug)]
 pub struct Verification {
     verifier: Verifier,
     digest: Digest,
-    /// Keyring to the source of the signature that satisfied it.
-    satisfied: BTreeMap<String, String>,
+    /// Names of the keyrings with a valid signature.
+    satisfied: BTreeSet<String>,
     causes: Vec<Cause>,
     dropped: usize,
-    signatures: Vec<Vec<u8>>,
-}
-
-/// A digest that every keyring vouches for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
-    pub digest: Digest,
-    /// The signatures that were needed, for keeping them in the cluster (§7.5).
-    pub signatures: Vec<Vec<u8>>,
-    /// Keyring name to the source of its signature.
-    pub keyrings: BTreeMap<String, String>,
 }
 
 impl Verification {
@@ -119,32 +106,29 @@ impl Verification {
         &self.digest
     }
 
-    /// True once every keyring has a good signature.
+    /// Whether every keyring has a valid signature. Without any keyring nothing is verified.
     pub fn is_satisfied(&self) -> bool {
         !self.verifier.keyrings.is_empty() && self.unsatisfied().next().is_none()
     }
 
-    /// Names of the keyrings that still lack a good signature.
-    pub fn unsatisfied(&self) -> impl Iterator<Item = &str> {
-        self.verifier.keyrings.keys().filter(|name| !self.satisfied.contains_key(*name)).map(String::as_str)
+    /// Names of the keyrings without a valid signature.
+    fn unsatisfied(&self) -> impl Iterator<Item = &str> {
+        self.verifier.keyrings.keys().filter(|name| !self.satisfied.contains(*name)).map(String::as_str)
     }
 
-    /// Judges a signature found at `source`; true once every keyring is satisfied.
+    /// Checks a signature found at `source`. Returns whether every keyring has a valid one now.
     pub fn offer(&mut self, source: &str, signature: &[u8], now: Timestamp) -> bool {
         let keyrings = self.verifier.keyrings.clone();
-        let open = keyrings.iter().filter(|(name, _)| !self.satisfied.contains_key(*name));
+        let open = keyrings.iter().filter(|(name, _)| !self.satisfied.contains(*name));
         let Checked { satisfied, refused } = check(open, &self.digest, signature, now);
-        if !satisfied.is_empty() {
-            self.signatures.push(signature.to_vec());
-        }
-        self.satisfied.extend(satisfied.into_iter().map(|name| (name, source.to_owned())));
+        self.satisfied.extend(satisfied);
         for cause in refused {
             self.record(source, cause, now);
         }
         self.is_satisfied()
     }
 
-    /// Remembers an attempt that yielded no signature.
+    /// Records a failed attempt.
     pub fn record(&mut self, source: &str, cause: impl Into<String>, now: Timestamp) {
         if self.causes.len() < MAX_CAUSES {
             self.causes.push(Cause { at: now, source: source.to_owned(), text: cause.into() });
@@ -153,13 +137,13 @@ impl Verification {
         }
     }
 
-    /// The verdict. The error names the digest, the keyrings without a signature, and what was tried.
-    pub fn finish(mut self, now: Timestamp) -> Result<Verified, VerifyError> {
+    /// The result. The error names the digest, the keyrings without a valid signature, and the failed attempts.
+    pub fn finish(mut self, now: Timestamp) -> Result<(), VerifyError> {
         if self.is_satisfied() {
-            return Ok(Verified { digest: self.digest, signatures: self.signatures, keyrings: self.satisfied });
+            return Ok(());
         }
         if self.dropped > 0 {
-            let text = format!("{} more attempts did not help either", self.dropped);
+            let text = format!("{} more attempts failed", self.dropped);
             self.causes.push(Cause { at: now, source: "all stores".to_owned(), text });
         }
         let unsatisfied = self.unsatisfied().map(str::to_owned).collect();

@@ -190,7 +190,7 @@ impl Task<'_> {
             )
             .await;
         }
-        verification.finish(Timestamp::now()).map(|_| ())
+        verification.finish(Timestamp::now())
     }
 
     async fn offer_from_stores(&self, verification: &mut Verification, stores: &[Store], digest: &Digest) {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::payload::{Origin, verification_config, yaml};
+use crate::payload::{Origin, yaml};
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::Path;
@@ -332,23 +332,6 @@ fn hash_depends_on_included_content_only() {
     );
     assert_ne!(both, hash(&[("a.yaml", &a)]));
     assert_ne!(both, hash(&[("a.yaml", &b), ("b.yaml", &a)]));
-}
-
-#[test]
-fn first_annotated_config_map_configures_verification() {
-    let marked = |name: &str| {
-        format!(
-            "{}    release.openshift.io/verification-config-map: \"\"\ndata:\n  store-x: https://{name}\n",
-            map(name)
-        )
-    };
-    let other = marked("s").replace("kind: ConfigMap", "kind: Secret");
-    let release = [("a.yaml", other.as_str()), ("b.yaml", &marked("one")), ("c.yaml", &marked("two"))];
-    let loaded = load(payload(&[], &release), &options()).unwrap();
-    let found = verification_config(&loaded.manifests).unwrap();
-    assert_eq!((found.id.name.as_str(), &*found.file), ("one", "b.yaml"));
-    assert_eq!(found.data, BTreeMap::from([("store-x".to_owned(), "https://one".to_owned())]));
-    assert_eq!(verification_config(&loaded.manifests[..1]), None);
 }
 
 fn real_release() -> Option<PayloadFiles> {
