@@ -80,9 +80,7 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Cycles that are still to be removed: one dependency of each.
-const KNOWN: [(&str, &str); 1] = [
-    ("src/plan/left_out.rs", "src/plan/found.rs"),
-];
+const KNOWN: [(&str, &str); 1] = [("src/plan/left_out.rs", "src/plan/found.rs")];
 
 type Edges = BTreeMap<(String, String), String>;
 fn reaches<'a>(edges: &'a Edges, from: &'a str, to: &str, seen: &mut BTreeSet<&'a str>) -> bool {

@@ -279,7 +279,7 @@ fn empty_values_have_the_required_keys() {
 }
 
 /// The schema without descriptions and with `required` sorted. Of validation rules only the number is kept, since
-/// `validation_rules_give_the_same_verdicts` compares what they decide.
+/// `assert_verdicts` compares what they decide.
 fn normalised(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -367,8 +367,37 @@ const ROOT_RULES: &str = "/spec/versions/0/schema/openAPIV3Schema/x-kubernetes-v
 const UPDATE_RULES: &str =
     "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/desiredUpdate/x-kubernetes-validations";
 
+/// Our rules at `place` and those of OpenShift must give the same verdict.
+fn assert_verdicts<const N: usize>(place: &str, table: [(Value, Verdict); N]) {
+    let (ours, theirs) = (crd(CLUSTER_VERSIONS), reference(REFERENCE_VERSIONS));
+    for (object, expected) in table {
+        assert_eq!(verdict(&ours, place, &object), expected, "our rules on {object}");
+        if let Some(theirs) = &theirs {
+            assert_eq!(verdict(theirs, place, &object), expected, "the rules of OpenShift on {object}");
+        }
+    }
+}
+
 #[test]
-fn validation_rules_give_the_same_verdicts() {
+fn rules_of_the_desired_update_give_the_same_verdicts() {
+    use Verdict::{Accepted, Broken, Refused};
+    assert_verdicts(
+        UPDATE_RULES,
+        [
+            (json!({}), Accepted),
+            (json!({"version": "1.0.1", "image": "i"}), Accepted),
+            (json!({"architecture": "Multi", "version": "1.0.1"}), Accepted),
+            (json!({"architecture": "", "image": "i"}), Accepted),
+            (json!({"architecture": "Multi", "version": "1.0.1", "image": ""}), Accepted),
+            (json!({"architecture": "Multi", "version": "1.0.1", "image": "i"}), Refused),
+            (json!({"architecture": "Multi", "version": ""}), Refused),
+            (json!({"architecture": "Multi"}), Broken),
+        ],
+    );
+}
+
+#[test]
+fn rules_of_capabilities_give_the_same_verdicts() {
     use Verdict::{Accepted, Broken, Refused};
     let capabilities = |spec: Value, enabled: Option<Value>| match enabled {
         Some(enabled) => {
@@ -377,67 +406,49 @@ fn validation_rules_give_the_same_verdicts() {
         None => json!({"spec": {"capabilities": spec}}),
     };
     let olm = "OperatorLifecycleManager";
-    let table = [
-        (UPDATE_RULES, json!({}), Accepted),
-        (UPDATE_RULES, json!({"version": "1.0.1", "image": "i"}), Accepted),
-        (UPDATE_RULES, json!({"architecture": "Multi", "version": "1.0.1"}), Accepted),
-        (UPDATE_RULES, json!({"architecture": "", "image": "i"}), Accepted),
-        (UPDATE_RULES, json!({"architecture": "Multi", "version": "1.0.1", "image": ""}), Accepted),
-        (UPDATE_RULES, json!({"architecture": "Multi", "version": "1.0.1", "image": "i"}), Refused),
-        (UPDATE_RULES, json!({"architecture": "Multi", "version": ""}), Refused),
-        (UPDATE_RULES, json!({"architecture": "Multi"}), Broken),
-        (ROOT_RULES, json!({"spec": {}}), Accepted),
-        (ROOT_RULES, capabilities(json!({"baselineCapabilitySet": "None"}), None), Accepted),
-        (ROOT_RULES, capabilities(json!({"additionalEnabledCapabilities": ["Console"]}), None), Accepted),
-        (ROOT_RULES, capabilities(json!({"additionalEnabledCapabilities": ["marketplace"]}), None), Broken),
-        (ROOT_RULES, capabilities(json!({"additionalEnabledCapabilities": ["marketplace", olm]}), None), Broken),
-        (
-            ROOT_RULES,
-            capabilities(
-                json!({"baselineCapabilitySet": "v4.11", "additionalEnabledCapabilities": ["marketplace"]}),
-                None,
+    assert_verdicts(
+        ROOT_RULES,
+        [
+            (json!({"spec": {}}), Accepted),
+            (capabilities(json!({"baselineCapabilitySet": "None"}), None), Accepted),
+            (capabilities(json!({"additionalEnabledCapabilities": ["Console"]}), None), Accepted),
+            (capabilities(json!({"additionalEnabledCapabilities": ["marketplace"]}), None), Broken),
+            (capabilities(json!({"additionalEnabledCapabilities": ["marketplace", olm]}), None), Broken),
+            (
+                capabilities(
+                    json!({"baselineCapabilitySet": "v4.11", "additionalEnabledCapabilities": ["marketplace"]}),
+                    None,
+                ),
+                Accepted,
             ),
-            Accepted,
-        ),
-        (
-            ROOT_RULES,
-            capabilities(
-                json!({"baselineCapabilitySet": "None", "additionalEnabledCapabilities": ["marketplace"]}),
-                None,
+            (
+                capabilities(
+                    json!({"baselineCapabilitySet": "None", "additionalEnabledCapabilities": ["marketplace"]}),
+                    None,
+                ),
+                Refused,
             ),
-            Refused,
-        ),
-        (
-            ROOT_RULES,
-            capabilities(
-                json!({"baselineCapabilitySet": "None", "additionalEnabledCapabilities": ["marketplace"]}),
-                Some(json!(["Console"])),
+            (
+                capabilities(
+                    json!({"baselineCapabilitySet": "None", "additionalEnabledCapabilities": ["marketplace"]}),
+                    Some(json!(["Console"])),
+                ),
+                Refused,
             ),
-            Refused,
-        ),
-        (
-            ROOT_RULES,
-            capabilities(
-                json!({"baselineCapabilitySet": "None", "additionalEnabledCapabilities": ["marketplace", olm]}),
-                None,
+            (
+                capabilities(
+                    json!({"baselineCapabilitySet": "None", "additionalEnabledCapabilities": ["marketplace", olm]}),
+                    None,
+                ),
+                Accepted,
             ),
-            Accepted,
-        ),
-        (
-            ROOT_RULES,
-            capabilities(
-                json!({"baselineCapabilitySet": "None", "additionalEnabledCapabilities": ["marketplace"]}),
-                Some(json!([olm])),
+            (
+                capabilities(
+                    json!({"baselineCapabilitySet": "None", "additionalEnabledCapabilities": ["marketplace"]}),
+                    Some(json!([olm])),
+                ),
+                Accepted,
             ),
-            Accepted,
-        ),
-    ];
-    let ours = crd(CLUSTER_VERSIONS);
-    let theirs = reference(REFERENCE_VERSIONS);
-    for (place, object, expected) in &table {
-        assert_eq!(verdict(&ours, place, object), *expected, "our rules on {object}");
-        if let Some(theirs) = &theirs {
-            assert_eq!(verdict(theirs, place, object), *expected, "the rules of OpenShift on {object}");
-        }
-    }
+        ],
+    );
 }

@@ -114,10 +114,16 @@ fn cluster_operator_conditions_and_versions() {
     for (what, live, expected) in &table {
         assert_eq!(MODES.map(|mode| verdict(&desired, Some(live), mode)), *expected, "{what}");
     }
+}
+
+#[test]
+fn cluster_operator_must_exist_and_declare_versions() {
+    let versions = json!([{"name": "operator", "version": "2"}]);
+    let desired = operator(&[], versions.clone());
     assert_eq!(MODES.map(|mode| verdict(&desired, None, mode)), ["failing UpdatePayloadResourceNotFound Fail"; 3]);
     for none in [json!([]), json!(null), json!("2")] {
         let desired = operator(&[], none);
-        let live = operator(&[UP, FINE], good.clone());
+        let live = operator(&[UP, FINE], versions.clone());
         assert_eq!(
             MODES.map(|mode| verdict(&desired, Some(&live), mode)),
             ["failing ClusterOperatorNoVersions Fail"; 3]
@@ -231,12 +237,18 @@ fn deployment_conditions_and_generations() {
     for (what, live, [update, reconcile]) in &table {
         assert_eq!(MODES.map(|mode| verdict(&desired, Some(live), mode)), ["ready", update, reconcile], "{what}");
     }
+}
+
+#[test]
+fn deployment_error_names_object_and_cause() {
+    let desired = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"}});
+    let stuck = ("Progressing", "False", "ProgressDeadlineExceeded");
     assert_eq!(
         MODES.map(|mode| verdict(&desired, None, mode)),
         ["ready", "waiting NotFound WorkloadUpdating Wait", "ready"]
     );
 
-    let live = deployment(json!(3), [2, 1, 2, 1], &[up, stuck]);
+    let live = deployment(json!(3), [2, 1, 2, 1], &[("Available", "True", "Min"), stuck]);
     let Verdict::Failing(error) = judge(&desired, Some(&live), Mode::Update) else { panic!("not failing") };
     assert_eq!(
         error.message,
@@ -456,9 +468,9 @@ proptest! {
     // A failure prints its smallest input; no file is written.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// `said` compares the verdicts on the object and on its text; nothing that is in an object makes a gate panic.
+    /// The function `verdict` compares the verdicts on the object and on its text. No content of an object makes a gate panic.
     #[test]
-    fn text_is_judged_like_the_decoded_object(live in any_live(), spoilt in any::<bool>()) {
+    fn text_has_the_same_verdict_as_the_decoded_object(live in any_live(), spoilt in any::<bool>()) {
         let kinds = [("config.openshift.io/v1", "ClusterOperator"), ("apps/v1", "Deployment"), ("apps/v1", "DaemonSet"), ("batch/v1", "Job"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")];
         let live = if spoilt { live["status"].clone() } else { live };
         for (version, kind) in kinds {
