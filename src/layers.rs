@@ -79,9 +79,6 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
     iter::successors(Some(path), |path| path.rsplit_once("::").map(|(prefix, _)| prefix))
 }
 
-/// Cycles that are still to be removed: one dependency of each.
-const KNOWN: [(&str, &str); 1] = [("src/plan/left_out.rs", "src/plan/found.rs")];
-
 type Edges = BTreeMap<(String, String), String>;
 fn reaches<'a>(edges: &'a Edges, from: &'a str, to: &str, seen: &mut BTreeSet<&'a str>) -> bool {
     seen.insert(from) && edges.keys().any(|(a, b)| a == from && (b == to || reaches(edges, b, to, seen)))
@@ -114,7 +111,6 @@ fn faults(sources: &BTreeMap<String, String>) -> Vec<String> {
             edges.entry((from.to_owned(), to.to_owned())).or_insert(place);
         }
     }
-    edges.retain(|(from, to), _| !KNOWN.contains(&(from, to)));
     let cycles = edges.iter().filter(|((from, to), _)| reaches(&edges, to, from, &mut BTreeSet::new()));
     faults.extend(cycles.map(|((from, to), place)| format!("{place}: a cycle, as `{to}` also needs `{from}`")));
     faults

@@ -343,9 +343,9 @@ impl<'a> Walk<'a> {
             field::fields(paths, live.as_ref().filter(|_| shown), Some(after).filter(|_| shown))
         };
         let (action, after) = match decided {
-            Ok(merge::Step::Skip(left)) => {
-                let after = if left == Skip::Absent { None } else { live };
-                (Action::Leave { why: why(left) }, after)
+            Ok(merge::Step::Skip(skip)) => {
+                let after = if skip == Skip::Absent { None } else { live };
+                (Action::Leave { why: why(skip) }, after)
             }
             Ok(merge::Step::Create(object)) => (Action::Create, Some(object)),
             Ok(merge::Step::Change { object, fields: paths }) => {
@@ -429,8 +429,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn why(left: Skip) -> &'static str {
-    match left {
+fn why(skip: Skip) -> &'static str {
+    match skip {
         Skip::AsDesired => "it is already as the release defines it",
         Skip::CreateOnly => "it exists, and the release only creates it",
         Skip::Absent => "it is to be deleted, and does not exist",

@@ -41,5 +41,5 @@ pub fn excluded(selection: &Selection, filter: &ApplyFilter) -> Vec<Excluded> {
         by: cause(manifest),
         reason: reason.clone(),
     };
-    selection.left_out.iter().map(entry).collect()
+    selection.excluded.iter().map(entry).collect()
 }

@@ -43,7 +43,7 @@ pub fn live_after_release(before: &[Arc<Manifest>], after: &Payload, prepared: P
         state: existing.get(id).map_or(LiveState::Absent, |object| LiveState::Exists(object.clone())),
         has_status: false,
     };
-    after.everything().into_iter().map(|manifest| (manifest.id.clone(), object(&manifest.id))).collect()
+    after.all_manifests().into_iter().map(|manifest| (manifest.id.clone(), object(&manifest.id))).collect()
 }
 
 /// Objects of the manifests `before` that are no longer managed after the update, because the new release does not contain
