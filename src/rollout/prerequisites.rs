@@ -1,5 +1,5 @@
 //! What everything else of an install needs: namespaces and definitions come first, whatever the order of their nodes,
-//! because a server takes its time to serve a new kind. Those behind a Job are left out, since nothing may overtake a Job.
+//! because a server takes its time to serve a new kind. Those behind a Job wait for their turn, since nothing may overtake a Job.
 
 use crate::graph::Mode;
 use crate::payload::Manifest;

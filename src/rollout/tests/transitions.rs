@@ -279,7 +279,8 @@ fn release_without_its_own_deployment_never_completes() {
     let (mut run, _) = Run::start(plan);
     run.ends(0, applied());
     let failure = run.rollout.failure().unwrap();
-    assert!(!run.rollout.is_completed() && failure.message.contains("cannot take over"), "{failure:?}");
+    assert!(!run.rollout.is_completed());
+    assert!(failure.reason == Reason::NoSuccessor && failure.message.contains("ns/own"), "{failure:?}");
 }
 
 #[test]

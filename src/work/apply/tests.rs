@@ -540,27 +540,3 @@ async fn kind_defined_by_another_client_is_found() {
     assert!(server.get("/apis/example.org/v1/namespaces/b/gadgets/a").is_some());
     rollout.cancel().await;
 }
-
-/// If the own Deployment is excluded during an update, the old process must not report the update as complete.
-#[tokio::test]
-async fn update_is_not_complete_without_a_successor() {
-    let server = Server::default();
-    let applier = process(&server).await;
-    let own_deployment = ObjectId::new("apps", "Deployment", "own", "daemon");
-    let plan = Plan { hand_over: true, own_deployment, ..plan(vec![manifest(&config("1"))], Mode::Update) };
-    let mut rollout = RunningRollout::start(plan, applier.clone());
-    let failing = async {
-        while rollout.state().failure().is_none() {
-            assert!(!rollout.state().is_completed());
-            rollout.moved().await;
-        }
-    };
-    assert!(tokio::time::timeout(LIMIT, failing).await.is_ok(), "no failure is reported");
-    let failure = rollout.state().failure().unwrap();
-    assert!(
-        failure.reason == crate::status::failure::Reason::NoSuccessor && failure.message.contains("own/daemon"),
-        "{failure:?}"
-    );
-    assert!(server.get(CONFIG).is_some());
-    rollout.cancel().await;
-}

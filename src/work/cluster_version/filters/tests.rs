@@ -80,8 +80,7 @@ fn names(payload: &Payload, filter: &EffectiveFilter) -> String {
 
 const GATED: [(&str, &str, &str); 3] = [("on", GATE, "A"), ("off", GATE, "-A"), ("other", GATE, "B")];
 
-/// C16 (payload-and-apply §9.3): until something is decided for a release, what was decided before it holds, also in
-/// the process that takes over.
+/// Until something is decided for a release, what was decided before it holds, also in the process that takes over.
 #[test]
 fn gates_hold_until_the_release_has_an_entry() {
     let release = payload("5.0.1", &GATED);
