@@ -1,4 +1,4 @@
-//! What a CustomResourceDefinition says about the kind that it defines.
+//! The kind that a CustomResourceDefinition defines.
 
 use super::manifest::Manifest;
 use serde::Deserialize;
@@ -11,11 +11,11 @@ pub struct DefinedKind {
     pub kind: String,
     pub plural: String,
     pub namespaced: bool,
-    /// Names of the versions that are served, in the order of the definition.
+    /// Names of the served versions, in the order of the definition.
     pub served: Vec<String>,
 }
 
-/// Schemas are skipped: decoded they are many times as large as all the rest.
+/// Schemas are not decoded, since they are many times larger than the rest.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Definition {

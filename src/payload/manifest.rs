@@ -12,7 +12,8 @@ pub fn is_manifest(file: &str) -> bool {
     [".yaml", ".yml", ".json"].iter().any(|suffix| file.ends_with(suffix))
 }
 
-/// Identity of an object: group, kind, namespace, name. The version takes no part in it (§1.9).
+/// Identity of an object: group, kind, namespace and name. The version is not part of it, since an object may be read and
+/// written in several versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectId {
     /// Empty for the core group.
@@ -77,7 +78,7 @@ impl Manifest {
         serde_json::from_slice(&self.raw.bytes())
     }
 
-    /// The annotation's value, if it is there.
+    /// The value of the annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
     }
