@@ -3,21 +3,21 @@
 // These macros panic if the output cannot be written; the functions of `output` do not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod filters;
-pub mod folder;
-pub mod graph;
-pub mod image;
-pub mod image_build;
-pub mod output;
-pub mod page;
-pub mod payload;
-pub mod plan;
-pub mod preflight;
-pub mod reach;
-pub mod release;
-pub mod render;
-pub mod start;
-pub mod status;
+pub(crate) mod filters;
+pub(crate) mod folder;
+pub(crate) mod graph;
+pub(crate) mod image;
+pub(crate) mod image_build;
+pub(crate) mod output;
+pub(crate) mod page;
+pub(crate) mod payload;
+pub(crate) mod plan;
+pub(crate) mod preflight;
+pub(crate) mod reach;
+pub(crate) mod release;
+pub(crate) mod render;
+pub(crate) mod start;
+pub(crate) mod status;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};

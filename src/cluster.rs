@@ -1,21 +1,21 @@
 //! Everything that talks to the API server: clients, the kinds it serves, reads and writes, the object index, the lease.
 
-pub mod access;
-pub mod backoff;
-pub mod client;
-pub mod error;
-pub mod feed;
-pub mod index;
-pub mod kinds;
-pub mod lease;
-pub mod list;
-pub mod objects;
-pub mod partial_object;
-pub mod revision;
+pub(crate) mod access;
+pub(crate) mod backoff;
+pub(crate) mod client;
+pub(crate) mod error;
+pub(crate) mod feed;
+pub(crate) mod index;
+pub(crate) mod kinds;
+pub(crate) mod lease;
+pub(crate) mod list;
+pub(crate) mod objects;
+pub(crate) mod partial_object;
+pub(crate) mod revision;
 
-pub use backoff::{WatchBackoff, jittered, with_jitter};
-pub use client::{ClientError, Clients};
-pub use error::{ApiError, Cause};
-pub use index::{CachedState, Index};
-pub use kinds::{Kind, Kinds};
-pub use objects::Objects;
+pub(crate) use backoff::{WatchBackoff, jittered, with_jitter};
+pub(crate) use client::{ClientError, Clients};
+pub(crate) use error::{ApiError, Cause};
+pub(crate) use index::{CachedState, Index};
+pub(crate) use kinds::{Kind, Kinds};
+pub(crate) use objects::Objects;

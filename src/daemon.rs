@@ -13,7 +13,7 @@ use crate::work::features;
 use crate::work::payload_dir::{self, PayloadDirError};
 use crate::work::record;
 use crate::work::retrieve::Retriever;
-pub use crate::work::retrieve::Source as PayloadSource;
+pub(crate) use crate::work::retrieve::Source as PayloadSource;
 use crate::work::update_service;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(120);
 
 /// The configuration from the command line.
 #[derive(Debug)]
-pub struct Config {
+pub(crate) struct Config {
     pub release_image: String,
     pub listen: Option<SocketAddr>,
     /// Files of the serving certificate and its key.
@@ -50,7 +50,7 @@ pub struct Config {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
+pub(crate) enum DaemonError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("cannot read the running release: {0}")]
@@ -70,7 +70,7 @@ pub enum DaemonError {
 }
 
 /// Runs the daemon until it is told to stop (then `Ok`) or cannot continue.
-pub async fn run(config: Config) -> Result<(), DaemonError> {
+pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let stop = CancellationToken::new();
     on_signal(stop.clone())?;
     let clients = Arc::new(Clients::connect(config.kubeconfig.as_deref()).await?);
@@ -211,7 +211,7 @@ where
 }
 
 /// The architecture of this binary as Go names it, which the update service uses.
-pub fn architecture() -> &'static str {
+pub(crate) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

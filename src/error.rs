@@ -3,7 +3,7 @@
 use std::error::Error;
 
 /// An error with its causes on one line, each once: many errors name their cause and have it as their source as well.
-pub fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -12,12 +12,12 @@ mod workload;
 use crate::graph::Mode;
 use crate::payload::ObjectId;
 use crate::status::failure::UpdateError;
-pub use observed::Observed;
+pub(crate) use observed::Observed;
 use serde_json::Value;
 
 /// The result of a gate.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Ready,
     /// Not yet; the node is parked until the object changes. The error is what conditions report about the wait; without one
     /// they do not report it.
@@ -47,22 +47,22 @@ const GATES: [(&str, &str, Gate, Awaits); 5] = [
 ];
 
 /// Whether objects of this kind have a gate. All others are ready once they are written.
-pub fn gated(group: &str, kind: &str) -> bool {
+pub(crate) fn gated(group: &str, kind: &str) -> bool {
     row(group, kind).is_some()
 }
 
 /// What the gate of a live object reads; `None` if its kind has no gate.
-pub fn observe(id: &ObjectId, live: &Value) -> Option<Observed> {
+pub(crate) fn observe(id: &ObjectId, live: &Value) -> Option<Observed> {
     gated(&id.group, &id.kind).then(|| Observed::of(live))
 }
 
 /// Like [`observe`], for an object that is not decoded.
-pub fn observe_json(id: &ObjectId, live: &str) -> Option<Observed> {
+pub(crate) fn observe_json(id: &ObjectId, live: &str) -> Option<Observed> {
     gated(&id.group, &id.kind).then(|| Observed::read(live.as_bytes()).unwrap_or_default())
 }
 
 /// Evaluates the gate of a manifest. `live` is the latest known state of its object.
-pub fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+pub(crate) fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     match row(desired.group(), desired.kind()) {
         Some((_, _, gate, _)) => gate(desired, live, mode),
         None => Verdict::Ready,
@@ -70,14 +70,14 @@ pub fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict
 }
 
 /// Why the gate of this manifest can never open, whatever the state of the live object; `None` if it can.
-pub fn never_opens(desired: &Observed) -> Option<UpdateError> {
+pub(crate) fn never_opens(desired: &Observed) -> Option<UpdateError> {
     let operator = (desired.group(), desired.kind()) == ("config.openshift.io", "ClusterOperator");
     operator.then(|| operator::no_versions(desired)).flatten()
 }
 
 /// What the gate of this manifest waits for, to be read after the object's name: "to be established". `None` if it has no
 /// gate, or none in this mode.
-pub fn awaits(desired: &Observed, mode: Mode) -> Option<String> {
+pub(crate) fn awaits(desired: &Observed, mode: Mode) -> Option<String> {
     let (.., awaits) = row(desired.group(), desired.kind())?;
     awaits(desired, mode)
 }

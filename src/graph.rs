@@ -2,11 +2,11 @@
 //!
 //! Outside of this module a node is its position in graph order (`usize`); petgraph's indices stay inside.
 
-pub mod build;
-pub mod frontier;
+pub(crate) mod build;
+pub(crate) mod frontier;
 
-pub use build::build;
-pub use frontier::Frontier;
+pub(crate) use build::build;
+pub(crate) use frontier::Frontier;
 
 use petgraph::Direction;
 use petgraph::algo::{has_path_connecting, toposort};

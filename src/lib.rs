@@ -1,27 +1,31 @@
 #![doc = include_str!("README.md")]
 
-pub mod api;
-pub mod error;
+mod api;
+mod error;
 
 // The pure core.
-pub mod gate;
-pub mod graph;
-pub mod merge;
-pub mod payload;
-pub mod plan;
-pub mod rollout;
-pub mod status;
-pub mod updates;
-pub mod verify;
-pub mod version;
+mod gate;
+mod graph;
+mod merge;
+mod payload;
+mod plan;
+mod rollout;
+mod status;
+mod updates;
+mod verify;
+mod version;
 
 // The shell.
-pub mod cli;
-pub mod cluster;
-pub mod daemon;
-pub mod net;
-pub mod serve;
-pub mod work;
+mod cli;
+mod cluster;
+mod daemon;
+mod net;
+mod serve;
+mod work;
+
+pub mod testing;
+
+pub use cli::run;
 
 #[cfg(test)]
 mod layers;

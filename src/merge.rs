@@ -8,9 +8,9 @@ mod ca_bundle;
 mod crd;
 mod desired;
 mod equal;
-mod initial;
-pub mod inject;
-mod metadata;
+pub(crate) mod initial;
+pub(crate) mod inject;
+pub(crate) mod metadata;
 mod openshift;
 mod plain;
 mod quantity;
@@ -26,10 +26,10 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
-pub use desired::{DesiredError, desired};
-pub use initial::initial;
-pub use metadata::{Owner, prepare};
-pub use step::{Skip, Step, step};
+pub(crate) use desired::desired;
+pub(crate) use initial::initial;
+pub(crate) use metadata::Owner;
+pub(crate) use step::{Skip, Step, step};
 
 use rule::{Rule, Shape};
 use serde_json::Value;

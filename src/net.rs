@@ -1,5 +1,5 @@
 //! HTTP client, OCI registries, and signature stores.
 
-pub mod http;
-pub mod registry;
-pub mod signatures;
+pub(crate) mod http;
+pub(crate) mod registry;
+pub(crate) mod signatures;

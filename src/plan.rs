@@ -11,11 +11,11 @@ mod field;
 mod live;
 mod namespaces;
 
-pub use concerns::{Blocker, Cause, Severity, Webhook, conditions, webhooks};
-pub use dot::dot;
-pub use excluded::{Excluded, ExcludedBy, excluded};
-pub use field::Field;
-pub use live::{LiveObject, LiveObjects, LiveState, dropped, live_after_release, managed};
+pub(crate) use concerns::{Blocker, Cause, Severity, conditions, webhooks};
+pub(crate) use dot::dot;
+pub(crate) use excluded::{Excluded, ExcludedBy, excluded};
+pub(crate) use field::Field;
+pub(crate) use live::{LiveObject, LiveObjects, LiveState, dropped, live_after_release, managed};
 
 use crate::api::Release;
 use crate::gate::{self, Verdict};
@@ -29,12 +29,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Version of the JSON form.
-pub const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// A plan of an update: what `cvo plan -o json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Forecast {
+pub(crate) struct Forecast {
     pub schema: u32,
     pub mode: Mode,
     pub from: Side,
@@ -60,7 +60,7 @@ pub struct Forecast {
 /// One side of the update.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Side {
+pub(crate) struct Side {
     /// `cluster`, or the folder or image as given.
     pub source: String,
     pub release: Release,
@@ -69,7 +69,7 @@ pub struct Side {
 /// Manifests by what happens to their objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub(crate) struct Counts {
     pub create: usize,
     pub change: usize,
     pub replace: usize,
@@ -84,7 +84,7 @@ pub struct Counts {
 /// Nothing of a stage is written before every gate of the stages before it is open.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stage {
+pub(crate) struct Stage {
     /// From 1.
     pub number: usize,
     pub nodes: Vec<Node>,
@@ -93,7 +93,7 @@ pub struct Stage {
 /// Manifests that are applied one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Node {
+pub(crate) struct Node {
     /// As in status, page and progress record: `stage/level/component`.
     pub id: String,
     /// Nodes of one wave run in parallel; from 1.
@@ -107,7 +107,7 @@ pub struct Node {
 /// One manifest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Step {
+pub(crate) struct Step {
     /// As the cluster identifies it, if the cluster was read.
     pub object: ObjectId,
     pub api_version: String,
@@ -124,7 +124,7 @@ pub struct Step {
 /// What happens to an object; in JSON the member `action`, with the fields of the variant beside it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
-pub enum Action {
+pub(crate) enum Action {
     Create,
     Change {
         fields: Vec<Field>,
@@ -148,7 +148,7 @@ pub enum Action {
 
 impl Action {
     /// The action in a word, for people.
-    pub fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Action::Create => "create",
             Action::Change { .. } => "change",
@@ -161,7 +161,7 @@ impl Action {
     }
 
     /// Whether the daemon will write.
-    pub fn writes(&self) -> bool {
+    pub(crate) fn writes(&self) -> bool {
         matches!(self, Action::Create | Action::Change { .. } | Action::Replace { .. } | Action::Delete)
     }
 }
@@ -169,7 +169,7 @@ impl Action {
 /// A gate after a manifest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlannedGate {
+pub(crate) struct PlannedGate {
     /// Follows the name of the object in a sentence: "to be established".
     pub awaits: String,
     pub now: GateState,
@@ -181,7 +181,7 @@ pub struct PlannedGate {
 /// State of a gate before the update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum GateState {
+pub(crate) enum GateState {
     Open,
     Closed,
     /// Its object has failed.
@@ -191,10 +191,10 @@ pub enum GateState {
 }
 
 /// The desired object of a manifest, ready to be compared, with owner and injections.
-pub type Prepare<'a> = &'a dyn Fn(&Manifest) -> Result<Value, MergeError>;
+pub(crate) type Prepare<'a> = &'a dyn Fn(&Manifest) -> Result<Value, MergeError>;
 
 /// Everything a plan is made from.
-pub struct PlanInput<'a> {
+pub(crate) struct PlanInput<'a> {
     pub from: Side,
     pub to: Side,
     pub mode: Mode,
@@ -218,7 +218,7 @@ impl std::fmt::Debug for PlanInput<'_> {
 }
 
 /// Predicts the rollout. The caller adds what only it knows: conditions, permissions, capabilities, unknowns.
-pub fn forecast(input: &PlanInput<'_>) -> Forecast {
+pub(crate) fn forecast(input: &PlanInput<'_>) -> Forecast {
     let graph = graph::build(input.manifests, input.mode, Some(input.own_deployment));
     let mut walk = Walk::new(input);
     let mut stages: Vec<Stage> = Vec::new();
@@ -260,12 +260,12 @@ fn ids(graph: &Graph, nodes: &[usize]) -> Vec<String> {
 
 impl Forecast {
     /// All steps, in the order of the stages and their nodes.
-    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.stages.iter().flat_map(|stage| &stage.nodes).flat_map(|node| &node.steps)
     }
 
     /// Whether something will probably stop the update.
-    pub fn is_blocked(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         self.blockers.iter().any(|blocker| blocker.severity == Severity::Blocks)
     }
 }

@@ -17,9 +17,9 @@ mod repairs;
 mod tests;
 mod view;
 
-pub use backoff::doubled;
-pub use message::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
-pub use view::clock;
+pub(crate) use backoff::doubled;
+pub(crate) use message::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
+pub(crate) use view::clock;
 
 use crate::api::Release;
 use crate::api::progress::{NodeProgress, NodeState, WaitingFor};
@@ -45,7 +45,7 @@ const HAND_OVER: Duration = Duration::from_secs(300);
 
 /// What is to be applied and how.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub release: Release,
     pub mode: Mode,
     /// Those that are included, in load order.
@@ -71,7 +71,7 @@ struct Object {
 }
 
 #[derive(Debug)]
-pub struct Rollout {
+pub(crate) struct Rollout {
     plan: Plan,
     started: Timestamp,
     nodes: Vec<NodeProgress>,
@@ -89,7 +89,7 @@ pub struct Rollout {
 
 impl Rollout {
     /// Begins, with the first commands.
-    pub fn start(plan: Plan, now: Timestamp) -> (Rollout, Vec<Command>) {
+    pub(crate) fn start(plan: Plan, now: Timestamp) -> (Rollout, Vec<Command>) {
         let manifests = &plan.manifests;
         let nodes = plan.graph.nodes();
         let mut rollout = Rollout {
@@ -116,7 +116,7 @@ impl Rollout {
     }
 
     /// Takes in what happened, and says what to do next.
-    pub fn on(&mut self, event: Event, now: Timestamp) -> Vec<Command> {
+    pub(crate) fn on(&mut self, event: Event, now: Timestamp) -> Vec<Command> {
         if self.cancelled {
             return Vec::new();
         }

@@ -3,7 +3,7 @@
 //! Both are open to everyone who can reach the port. The accept loop limits the number of connections and how long one may
 //! be idle.
 
-pub mod tls;
+pub(crate) mod tls;
 
 use axum::Router;
 use axum::http::header;
@@ -33,7 +33,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Why the server cannot serve. The caller may retry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ServeError {
+pub(crate) enum ServeError {
     #[error("cannot listen on {listen}: {cause}")]
     Bind { listen: SocketAddr, cause: String },
     #[error("the serving certificate {certificate} with key {key} cannot be used: {cause}")]
@@ -43,7 +43,11 @@ pub enum ServeError {
 }
 
 /// Serves until `stop`, then waits for requests in flight.
-pub async fn run(listen: SocketAddr, tls: rustls::ServerConfig, stop: CancellationToken) -> Result<(), ServeError> {
+pub(crate) async fn run(
+    listen: SocketAddr,
+    tls: rustls::ServerConfig,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
     Server::bind(listen).await?.run(tls, router(), stop).await;
     Ok(())
 }

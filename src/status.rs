@@ -1,16 +1,16 @@
 //! ClusterVersion.status as a function of the previous status, the facts and the time.
 
-pub mod conditions;
-pub mod facts;
-pub mod failure;
-pub mod history;
-pub mod release;
+pub(crate) mod conditions;
+pub(crate) mod facts;
+pub(crate) mod failure;
+pub(crate) mod history;
+pub(crate) mod release;
 mod summary;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use facts::Facts;
+pub(crate) use facts::Facts;
 
 use crate::api::cluster_version::{Capabilities, ClusterVersionStatus};
 use crate::api::{HistoryEntry, HistoryState};
@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The status to write: `previous`, changed by what is known now. The same facts give the same status however often it is
 /// computed, so it need only be written when it differs from `previous`.
-pub fn compute(previous: &ClusterVersionStatus, facts: &Facts, now: Timestamp) -> ClusterVersionStatus {
+pub(crate) fn compute(previous: &ClusterVersionStatus, facts: &Facts, now: Timestamp) -> ClusterVersionStatus {
     let now = whole_seconds(now);
     let mut status = previous.clone();
     history::merge(&mut status, facts, &now);

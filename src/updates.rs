@@ -1,8 +1,8 @@
 //! Which release to update to: the answer of the update service, validation of the spec, and the choice of the target.
 
-pub mod choose;
-pub mod graph;
-pub mod validate;
+pub(crate) mod choose;
+pub(crate) mod graph;
+pub(crate) mod validate;
 
-pub use choose::{Target, choose, mode};
-pub use validate::{FeatureGates, FieldError, clear, validate};
+pub(crate) use choose::{Target, choose, mode};
+pub(crate) use validate::{FeatureGates, clear, validate};

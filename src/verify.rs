@@ -2,26 +2,26 @@
 //!
 //! The caller fetches the signatures and passes their bytes and the time. One signature may satisfy several keyrings.
 
-mod config;
-mod digest;
+pub(crate) mod config;
+pub(crate) mod digest;
 mod keyring;
 mod message;
 mod packets;
-mod verification;
+pub(crate) mod verification;
 
 #[cfg(test)]
 mod fixtures;
 
-pub use config::{Config, Store, VERIFICATION_ANNOTATION};
-pub use digest::{Digest, digest_of_pull_spec};
-pub use message::message;
-pub use verification::{Cause, Checked, Verification, Verifier};
+pub(crate) use config::{Config, Store, VERIFICATION_ANNOTATION};
+pub(crate) use digest::{Digest, digest_of_pull_spec};
+pub(crate) use message::message;
+pub(crate) use verification::{Cause, Verification, Verifier};
 
 /// Size of a signature, in bytes. Larger ones are refused, so that a store cannot fill the memory.
-pub const MAX_SIGNATURE_BYTES: usize = 50 * 1024;
+pub(crate) const MAX_SIGNATURE_BYTES: usize = 50 * 1024;
 
 /// Label on ConfigMaps that contain signatures. Its value does not matter.
-pub const SIGNATURES_LABEL: &str = "release.openshift.io/verification-signatures";
+pub(crate) const SIGNATURES_LABEL: &str = "release.openshift.io/verification-signatures";
 
 /// Why a release is not verified, or why verification cannot be configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

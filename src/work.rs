@@ -1,14 +1,14 @@
 //! The controllers and executors. Each controller has one shape: wait for an event, a deadline or a stop; take in what
 //! happened; decide; perform.
 
-pub mod apply;
-pub mod cluster_configuration;
-pub mod cluster_version;
-pub mod events;
-pub mod features;
-pub mod feeds;
-pub mod payload_dir;
-pub mod record;
-pub mod retrieve;
-pub mod rollout;
-pub mod update_service;
+pub(crate) mod apply;
+pub(crate) mod cluster_configuration;
+pub(crate) mod cluster_version;
+pub(crate) mod events;
+pub(crate) mod features;
+pub(crate) mod feeds;
+pub(crate) mod payload_dir;
+pub(crate) mod record;
+pub(crate) mod retrieve;
+pub(crate) mod rollout;
+pub(crate) mod update_service;

@@ -3,12 +3,12 @@
 //! No API server is involved: a live object is the one that would be created, with the metadata that a server adds, but
 //! without the defaults of its kind.
 
-use cvo::graph::{self, Mode};
-use cvo::merge::{self, Outcome, Owner};
-use cvo::payload::load::manifests_of;
-use cvo::payload::metadata::{self, ReleaseMetadata};
-use cvo::payload::references::{self, ImageReferences, Tag};
-use cvo::payload::{Filter, LoadOptions, Manifest, ObjectId, Origin, Payload, PayloadFiles, SourceFile, load};
+use cvo::testing::graph::{self, Mode};
+use cvo::testing::merge::{self, Outcome, Owner};
+use cvo::testing::payload::manifests_of;
+use cvo::testing::payload::metadata::{self, ReleaseMetadata};
+use cvo::testing::payload::references::{self, ImageReferences, Tag};
+use cvo::testing::payload::{Filter, LoadOptions, Manifest, ObjectId, Origin, Payload, PayloadFiles, SourceFile, load};
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{AllocProfiler, Bencher, black_box};
 use serde_json::{Value, json};

@@ -6,9 +6,9 @@
 
 use crate::signing::TRUSTED;
 use crate::simulator::{cluster::SimulatedCluster, releases::Release};
-use cvo::payload::metadata::{self, ReleaseMetadata};
-use cvo::payload::references::{self, ImageReferences, Tag};
-use cvo::work::{payload_dir, retrieve};
+use cvo::testing::payload::metadata::{self, ReleaseMetadata};
+use cvo::testing::payload::references::{self, ImageReferences, Tag};
+use cvo::testing::work::{payload_dir, retrieve};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -6,15 +6,15 @@ fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(key)?.as_str()).unwrap_or_default()
 }
 
-pub fn name(object: &Value) -> &str {
+pub(crate) fn name(object: &Value) -> &str {
     text(object, "name")
 }
 
-pub fn uid(object: &Value) -> &str {
+pub(crate) fn uid(object: &Value) -> &str {
     text(object, "uid")
 }
 
 /// It is being deleted, and finalizers or its grace period keep it for now.
-pub fn is_terminating(object: &Value) -> bool {
+pub(crate) fn is_terminating(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }

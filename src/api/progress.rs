@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 pub const CONFIG_MAP: &str = "cluster-version-progress";
 pub const KEY: &str = "progress.json";
-pub const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// The state of the current rollout, and the times that must survive a restart of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ const INCLUDE: &str = "include.release.openshift.io/";
 /// What decides in a cluster which manifests are included.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "The cluster")]
-pub struct FilterArgs {
+pub(crate) struct FilterArgs {
     /// Cluster profile: only manifests with include.release.openshift.io/PROFILE=true are included
     #[arg(long, env = "CLUSTER_PROFILE", value_name = "PROFILE", default_value = DEFAULT_PROFILE)]
     pub profile: String,
@@ -35,7 +35,7 @@ pub struct FilterArgs {
 
 impl FilterArgs {
     /// All filters of the cluster. `major`: the major version of the release, if it is known.
-    pub fn apply_filter(&self, major: Option<u64>) -> ApplyFilter {
+    pub(crate) fn apply_filter(&self, major: Option<u64>) -> ApplyFilter {
         let gates = words(&self.feature_gates);
         ApplyFilter {
             capabilities: self.capabilities.as_ref().map(|list| enabled(words(list), &gates)),
@@ -51,17 +51,12 @@ impl FilterArgs {
     }
 
     /// Only the filter for loading.
-    pub fn filter(&self, major: Option<u64>) -> Filter {
+    pub(crate) fn filter(&self, major: Option<u64>) -> Filter {
         self.apply_filter(major).load
     }
 
-    /// The enabled capabilities; `None` without the flag.
-    pub fn enabled_capabilities(&self) -> Option<BTreeSet<String>> {
-        self.apply_filter(None).capabilities.map(|capabilities| capabilities.enabled)
-    }
-
     /// Warnings about names that neither this program nor the release knows.
-    pub fn unknown_capabilities<'a>(&self, release: impl IntoIterator<Item = &'a Manifest>) -> Vec<String> {
+    pub(crate) fn unknown_capabilities<'a>(&self, release: impl IntoIterator<Item = &'a Manifest>) -> Vec<String> {
         let Some(given) = &self.capabilities else { return Vec::new() };
         let mut known = capability::names();
         known.extend(release.into_iter().flat_map(Manifest::required_capabilities));
@@ -78,7 +73,7 @@ impl FilterArgs {
 }
 
 /// What is wrong with the combination of these flags, if anything.
-pub fn misuse(matches: &ArgMatches) -> Option<String> {
+pub(crate) fn misuse(matches: &ArgMatches) -> Option<String> {
     let given = matches.get_many::<String>("capabilities").unwrap_or_default();
     let sets: BTreeSet<&str> = given.map(|word| word.trim()).filter(|word| is_set(word)).collect();
     let several = sets.len() > 1;
@@ -93,7 +88,7 @@ pub fn misuse(matches: &ArgMatches) -> Option<String> {
 }
 
 /// The message that a cluster with this profile excludes every manifest, with the profiles that the release has.
-pub fn nothing_included<'a>(profile: &str, release: impl IntoIterator<Item = &'a Manifest>) -> String {
+pub(crate) fn nothing_included<'a>(profile: &str, release: impl IntoIterator<Item = &'a Manifest>) -> String {
     let marked = release.into_iter().flat_map(|manifest| &manifest.annotations).filter(|(_, value)| *value == "true");
     let profiles: BTreeSet<&str> = marked.filter_map(|(key, _)| key.strip_prefix(INCLUDE)).collect();
     let hint = match (profiles.is_empty(), profiles.contains(profile)) {

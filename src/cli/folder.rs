@@ -14,14 +14,14 @@ use std::sync::Arc;
 /// The component of the daemon's manifests, for folders whose layout does not show which they are.
 const OWN_COMPONENT: &str = "cluster-version-operator";
 /// A placeholder for a release image that is not given: a valid pull spec that names no real image.
-pub const NO_IMAGE: &str = "release.invalid/image";
+pub(crate) const NO_IMAGE: &str = "release.invalid/image";
 
 const WHAT: &str = "the root of a release (with manifests/ and release-manifests/, as cvo release extract writes it) \
                     or a folder of .yaml, .yml and .json files";
 
 /// The content of a folder.
 #[derive(Debug)]
-pub struct Folder {
+pub(crate) struct Folder {
     /// Empty if it is not known.
     pub version: String,
     /// In load order: the daemon's first, each folder in byte order of file names.
@@ -32,14 +32,14 @@ pub struct Folder {
 
 /// One manifest, and why it is excluded, if it is.
 #[derive(Debug)]
-pub struct Document {
+pub(crate) struct Document {
     pub manifest: Arc<Manifest>,
     pub excluded: Option<String>,
 }
 
 impl Folder {
     /// The included manifests, in load order.
-    pub fn included(&self) -> Vec<Arc<Manifest>> {
+    pub(crate) fn included(&self) -> Vec<Arc<Manifest>> {
         self.documents.iter().filter(|d| d.excluded.is_none()).map(|d| d.manifest.clone()).collect()
     }
 }
@@ -47,7 +47,7 @@ impl Folder {
 /// A manifest in JSON output: its place, and the identity of its object. Keys are written in this order.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     file: &'a str,
     index: usize,
     api_version: &'a str,
@@ -57,7 +57,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    pub fn of(manifest: &'a Manifest) -> Entry<'a> {
+    pub(crate) fn of(manifest: &'a Manifest) -> Entry<'a> {
         Entry {
             file: &manifest.file,
             index: manifest.index_in_file,
@@ -74,7 +74,7 @@ impl<'a> Entry<'a> {
 /// A plain folder is read like the release that would be made from it: files of the component `cluster-version-operator`
 /// come first, and templates in them are filled in. Its major version and its images are known only if it contains
 /// `release-metadata` and `image-references`.
-pub fn open(dir: &Path, image: &str, filters: &FilterArgs) -> anyhow::Result<Folder> {
+pub(crate) fn open(dir: &Path, image: &str, filters: &FilterArgs) -> anyhow::Result<Folder> {
     let found = fs::metadata(dir).map_err(|error| error.to_string());
     if let Err(why) = found.and_then(|found| if found.is_dir() { Ok(()) } else { Err("it is not a folder".to_owned()) })
     {

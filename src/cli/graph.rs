@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Stages are applied one after the other, and so are the manifests of a node; the nodes of a stage run in parallel. DIR is
 /// the root of a release or a plain folder of manifests, as for `cvo payload list`. Only included manifests are shown.
 #[derive(Args, Debug)]
-pub struct GraphArgs {
+pub(crate) struct GraphArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// What the rollout does
@@ -55,7 +55,7 @@ impl From<For> for Mode {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// For people
     Text,
     /// For programs: version, mode, stages, nodes, edges
@@ -102,7 +102,7 @@ struct Edge<'a> {
 }
 
 /// What is wrong with a combination of flags that are valid one by one.
-pub fn misuse(given: &ArgMatches) -> Option<String> {
+pub(crate) fn misuse(given: &ArgMatches) -> Option<String> {
     if given.get_flag("manifests") && given.get_one("output") != Some(&Output::Text) {
         return Some(
             "--manifests has an effect only with -o text: -o json always lists the manifests of each node".to_owned(),
@@ -111,7 +111,7 @@ pub fn misuse(given: &ArgMatches) -> Option<String> {
     filters::misuse(given)
 }
 
-pub fn run(args: &GraphArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &GraphArgs) -> anyhow::Result<()> {
     let folder = folder::open(&args.dir, folder::NO_IMAGE, &args.filters)?;
     for warning in &folder.warnings {
         output::remark(&format!("warning: {}", clean(warning)));

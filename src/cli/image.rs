@@ -16,7 +16,7 @@ const MOST_NAMES: usize = 10;
 ///
 /// SHORT-NAME is the name of a tag in release-manifests/image-references; `cvo release info` lists them all.
 #[derive(Args, Debug)]
-pub struct ImageArgs {
+pub(crate) struct ImageArgs {
     #[arg(value_name = "SHORT-NAME")]
     pub name: String,
     /// Root of the release, with manifests/ and release-manifests/
@@ -24,7 +24,7 @@ pub struct ImageArgs {
     pub payload: PathBuf,
 }
 
-pub fn run(args: &ImageArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ImageArgs) -> anyhow::Result<()> {
     let pull_spec = find(&args.name, &args.payload)?;
     output::print(&pull_spec)
 }

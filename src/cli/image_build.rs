@@ -20,7 +20,7 @@ const CA_BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 /// The image has no base: it contains the program, a bundle of CA certificates and what --manifests and --copy add. No
 /// container engine is needed. The same input always gives the same digest. Prints one line: <digest> <image>.
 #[derive(Args, Debug)]
-pub struct ImageBuildArgs {
+pub(crate) struct ImageBuildArgs {
     /// Program to put into the image; must be linked statically, since the image has no loader
     #[arg(long, value_name = "FILE")]
     pub binary: PathBuf,
@@ -63,7 +63,7 @@ pub struct ImageBuildArgs {
 
 /// What goes into an image.
 #[derive(Clone, Debug)]
-pub struct Recipe {
+pub(crate) struct Recipe {
     pub binary: PathBuf,
     /// Absolute path of the program in the image.
     pub binary_path: String,
@@ -81,12 +81,12 @@ pub struct Recipe {
 
 /// An image ready to be pushed.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub(crate) struct Built {
     pub image: Image,
     pub layers: Vec<Layer>,
 }
 
-pub async fn run(args: ImageBuildArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: ImageBuildArgs) -> anyhow::Result<()> {
     let pairs = |list: &[String], flag: &str| -> anyhow::Result<Vec<(String, String)>> {
         let pair = |given: &String| {
             let parts = given.split_once('=').map(|(a, b)| (a.to_string(), b.to_string()));
@@ -118,7 +118,7 @@ pub async fn run(args: ImageBuildArgs) -> anyhow::Result<()> {
 
 /// Builds the image in memory: program and certificates in one layer, everything else in a second one, so that a change of
 /// manifests changes only the second. Blocks while it compresses.
-pub fn build(recipe: &Recipe) -> anyhow::Result<Built> {
+pub(crate) fn build(recipe: &Recipe) -> anyhow::Result<Built> {
     let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());
     let program = read(&recipe.binary)?;
     let architecture = static_architecture(&program).with_context(|| recipe.binary.display().to_string())?;
@@ -160,7 +160,7 @@ pub fn build(recipe: &Recipe) -> anyhow::Result<Built> {
 }
 
 /// Pushes a built image; returns its pull spec with digest.
-pub async fn push(built: Built, access: &Access, to_image: &str) -> anyhow::Result<String> {
+pub(crate) async fn push(built: Built, access: &Access, to_image: &str) -> anyhow::Result<String> {
     let target = parse_reference(to_image)?;
     ensure!(target.digest().is_none(), "{target} must not have a digest: write REGISTRY/REPOSITORY:TAG");
     let digest = access.repository(&target)?.push(&built.image, built.layers, None).await?;
@@ -296,7 +296,7 @@ mod tests {
         ];
         assert_eq!(seen, expected.map(|(path, mode)| (path.to_string(), mode)).into());
         assert_eq!(built.image.config["config"]["Entrypoint"], serde_json::json!(["/usr/bin/lab"]));
-        assert_eq!(built.image.field("architecture"), Some("amd64"));
+        assert_eq!(built.image.config["architecture"], "amd64");
         assert_eq!(build(&recipe(dir.path())).unwrap().image.digest, built.image.digest, "the same again");
     }
 

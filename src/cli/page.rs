@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 
 /// How a text is laid out.
 #[derive(Clone, Copy, Debug)]
-pub struct Page {
+pub(crate) struct Page {
     /// Columns; `usize::MAX` cuts and wraps nothing.
     pub width: usize,
     pub colours: bool,
@@ -17,7 +17,7 @@ pub struct Page {
 const NARROWEST: usize = 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
+pub(crate) enum Colour {
     Plain,
     Strong,
     Good,
@@ -27,16 +27,16 @@ pub enum Colour {
 }
 
 /// A cell and its colour. The text has no colour codes yet, because they would count as columns.
-pub type Cell = (String, Colour);
+pub(crate) type Cell = (String, Colour);
 
 /// The page for standard output.
-pub fn page() -> Page {
+pub(crate) fn page() -> Page {
     let width = terminal().map_or(usize::MAX, |terminal| terminal.0);
     Page { width, colours: colours(), now: Timestamp::now() }
 }
 
 /// Columns and rows of standard output, if it is a terminal.
-pub fn terminal() -> Option<(usize, usize)> {
+pub(crate) fn terminal() -> Option<(usize, usize)> {
     if !std::io::stdout().is_terminal() {
         return None;
     }
@@ -46,14 +46,14 @@ pub fn terminal() -> Option<(usize, usize)> {
 }
 
 /// Whether to use colours: on a terminal that has them, unless NO_COLOR is set (no-color.org).
-pub fn colours() -> bool {
+pub(crate) fn colours() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     terminal().is_some() && !set("NO_COLOR") && !dumb
 }
 
 /// Aligned columns; the last one is wrapped within its column, or put on lines of its own if the page is too narrow.
-pub fn table(page: &Page, out: &mut String, rows: &[Vec<Cell>]) {
+pub(crate) fn table(page: &Page, out: &mut String, rows: &[Vec<Cell>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| columns_of(&cell.0)).max();
     let widths: Vec<usize> =
@@ -92,14 +92,14 @@ pub fn table(page: &Page, out: &mut String, rows: &[Vec<Cell>]) {
 }
 
 /// One line, cut to the width. Leading newlines are written before the colour code.
-pub fn line(page: &Page, out: &mut String, text: &str, colour: Colour) {
+pub(crate) fn line(page: &Page, out: &mut String, text: &str, colour: Colour) {
     let trimmed = text.trim_start_matches('\n');
     out.push_str(&"\n".repeat(text.len() - trimmed.len()));
     out.push_str(&paint(page, &cut(trimmed, page.width), colour));
     out.push('\n');
 }
 
-pub fn paragraph(page: &Page, out: &mut String, indent: &str, text: &str, colour: Colour) {
+pub(crate) fn paragraph(page: &Page, out: &mut String, indent: &str, text: &str, colour: Colour) {
     for part in wrap(&clean(text), page.width.saturating_sub(indent.len()).max(NARROWEST)) {
         out.push_str(indent);
         out.push_str(&paint(page, &part, colour));
@@ -111,7 +111,7 @@ fn columns_of(text: &str) -> usize {
     text.chars().count()
 }
 
-pub fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if columns_of(text) <= width {
         return text.to_owned();
     }
@@ -148,7 +148,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Replaces control characters by spaces: messages come from any client of the cluster, and could control the terminal.
-pub fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.contains(char::is_control) {
         Cow::Owned(text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect())
     } else {

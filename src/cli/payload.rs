@@ -1,6 +1,6 @@
 //! `cvo payload`: lists what a release in a folder contains; and the two hidden commands of the retrieval Job.
 
-pub mod list;
+pub(crate) mod list;
 
 use super::output;
 use crate::work::retrieve::copy::copy;
@@ -9,7 +9,7 @@ use clap::Subcommand;
 use std::path::PathBuf;
 
 #[derive(Subcommand, Debug)]
-pub enum PayloadCommand {
+pub(crate) enum PayloadCommand {
     List(list::ListArgs),
     /// Copy this binary to a place that the next container can run it from.
     #[command(hide = true)]
@@ -34,7 +34,7 @@ pub enum PayloadCommand {
     },
 }
 
-pub fn run(command: PayloadCommand) -> anyhow::Result<()> {
+pub(crate) fn run(command: PayloadCommand) -> anyhow::Result<()> {
     match command {
         PayloadCommand::List(args) => list::run(&args),
         PayloadCommand::InstallTool { to } => {

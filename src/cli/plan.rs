@@ -5,7 +5,7 @@ mod misuse;
 mod release;
 mod text;
 
-pub use misuse::misuse;
+pub(crate) use misuse::misuse;
 
 use super::filters::{self, FilterArgs};
 use super::output::{self, print};
@@ -41,7 +41,7 @@ const CLUSTER: &str = "cluster";
 /// Exit code 0: nothing is known that would stop the update; 1: no plan could be made, or every manifest of the release is
 /// excluded; 2: wrong usage; 3: something in the plan will probably stop the update.
 #[derive(Args, Debug)]
-pub struct PlanArgs {
+pub(crate) struct PlanArgs {
     /// What the update starts from: `cluster`, the root folder of a release, or the pull spec of a release image
     #[arg(long, value_name = "cluster|DIR|IMAGE")]
     pub from: String,
@@ -83,7 +83,7 @@ pub struct PlanArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// For people
     Text,
     /// For programs: one object, `schema` 1
@@ -95,7 +95,7 @@ pub enum Output {
 /// Exit code if something in the plan blocks the update.
 const BLOCKED: u8 = 3;
 
-pub async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     let to = release::read(&args.to, args.to_image.as_deref(), &args).await?;
     let forecast = if args.from == CLUSTER {
         cluster::forecast(&args, &to).await?

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Check that this image's payload can be loaded and the API can be read; changes nothing.
 #[derive(Args, Debug)]
-pub struct PreflightArgs {
+pub(crate) struct PreflightArgs {
     #[arg(long, value_name = "IMAGE")]
     release_image: String,
     #[arg(long, env = "CLUSTER_PROFILE", default_value = "self-managed-high-availability", value_name = "NAME")]
@@ -26,7 +26,7 @@ pub struct PreflightArgs {
     kubeconfig: Option<PathBuf>,
 }
 
-pub async fn run(args: PreflightArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: PreflightArgs) -> anyhow::Result<()> {
     let base =
         Filter { profile: Some(args.profile.clone()), exclude_identifier: args.exclude_manifests, ..Filter::default() };
     let options =

@@ -6,7 +6,7 @@ use crate::error::chain;
 use kube::runtime::watcher;
 
 /// Adds the address and a hint to errors about reaching the server. An error that the server itself returned needs none.
-pub fn explain(server: &str, error: ApiError) -> anyhow::Error {
+pub(crate) fn explain(server: &str, error: ApiError) -> anyhow::Error {
     match error.cause {
         Cause::Transport(_) | Cause::Timeout => anyhow::anyhow!("{error} ({})", hint(server)),
         _ => error.into(),
@@ -14,7 +14,7 @@ pub fn explain(server: &str, error: ApiError) -> anyhow::Error {
 }
 
 /// The same for a watch, as text.
-pub fn explain_watch(server: &str, error: &watcher::Error) -> String {
+pub(crate) fn explain_watch(server: &str, error: &watcher::Error) -> String {
     let text = chain(error);
     let answered = match error {
         watcher::Error::InitialListFailed(error)

@@ -1,10 +1,10 @@
 //! `cvo release`: builds, inspects, extracts and signs release images.
 
-pub mod assemble;
-pub mod extract;
-pub mod info;
-pub mod new;
-pub mod sign;
+pub(crate) mod assemble;
+pub(crate) mod extract;
+pub(crate) mod info;
+pub(crate) mod new;
+pub(crate) mod sign;
 
 use crate::net::registry::{Access, Repository, credentials::Credentials, image::Image};
 use anyhow::Context;
@@ -13,17 +13,17 @@ use oci_client::Reference;
 use std::path::PathBuf;
 
 /// Folder of the daemon's manifests in a release image.
-pub const OWN_MANIFESTS: &str = "manifests/";
+pub(crate) const OWN_MANIFESTS: &str = "manifests/";
 /// Folder of the manifests of all other components.
-pub const RELEASE_MANIFESTS: &str = "release-manifests/";
+pub(crate) const RELEASE_MANIFESTS: &str = "release-manifests/";
 /// Label of a release image: the release's name.
-pub const RELEASE_LABEL: &str = "io.openshift.release";
+pub(crate) const RELEASE_LABEL: &str = "io.openshift.release";
 /// Label of a release image: digest of its base image.
-pub const BASE_DIGEST_LABEL: &str = "io.openshift.release.base-image-digest";
+pub(crate) const BASE_DIGEST_LABEL: &str = "io.openshift.release.base-image-digest";
 
 /// Build, inspect, extract and sign release images.
 #[derive(Debug, Subcommand)]
-pub enum ReleaseCommand {
+pub(crate) enum ReleaseCommand {
     /// Build a release image from the manifests of its components, and push it
     New(Box<new::NewArgs>),
     /// Show the content of a release image or of a folder with a release
@@ -35,7 +35,7 @@ pub enum ReleaseCommand {
 }
 
 /// Runs the command. What it prints on standard output is its result; remarks go to standard error.
-pub async fn run(command: ReleaseCommand) -> anyhow::Result<()> {
+pub(crate) async fn run(command: ReleaseCommand) -> anyhow::Result<()> {
     match command {
         ReleaseCommand::New(args) => new::run(*args).await,
         ReleaseCommand::Info(args) => info::run(args).await,
@@ -47,7 +47,7 @@ pub async fn run(command: ReleaseCommand) -> anyhow::Result<()> {
 /// How to reach registries.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Registry")]
-pub struct RegistryArgs {
+pub(crate) struct RegistryArgs {
     /// File with credentials, as `docker login` or `podman login` writes it [default: $DOCKER_CONFIG/config.json, else
     /// ~/.docker/config.json, if it exists]. Of several entries the one with the longest path applies
     #[arg(long, value_name = "FILE")]
@@ -61,7 +61,7 @@ pub struct RegistryArgs {
 }
 
 impl RegistryArgs {
-    pub fn access(&self) -> anyhow::Result<Access> {
+    pub(crate) fn access(&self) -> anyhow::Result<Access> {
         let extra_ca = match &self.registry_ca {
             Some(path) => std::fs::read(path).with_context(|| format!("--registry-ca {}", path.display()))?,
             None => Vec::new(),
@@ -76,7 +76,7 @@ impl RegistryArgs {
 
 /// How to pull an image.
 #[derive(Args, Clone, Debug)]
-pub struct ImageSource {
+pub(crate) struct ImageSource {
     /// Architecture to choose from a multi-architecture image
     #[arg(long, value_name = "ARCH", default_value = host_architecture())]
     pub architecture: String,

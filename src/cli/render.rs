@@ -41,7 +41,7 @@ const LATE_FILES: [&str; 3] = [
 /// Files in a folder bootstrap/ next to them (static pods of the first machine) are written to OUTPUT-DIR/bootstrap in the
 /// same way. Prints how to apply them.
 #[derive(clap::Args, Clone, Debug)]
-pub struct RenderArgs {
+pub(crate) struct RenderArgs {
     /// Folder to write to, with subfolders manifests/ and bootstrap/; created if it does not exist
     #[arg(long, value_name = "DIR")]
     pub output_dir: PathBuf,
@@ -78,7 +78,7 @@ enum Source {
 }
 
 /// Renders, writes, and prints what was written and how to apply it. After an error nothing is written.
-pub async fn run(args: RenderArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: RenderArgs) -> anyhow::Result<()> {
     let Written { text, warning } = render_and_write(&args)?;
     if let Some(warning) = warning {
         output::remark(&format!("warning: {warning}"));

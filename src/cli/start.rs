@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Run the daemon: reconcile the release that this image belongs to, and update the cluster when another one is requested.
 #[derive(Args, Debug)]
-pub struct StartArgs {
+pub(crate) struct StartArgs {
     /// Pull spec of the running release image, by digest.
     #[arg(long, value_name = "IMAGE")]
     release_image: String,
@@ -88,7 +88,7 @@ fn capability_name(text: &str) -> Result<String, String> {
     Err(format!("unknown capability; the known ones are {}", known.join(", ")))
 }
 
-pub async fn run(args: StartArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: StartArgs) -> anyhow::Result<()> {
     let listen = match args.listen.as_str() {
         "" => None,
         address => Some(address.parse().map_err(|e| {

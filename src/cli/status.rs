@@ -6,7 +6,7 @@ mod lines;
 mod text;
 mod view;
 
-pub use view::{Concern, OperatorConcern, Phase, View};
+pub(crate) use view::View;
 
 use super::output::print;
 use super::page::{self, Page};
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 /// Reads the ClusterVersion, the ClusterOperators and the daemon's progress record, and changes nothing. If standard output
 /// is not a terminal, lines are not cut or wrapped, and --watch writes one line for each change instead of redrawing.
 #[derive(Args, Clone, Debug)]
-pub struct StatusArgs {
+pub(crate) struct StatusArgs {
     /// Follow the update until interrupted
     #[arg(short, long)]
     pub watch: bool,
@@ -42,7 +42,7 @@ pub struct StatusArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// For people
     Text,
     /// For programs
@@ -51,7 +51,7 @@ pub enum Output {
 
 /// Where the daemon keeps its state.
 #[derive(Args, Clone, Debug)]
-pub struct Source {
+pub(crate) struct Source {
     /// Namespace of the daemon
     #[arg(long, env = "CVO_NAMESPACE", default_value = NAMESPACE, value_name = "NAME")]
     pub namespace: String,
@@ -68,7 +68,7 @@ impl Default for Source {
 
 /// The objects of the cluster that describe its update.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub(crate) struct State {
     /// `None` if it or its kind does not exist.
     pub cluster_version: Option<ClusterVersion>,
     pub operators: Vec<ClusterOperator>,
@@ -80,7 +80,7 @@ pub struct State {
 
 impl State {
     /// Reads everything once. If only the progress record cannot be read, that is a remark instead of an error.
-    pub async fn gather(client: &Client, source: &Source) -> Result<State, ApiError> {
+    pub(crate) async fn gather(client: &Client, source: &Source) -> Result<State, ApiError> {
         let versions: Api<ClusterVersion> = Api::all(client.clone());
         let operators: Api<ClusterOperator> = Api::all(client.clone());
         let records: Api<ConfigMap> = Api::namespaced(client.clone(), &source.namespace);
@@ -129,11 +129,11 @@ impl State {
 }
 
 /// The state as text. `width` in columns; with `usize::MAX` nothing is cut or wrapped. Durations end at `now`.
-pub fn render(state: &State, width: usize, colours: bool, now: Timestamp) -> String {
+pub(crate) fn render(state: &State, width: usize, colours: bool, now: Timestamp) -> String {
     text::text(&View::of(state, now), &Page { width, colours, now })
 }
 
-pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     if args.watch {
         return follow::run(&clients, &args).await;

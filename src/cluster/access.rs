@@ -7,12 +7,12 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 
 /// Whether the identity may use the verb on all objects of the kind, in every namespace.
-pub async fn may(client: &Client, verb: &str, kind: &Kind) -> Result<bool, ApiError> {
+pub(crate) async fn may(client: &Client, verb: &str, kind: &Kind) -> Result<bool, ApiError> {
     ask(client, verb, &kind.group, &kind.plural).await
 }
 
 /// Whether it may use every verb on every resource.
-pub async fn may_everything(client: &Client) -> Result<bool, ApiError> {
+pub(crate) async fn may_everything(client: &Client) -> Result<bool, ApiError> {
     ask(client, "*", "*", "*").await
 }
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// `base` doubled for each failure after the first, at most `cap`, plus up to a quarter of jitter.
-pub fn jittered(base: Duration, failures: u32, cap: Duration) -> Duration {
+pub(crate) fn jittered(base: Duration, failures: u32, cap: Duration) -> Duration {
     with_jitter(doubled(base, failures, cap))
 }
 
 /// `pause` plus up to a quarter of it, so that not all clients come back at the same moment.
-pub fn with_jitter(pause: Duration) -> Duration {
+pub(crate) fn with_jitter(pause: Duration) -> Duration {
     // The uuid crate is the source of randomness that is a dependency already.
     let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
     let share = (random % 1000) as f64 / 4000.0;
@@ -19,7 +19,7 @@ pub fn with_jitter(pause: Duration) -> Duration {
 }
 
 /// A random time in the last nine tenths of `period`, so that what starts together does not end together.
-pub fn spread(period: Duration) -> Duration {
+pub(crate) fn spread(period: Duration) -> Duration {
     let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
     period.mul_f64(0.1 + (random % 1000) as f64 / 1111.2)
 }
@@ -34,7 +34,7 @@ const RECOVERED: Duration = Duration::from_secs(10);
 /// The pauses of one watch: from 0.2 s doubling up to 10 s. Only time resets them, not an answer: a watch that starts and
 /// breaks at once has not recovered.
 #[derive(Debug, Default)]
-pub struct WatchBackoff {
+pub(crate) struct WatchBackoff {
     failures: u32,
     /// When the last pause ended.
     resumed: Option<Instant>,
@@ -42,7 +42,7 @@ pub struct WatchBackoff {
 
 impl WatchBackoff {
     /// The pause after a failure that happened now.
-    pub fn pause(&mut self) -> Duration {
+    pub(crate) fn pause(&mut self) -> Duration {
         let now = Instant::now();
         if self.resumed.is_some_and(|resumed| now.saturating_duration_since(resumed) > RECOVERED) {
             self.failures = 0;

@@ -7,11 +7,11 @@ use crate::error::chain;
 #[error("cannot {attempt}: {cause}")]
 pub struct ApiError {
     pub attempt: String,
-    pub cause: Cause,
+    pub(crate) cause: Cause,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Cause {
+pub(crate) enum Cause {
     /// The server answered with an error.
     #[error("{message}")]
     Server { code: u16, reason: String, message: String },
@@ -26,7 +26,7 @@ pub enum Cause {
 }
 
 impl ApiError {
-    pub fn of(attempt: &str, error: kube::Error) -> Self {
+    pub(crate) fn of(attempt: &str, error: kube::Error) -> Self {
         let cause = match error {
             kube::Error::Api(status) => {
                 Cause::Server { code: status.code, reason: status.reason.clone(), message: status.message.clone() }
@@ -43,30 +43,30 @@ impl ApiError {
             if *code == expected && (expected_reason.is_empty() || reason == expected_reason))
     }
 
-    pub fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         self.has(404, "")
     }
 
-    pub fn is_already_exists(&self) -> bool {
+    pub(crate) fn is_already_exists(&self) -> bool {
         self.has(409, "AlreadyExists")
     }
 
-    pub fn is_conflict(&self) -> bool {
+    pub(crate) fn is_conflict(&self) -> bool {
         self.has(409, "Conflict")
     }
 
     /// The resourceVersion of a watch or list is too old: everything has to be listed again.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.has(410, "")
     }
 
     /// The server does not support or accept the request, so that a retry is useless.
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         matches!(&self.cause, Cause::Server { code: 400 | 405 | 406 | 422 | 501, .. })
     }
 
     /// Internal server error.
-    pub fn is_internal(&self) -> bool {
+    pub(crate) fn is_internal(&self) -> bool {
         self.has(500, "")
     }
 }

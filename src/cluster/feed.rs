@@ -31,14 +31,14 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// An object that a feed has read, compared with the desired one.
 #[derive(Debug, Default)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// Fingerprint of the desired content, if the object has it.
     pub as_desired: Option<u64>,
     /// What gates read of it.
     pub view: Option<Observed>,
 }
 
-pub type Compare = Arc<dyn Fn(&ObjectId, &Value) -> Comparison + Send + Sync>;
+pub(crate) type Compare = Arc<dyn Fn(&ObjectId, &Value) -> Comparison + Send + Sync>;
 
 /// How a feed reads its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ enum Mode {
 }
 
 /// The feed of one kind. Runs until stopped.
-pub struct Feed {
+pub(crate) struct Feed {
     pub kind: Kind,
     pub objects: Objects,
     pub index: Arc<Index>,
@@ -79,7 +79,7 @@ enum End {
 
 impl Feed {
     /// `ready` turns true when all objects that exist are in the index.
-    pub async fn run(self, clients: &Clients, ready: watch::Sender<bool>, stop: CancellationToken) {
+    pub(crate) async fn run(self, clients: &Clients, ready: watch::Sender<bool>, stop: CancellationToken) {
         let client = match clients.for_watch() {
             Ok(client) => client,
             Err(error) => return tracing::error!(kind = %self.kind.kind, %error, "cannot watch"),

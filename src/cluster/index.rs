@@ -27,7 +27,7 @@ use tokio::sync::{Notify, watch};
 
 /// What is known of an object, compared with one desired content.
 #[derive(Clone, Debug, PartialEq)]
-pub enum CachedState {
+pub(crate) enum CachedState {
     /// It does not exist: POST without a GET before.
     Absent,
     /// It has the desired content: no request.
@@ -40,7 +40,7 @@ pub enum CachedState {
 
 /// What a gate reads of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum View {
+pub(crate) enum View {
     Absent,
     /// As of the last event.
     Fresh(Arc<Observed>),
@@ -92,7 +92,7 @@ enum Event {
 
 /// What another client changed of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeKind {
+pub(crate) enum ChangeKind {
     /// Its spec or metadata, or it was created or deleted.
     Content,
     /// Only its status.
@@ -107,7 +107,7 @@ struct Inner {
 
 /// See the invariants at the top of this file.
 #[derive(Debug, Default)]
-pub struct Index {
+pub(crate) struct Index {
     inner: Mutex<Inner>,
     changed: Notify,
 }
@@ -118,7 +118,7 @@ impl Index {
     }
 
     /// Adds objects; what is known of one already stays known.
-    pub fn track<'a>(&self, ids: impl IntoIterator<Item = &'a ObjectId>) {
+    pub(crate) fn track<'a>(&self, ids: impl IntoIterator<Item = &'a ObjectId>) {
         let mut inner = self.lock();
         for id in ids {
             if !inner.entries.contains_key(id) {
@@ -128,17 +128,17 @@ impl Index {
     }
 
     /// The tracked objects of one kind.
-    pub fn tracked(&self, group: &str, kind: &str) -> HashSet<ObjectId> {
+    pub(crate) fn tracked(&self, group: &str, kind: &str) -> HashSet<ObjectId> {
         let inner = self.lock();
         inner.entries.keys().filter(|id| id.group == group && id.kind == kind).cloned().collect()
     }
 
-    pub fn is_tracked(&self, id: &ObjectId) -> bool {
+    pub(crate) fn is_tracked(&self, id: &ObjectId) -> bool {
         self.lock().entries.contains_key(id)
     }
 
     /// What is known of the object, compared with the desired content of this fingerprint.
-    pub fn lookup(&self, id: &ObjectId, fingerprint: u64) -> CachedState {
+    pub(crate) fn lookup(&self, id: &ObjectId, fingerprint: u64) -> CachedState {
         match self.lock().entries.get(id).map(|e| &e.state) {
             Some(State::Absent { .. }) => CachedState::Absent,
             Some(State::Present { stale: false, as_desired: Some(hash), .. }) if *hash == fingerprint => {
@@ -150,12 +150,12 @@ impl Index {
     }
 
     /// Whether the object is known to exist, whatever its content.
-    pub fn is_present(&self, id: &ObjectId) -> bool {
+    pub(crate) fn is_present(&self, id: &ObjectId) -> bool {
         matches!(self.lock().entries.get(id).map(|e| &e.state), Some(State::Present { .. }))
     }
 
     /// What gates read of the object.
-    pub fn view(&self, id: &ObjectId) -> View {
+    pub(crate) fn view(&self, id: &ObjectId) -> View {
         let inner = self.lock();
         let Some(entry) = inner.entries.get(id) else { return View::Stale };
         match (&entry.state, &entry.view) {
@@ -166,19 +166,20 @@ impl Index {
     }
 
     /// Wakes on every change of the object, also of its status alone, and on our own reads and writes of it.
-    pub fn subscribe(&self, id: &ObjectId) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self, id: &ObjectId) -> watch::Receiver<u64> {
         let mut inner = self.lock();
         inner.entries.entry(id.clone()).or_insert_with(Entry::new).changed.subscribe()
     }
 
-    /// How often subscribers of the object have been woken so far.
-    pub fn change_count(&self, id: &ObjectId) -> u64 {
-        self.lock().entries.get(id).map_or(0, |entry| *entry.changed.borrow())
-    }
-
     /// Records the object that a read or a write of ours returned. `as_desired`: it has the desired content of this
     /// fingerprint; otherwise it is kept for the merge. `view`: what gates read of it.
-    pub fn record_read(&self, id: &ObjectId, live: Option<Value>, as_desired: Option<u64>, view: Option<Observed>) {
+    pub(crate) fn record_read(
+        &self,
+        id: &ObjectId,
+        live: Option<Value>,
+        as_desired: Option<u64>,
+        view: Option<Observed>,
+    ) {
         let mut inner = self.lock();
         let entry = inner.entries.entry(id.clone()).or_insert_with(Entry::new);
         match live {
@@ -195,14 +196,14 @@ impl Index {
     }
 
     /// Records a write of ours whose answer has not been decoded: the object has the desired content of this fingerprint.
-    pub fn record_write(&self, id: &ObjectId, revision: Revision, as_desired: u64, view: Option<Observed>) {
+    pub(crate) fn record_write(&self, id: &ObjectId, revision: Revision, as_desired: u64, view: Option<Observed>) {
         let mut inner = self.lock();
         let entry = inner.entries.entry(id.clone()).or_insert_with(Entry::new);
         entry.record(revision, Some(as_desired), None, view);
     }
 
     /// What was known of the object turned out to be wrong: it is unread again.
-    pub fn invalidate(&self, id: &ObjectId) {
+    pub(crate) fn invalidate(&self, id: &ObjectId) {
         if let Some(entry) = self.lock().entries.get_mut(id) {
             entry.state = State::Unread;
             entry.view = None;
@@ -210,14 +211,14 @@ impl Index {
     }
 
     /// Before a write of ours: holds the events of this object until [`Index::release_events`].
-    pub fn hold_events(&self, id: &ObjectId) {
+    pub(crate) fn hold_events(&self, id: &ObjectId) {
         if let Some(entry) = self.lock().entries.get_mut(id) {
             entry.held.get_or_insert_default();
         }
     }
 
     /// After the write has been recorded: what was held is judged against it.
-    pub fn release_events(&self, id: &ObjectId) {
+    pub(crate) fn release_events(&self, id: &ObjectId) {
         let held = self.lock().entries.get_mut(id).and_then(|entry| entry.held.take());
         for event in held.into_iter().flatten() {
             self.take_event(id, event);
@@ -226,12 +227,18 @@ impl Index {
 
     /// A watch says that the object was created or changed. `view` and `whole` only where the watch sends whole objects;
     /// `whole` is decoded only if the content has changed.
-    pub fn on_event(&self, id: &ObjectId, revision: Revision, view: Option<Observed>, whole: Option<Box<RawValue>>) {
+    pub(crate) fn on_event(
+        &self,
+        id: &ObjectId,
+        revision: Revision,
+        view: Option<Observed>,
+        whole: Option<Box<RawValue>>,
+    ) {
         self.take_event(id, Event::Modified(revision, view.map(Arc::new), whole));
     }
 
     /// The initial events of a metadata watch say that the object exists, but not what its content is.
-    pub fn on_metadata(&self, id: &ObjectId, revision: Revision) {
+    pub(crate) fn on_metadata(&self, id: &ObjectId, revision: Revision) {
         if let Some(entry) = self.lock().entries.get_mut(id)
             && matches!(entry.state, State::Unread)
         {
@@ -243,13 +250,13 @@ impl Index {
     }
 
     /// A watch says that the object was deleted.
-    pub fn on_delete(&self, id: &ObjectId, resource_version: &str) {
+    pub(crate) fn on_delete(&self, id: &ObjectId, resource_version: &str) {
         self.take_event(id, Event::Deleted(resource_version.to_owned()));
     }
 
     /// A list of the whole kind contains the object. The first list only makes it known; a later one tells of a change if
     /// the object differs from what was known, or, at whatever revision, from the desired content.
-    pub fn on_list(&self, id: &ObjectId, object: Value, as_desired: Option<u64>, view: Option<Observed>) {
+    pub(crate) fn on_list(&self, id: &ObjectId, object: Value, as_desired: Option<u64>, view: Option<Observed>) {
         if self.is_unread(id) {
             return self.record_read(id, Some(object), as_desired, view);
         }
@@ -282,7 +289,7 @@ impl Index {
     }
 
     /// A list of the whole kind, as of `version`, does not contain the object.
-    pub fn on_missing_from_list(&self, id: &ObjectId, version: &str) {
+    pub(crate) fn on_missing_from_list(&self, id: &ObjectId, version: &str) {
         if self.is_unread(id) {
             return self.record_read(id, None, None, None);
         }
@@ -312,7 +319,7 @@ impl Index {
     }
 
     /// Waits until other clients have changed something and takes all of it, one change an object. Cancel safe.
-    pub async fn changes(&self) -> HashMap<ObjectId, ChangeKind> {
+    pub(crate) async fn changes(&self) -> HashMap<ObjectId, ChangeKind> {
         loop {
             let notified = self.changed.notified();
             let changes = std::mem::take(&mut self.lock().changes);

@@ -94,7 +94,7 @@ impl Kinds {
     }
 
     /// As [`Kinds::resolve`], in another version of the kind: an object is the same in all of them.
-    pub fn resolve_in_another_version(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
+    pub(crate) fn resolve_in_another_version(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         let same = |kind: &&Kind| (&kind.group, &kind.kind) == (&manifest.id.group, &manifest.id.kind);
         let kind = map.values().filter(same).min_by(|a, b| a.version.cmp(&b.version))?;

@@ -26,7 +26,7 @@ const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long the lease is valid, how long a holder tries to renew it, and how often.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub(crate) struct Times {
     pub duration: Duration,
     pub renew_deadline: Duration,
     pub retry: Duration,
@@ -38,14 +38,14 @@ pub struct Times {
     "the lease duration ({duration:?}) must be longer than the renew deadline ({renew:?}), and that longer than the \
      retry period ({retry:?}); change --lease-duration, --lease-renew-deadline or --lease-retry"
 )]
-pub struct TimesError {
+pub(crate) struct TimesError {
     duration: Duration,
     renew: Duration,
     retry: Duration,
 }
 
 impl Times {
-    pub fn check(self) -> Result<Self, TimesError> {
+    pub(crate) fn check(self) -> Result<Self, TimesError> {
         if self.duration > self.renew_deadline && self.renew_deadline > self.retry && !self.retry.is_zero() {
             return Ok(self);
         }
@@ -55,13 +55,13 @@ impl Times {
 
 /// Whether this process holds the lease; cheap to ask.
 #[derive(Debug, Default)]
-pub struct Claim {
+pub(crate) struct Claim {
     valid_until: Mutex<Option<Instant>>,
 }
 
 impl Claim {
     /// Whether a write may begin now.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.until().is_some_and(|until| Instant::now() < until)
     }
 
@@ -75,7 +75,7 @@ impl Claim {
 }
 
 /// This process as a candidate and as the leader.
-pub struct Election {
+pub(crate) struct Election {
     client: Client,
     path: String,
     namespace: String,
@@ -110,7 +110,7 @@ enum Attempt {
 }
 
 impl Election {
-    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, times: Times) -> Self {
+    pub(crate) fn new(client: Client, namespace: &str, name: &str, identity: &str, times: Times) -> Self {
         Election {
             client,
             path: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
@@ -125,7 +125,7 @@ impl Election {
     }
 
     /// Returns `true` once this process leads, `false` when it is stopped before.
-    pub async fn acquire(&self, stop: &CancellationToken) -> bool {
+    pub(crate) async fn acquire(&self, stop: &CancellationToken) -> bool {
         let mut seen: Option<Seen> = None;
         let mut told = String::new();
         let mut failures = 0;
@@ -214,7 +214,7 @@ impl Election {
     }
 
     /// Renews until the lease is lost or `stop`. Returns why it ended.
-    pub async fn keep(&self, stop: &CancellationToken) -> String {
+    pub(crate) async fn keep(&self, stop: &CancellationToken) -> String {
         loop {
             if stop.run_until_cancelled(tokio::time::sleep(self.times.retry)).await.is_none() {
                 return "stopped".to_owned();
@@ -262,7 +262,7 @@ impl Election {
 
     /// Releases the lease, so that a successor need not wait until it expires. Retries for a while, because a single failed
     /// request would cost the successor the whole duration.
-    pub async fn release(&self) {
+    pub(crate) async fn release(&self) {
         self.claim.set(None);
         let begun = Instant::now();
         let mut failures = 0;

@@ -10,11 +10,11 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// Each object that was asked for: `None` where it does not exist, or why it could not be read.
-pub type ReadObjects = HashMap<ObjectId, Result<Option<Value>, ApiError>>;
+pub(crate) type ReadObjects = HashMap<ObjectId, Result<Option<Value>, ApiError>>;
 
 /// Reads the objects with these ids, which have no namespace where the kind is cluster-scoped. `managedFields` is removed
 /// from them, because it is often half of an object.
-pub async fn read(objects: &Objects, kind: &Kind, mut ids: HashSet<ObjectId>) -> ReadObjects {
+pub(crate) async fn read(objects: &Objects, kind: &Kind, mut ids: HashSet<ObjectId>) -> ReadObjects {
     let mut found = ReadObjects::new();
     let listed = list(objects, kind, &mut ids, |id, object| {
         found.insert(id, Ok(Some(without_managed_fields(object))));

@@ -21,7 +21,7 @@ pub const FIELD_MANAGER: &str = "cluster-version-operator";
 
 /// The result of a DELETE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removed {
+pub(crate) enum Removed {
     Gone,
     /// Finalizers or a grace period keep it for now.
     Terminating,
@@ -29,7 +29,7 @@ pub enum Removed {
 
 /// One page of a list.
 #[derive(Debug, Deserialize)]
-pub struct Page {
+pub(crate) struct Page {
     #[serde(default)]
     pub metadata: PageMeta,
     #[serde(default = "Vec::new")]
@@ -38,7 +38,7 @@ pub struct Page {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PageMeta {
+pub(crate) struct PageMeta {
     pub resource_version: String,
     #[serde(rename = "continue")]
     pub continue_token: Option<String>,
@@ -46,11 +46,11 @@ pub struct PageMeta {
 }
 
 /// Whether this process may start a write now; the lease decides.
-pub type MayWrite = std::sync::Arc<dyn Fn() -> bool + Send + Sync>;
+pub(crate) type MayWrite = std::sync::Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Reads, and writes while [`MayWrite`] allows them.
 #[derive(Clone)]
-pub struct Objects {
+pub(crate) struct Objects {
     client: Client,
     may_write: MayWrite,
 }
@@ -62,16 +62,16 @@ impl std::fmt::Debug for Objects {
 }
 
 impl Objects {
-    pub fn new(client: Client, may_write: MayWrite) -> Self {
+    pub(crate) fn new(client: Client, may_write: MayWrite) -> Self {
         Objects { client, may_write }
     }
 
-    pub fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
     /// The live object; `None` if it does not exist.
-    pub async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
+    pub(crate) async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
         let attempt = format!("read {}", label(kind, namespace, name));
         let request = kube::core::Request::new(kind.path(namespace)).get(name, &GetParams::default());
         match self.call(&attempt, request).await {
@@ -82,7 +82,7 @@ impl Objects {
     }
 
     /// One page of all objects of a kind in all namespaces.
-    pub async fn page(&self, kind: &Kind, token: Option<String>) -> Result<Page, ApiError> {
+    pub(crate) async fn page(&self, kind: &Kind, token: Option<String>) -> Result<Page, ApiError> {
         let attempt = format!("list {}", kind.plural);
         let params = ListParams { limit: Some(PAGE), continue_token: token, ..ListParams::default() };
         let request = kube::core::Request::new(kind.path("")).list(&params);
@@ -90,7 +90,7 @@ impl Objects {
     }
 
     /// All objects of a namespace that carry the label, whatever its value.
-    pub async fn labelled(&self, kind: &Kind, namespace: &str, label: &str) -> Result<Vec<Value>, ApiError> {
+    pub(crate) async fn labelled(&self, kind: &Kind, namespace: &str, label: &str) -> Result<Vec<Value>, ApiError> {
         let attempt = format!("list {} in {namespace}", kind.plural);
         let params = ListParams { label_selector: Some(label.to_owned()), ..ListParams::default() };
         let request = kube::core::Request::new(kind.path(namespace)).list(&params);
@@ -98,7 +98,7 @@ impl Objects {
     }
 
     /// POST; the object must not exist.
-    pub async fn create(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
+    pub(crate) async fn create(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let name = object_meta::name(object);
         let attempt = format!("create {}", label(kind, namespace, name));
         let created = self.create_raw(kind, namespace, name, bytes(&attempt, object)?).await?;
@@ -107,7 +107,7 @@ impl Objects {
     }
 
     /// Like [`Objects::create`] with JSON that is not decoded, which takes far more memory, since many are created at once.
-    pub async fn create_raw(
+    pub(crate) async fn create_raw(
         &self,
         kind: &Kind,
         namespace: &str,
@@ -121,7 +121,13 @@ impl Objects {
     }
 
     /// PUT; `object` has the resourceVersion that it is based on.
-    pub async fn replace(&self, kind: &Kind, namespace: &str, name: &str, object: &Value) -> Result<Value, ApiError> {
+    pub(crate) async fn replace(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+    ) -> Result<Value, ApiError> {
         let attempt = format!("update {}", label(kind, namespace, name));
         self.check_may_write(&attempt)?;
         let request = kube::core::Request::new(kind.path(namespace)).replace(name, &post(), bytes(&attempt, object)?);
@@ -129,7 +135,7 @@ impl Objects {
     }
 
     /// PUT of the status subresource; `object` has the resourceVersion that it is based on.
-    pub async fn replace_status(
+    pub(crate) async fn replace_status(
         &self,
         kind: &Kind,
         namespace: &str,
@@ -144,7 +150,13 @@ impl Objects {
     }
 
     /// DELETE of exactly the object with this uid. It is a success if it does not exist any more.
-    pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, uid: &str) -> Result<Removed, ApiError> {
+    pub(crate) async fn delete(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<Removed, ApiError> {
         let attempt = format!("delete {}", label(kind, namespace, name));
         self.check_may_write(&attempt)?;
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };

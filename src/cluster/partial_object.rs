@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct PartialObject {
+pub(crate) struct PartialObject {
     pub metadata: PartialMetadata,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct PartialMetadata {
+pub(crate) struct PartialMetadata {
     pub namespace: String,
     pub name: String,
     pub resource_version: String,
@@ -23,15 +23,15 @@ pub struct PartialMetadata {
 
 impl PartialObject {
     /// Without a name, which no object has, where the metadata cannot be read.
-    pub fn read(object: &RawValue) -> PartialObject {
+    pub(crate) fn read(object: &RawValue) -> PartialObject {
         serde_json::from_str(object.get()).unwrap_or_default()
     }
 
-    pub fn of(object: &Value) -> PartialObject {
+    pub(crate) fn of(object: &Value) -> PartialObject {
         PartialObject::deserialize(object).unwrap_or_default()
     }
 
-    pub fn id(&self, kind: &Kind) -> ObjectId {
+    pub(crate) fn id(&self, kind: &Kind) -> ObjectId {
         ObjectId::new(&kind.group, &kind.kind, &self.metadata.namespace, &self.metadata.name)
     }
 }

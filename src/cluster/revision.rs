@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Tells two versions of an object apart, and whether anything but the status differs between them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Revision {
+pub(crate) struct Revision {
     pub resource_version: String,
     /// 0 where it does not count changes of the spec: the kind has no generation, or the object has no status. Some kinds
     /// without a status set a generation once and never raise it.
@@ -36,22 +36,22 @@ struct Metadata {
 }
 
 impl Revision {
-    pub fn of(object: &Value) -> Revision {
+    pub(crate) fn of(object: &Value) -> Revision {
         Fields::deserialize(object).unwrap_or_default().revision()
     }
 
     /// Of an object that has not been decoded.
-    pub fn read(object: &RawValue) -> Revision {
+    pub(crate) fn read(object: &RawValue) -> Revision {
         Fields::read(object).revision()
     }
 
     /// Of metadata alone, which does not tell whether the object has a status: taken to have one.
-    pub fn read_metadata(object: &RawValue) -> Revision {
+    pub(crate) fn read_metadata(object: &RawValue) -> Revision {
         Fields { status: Some(IgnoredAny), ..Fields::read(object) }.revision()
     }
 
     /// Whether nothing but the status differs.
-    pub fn has_content_of(&self, other: &Revision) -> bool {
+    pub(crate) fn has_content_of(&self, other: &Revision) -> bool {
         self.generation != 0 && (self.generation, self.metadata_hash) == (other.generation, other.metadata_hash)
     }
 }

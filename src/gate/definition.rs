@@ -8,7 +8,7 @@ use crate::status::failure::{Effect, Reason, UpdateError};
 /// Names that another definition has taken are a failure; the API server brings everything else about by itself. While
 /// reconciling that wait is not reported, since conditions would show it as a failure although it usually ends within a
 /// second.
-pub fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+pub(crate) fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let id = desired.id();
     let waits = |reason: &str, message: String| {
         let report = (mode != Mode::Reconcile).then(|| UpdateError {
@@ -36,6 +36,6 @@ pub fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict
     waits("NotEstablished", format!("{id} is not served by the API server yet"))
 }
 
-pub fn awaits(_desired: &Observed, _mode: Mode) -> Option<String> {
+pub(crate) fn awaits(_desired: &Observed, _mode: Mode) -> Option<String> {
     Some("to be established".to_owned())
 }

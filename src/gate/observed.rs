@@ -10,7 +10,7 @@ use serde_json::Value;
 /// All other fields, such as the schemas of definitions and the related objects of operators, are not decoded.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Observed {
+pub(crate) struct Observed {
     api_version: Value,
     kind: Value,
     #[serde(deserialize_with = "null_is_default")]
@@ -61,7 +61,7 @@ fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(fro
 
 /// One entry of `status.conditions`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Condition<'a> {
+pub(crate) struct Condition<'a> {
     /// `True`, `False` or `Unknown`.
     pub status: &'a str,
     pub reason: &'a str,
@@ -69,47 +69,47 @@ pub struct Condition<'a> {
 }
 
 impl Observed {
-    pub fn of(object: &Value) -> Observed {
+    pub(crate) fn of(object: &Value) -> Observed {
         Observed::deserialize(object).unwrap_or_default()
     }
 
     /// Decodes only the fields of this type.
-    pub fn read(json: &[u8]) -> serde_json::Result<Observed> {
+    pub(crate) fn read(json: &[u8]) -> serde_json::Result<Observed> {
         serde_json::from_slice(json)
     }
 
     /// The desired object of a manifest.
-    pub fn of_manifest(manifest: &Manifest) -> serde_json::Result<Observed> {
+    pub(crate) fn of_manifest(manifest: &Manifest) -> serde_json::Result<Observed> {
         Observed::read(&manifest.raw.bytes())
     }
 
-    pub fn group(&self) -> &str {
+    pub(crate) fn group(&self) -> &str {
         text(&self.api_version).split_once('/').map_or("", |(group, _)| group)
     }
 
-    pub fn kind(&self) -> &str {
+    pub(crate) fn kind(&self) -> &str {
         text(&self.kind)
     }
 
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         text(&self.metadata.name)
     }
 
-    pub fn id(&self) -> ObjectId {
+    pub(crate) fn id(&self) -> ObjectId {
         ObjectId::new(self.group(), self.kind(), text(&self.metadata.namespace), self.name())
     }
 
-    pub fn is_deleting(&self) -> bool {
+    pub(crate) fn is_deleting(&self) -> bool {
         !text(&self.metadata.deletion_timestamp).is_empty()
     }
 
     /// Whether the status belongs to the current spec. Objects without a generation are always current.
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         number(&self.status.observed_generation) >= number(&self.metadata.generation)
     }
 
     /// The first condition of this type.
-    pub fn condition(&self, type_: &str) -> Option<Condition<'_>> {
+    pub(crate) fn condition(&self, type_: &str) -> Option<Condition<'_>> {
         let mut all = self.status.conditions.as_array()?.iter();
         all.find(|entry| field(entry, "type") == type_).map(|entry| Condition {
             status: field(entry, "status"),
@@ -119,7 +119,7 @@ impl Observed {
     }
 
     /// `status.versions` in order, as (name, version).
-    pub fn versions(&self) -> Vec<(&str, &str)> {
+    pub(crate) fn versions(&self) -> Vec<(&str, &str)> {
         let list = self.status.versions.as_array().into_iter().flatten();
         list.map(|entry| (field(entry, "name"), field(entry, "version"))).collect()
     }
@@ -139,12 +139,12 @@ pub(super) fn number(value: &Value) -> i64 {
 
 impl Condition<'_> {
     /// Whether the condition exists and has this status.
-    pub fn is(condition: Option<Condition<'_>>, status: &str) -> bool {
+    pub(crate) fn is(condition: Option<Condition<'_>>, status: &str) -> bool {
         condition.is_some_and(|condition| condition.status == status)
     }
 
     /// `reason: message`, or the one that is not empty.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match (self.reason, self.message) {
             ("", message) => message.to_owned(),
             (reason, "") => reason.to_owned(),

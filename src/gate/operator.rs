@@ -7,7 +7,7 @@ use crate::status::failure::{Effect, Reason, UpdateError};
 
 /// Availability comes first, then degradation, then versions. A missing condition counts as not available or as degraded. An
 /// install does not wait for versions and goes on past a degraded operator. `Progressing` and `Upgradeable` do not matter.
-pub fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+pub(crate) fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let name = desired.name();
     if let Some(error) = no_versions(desired) {
         return Verdict::Failing(error);
@@ -44,7 +44,7 @@ pub fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict
 }
 
 /// Without versions in the manifest it is unknown when the operator has reached the release.
-pub fn no_versions(desired: &Observed) -> Option<UpdateError> {
+pub(crate) fn no_versions(desired: &Observed) -> Option<UpdateError> {
     let name = desired.name();
     desired.versions().is_empty().then(|| {
         let message = format!(
@@ -54,7 +54,7 @@ pub fn no_versions(desired: &Observed) -> Option<UpdateError> {
     })
 }
 
-pub fn awaits(desired: &Observed, mode: Mode) -> Option<String> {
+pub(crate) fn awaits(desired: &Observed, mode: Mode) -> Option<String> {
     if mode == Mode::Install {
         return Some("to be available".to_owned());
     }

@@ -6,7 +6,7 @@ use crate::graph::Mode;
 use crate::status::failure::{Effect, Reason, UpdateError};
 
 /// In an update the rollout must be complete. While reconciling only failures count, and an install has no gate.
-pub fn deployment(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+pub(crate) fn deployment(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let rollout = |live: &Observed| {
         let desired = live.spec.replicas.as_i64().unwrap_or(1);
         let (total, updated) = (number(&live.status.replicas), number(&live.status.updated_replicas));
@@ -22,12 +22,12 @@ pub fn deployment(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Ve
     rolled_out(desired, live, mode, deployment_failure, rollout)
 }
 
-pub fn awaits_deployment(desired: &Observed, mode: Mode) -> Option<String> {
+pub(crate) fn awaits_deployment(desired: &Observed, mode: Mode) -> Option<String> {
     let replicas = desired.spec.replicas.as_i64().unwrap_or(1);
     awaits_rollout(mode, || format!("to be rolled out: {replicas} replicas updated and available, no old ones left"))
 }
 
-pub fn awaits_daemon_set(_desired: &Observed, mode: Mode) -> Option<String> {
+pub(crate) fn awaits_daemon_set(_desired: &Observed, mode: Mode) -> Option<String> {
     awaits_rollout(mode, || "to be rolled out: a pod updated and available on every node it is scheduled to".to_owned())
 }
 
@@ -39,12 +39,12 @@ fn awaits_rollout(mode: Mode, rollout: impl FnOnce() -> String) -> Option<String
     }
 }
 
-pub fn awaits_job(_desired: &Observed, mode: Mode) -> Option<String> {
+pub(crate) fn awaits_job(_desired: &Observed, mode: Mode) -> Option<String> {
     Some(if mode == Mode::Reconcile { "not to have failed" } else { "to be complete" }.to_owned())
 }
 
 /// Like a Deployment, but only its deletion is a failure, since a DaemonSet has no conditions.
-pub fn daemon_set(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+pub(crate) fn daemon_set(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let rollout = |live: &Observed| {
         let status = &live.status;
         let (desired, updated) = (number(&status.desired_number_scheduled), number(&status.updated_number_scheduled));
@@ -58,7 +58,7 @@ pub fn daemon_set(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Ve
 }
 
 /// In an install or update the Job must be complete. While reconciling only its failure counts.
-pub fn job(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+pub(crate) fn job(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let id = desired.id();
     let waits = |reason: &str, message: String| match mode {
         Mode::Reconcile => Verdict::Ready,

@@ -15,7 +15,7 @@ enum State {
 
 /// State of one rollout over a graph.
 #[derive(Clone, Debug)]
-pub struct Frontier {
+pub(crate) struct Frontier {
     states: Vec<State>,
     successors: Vec<Vec<usize>>,
     urgency: Vec<usize>,
@@ -24,7 +24,7 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    pub fn new(graph: &Graph) -> Self {
+    pub(crate) fn new(graph: &Graph) -> Self {
         let all = 0..graph.len();
         let mut frontier = Frontier {
             states: all.clone().map(|node| State::Pending(graph.predecessors(node).len())).collect(),
@@ -40,7 +40,7 @@ impl Frontier {
 
     /// All nodes that may start now and were not started before; they count as running from here on. The one with
     /// the most manifests on its way to an end comes first.
-    pub fn start(&mut self) -> Vec<usize> {
+    pub(crate) fn start(&mut self) -> Vec<usize> {
         let mut started = Vec::with_capacity(self.ready.len());
         while let Some((_, Reverse(node))) = self.ready.pop() {
             self.set(node, State::Running);
@@ -51,7 +51,7 @@ impl Frontier {
 
     /// A running node is done: all its manifests are applied and all its gates passed. `false`, and no effect, if that node
     /// is not running.
-    pub fn done(&mut self, node: usize) -> bool {
+    pub(crate) fn done(&mut self, node: usize) -> bool {
         if !self.is_running(node) {
             return false;
         }
@@ -65,17 +65,17 @@ impl Frontier {
         true
     }
 
-    pub fn is_running(&self, node: usize) -> bool {
+    pub(crate) fn is_running(&self, node: usize) -> bool {
         self.states.get(node) == Some(&State::Running)
     }
 
     /// Running nodes in graph order.
-    pub fn running(&self) -> Vec<usize> {
+    pub(crate) fn running(&self) -> Vec<usize> {
         self.states.iter().enumerate().filter(|(_, state)| **state == State::Running).map(|(node, _)| node).collect()
     }
 
     /// Every node is done.
-    pub fn is_completed(&self) -> bool {
+    pub(crate) fn is_completed(&self) -> bool {
         self.states.iter().all(|state| *state == State::Done)
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Why a manifest has no desired object.
 #[derive(Debug, thiserror::Error)]
-pub enum DesiredError {
+pub(crate) enum DesiredError {
     #[error("{object} in {file} cannot be decoded: {cause}; load the release again")]
     Unreadable { object: String, file: String, cause: serde_json::Error },
     #[error(transparent)]
@@ -16,7 +16,7 @@ pub enum DesiredError {
 
 /// The object of the manifest with the cluster's configuration injected, an owner reference, and no status. Of
 /// `configuration` it only depends on the sources that `Source::of` returns.
-pub fn desired(
+pub(crate) fn desired(
     manifest: &Manifest,
     owner: Option<&Owner>,
     configuration: &ClusterConfiguration,

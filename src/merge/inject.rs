@@ -11,9 +11,9 @@ mod tls;
 #[cfg(test)]
 mod tests;
 
-pub use address::Address;
-pub use environment::Proxy;
-pub use tls::Tls;
+pub(crate) use address::Address;
+pub(crate) use environment::Proxy;
+pub(crate) use tls::Tls;
 
 use crate::api::{NAMESPACE, OWN_DEPLOYMENT};
 use crate::payload::{Manifest, ObjectId};
@@ -27,18 +27,18 @@ const INJECT_TLS: &str = "config.openshift.io/inject-tls";
 
 /// An object named `cluster` of which a part is injected into manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Source {
+pub(crate) enum Source {
     Proxy,
     Infrastructure,
     ApiServer,
 }
 
 impl Source {
-    pub const ALL: [Source; 3] = [Source::Proxy, Source::Infrastructure, Source::ApiServer];
-    pub const API_VERSION: &str = "config.openshift.io/v1";
-    pub const NAME: &str = "cluster";
+    pub(crate) const ALL: [Source; 3] = [Source::Proxy, Source::Infrastructure, Source::ApiServer];
+    pub(crate) const API_VERSION: &str = "config.openshift.io/v1";
+    pub(crate) const NAME: &str = "cluster";
 
-    pub fn kind(self) -> &'static str {
+    pub(crate) fn kind(self) -> &'static str {
         match self {
             Source::Proxy => "Proxy",
             Source::Infrastructure => "Infrastructure",
@@ -47,7 +47,7 @@ impl Source {
     }
 
     /// The sources from which something is injected into this manifest.
-    pub fn of(manifest: &Manifest) -> Vec<Source> {
+    pub(crate) fn of(manifest: &Manifest) -> Vec<Source> {
         let ObjectId { group, kind, namespace, name } = &manifest.id;
         let mut sources = Vec::new();
         match (group.as_str(), kind.as_str()) {
@@ -68,7 +68,7 @@ impl Source {
 
 /// The part of the cluster's configuration that is injected. The default is that of a cluster without the three objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ClusterConfiguration {
+pub(crate) struct ClusterConfiguration {
     /// `None` if the cluster has no proxy.
     pub proxy: Option<Proxy>,
     /// `None` if unknown; pods then reach the API server by the service network.
@@ -78,7 +78,7 @@ pub struct ClusterConfiguration {
 
 impl ClusterConfiguration {
     /// Updates the part of one object, which is `None` if it does not exist. Returns whether that changes anything.
-    pub fn update(&mut self, source: Source, object: Option<&Value>) -> bool {
+    pub(crate) fn update(&mut self, source: Source, object: Option<&Value>) -> bool {
         let before = self.clone();
         match source {
             Source::Proxy => self.proxy = object.and_then(Proxy::of),
@@ -89,7 +89,7 @@ impl ClusterConfiguration {
     }
 
     /// The part of one object, for comparing and fingerprints.
-    pub fn part(&self, source: Source) -> impl Hash + PartialEq + '_ {
+    pub(crate) fn part(&self, source: Source) -> impl Hash + PartialEq + '_ {
         let is = |other| source == other;
         (
             self.proxy.as_ref().filter(|_| is(Source::Proxy)),
@@ -99,7 +99,7 @@ impl ClusterConfiguration {
     }
 
     /// The objects whose parts differ.
-    pub fn differences(&self, other: &ClusterConfiguration) -> Vec<Source> {
+    pub(crate) fn differences(&self, other: &ClusterConfiguration) -> Vec<Source> {
         Source::ALL.into_iter().filter(|source| self.part(*source) != other.part(*source)).collect()
     }
 
@@ -107,7 +107,7 @@ impl ClusterConfiguration {
     ///
     /// # Errors
     /// The cluster has a proxy, and the manifest's annotation names a container that does not exist.
-    pub fn inject(&self, manifest: &Manifest, object: &mut Value) -> Result<(), InjectError> {
+    pub(crate) fn inject(&self, manifest: &Manifest, object: &mut Value) -> Result<(), InjectError> {
         for source in Source::of(manifest) {
             match (source, &self.proxy, &self.address) {
                 (Source::Proxy, Some(proxy), _) => {
@@ -130,7 +130,7 @@ impl ClusterConfiguration {
     "{object}: annotation {INJECT_PROXY} names container {container:?}, which the pod does not have; correct the \
      annotation in the release"
 )]
-pub struct InjectError {
+pub(crate) struct InjectError {
     pub object: String,
     pub container: String,
 }

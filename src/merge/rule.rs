@@ -81,7 +81,7 @@ pub(super) enum Absent {
 
 impl Field {
     /// Whether the field has a default that is not a map or list.
-    pub fn has_scalar_default(&self) -> bool {
+    pub(crate) fn has_scalar_default(&self) -> bool {
         let known = !matches!(self.absent, Absent::Leave | Absent::Clear | Absent::Empty | Absent::Tolerate(_));
         known && !matches!(self.rule, Rule::Map(_) | Rule::List(_))
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// What to do with the object of a manifest.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     Skip(Skip),
     /// POST.
     Create(Value),
@@ -27,7 +27,7 @@ pub enum Step {
 
 /// Why there is nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skip {
+pub(crate) enum Skip {
     AsDesired,
     /// It exists, and the release only creates it.
     CreateOnly,
@@ -42,7 +42,7 @@ pub enum Skip {
 ///
 /// # Errors
 /// Those of [`merge`] and of `desired`, and an invalid value of the annotation for deletion.
-pub fn step<E: From<MergeError>>(
+pub(crate) fn step<E: From<MergeError>>(
     live: Option<&Value>,
     manifest: &Manifest,
     desired: impl FnOnce() -> Result<Value, E>,

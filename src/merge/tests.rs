@@ -9,6 +9,7 @@ mod properties;
 mod server;
 mod step;
 
+use super::metadata::prepare;
 use super::*;
 use serde_json::json;
 

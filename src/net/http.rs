@@ -12,7 +12,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a client could not be built or a URL could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HttpError {
+pub(crate) enum HttpError {
     #[error("cannot build an HTTP client: {0}; is there a CA bundle under /etc/ssl/certs?")]
     Client(String),
     #[error("GET {url}: {cause}")]
@@ -27,13 +27,13 @@ pub enum HttpError {
 
 impl HttpError {
     /// Whether the server answered 404.
-    pub fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, HttpError::Status { status, .. } if *status == StatusCode::NOT_FOUND)
     }
 }
 
 /// Builds a client. `version` goes into its user agent.
-pub fn client(version: &str) -> Result<Client, HttpError> {
+pub(crate) fn client(version: &str) -> Result<Client, HttpError> {
     // reqwest panics when no provider is installed. main installs the same one; only the first call has an effect.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     Client::builder()
@@ -47,7 +47,7 @@ pub fn client(version: &str) -> Result<Client, HttpError> {
 
 /// Reads at most `max` bytes (after decompression) from `url`. Redirects are followed; a status that is not 2xx is an
 /// error.
-pub async fn get_bounded(client: &Client, url: &str, max: usize) -> Result<Vec<u8>, HttpError> {
+pub(crate) async fn get_bounded(client: &Client, url: &str, max: usize) -> Result<Vec<u8>, HttpError> {
     let transport = |e: reqwest::Error| HttpError::Transport { url: url.to_owned(), cause: chain(&e.without_url()) };
     let body_broke = |e: reqwest::Error| HttpError::Body { url: url.to_owned(), cause: chain(&e.without_url()) };
     let mut response = client.get(url).send().await.map_err(transport)?;

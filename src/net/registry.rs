@@ -1,9 +1,9 @@
 //! OCI registries: pulls and pushes images and their layers. Adds to the client library what it lacks: credentials files,
 //! plain HTTP for local registries, bounds, and errors that say what to do.
 
-pub mod credentials;
-pub mod image;
-pub mod layer;
+pub(crate) mod credentials;
+pub(crate) mod image;
+pub(crate) mod layer;
 
 use crate::error::chain;
 use credentials::{Credentials, CredentialsError};
@@ -33,7 +33,7 @@ const MANIFEST_TYPES: &str = "application/vnd.oci.image.manifest.v1+json, applic
 
 /// A request to a registry failed.
 #[derive(Debug, thiserror::Error)]
-pub enum RegistryError {
+pub(crate) enum RegistryError {
     #[error(
         "{given:?} is not an image reference: {cause} (write REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:HEX)"
     )]
@@ -50,7 +50,7 @@ pub enum RegistryError {
 
 /// How registries are reached; the same for all repositories of one command.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
+pub(crate) struct Access {
     pub credentials: Credentials,
     /// `HOST[:PORT]` of registries that speak plain HTTP. Those on this machine need not be named.
     pub plain_http: Vec<String>,
@@ -60,7 +60,7 @@ pub struct Access {
 
 /// One repository of one registry, with its credentials.
 #[derive(Clone)]
-pub struct Repository {
+pub(crate) struct Repository {
     client: Client,
     /// For manifests, whose size the client library does not limit.
     http: reqwest::Client,
@@ -76,20 +76,20 @@ impl std::fmt::Debug for Repository {
 }
 
 /// Parses an image reference; `latest` is assumed when there is neither tag nor digest.
-pub fn parse_reference(given: &str) -> Result<Reference, RegistryError> {
+pub(crate) fn parse_reference(given: &str) -> Result<Reference, RegistryError> {
     given
         .parse()
         .map_err(|e: oci_client::ParseError| RegistryError::Reference { given: given.into(), cause: e.to_string() })
 }
 
 /// `REGISTRY/REPOSITORY@sha256:…`.
-pub fn pull_spec(reference: &Reference, digest: &str) -> String {
+pub(crate) fn pull_spec(reference: &Reference, digest: &str) -> String {
     format!("{}/{}@{digest}", reference.registry(), reference.repository())
 }
 
 impl Access {
     /// The repository of the reference. Sends nothing yet.
-    pub fn repository(&self, reference: &Reference) -> Result<Repository, RegistryError> {
+    pub(crate) fn repository(&self, reference: &Reference) -> Result<Repository, RegistryError> {
         let registry = reference.resolve_registry();
         let auth = self.credentials.of(registry, reference.repository());
         let plain = is_local(registry) || self.plain_http.iter().any(|host| host == registry);
@@ -132,12 +132,8 @@ fn is_local(registry: &str) -> bool {
 }
 
 impl Repository {
-    pub fn reference(&self) -> &Reference {
-        &self.reference
-    }
-
     /// Pulls manifest and config. From an image index the image for Linux and `architecture` (as Go names it) is chosen.
-    pub async fn pull(&self, architecture: &str) -> Result<Image, RegistryError> {
+    pub(crate) async fn pull(&self, architecture: &str) -> Result<Image, RegistryError> {
         let name = self.reference.digest().or(self.reference.tag()).unwrap_or("latest").to_string();
         let (mut bytes, mut digest) = self.manifest(&name).await?;
         let mut manifest = self.parse_manifest(&name, &bytes)?;
@@ -238,7 +234,7 @@ impl Repository {
     }
 
     /// Reads the files under `prefixes` from the image's layers, topmost first, until `enough` says so.
-    pub async fn gather(
+    pub(crate) async fn gather(
         &self,
         image: &Image,
         prefixes: &[&str],
@@ -269,7 +265,7 @@ impl Repository {
 
     /// Pushes the image under the reference's tag. `new_layers` are sent from memory; all others are copied from `base`'s
     /// repository unless they are here already. Returns the digest.
-    pub async fn push(
+    pub(crate) async fn push(
         &self,
         image: &Image,
         new_layers: Vec<Layer>,

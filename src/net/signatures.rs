@@ -15,7 +15,7 @@ const MAX_SIGNATURES: u32 = 9;
 
 /// One result of reading a store. `source` is the URL or path that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub(crate) enum Found {
     /// Bytes that may be a signature; never empty.
     Candidate { source: String, signature: Vec<u8> },
     /// The URL or file could not be read.
@@ -29,7 +29,7 @@ pub enum Found {
 ///
 /// Within a store the signatures are read in order, from 1 to `MAX_SIGNATURES`. The first that is missing ends the store,
 /// and so does a server that cannot be reached; other failures do not.
-pub async fn from_stores<F>(client: &Client, stores: &[Store], digest: &Digest, mut satisfied: F) -> bool
+pub(crate) async fn from_stores<F>(client: &Client, stores: &[Store], digest: &Digest, mut satisfied: F) -> bool
 where
     F: FnMut(Found) -> bool,
 {

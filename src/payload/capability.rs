@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The baseline of a cluster that sets none.
-pub const DEFAULT_BASELINE: &str = "vCurrent";
+pub(crate) const DEFAULT_BASELINE: &str = "vCurrent";
 
 /// The baseline sets, oldest first. Each contains all sets before it and the names beside it, so the last one contains all
 /// names that this program knows.
@@ -42,7 +42,7 @@ pub struct Capabilities {
 
 /// What the capabilities of a cluster are computed from.
 #[derive(Clone, Copy, Debug)]
-pub struct CapabilityInputs<'a> {
+pub(crate) struct CapabilityInputs<'a> {
     pub spec: &'a CapabilitiesSpec,
     /// Capabilities enabled so far, which are never disabled again.
     pub before: &'a BTreeSet<String>,
@@ -53,12 +53,12 @@ pub struct CapabilityInputs<'a> {
 }
 
 /// All names that this program knows, gated or not.
-pub fn names() -> BTreeSet<&'static str> {
+pub(crate) fn names() -> BTreeSet<&'static str> {
     BASELINES.iter().flat_map(|(_, added)| *added).copied().collect()
 }
 
 /// Names of the baseline sets, oldest first.
-pub fn baselines() -> impl Iterator<Item = &'static str> {
+pub(crate) fn baselines() -> impl Iterator<Item = &'static str> {
     BASELINES.iter().map(|(set, _)| *set)
 }
 
@@ -82,7 +82,7 @@ fn gated(name: &str, gates: &BTreeSet<String>) -> bool {
 impl Capabilities {
     /// Enables what the spec asks for, what was enabled before and what is always enabled, without those whose gate is off.
     /// Whatever the spec does not ask for is implicit.
-    pub fn of(inputs: &CapabilityInputs) -> Capabilities {
+    pub(crate) fn of(inputs: &CapabilityInputs) -> Capabilities {
         let exists = |name: &String| !gated(name, inputs.gates);
         let additional = inputs.spec.additional_enabled_capabilities.iter().cloned();
         let explicit = baseline(&inputs.spec.baseline_capability_set).map(str::to_owned).chain(additional);

@@ -44,7 +44,7 @@ impl DefinedKind {
     }
 
     /// From the JSON of the definition.
-    pub fn read(definition: &[u8]) -> serde_json::Result<DefinedKind> {
+    pub(crate) fn read(definition: &[u8]) -> serde_json::Result<DefinedKind> {
         let Spec { group, scope, names, versions } = serde_json::from_slice::<Definition>(definition)?.spec;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let name = |key: &str| names.get(key).map(text).unwrap_or_default();

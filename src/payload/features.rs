@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The part of `featuregates.config.openshift.io/cluster` that is used. Without the object the default set applies and no
 /// version has an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Features {
+pub(crate) struct Features {
     /// `spec.featureSet`; empty means `Default`.
     pub set: String,
     /// Enabled gates by release version, from `status.featureGates`.
@@ -14,7 +14,7 @@ pub struct Features {
 }
 
 impl Features {
-    pub fn of(object: &Value) -> Features {
+    pub(crate) fn of(object: &Value) -> Features {
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let enabled = |entry: &Value| {
             let gates = entry.get("enabled").and_then(Value::as_array).into_iter().flatten();
@@ -33,7 +33,7 @@ impl Features {
     }
 
     /// The enabled gates of the first of these versions that has an entry.
-    pub fn enabled<'a>(&self, versions: impl IntoIterator<Item = &'a str>) -> Option<&BTreeSet<String>> {
+    pub(crate) fn enabled<'a>(&self, versions: impl IntoIterator<Item = &'a str>) -> Option<&BTreeSet<String>> {
         versions.into_iter().find_map(|version| self.gates.get(version))
     }
 }

@@ -6,11 +6,11 @@ use crate::api::ComponentOverride;
 use std::collections::BTreeSet;
 
 /// The profile of a cluster that sets none.
-pub const DEFAULT_PROFILE: &str = "self-managed-high-availability";
+pub(crate) const DEFAULT_PROFILE: &str = "self-managed-high-availability";
 /// The meaning of an empty feature set.
-pub const DEFAULT_FEATURE_SET: &str = "Default";
+pub(crate) const DEFAULT_FEATURE_SET: &str = "Default";
 /// All feature sets.
-pub const FEATURE_SETS: [&str; 5] =
+pub(crate) const FEATURE_SETS: [&str; 5] =
     [DEFAULT_FEATURE_SET, "TechPreviewNoUpgrade", "DevPreviewNoUpgrade", "CustomNoUpgrade", "OKD"];
 
 const INCLUDE: &str = "include.release.openshift.io/";
@@ -175,7 +175,7 @@ pub fn check_inclusion(manifest: &Manifest, filter: &ApplyFilter) -> Result<(), 
 }
 
 /// Whether an override marks the object as unmanaged. The namespace of the override is ignored for a manifest without one.
-pub fn overridden(manifest: &Manifest, overrides: &[ComponentOverride]) -> bool {
+pub(crate) fn overridden(manifest: &Manifest, overrides: &[ComponentOverride]) -> bool {
     let id = &manifest.id;
     overrides.iter().any(|o| {
         o.unmanaged

@@ -1,7 +1,7 @@
 //! Loads a payload from its files: metadata, manifests, load-time filters, and one error that names every bad file.
 
 mod identity;
-mod read;
+pub(crate) mod read;
 
 use super::filter::{DEFAULT_PROFILE, Filter};
 use super::manifest::{Manifest, ObjectId};
@@ -15,7 +15,7 @@ use read::{Documents, IS_SKIPPED, MAX_TOTAL, Read};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use read::manifests_of;
+pub(crate) use read::manifests_of;
 
 /// One file of a release folder.
 #[derive(Clone, Debug)]
@@ -159,7 +159,7 @@ impl Payload {
 
 /// The manifests of a folder that may not be a complete release.
 #[derive(Clone, Debug)]
-pub struct PartialPayload {
+pub(crate) struct PartialPayload {
     /// Empty if there is no `release-metadata` among the files.
     pub version: String,
     /// All manifests in load order, included or not.
@@ -168,7 +168,7 @@ pub struct PartialPayload {
 }
 
 /// Loads files that need not be a complete release: `release-metadata` and `image-references` may be missing.
-pub fn partial(files: PayloadFiles, options: &LoadOptions) -> Result<PartialPayload, LoadError> {
+pub(crate) fn partial(files: PayloadFiles, options: &LoadOptions) -> Result<PartialPayload, LoadError> {
     let mut problems = Vec::new();
     let Description { metadata, references, major } = describe(&files.release, &mut problems);
     let images = references.as_ref().map(ImageReferences::images);
@@ -178,7 +178,7 @@ pub fn partial(files: PayloadFiles, options: &LoadOptions) -> Result<PartialPayl
 }
 
 /// All manifests of both folders in load order, included or not, and warnings. Templates use the given images.
-pub fn manifests(
+pub(crate) fn manifests(
     files: PayloadFiles,
     options: &LoadOptions,
     images: &BTreeMap<String, String>,

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Whether a file of this name in a release is a manifest.
-pub fn is_manifest(file: &str) -> bool {
+pub(crate) fn is_manifest(file: &str) -> bool {
     [".yaml", ".yml", ".json"].iter().any(|suffix| file.ends_with(suffix))
 }
 
@@ -102,7 +102,7 @@ impl Manifest {
     }
 
     /// Names of the capabilities that the manifest needs; none if the annotation is missing or empty.
-    pub fn required_capabilities(&self) -> BTreeSet<&str> {
+    pub(crate) fn required_capabilities(&self) -> BTreeSet<&str> {
         let names = self.annotation("capability.openshift.io/name").filter(|names| !names.is_empty());
         names.map(|names| names.split('+').collect()).unwrap_or_default()
     }

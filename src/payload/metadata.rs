@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// The only supported kind.
-pub const KIND: &str = "cincinnati-metadata-v0";
+pub(crate) const KIND: &str = "cincinnati-metadata-v0";
 /// File name in `release-manifests/`.
 pub const FILE: &str = "release-metadata";
 const ARCHITECTURE: &str = "release.openshift.io/architecture";

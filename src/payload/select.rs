@@ -23,7 +23,7 @@ pub struct Selection {
 
 impl Payload {
     /// Every manifest of the release in load order, whether or not it was included when the release was loaded.
-    pub fn all_manifests(&self) -> Vec<&Arc<Manifest>> {
+    pub(crate) fn all_manifests(&self) -> Vec<&Arc<Manifest>> {
         let mut all: Vec<_> = self.manifests.iter().chain(self.excluded.iter().map(|(m, _)| m)).collect();
         all.sort_by(|a, b| (a.origin, &a.file, a.index_in_file).cmp(&(b.origin, &b.file, b.index_in_file)));
         all

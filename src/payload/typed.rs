@@ -42,7 +42,7 @@ const KINDS: [(&str, &str, Decode); 15] = [
 ];
 
 /// Whether the manifest can be applied, as far as that is known without a cluster. An error names the field and the cause.
-pub fn check(manifest: &Manifest) -> Result<(), String> {
+pub(crate) fn check(manifest: &Manifest) -> Result<(), String> {
     manifest.delete()?;
     let known = KINDS.iter().find(|(version, kind, _)| (*version, *kind) == (&manifest.api_version, &manifest.id.kind));
     let Some((_, _, decode)) = known else { return Ok(()) };

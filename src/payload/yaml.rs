@@ -8,13 +8,13 @@ pub(super) use build::Budget;
 use serde_json::Value;
 
 /// Size of a stream, in bytes.
-pub const MAX_BYTES: usize = 16 << 20;
+pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// Nesting of a value. Less than the 128 levels of serde_json, so that the JSON of what was loaded can be read again.
-pub const MAX_DEPTH: usize = 120;
+pub(crate) const MAX_DEPTH: usize = 120;
 /// Nodes in a stream. Aliases count each time they are used.
-pub const MAX_NODES: usize = 500_000;
+pub(crate) const MAX_NODES: usize = 500_000;
 /// Bytes of text in a stream. Aliases count each time they are used.
-pub const MAX_TEXT: usize = 64 << 20;
+pub(crate) const MAX_TEXT: usize = 64 << 20;
 /// A stream is JSON if its first character is an opening brace within this many bytes.
 const JSON_LOOKAHEAD: usize = 1024;
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// Something that may stop the update.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Blocker {
+pub(crate) struct Blocker {
     pub cause: Cause,
     pub severity: Severity,
     /// What it is about: `clusteroperator.config.openshift.io "network"`.
@@ -24,7 +24,7 @@ pub struct Blocker {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Cause {
+pub(crate) enum Cause {
     /// Condition `Upgradeable` is `False`.
     Upgradeable,
     /// An operator or workload is unhealthy, so that its gate will not open.
@@ -41,7 +41,7 @@ pub enum Cause {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub(crate) enum Severity {
     /// The update will not be accepted, or will stop there until the cause is removed.
     Blocks,
     /// Worth checking before the update.
@@ -49,7 +49,7 @@ pub enum Severity {
 }
 
 impl Blocker {
-    pub fn new(cause: Cause, object: impl ToString, reason: &str, message: String) -> Blocker {
+    pub(crate) fn new(cause: Cause, object: impl ToString, reason: &str, message: String) -> Blocker {
         Blocker { cause, severity: Severity::Blocks, object: object.to_string(), reason: reason.to_owned(), message }
     }
 
@@ -84,7 +84,12 @@ pub(super) fn from_verdict(id: &ObjectId, action: &Action, verdict: &Verdict) ->
 }
 
 /// Reasons against an update from version `from` to version `to` in the conditions of ClusterVersion and ClusterOperators.
-pub fn conditions(cluster: &ClusterVersion, operators: &[ClusterOperator], from: &str, to: &str) -> Vec<Blocker> {
+pub(crate) fn conditions(
+    cluster: &ClusterVersion,
+    operators: &[ClusterOperator],
+    from: &str,
+    to: &str,
+) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     let status = cluster.status.clone().unwrap_or_default();
     let name = cluster.metadata.name.clone().unwrap_or_default();
@@ -130,7 +135,7 @@ fn within_one_minor(from: &str, to: &str) -> bool {
 
 /// A webhook that is called for some of the planned writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Webhook {
+pub(crate) struct Webhook {
     /// Name of the configuration.
     pub name: String,
     /// How many of the planned writes its rules match.
@@ -139,7 +144,7 @@ pub struct Webhook {
 
 /// The admission webhook configurations whose rules match some planned write. `resource` gives the plural of a kind, by
 /// `apiVersion` and kind. Selectors are not evaluated: a webhook that is named may still not be called.
-pub fn webhooks(
+pub(crate) fn webhooks(
     configurations: &[Value],
     forecast: &Forecast,
     resource: impl Fn(&str, &str) -> Option<String>,

@@ -4,7 +4,7 @@ use super::{Forecast, Node};
 use std::fmt::Write;
 
 /// For `dot -Tsvg`.
-pub fn dot(forecast: &Forecast) -> String {
+pub(crate) fn dot(forecast: &Forecast) -> String {
     let mut out = String::from("digraph plan {\n  rankdir=LR;\n  node [shape=box];\n");
     let title = format!("{} to {}", forecast.from.release.version, forecast.to.release.version);
     // Writing into a String cannot fail.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A manifest that is excluded, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Excluded {
+pub(crate) struct Excluded {
     pub object: ObjectId,
     pub file: String,
     pub by: ExcludedBy,
@@ -17,7 +17,7 @@ pub struct Excluded {
 /// What excludes a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ExcludedBy {
+pub(crate) enum ExcludedBy {
     /// Profile, feature set, feature gates, major version, excluded identifier.
     Filter,
     Capability,
@@ -25,7 +25,7 @@ pub enum ExcludedBy {
 }
 
 /// The manifests that a selection excludes, in load order. `filter` is what made the selection.
-pub fn excluded(selection: &Selection, filter: &ApplyFilter) -> Vec<Excluded> {
+pub(crate) fn excluded(selection: &Selection, filter: &ApplyFilter) -> Vec<Excluded> {
     let cause = |manifest: &Arc<Manifest>| {
         let loadable = selection.loadable.iter().any(|other| Arc::ptr_eq(manifest, other));
         let capable = filter.capabilities.as_ref().is_none_or(|capabilities| capabilities.check(manifest).is_ok());

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A field that the update changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Field {
+pub(crate) struct Field {
     /// For example `spec.template.spec.containers[web].image`.
     pub path: String,
     /// The value before; absent if it is not shown or there is none.
@@ -20,7 +20,7 @@ pub struct Field {
 const NAMES: [&str; 6] = ["name", "key", "mountPath", "containerPort", "port", "uid"];
 
 /// Fields with their values in the objects that are given.
-pub fn fields(paths: Vec<String>, before: Option<&Value>, after: Option<&Value>) -> Vec<Field> {
+pub(crate) fn fields(paths: Vec<String>, before: Option<&Value>, after: Option<&Value>) -> Vec<Field> {
     let value = |object: Option<&Value>, path: &str| object.and_then(|object| at(object, path)).cloned();
     paths.into_iter().map(|path| Field { from: value(before, &path), to: value(after, &path), path }).collect()
 }

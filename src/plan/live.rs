@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The objects by the identity of their manifest.
-pub type LiveObjects = HashMap<ObjectId, LiveObject>;
+pub(crate) type LiveObjects = HashMap<ObjectId, LiveObject>;
 
 /// What is known of the object of one manifest.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LiveObject {
+pub(crate) struct LiveObject {
     /// As the cluster identifies it.
     pub id: ObjectId,
     pub state: LiveState,
@@ -22,7 +22,7 @@ pub struct LiveObject {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum LiveState {
+pub(crate) enum LiveState {
     Exists(Arc<Value>),
     Absent,
     /// The API server does not serve the kind.
@@ -35,7 +35,7 @@ pub enum LiveState {
 }
 
 /// The objects as the manifests `before` leave them in a cluster that no other client writes to.
-pub fn live_after_release(before: &[Arc<Manifest>], after: &Payload, prepared: Prepare<'_>) -> LiveObjects {
+pub(crate) fn live_after_release(before: &[Arc<Manifest>], after: &Payload, prepared: Prepare<'_>) -> LiveObjects {
     let prepared = |(id, manifest): (_, &Manifest)| Some((id, Arc::new(initial(prepared(manifest).ok()?))));
     let existing: HashMap<&ObjectId, Arc<Value>> = left_by(before).into_iter().filter_map(prepared).collect();
     let object = |id: &ObjectId| LiveObject {
@@ -48,7 +48,7 @@ pub fn live_after_release(before: &[Arc<Manifest>], after: &Payload, prepared: P
 
 /// Objects of the manifests `before` that are no longer managed after the update, because the new release does not contain
 /// them or its filters exclude them. What capabilities and overrides exclude is reported as such.
-pub fn dropped(before: &[Arc<Manifest>], after: &Selection, excluded: &[Excluded]) -> Vec<ObjectId> {
+pub(crate) fn dropped(before: &[Arc<Manifest>], after: &Selection, excluded: &[Excluded]) -> Vec<ObjectId> {
     let hidden = excluded.iter().filter(|excluded| excluded.by != ExcludedBy::Filter).map(|excluded| &excluded.object);
     let kept: HashSet<&ObjectId> = after.manifests.iter().map(|manifest| &manifest.id).chain(hidden).collect();
     left_by(before).into_keys().filter(|id| !kept.contains(id)).cloned().collect()
@@ -69,7 +69,7 @@ fn left_by(manifests: &[Arc<Manifest>]) -> BTreeMap<&ObjectId, &Manifest> {
 
 /// The live objects that a ClusterVersion owns, as manifests with the annotations of the live objects, which come from the
 /// release that runs. Stands in for that release where it is not given.
-pub fn managed(live: &LiveObjects, manifests: &[Arc<Manifest>]) -> Vec<Arc<Manifest>> {
+pub(crate) fn managed(live: &LiveObjects, manifests: &[Arc<Manifest>]) -> Vec<Arc<Manifest>> {
     let owned = |object: &Value| {
         let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
         owners.into_iter().any(|owner| owner.get("kind").and_then(Value::as_str) == Some("ClusterVersion"))

@@ -50,7 +50,7 @@ fn own_deployment() -> ObjectId {
 
 fn prepared(manifest: &Manifest) -> Result<Value, MergeError> {
     let owner = Owner { name: "version".into(), uid: "u".into() };
-    Ok(merge::prepare(manifest.object().unwrap(), Some(&owner), manifest.create_only()))
+    Ok(merge::metadata::prepare(manifest.object().unwrap(), Some(&owner), manifest.create_only()))
 }
 
 fn predict(payload: &Payload, live: &[LiveObject], filter: &ApplyFilter, values: bool) -> Forecast {

@@ -6,14 +6,14 @@ use crate::status::failure::{self, Effect, UpdateError};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
-pub struct Failures {
+pub(crate) struct Failures {
     nodes: BTreeMap<usize, UpdateError>,
     objects: BTreeMap<ObjectId, UpdateError>,
 }
 
 impl Failures {
     /// The error of the manifest that the node waits for, if it is to be reported; `None` once that passed.
-    pub fn of_node(&mut self, node: usize, error: Option<UpdateError>) {
+    pub(crate) fn of_node(&mut self, node: usize, error: Option<UpdateError>) {
         match error {
             Some(error) => drop(self.nodes.insert(node, error)),
             None => drop(self.nodes.remove(&node)),
@@ -21,7 +21,7 @@ impl Failures {
     }
 
     /// The health of an object that no node waits for; `None` when it is well.
-    pub fn of_object(&mut self, id: ObjectId, error: Option<UpdateError>) {
+    pub(crate) fn of_object(&mut self, id: ObjectId, error: Option<UpdateError>) {
         match error {
             Some(error) => drop(self.objects.insert(id, error)),
             None => drop(self.objects.remove(&id)),
@@ -29,17 +29,17 @@ impl Failures {
     }
 
     /// The objects that are not well although their node went on.
-    pub fn objects(&self) -> Vec<ObjectId> {
+    pub(crate) fn objects(&self) -> Vec<ObjectId> {
         self.objects.keys().cloned().collect()
     }
 
     /// Forgets what is no failure but was merely waited for.
-    pub fn forget_waits(&mut self) {
+    pub(crate) fn forget_waits(&mut self) {
         self.objects.retain(|_, error| error.effect != Effect::Wait);
     }
 
     /// All of it as one error, nodes in graph order first.
-    pub fn failure(&self) -> Option<UpdateError> {
+    pub(crate) fn failure(&self) -> Option<UpdateError> {
         failure::aggregate(self.nodes.values().chain(self.objects.values()).cloned().collect())
     }
 }

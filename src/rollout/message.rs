@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What came of applying one manifest.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Applied {
+pub(crate) enum Applied {
     /// Already as desired.
     Left,
     Created,
@@ -23,7 +23,7 @@ pub enum Applied {
 
 /// Something that the executor does. Positions are those of [`super::Plan::manifests`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+pub(crate) enum Command {
     /// Creates an object that the rest of an install needs. A failure does not matter: its own turn comes.
     CreatePrerequisite(usize),
     /// Creates a ClusterOperator before the manifests of its node. A failure does not matter: its own turn comes.
@@ -37,7 +37,7 @@ pub enum Command {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reconcile {
+pub(crate) struct Reconcile {
     pub position: usize,
     pub purpose: Purpose,
     /// The mode that the gate is judged in; `None` if there is nothing to judge.
@@ -46,7 +46,7 @@ pub struct Reconcile {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// The turn of the manifest in its node.
     Apply { node: usize },
     /// It is applied, and its gate is waited for. A write now means that another client changed the object meanwhile.
@@ -59,7 +59,7 @@ pub enum Purpose {
 
 /// What comes before the next attempt.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Delay {
+pub(crate) struct Delay {
     /// At most so long; the executor adds jitter.
     pub pause: Duration,
     pub until: Wake,
@@ -73,7 +73,7 @@ impl Delay {
 
 /// What ends a delay early.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Wake {
+pub(crate) enum Wake {
     #[default]
     Timeout,
     NamespaceChanged(String),
@@ -86,7 +86,7 @@ pub enum Wake {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub(crate) enum Event {
     PrerequisiteDone {
         position: usize,
         applied: Option<Applied>,
@@ -108,7 +108,7 @@ pub enum Event {
 
 /// What came of one attempt.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The object as the cluster names it, once its kind is known.
     pub id: Option<ObjectId>,
     /// `None`: it could not be applied, see `failure`.
@@ -119,21 +119,21 @@ pub struct Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub(crate) struct Judged {
     pub verdict: Verdict,
     /// The object was still as desired after it was judged; otherwise the verdict is about something else.
     pub as_desired: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub(crate) struct Failure {
     pub error: UpdateError,
     pub cause: Cause,
 }
 
 /// The causes that an event can remove; all others are tried again after a pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub(crate) enum Cause {
     NamespaceMissing(String),
     /// The object has to be deleted first, and finalizers hold it.
     Terminating,

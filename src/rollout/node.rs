@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// What a node does next.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     Precreate(usize),
     Apply(usize),
     /// Waits for the gate of a definition that was applied before.
@@ -18,7 +18,7 @@ pub enum Step {
 }
 
 #[derive(Debug, Default)]
-pub struct NodeRun {
+pub(crate) struct NodeRun {
     /// ClusterOperators appear when their node starts, so that dashboards show them before their operator runs.
     precreate: VecDeque<usize>,
     /// Not applied yet, in order.
@@ -32,7 +32,7 @@ pub struct NodeRun {
 
 /// Where the present manifest of a node stands.
 #[derive(Debug, Default)]
-pub struct Attempt {
+pub(crate) struct Attempt {
     /// `None` before the first manifest.
     position: Option<usize>,
     /// In a row.
@@ -46,7 +46,7 @@ pub struct Attempt {
 }
 
 impl NodeRun {
-    pub fn new(positions: &[usize], manifests: &[Arc<Manifest>]) -> Self {
+    pub(crate) fn new(positions: &[usize], manifests: &[Arc<Manifest>]) -> Self {
         let is_operator = |position: &&usize| {
             manifests.get(**position).is_some_and(|m| {
                 m.id.group == "config.openshift.io" && m.id.kind == "ClusterOperator" && m.delete() == Ok(false)
@@ -60,7 +60,7 @@ impl NodeRun {
     }
 
     /// What comes next, with a fresh attempt.
-    pub fn step(&mut self, manifests: &[Arc<Manifest>], mode: Mode) -> Step {
+    pub(crate) fn step(&mut self, manifests: &[Arc<Manifest>], mode: Mode) -> Step {
         self.attempt = Attempt::default();
         if let Some(position) = self.precreate.pop_front() {
             return Step::Precreate(position);
@@ -84,25 +84,25 @@ impl NodeRun {
     }
 
     /// The object changed: whether its closed gate is what the node waits for. If so, it waits no more.
-    pub fn unpark(&mut self, position: usize) -> bool {
+    pub(crate) fn unpark(&mut self, position: usize) -> bool {
         let parked = self.attempt.parked && self.attempt.position == Some(position);
         self.attempt.parked &= !parked;
         parked
     }
 
     /// The kind of the present manifest is not served. `true` if definitions of this node are to be waited for first.
-    pub fn wait_for_definitions(&mut self) -> bool {
+    pub(crate) fn wait_for_definitions(&mut self) -> bool {
         self.needs_definitions = !self.definitions.is_empty();
         self.needs_definitions
     }
 
     /// The definition is applied; its gate is passed later.
-    pub fn defer_gate(&mut self) {
+    pub(crate) fn defer_gate(&mut self) {
         self.definitions.extend(self.queue.pop_front());
     }
 
     /// The manifest is in place and its gate passed.
-    pub fn passed(&mut self, position: usize) {
+    pub(crate) fn passed(&mut self, position: usize) {
         self.queue.retain(|p| *p != position);
         self.definitions.retain(|p| *p != position);
         self.needs_definitions &= !self.definitions.is_empty();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 const AT_ONCE: usize = 16;
 
 #[derive(Debug, Default)]
-pub struct Prerequisites {
+pub(crate) struct Prerequisites {
     /// Groups of positions; a group begins when the one before it has ended.
     groups: VecDeque<VecDeque<usize>>,
     running: usize,
@@ -18,7 +18,7 @@ pub struct Prerequisites {
 
 impl Prerequisites {
     /// Empty in every mode but an install.
-    pub fn new(manifests: &[Arc<Manifest>], mode: Mode) -> Self {
+    pub(crate) fn new(manifests: &[Arc<Manifest>], mode: Mode) -> Self {
         if mode != Mode::Install {
             return Prerequisites::default();
         }
@@ -28,7 +28,7 @@ impl Prerequisites {
         Prerequisites { groups: ["Namespace", "CustomResourceDefinition"].map(of_kind).into(), running: 0 }
     }
 
-    pub fn start(&mut self) -> Vec<usize> {
+    pub(crate) fn start(&mut self) -> Vec<usize> {
         let mut started = Vec::new();
         while let Some(group) = self.groups.front_mut() {
             let free = AT_ONCE.saturating_sub(self.running).min(group.len());
@@ -43,12 +43,12 @@ impl Prerequisites {
     }
 
     /// One of them has ended: the next ones.
-    pub fn ended(&mut self) -> Vec<usize> {
+    pub(crate) fn ended(&mut self) -> Vec<usize> {
         self.running = self.running.saturating_sub(1);
         self.start()
     }
 
-    pub fn are_done(&self) -> bool {
+    pub(crate) fn are_done(&self) -> bool {
         self.running == 0 && self.groups.iter().all(VecDeque::is_empty)
     }
 }

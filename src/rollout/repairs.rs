@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_CAP: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Debug, Default)]
-pub struct Repairs {
+pub(crate) struct Repairs {
     /// When a repair wrote, within the window.
     writes: VecDeque<Timestamp>,
     running: bool,
@@ -29,7 +29,7 @@ pub struct Repairs {
 impl Repairs {
     /// The object changed: how long to wait before it is repaired; `None` if a repair is running, which is then
     /// repeated.
-    pub fn begin(&mut self, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn begin(&mut self, now: Timestamp) -> Option<Duration> {
         if std::mem::replace(&mut self.running, true) {
             self.again = true;
             return None;
@@ -38,12 +38,12 @@ impl Repairs {
     }
 
     /// The running repair is repeated, whatever comes of it.
-    pub fn repeat(&mut self) {
+    pub(crate) fn repeat(&mut self) {
         self.again = true;
     }
 
     /// The object was brought back.
-    pub fn record_write(&mut self, applied: &Applied, now: Timestamp) {
+    pub(crate) fn record_write(&mut self, applied: &Applied, now: Timestamp) {
         let (fields, by) = match applied {
             Applied::Left => return,
             Applied::Updated { fields, by } => (fields.clone(), by.clone()),
@@ -57,7 +57,7 @@ impl Repairs {
     }
 
     /// A repair ended: how long to wait before the next one, if one is due.
-    pub fn end(&mut self, failed: bool, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn end(&mut self, failed: bool, now: Timestamp) -> Option<Duration> {
         self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
         if !std::mem::take(&mut self.again) && !failed {
             self.running = false;
@@ -68,12 +68,12 @@ impl Repairs {
     }
 
     /// Failures in a row.
-    pub fn failures(&self) -> u32 {
+    pub(crate) fn failures(&self) -> u32 {
         self.failures
     }
 
     /// How long to leave the object alone: not at all before there is a conflict, then longer and longer.
-    pub fn pause(&self, now: Timestamp) -> Duration {
+    pub(crate) fn pause(&self, now: Timestamp) -> Duration {
         match (self.recent(now) + 1).checked_sub(CONFLICT_REPAIRS) {
             None => Duration::ZERO,
             Some(more) => doubled(PAUSE, u32::try_from(more + 1).unwrap_or(u32::MAX), PAUSE_CAP),
@@ -81,7 +81,7 @@ impl Repairs {
     }
 
     /// The conflict to report, if there is one.
-    pub fn conflict(&self, id: &ObjectId, now: Timestamp) -> Option<Conflict> {
+    pub(crate) fn conflict(&self, id: &ObjectId, now: Timestamp) -> Option<Conflict> {
         let repairs = self.recent(now);
         (repairs >= CONFLICT_REPAIRS).then(|| Conflict {
             object: id.to_string(),
@@ -92,7 +92,7 @@ impl Repairs {
     }
 
     /// When the conflict is over, if nothing more happens.
-    pub fn conflict_ends(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn conflict_ends(&self, now: Timestamp) -> Option<Timestamp> {
         let recent: Vec<&Timestamp> = self.writes.iter().filter(|at| within_window(**at, now)).collect();
         recent.iter().rev().nth(CONFLICT_REPAIRS - 1).map(|at| **at + CONFLICT_WINDOW)
     }

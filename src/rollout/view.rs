@@ -10,41 +10,41 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Rollout {
-    pub fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
     /// As the rollout began, until it has completed: `Reconcile` from then on.
-    pub fn current_mode(&self) -> Mode {
+    pub(crate) fn current_mode(&self) -> Mode {
         self.mode()
     }
 
-    pub fn started(&self) -> Timestamp {
+    pub(crate) fn started(&self) -> Timestamp {
         self.started
     }
 
     /// In graph order.
-    pub fn nodes(&self) -> &[NodeProgress] {
+    pub(crate) fn nodes(&self) -> &[NodeProgress] {
         &self.nodes
     }
 
     /// Manifests whose turn is over.
-    pub fn done(&self) -> usize {
+    pub(crate) fn done(&self) -> usize {
         self.objects.iter().filter(|object| object.passed).count()
     }
 
     /// Every node is done. Once it is, it stays so.
-    pub fn is_completed(&self) -> bool {
+    pub(crate) fn is_completed(&self) -> bool {
         self.completed
     }
 
     /// What is wrong now, joined into one error.
-    pub fn failure(&self) -> Option<UpdateError> {
+    pub(crate) fn failure(&self) -> Option<UpdateError> {
         self.failures.failure()
     }
 
     /// Names of the ClusterOperators that nodes wait for, and of those that are not well although their node went on.
-    pub fn awaited_operators(&self) -> BTreeSet<String> {
+    pub(crate) fn awaited_operators(&self) -> BTreeSet<String> {
         let waiting = self.nodes.iter().flat_map(|n| &n.waiting).filter(|w| w.kind == "ClusterOperator");
         let failing = self.failures.objects().into_iter().filter(|id| id.kind == "ClusterOperator").map(|id| id.name);
         waiting.map(|w| w.name.clone()).chain(failing).collect()
@@ -52,13 +52,13 @@ impl Rollout {
 
     /// Whether the ClusterOperator's turn is still to come or under way. Then the time for which it was waited before
     /// still counts.
-    pub fn is_ahead(&self, operator: &str) -> bool {
+    pub(crate) fn is_ahead(&self, operator: &str) -> bool {
         let is = |id: &ObjectId| (id.group.as_str(), id.kind.as_str()) == ("config.openshift.io", "ClusterOperator");
         self.objects.iter().any(|object| !object.passed && is(&object.id) && object.id.name == operator)
     }
 
     /// Gives a wait that began before this process its old beginning. Clocks are keyed as by [`clock`].
-    pub fn backdate(&mut self, clocks: &BTreeMap<String, Timestamp>) {
+    pub(crate) fn backdate(&mut self, clocks: &BTreeMap<String, Timestamp>) {
         for waiting in self.nodes.iter_mut().flat_map(|n| &mut n.waiting) {
             if let Some(since) = clocks.get(&clock(&waiting.kind, &waiting.namespace, &waiting.name)) {
                 waiting.since = Some(waiting.since.map_or(*since, |s| s.min(*since)));
@@ -67,7 +67,7 @@ impl Rollout {
     }
 
     /// Objects that another client keeps changing back, by name.
-    pub fn conflicts(&self, now: Timestamp) -> Vec<Conflict> {
+    pub(crate) fn conflicts(&self, now: Timestamp) -> Vec<Conflict> {
         let mut conflicts: Vec<Conflict> =
             self.objects.iter().filter_map(|object| object.repairs.conflict(&object.id, now)).collect();
         conflicts.sort_by(|a, b| a.object.cmp(&b.object));
@@ -75,25 +75,25 @@ impl Rollout {
     }
 
     /// When the first of the conflicts will be over, if nothing more happens.
-    pub fn conflict_ends(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn conflict_ends(&self, now: Timestamp) -> Option<Timestamp> {
         self.objects.iter().filter_map(|object| object.repairs.conflict_ends(now)).min()
     }
 
     /// Objects that the release has deleted, in its order.
-    pub fn deletions(&self) -> impl Iterator<Item = &ObjectId> {
+    pub(crate) fn deletions(&self) -> impl Iterator<Item = &ObjectId> {
         let deleted = |position: &usize| self.is_deletion(*position);
         let passed = self.objects.iter().enumerate().filter(|(_, object)| object.passed);
         passed.filter(move |(position, _)| deleted(position)).map(|(_, object)| &object.id)
     }
 
     /// From here on nothing starts and nothing counts: a rollout that is cancelled before its end never completes.
-    pub fn cancel(&mut self) {
+    pub(crate) fn cancel(&mut self) {
         self.cancelled = true;
     }
 }
 
 /// Key of a clock in the progress record.
-pub fn clock(kind: &str, namespace: &str, name: &str) -> String {
+pub(crate) fn clock(kind: &str, namespace: &str, name: &str) -> String {
     let kind = kind.to_lowercase();
     if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{namespace}/{name}") }
 }

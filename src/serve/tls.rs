@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// TLS 1.2 or later with the certificate chain and key of two PEM files.
-pub fn config(certificate: &Path, key: &Path) -> Result<ServerConfig, ServeError> {
+pub(crate) fn config(certificate: &Path, key: &Path) -> Result<ServerConfig, ServeError> {
     let refuse = |cause: String| ServeError::Certificate {
         certificate: certificate.display().to_string(),
         key: key.display().to_string(),
@@ -25,7 +25,7 @@ pub fn config(certificate: &Path, key: &Path) -> Result<ServerConfig, ServeError
 }
 
 /// A self-signed certificate for `names` (host names or IP addresses), also as PEM for clients that are to trust it.
-pub fn self_signed(names: &[String]) -> Result<(ServerConfig, String), ServeError> {
+pub(crate) fn self_signed(names: &[String]) -> Result<(ServerConfig, String), ServeError> {
     let refuse = |cause: String| ServeError::SelfSigned { names: names.to_vec(), cause };
     let made = rcgen::generate_simple_self_signed(names).map_err(|e| refuse(e.to_string()))?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()).into();

@@ -9,18 +9,18 @@ use crate::status::facts::{Conflict, LoadStatus, LoadStep};
 use crate::status::{Facts, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-pub const AVAILABLE: &str = "Available";
-pub const FAILING: &str = "Failing";
-pub const PROGRESSING: &str = "Progressing";
-pub const RELEASE_ACCEPTED: &str = "ReleaseAccepted";
-pub const RETRIEVED_UPDATES: &str = "RetrievedUpdates";
-pub const INVALID: &str = "Invalid";
-pub const IMPLICIT_CAPABILITIES: &str = "ImplicitlyEnabledCapabilities";
+pub(crate) const AVAILABLE: &str = "Available";
+pub(crate) const FAILING: &str = "Failing";
+pub(crate) const PROGRESSING: &str = "Progressing";
+pub(crate) const RELEASE_ACCEPTED: &str = "ReleaseAccepted";
+pub(crate) const RETRIEVED_UPDATES: &str = "RetrievedUpdates";
+pub(crate) const INVALID: &str = "Invalid";
+pub(crate) const IMPLICIT_CAPABILITIES: &str = "ImplicitlyEnabledCapabilities";
 /// Another client keeps changing what the release defines.
-pub const CONTESTED: &str = "Contested";
+pub(crate) const CONTESTED: &str = "Contested";
 
 /// Reason of `Invalid`, and of `Progressing` while the spec is invalid.
-pub const INVALID_CLUSTER_VERSION: &str = "InvalidClusterVersion";
+pub(crate) const INVALID_CLUSTER_VERSION: &str = "InvalidClusterVersion";
 
 /// Types that earlier daemons wrote and that nothing updates any more.
 const RETIRED: [&str; 6] = [

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// The state of the daemon from which ClusterVersion.status is computed.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Generation of the ClusterVersion spec that these facts belong to.
     pub generation: i64,
     /// The release this process was built for.
@@ -48,7 +48,7 @@ pub struct Facts {
 
 impl Facts {
     /// At the start only the own release is known: `actual` is empty until a release is accepted.
-    pub fn new(own: Release) -> Self {
+    pub(crate) fn new(own: Release) -> Self {
         Facts {
             generation: 0,
             own,
@@ -75,7 +75,7 @@ impl Facts {
 
 /// A step of loading a release, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadStep {
+pub(crate) enum LoadStep {
     RetrievePayload,
     LoadPayload,
     VerifyPayloadVersion,
@@ -85,7 +85,7 @@ pub enum LoadStep {
 
 impl LoadStep {
     /// The reason of condition `ReleaseAccepted`.
-    pub fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             LoadStep::RetrievePayload => "RetrievePayload",
             LoadStep::LoadPayload => "LoadPayload",
@@ -113,7 +113,7 @@ impl LoadStep {
 
 /// The last attempt to load a release.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LoadStatus {
+pub(crate) struct LoadStatus {
     pub step: LoadStep,
     /// `None` while the step is running.
     pub outcome: Option<Result<(), String>>,
@@ -124,21 +124,21 @@ pub struct LoadStatus {
 }
 
 impl LoadStatus {
-    pub fn started(release: Release) -> LoadStatus {
+    pub(crate) fn started(release: Release) -> LoadStatus {
         LoadStatus { step: LoadStep::RetrievePayload, outcome: None, release, message: String::new() }
     }
 
-    pub fn failed(release: Release, cause: String) -> LoadStatus {
+    pub(crate) fn failed(release: Release, cause: String) -> LoadStatus {
         LoadStatus { outcome: Some(Err(cause)), ..LoadStatus::started(release) }
     }
 
     /// The release is loaded, or is the one that this process was started with.
-    pub fn accepted(release: Release) -> LoadStatus {
+    pub(crate) fn accepted(release: Release) -> LoadStatus {
         LoadStatus { step: LoadStep::PayloadLoaded, outcome: Some(Ok(())), ..LoadStatus::started(release) }
     }
 
     /// What happens or happened to which release, and why it failed: condition and event say the same.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let (doing, failed) = self.step.text();
         let subject = format!("version=\"{}\" image=\"{}\"", self.release.version, self.release.image);
         match (&self.outcome, self.step) {
@@ -150,7 +150,7 @@ impl LoadStatus {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CapabilityFacts {
+pub(crate) struct CapabilityFacts {
     pub enabled: Vec<String>,
     pub known: Vec<String>,
     pub implicit: Vec<String>,
@@ -158,7 +158,7 @@ pub struct CapabilityFacts {
 
 /// The answer of the update service, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Retrieval {
+pub(crate) struct Retrieval {
     /// On failure reason and message of the condition.
     pub outcome: Result<(), (String, String)>,
     /// The own release as the update graph describes it: fills in missing metadata.
@@ -171,19 +171,19 @@ pub struct Retrieval {
 
 impl Retrieval {
     /// An answer without updates.
-    pub fn nothing() -> Retrieval {
+    pub(crate) fn nothing() -> Retrieval {
         Retrieval { outcome: Ok(()), current: None, answered: true, available: Vec::new(), conditional: Vec::new() }
     }
 
     /// Before the first answer.
-    pub fn unanswered() -> Retrieval {
+    pub(crate) fn unanswered() -> Retrieval {
         Retrieval { answered: false, ..Retrieval::nothing() }
     }
 }
 
 /// An object that another client keeps changing, field by field, after each repair.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Conflict {
+pub(crate) struct Conflict {
     /// As `ObjectId` displays it.
     pub object: String,
     /// The field manager that makes the other changes, if managedFields name one; else empty.

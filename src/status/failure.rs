@@ -5,7 +5,7 @@ use std::fmt;
 
 /// How an error is reported while an update is under way, weakest first: of several errors the strongest effect counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Reported, but the node goes on.
     Report,
     /// Waited for without being a failure.
@@ -18,7 +18,7 @@ pub enum Effect {
 
 /// Why something failed. Administrators and tools read the text in conditions, so it never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// Several errors that have nothing in common; they are in `nested`.
     MultipleErrors,
     ResourceNotFound,
@@ -57,7 +57,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         match self {
             Reason::MultipleErrors => "MultipleErrors",
             Reason::ResourceNotFound => "UpdatePayloadResourceNotFound",
@@ -93,7 +93,7 @@ impl Reason {
 
     /// The reason and message of several errors of this reason; `{names}` stands for the names of all of them. `None`
     /// for reasons whose errors are always listed one by one.
-    pub fn plural(&self) -> Option<(Reason, &'static str)> {
+    pub(crate) fn plural(&self) -> Option<(Reason, &'static str)> {
         Some(match self {
             Reason::OperatorNotAvailable => {
                 (Reason::OperatorsNotAvailable, "Cluster operators {names} are not available")
@@ -120,7 +120,7 @@ impl fmt::Display for Reason {
 /// An error with the reason that administrators and tools see.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub struct UpdateError {
+pub(crate) struct UpdateError {
     pub reason: Reason,
     pub message: String,
     pub effect: Effect,
@@ -132,7 +132,7 @@ pub struct UpdateError {
 
 impl UpdateError {
     /// An error that is a failure at once.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
         UpdateError { reason, message: message.into(), effect: Effect::Fail, names: Vec::new(), nested: Vec::new() }
     }
 
@@ -148,7 +148,7 @@ impl UpdateError {
 
 /// The reason for an error response of the API server: `code` is the HTTP status, `reason` that of the `Status` object,
 /// empty if the body was none. The code counts only where the reason says nothing.
-pub fn classify(code: u16, reason: &str) -> Reason {
+pub(crate) fn classify(code: u16, reason: &str) -> Reason {
     match (reason, code) {
         ("NotFound" | "AlreadyExists", _) => Reason::ResourceNotFound,
         ("Conflict", _) => Reason::ResourceConflict,
@@ -172,7 +172,7 @@ pub fn classify(code: u16, reason: &str) -> Reason {
 
 /// All errors of a rollout as the one that is reported; `None` if there are none. Errors of one reason that has a plural
 /// become one error with all names. They stand after the others, sorted by reason.
-pub fn aggregate(errors: Vec<UpdateError>) -> Option<UpdateError> {
+pub(crate) fn aggregate(errors: Vec<UpdateError>) -> Option<UpdateError> {
     let mut joined: Vec<UpdateError> = Vec::new();
     let mut groups: BTreeMap<String, Vec<UpdateError>> = BTreeMap::new();
     for error in errors {

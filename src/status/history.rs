@@ -5,7 +5,7 @@ use crate::status::{Facts, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Entries kept in status.
-pub const LIMIT: usize = 100;
+pub(crate) const LIMIT: usize = 100;
 /// The newest entries are never pruned.
 const ALWAYS_KEPT: usize = 5;
 
@@ -13,7 +13,7 @@ const ALWAYS_KEPT: usize = 5;
 ///
 /// Entries are never reordered, and only pruning removes one. An entry becomes Completed through `facts.completed` alone,
 /// so a rollout that failed or was cancelled is never recorded as a success.
-pub fn merge(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time) {
+pub(crate) fn merge(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time) {
     let actual = release::actual(facts);
     if actual.image.is_empty() {
         return;
@@ -86,7 +86,7 @@ fn same_release(entry: &HistoryEntry, release: &Release) -> bool {
 
 /// Removes the entries that say least about the way the cluster has come, until `limit` are left. Kept longest are the first
 /// entry, the newest ones, and those where the minor version changed.
-pub fn prune(history: &mut Vec<HistoryEntry>, limit: usize) {
+pub(crate) fn prune(history: &mut Vec<HistoryEntry>, limit: usize) {
     while history.len() > limit {
         let ranks = (0..history.len()).map(|index| (rank(history, index), index));
         let Some((_, least)) = ranks.min() else { return };

@@ -4,7 +4,7 @@ use crate::api::cluster_version::Release;
 use crate::status::Facts;
 
 /// The name users see: version, else image, else a placeholder.
-pub fn label(release: &Release) -> &str {
+pub(crate) fn label(release: &Release) -> &str {
     match (release.version.as_str(), release.image.as_str()) {
         ("", "") => "<unknown>",
         ("", image) => image,
@@ -13,7 +13,7 @@ pub fn label(release: &Release) -> &str {
 }
 
 /// Whether two pull specs mean the same image: identical, or with the same digest, as a mirror has it under another name.
-pub fn same_digest(a: &str, b: &str) -> bool {
+pub(crate) fn same_digest(a: &str, b: &str) -> bool {
     if a.is_empty() || b.is_empty() {
         return false;
     }
@@ -28,7 +28,7 @@ fn digest(image: &str) -> Option<&str> {
 
 /// The release being applied, with what the own payload and the update graph know about it. Only missing fields are
 /// filled, and never because of a version alone: two images can carry one version.
-pub fn actual(facts: &Facts) -> Release {
+pub(crate) fn actual(facts: &Facts) -> Release {
     let mut release = facts.actual.clone();
     if release.image.is_empty() {
         return release;

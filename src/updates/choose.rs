@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The release to work on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Target {
+pub(crate) struct Target {
     /// Has an image, unless even that of the running release is unknown.
     pub release: Release,
     /// Failed verification and preconditions become accepted risks. Only ever set for a release that was requested.
@@ -17,14 +17,14 @@ pub struct Target {
 
 impl Target {
     /// Same image and same force flag. The version is not compared: the image decides what is applied.
-    pub fn is(&self, other: &Target) -> bool {
+    pub(crate) fn is(&self, other: &Target) -> bool {
         self.release.image == other.release.image && self.force == other.force
     }
 }
 
 /// Resolves `spec.desiredUpdate`, whose invalid fields are cleared already. A request that is absent or cannot be met
 /// yields the running release, `own`.
-pub fn choose(spec: &ClusterVersionSpec, status: &ClusterVersionStatus, own: &Release) -> Target {
+pub(crate) fn choose(spec: &ClusterVersionSpec, status: &ClusterVersionStatus, own: &Release) -> Target {
     let stay = || Target { release: own.clone(), force: false };
     let Some(update) = &spec.desired_update else { return stay() };
     if !update.mode.is_empty() {
@@ -81,7 +81,7 @@ fn from_history(version: &str, history: &[HistoryEntry]) -> Option<Release> {
 
 /// How the first rollout of `target` proceeds: as an installation until any release was completed, reconciling when the
 /// target is the newest completed entry, otherwise as an update.
-pub fn mode(history: &[HistoryEntry], target: &Release) -> Mode {
+pub(crate) fn mode(history: &[HistoryEntry], target: &Release) -> Mode {
     let completed = |entry: &HistoryEntry| entry.state == HistoryState::Completed;
     match history.first() {
         _ if !history.iter().any(completed) => Mode::Install,

@@ -1,14 +1,14 @@
 //! The update service's protocol: the request, whether it can be sent at all, and why a response is of no use.
 
-mod response;
+pub(crate) mod response;
 
-pub use response::{MAX_BODY, Updates, parse_updates};
+pub(crate) use response::{MAX_BODY, Updates, parse_updates};
 
 use std::fmt;
 use url::Url;
 
 /// The update service if neither a flag nor the spec names one.
-pub const DEFAULT_SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
+pub(crate) const DEFAULT_SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
 
 /// Reason of `RetrievedUpdates=False`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl From<RetrievalError> for (String, String) {
 }
 
 /// The URL of the update service: the flag, else `spec.upstream`, else the default.
-pub fn service<'a>(flag: Option<&'a str>, spec_upstream: &'a str) -> &'a str {
+pub(crate) fn service<'a>(flag: Option<&'a str>, spec_upstream: &'a str) -> &'a str {
     let given = [flag.unwrap_or(""), spec_upstream, DEFAULT_SERVICE];
     given.into_iter().find(|uri| !uri.is_empty()).unwrap_or(DEFAULT_SERVICE)
 }
@@ -99,7 +99,7 @@ fn bad_escape(text: &str) -> Option<String> {
 
 /// The URL of a request. `arch` is `multi` or a Go architecture name, `version` that of the running release, not of the
 /// one being applied. Parameters that the upstream URL already has are kept; all are sorted by name.
-pub fn request_url(
+pub(crate) fn request_url(
     upstream: &str,
     arch: &str,
     channel: &str,

@@ -6,14 +6,14 @@ use std::fmt;
 
 /// Feature gates that change what the spec may contain. All are off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FeatureGates {
+pub(crate) struct FeatureGates {
     /// `ClusterUpdateAcceptRisks`: `desiredUpdate.acceptRisks` may be used.
     pub accept_risks: bool,
 }
 
 /// What is wrong with a field, in the words of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub(crate) enum Wrong {
     Required,
     Forbidden,
     /// The invalid value.
@@ -22,7 +22,7 @@ pub enum Wrong {
 
 /// An invalid field of the ClusterVersion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct FieldError {
+pub(crate) struct FieldError {
     /// Such as `spec.desiredUpdate.version`; [`clear`] clears the field by it.
     pub path: String,
     pub wrong: Wrong,
@@ -47,7 +47,7 @@ fn error(path: &str, wrong: Wrong, detail: impl Into<String>) -> FieldError {
 }
 
 /// All errors in the order of the fields; of `desiredUpdate` only the first. `cv_name` is `metadata.name`.
-pub fn validate(
+pub(crate) fn validate(
     cv_name: &str,
     gates: FeatureGates,
     spec: &ClusterVersionSpec,
@@ -136,7 +136,7 @@ fn candidates(version: &str, status: &ClusterVersionStatus) -> usize {
 
 /// The spec without its invalid fields, which is all that the rest of the controller sees. An error inside `desiredUpdate`
 /// clears the whole request.
-pub fn clear(spec: &ClusterVersionSpec, errors: &[FieldError]) -> ClusterVersionSpec {
+pub(crate) fn clear(spec: &ClusterVersionSpec, errors: &[FieldError]) -> ClusterVersionSpec {
     let mut spec = spec.clone();
     for FieldError { path, .. } in errors {
         match path.as_str() {

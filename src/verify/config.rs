@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Annotation of the ConfigMap that configures verification. Its value does not matter.
-pub const VERIFICATION_ANNOTATION: &str = "release.openshift.io/verification-config-map";
+pub(crate) const VERIFICATION_ANNOTATION: &str = "release.openshift.io/verification-config-map";
 
 const KEYRING_PREFIX: &str = "verifier-public-key-";
 const STORE_PREFIX: &str = "store-";

@@ -60,7 +60,7 @@ impl FromStr for Digest {
 }
 
 /// The digest after the last `@` of a pull spec.
-pub fn digest_of_pull_spec(pull_spec: &str) -> Result<&str, VerifyError> {
+pub(crate) fn digest_of_pull_spec(pull_spec: &str) -> Result<&str, VerifyError> {
     match pull_spec.rsplit_once('@') {
         Some((_, digest)) if !digest.is_empty() => Digest::parse(digest).map(|_| digest),
         _ => Err(VerifyError::NoDigest(pull_spec.to_owned())),

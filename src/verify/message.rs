@@ -63,7 +63,7 @@ struct Optional {
 }
 
 /// The content to sign for `digest`. `docker_reference` must not be empty, or verifiers refuse the signature.
-pub fn message(digest: &Digest, docker_reference: &str, now: Timestamp, creator: &str) -> Vec<u8> {
+pub(crate) fn message(digest: &Digest, docker_reference: &str, now: Timestamp, creator: &str) -> Vec<u8> {
     let message = Message {
         critical: Critical {
             identity: Identity { docker_reference: docker_reference.to_owned() },

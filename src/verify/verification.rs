@@ -138,7 +138,7 @@ impl Verification {
     }
 
     /// The result. The error names the digest, the keyrings without a valid signature, and the failed attempts.
-    pub fn finish(mut self, now: Timestamp) -> Result<(), VerifyError> {
+    pub(crate) fn finish(mut self, now: Timestamp) -> Result<(), VerifyError> {
         if self.is_satisfied() {
             return Ok(());
         }

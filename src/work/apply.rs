@@ -7,8 +7,8 @@ mod server_keeps;
 #[cfg(test)]
 mod tests;
 
-pub use error::ApplyError;
-pub use object::namespace_id;
+pub(crate) use error::ApplyError;
+pub(crate) use object::namespace_id;
 
 use super::cluster_configuration::{ConfigurationChanges, ConfigurationWatcher};
 use super::feeds::{Cluster, Feeds};
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Applies manifests. Shared by all nodes.
 #[derive(Debug)]
-pub struct Applier {
+pub(crate) struct Applier {
     cluster: Cluster,
     desired: Arc<DesiredObjects>,
     configuration: Arc<ConfigurationWatcher>,
@@ -38,7 +38,7 @@ pub struct Applier {
 }
 
 impl Applier {
-    pub fn new(clients: Arc<Clients>, objects: Objects, kinds: Arc<Kinds>, stop: CancellationToken) -> Applier {
+    pub(crate) fn new(clients: Arc<Clients>, objects: Objects, kinds: Arc<Kinds>, stop: CancellationToken) -> Applier {
         let configuration = Arc::new(ConfigurationWatcher::new(stop.clone()));
         let server_keeps = Arc::<ServerKeeps>::default();
         let desired = Arc::new(DesiredObjects::new(configuration.clone(), server_keeps.clone()));
@@ -50,42 +50,42 @@ impl Applier {
         Applier { cluster, desired, configuration, server_keeps, created_crds: Mutex::default() }
     }
 
-    pub fn index(&self) -> &Index {
+    pub(crate) fn index(&self) -> &Index {
         &self.cluster.index
     }
 
-    pub fn kinds(&self) -> &Kinds {
+    pub(crate) fn kinds(&self) -> &Kinds {
         &self.cluster.kinds
     }
 
-    pub fn objects(&self) -> &Objects {
+    pub(crate) fn objects(&self) -> &Objects {
         &self.cluster.objects
     }
 
     /// The manifest's kind and its identity as the cluster knows it, if the server is known to serve the kind.
-    pub fn resolve(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
+    pub(crate) fn resolve(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
         self.cluster.kinds.resolve(manifest)
     }
 
     /// The ClusterVersion that owns everything.
-    pub fn set_owner(&self, owner: Owner) {
+    pub(crate) fn set_owner(&self, owner: Owner) {
         self.desired.set_owner(owner);
     }
 
     /// Tells of changes of the cluster configuration from now on.
-    pub fn configuration_changes(&self) -> ConfigurationChanges {
+    pub(crate) fn configuration_changes(&self) -> ConfigurationChanges {
         self.configuration.changes()
     }
 
     /// Makes these manifests the desired ones, in place of those before, and starts the feeds of all kinds that are served.
-    pub fn set_desired(&self, manifests: &[Arc<Manifest>]) {
+    pub(crate) fn set_desired(&self, manifests: &[Arc<Manifest>]) {
         // Before any feed starts: nothing is compared without the configuration that it depends on.
         self.configuration.follow(&self.cluster, manifests);
         self.start(manifests, DesiredObjects::set);
     }
 
     /// Adds manifests whose kind is served only now.
-    pub fn add_desired<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
+    pub(crate) fn add_desired<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
         self.start(manifests, DesiredObjects::add);
     }
 
@@ -102,7 +102,7 @@ impl Applier {
     }
 
     /// The CustomResourceDefinition `id` of the release is established: its kind can be used from now on.
-    pub fn crd_established(&self, id: &ObjectId, crd: &Manifest, manifests: &[Arc<Manifest>]) {
+    pub(crate) fn crd_established(&self, id: &ObjectId, crd: &Manifest, manifests: &[Arc<Manifest>]) {
         let created = self.created_crds.lock().unwrap_or_else(PoisonError::into_inner).contains(id);
         let kinds = Kinds::of_definition(&DefinedKind::of_manifest(crd).unwrap_or_default());
         // Tracked before the kind is known: its users may start at once, and its feed must know what to look for.
@@ -124,12 +124,12 @@ impl Applier {
     }
 
     /// Waits until all existing objects of the kind are in the index.
-    pub async fn wait_until_listed(&self, kind: &Kind) -> Result<(), ApiError> {
+    pub(crate) async fn wait_until_listed(&self, kind: &Kind) -> Result<(), ApiError> {
         self.cluster.feeds.wait_until_listed(kind).await
     }
 
     /// Brings the object of one manifest to its desired state.
-    pub async fn apply(&self, manifest: &Manifest) -> Result<Applied, ApplyError> {
+    pub(crate) async fn apply(&self, manifest: &Manifest) -> Result<Applied, ApplyError> {
         let delete = manifest.delete().map_err(ApplyError::Manifest)?;
         let Some((kind, id)) = self.resolve(manifest) else {
             // No object of a kind that is not served exists, so there is nothing to delete.
@@ -152,13 +152,13 @@ impl Applier {
     }
 
     /// Whether the object is known to be in its desired state.
-    pub fn is_as_desired(&self, id: &ObjectId, manifest: &Manifest) -> bool {
+    pub(crate) fn is_as_desired(&self, id: &ObjectId, manifest: &Manifest) -> bool {
         self.cluster.index.lookup(id, self.desired.of(manifest).fingerprint) == CachedState::AsDesired
     }
 
     /// What gates read of the object; `None` if it does not exist. Reads it only if the index does not know its present
     /// state.
-    pub async fn view(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Arc<Observed>>, ApiError> {
+    pub(crate) async fn view(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Arc<Observed>>, ApiError> {
         let Cluster { index, objects, .. } = &self.cluster;
         match index.view(id) {
             View::Absent => Ok(None),

@@ -35,27 +35,27 @@ pub(super) struct ConfigurationWatcher {
 }
 
 impl ConfigurationWatcher {
-    pub fn new(stop: CancellationToken) -> Self {
+    pub(crate) fn new(stop: CancellationToken) -> Self {
         ConfigurationWatcher { known: watch::channel(Known::default()).0, followed: Mutex::default(), stop }
     }
 
-    pub fn current(&self) -> ClusterConfiguration {
+    pub(crate) fn current(&self) -> ClusterConfiguration {
         self.known.borrow().configuration.clone()
     }
 
     /// Changes from now on.
-    pub fn changes(&self) -> ConfigurationChanges {
+    pub(crate) fn changes(&self) -> ConfigurationChanges {
         ConfigurationChanges { known: self.known.subscribe(), last: self.current() }
     }
 
     /// Whether everything that the manifest depends on has been read.
-    pub fn is_read(&self, manifest: &Manifest) -> bool {
+    pub(crate) fn is_read(&self, manifest: &Manifest) -> bool {
         let sources = Source::of(manifest);
         sources.is_empty() || self.known.borrow().has_read(&sources)
     }
 
     /// Waits until it has; not forever, so that the caller can report what it waits for.
-    pub async fn wait_until_read(&self, manifest: &Manifest) -> Result<(), ApiError> {
+    pub(crate) async fn wait_until_read(&self, manifest: &Manifest) -> Result<(), ApiError> {
         let sources = Source::of(manifest);
         if sources.is_empty() {
             return Ok(());
@@ -73,7 +73,7 @@ impl ConfigurationWatcher {
     }
 
     /// A feed has read an object, possibly one of the configuration.
-    pub fn on_read(&self, id: &ObjectId, object: &Value) {
+    pub(crate) fn on_read(&self, id: &ObjectId, object: &Value) {
         if let Some(source) = Source::ALL.into_iter().find(|source| identity(*source) == *id) {
             update(&self.known, source, Some(object));
         }
@@ -81,7 +81,7 @@ impl ConfigurationWatcher {
 
     /// Starts to follow what these manifests depend on, unless that has been done. To be called before any of their kinds
     /// is read, so that nothing is compared without the configuration.
-    pub fn follow(&self, cluster: &Cluster, manifests: &[Arc<Manifest>]) {
+    pub(crate) fn follow(&self, cluster: &Cluster, manifests: &[Arc<Manifest>]) {
         let needed: BTreeSet<Source> = manifests.iter().flat_map(|manifest| Source::of(manifest)).collect();
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
         for source in needed.into_iter().filter(|source| followed.insert(*source)) {
@@ -119,14 +119,14 @@ fn update(known: &watch::Sender<Known>, source: Source, object: Option<&Value>) 
 
 /// The changes since they were last asked for.
 #[derive(Debug)]
-pub struct ConfigurationChanges {
+pub(crate) struct ConfigurationChanges {
     known: watch::Receiver<Known>,
     last: ClusterConfiguration,
 }
 
 impl ConfigurationChanges {
     /// The objects whose part of the configuration has changed. Cancel safe.
-    pub async fn next(&mut self) -> Vec<Source> {
+    pub(crate) async fn next(&mut self) -> Vec<Source> {
         loop {
             if self.known.changed().await.is_err() {
                 // The watcher has ended, so nothing can change any more.

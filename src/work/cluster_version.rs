@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Everything the controller is built from.
 #[derive(Debug)]
-pub struct Parts {
+pub(crate) struct Parts {
     pub clients: Arc<Clients>,
     pub applier: Arc<Applier>,
     pub retriever: Arc<Retriever>,
@@ -78,7 +78,7 @@ struct Current {
 }
 
 /// The state of the controller. Whatever must outlive the process is in the cluster.
-pub struct ClusterVersionController {
+pub(crate) struct ClusterVersionController {
     parts: Parts,
     live: live::Latest,
     writer: StatusWriter,
@@ -105,7 +105,7 @@ impl std::fmt::Debug for ClusterVersionController {
 }
 
 impl ClusterVersionController {
-    pub fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
         // Clocks belong to a release; those of another one say nothing.
         let same_release = parts.progress.release.image == parts.own.release.image;
         ClusterVersionController {
@@ -127,7 +127,7 @@ impl ClusterVersionController {
     }
 
     /// Runs until `stop`; writes the last status before it returns.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut objects = live::watch(&self.parts.clients, stop.clone());
         let mut updates = self.parts.updates.clone();
         let mut features = self.parts.features.clone();

@@ -16,14 +16,14 @@ const MAX_NOTE: usize = 1024;
 
 /// An event about one step of loading a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub(crate) struct Notice {
     warning: bool,
     reason: &'static str,
     note: String,
 }
 
 /// The notice of a step. The reasons are those of the upstream operator.
-pub fn notice(status: &LoadStatus) -> Notice {
+pub(crate) fn notice(status: &LoadStatus) -> Notice {
     let (warning, reason) = match (&status.outcome, status.step) {
         (None, step) => (false, step.reason()),
         (Some(Ok(())), _) => (false, LoadStep::PayloadLoaded.reason()),
@@ -49,14 +49,14 @@ fn shortened(mut note: String) -> String {
 
 /// Publishes notices.
 #[derive(Clone, Debug)]
-pub struct Events {
+pub(crate) struct Events {
     queue: mpsc::Sender<(Notice, ObjectReference)>,
     namespace: String,
 }
 
 impl Events {
     /// Starts the task that publishes until `stop`.
-    pub fn start(client: Client, namespace: &str, identity: &str, stop: CancellationToken) -> Self {
+    pub(crate) fn start(client: Client, namespace: &str, identity: &str, stop: CancellationToken) -> Self {
         let (queue, mut waiting) = mpsc::channel::<(Notice, ObjectReference)>(QUEUE);
         let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(identity.to_owned()) };
         let recorder = Recorder::new(client, reporter);
@@ -78,7 +78,7 @@ impl Events {
     }
 
     /// Publishes a notice about a ClusterVersion. The event is in the daemon's namespace, where tools expect it.
-    pub fn publish(&self, notice: Notice, name: &str, uid: &str) {
+    pub(crate) fn publish(&self, notice: Notice, name: &str, uid: &str) {
         let regarding = ObjectReference {
             api_version: Some("config.openshift.io/v1".to_owned()),
             kind: Some("ClusterVersion".to_owned()),

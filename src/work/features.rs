@@ -19,13 +19,13 @@ fn kind() -> Kind {
 }
 
 /// Reads the FeatureGate. The default applies if there is none, or if its kind is not served.
-pub async fn read(objects: &Objects) -> Result<Features, ApiError> {
+pub(crate) async fn read(objects: &Objects) -> Result<Features, ApiError> {
     Ok(objects.get(&kind(), "", NAME).await?.as_ref().map(Features::of).unwrap_or_default())
 }
 
 /// Watches the FeatureGate; the value changes with it. A deletion changes nothing: the last decision stays valid until there
 /// is another.
-pub fn watch(
+pub(crate) fn watch(
     clients: &Clients,
     kinds: Arc<Kinds>,
     first: Features,

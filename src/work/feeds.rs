@@ -49,7 +49,7 @@ impl std::fmt::Debug for Feeds {
 }
 
 impl Feeds {
-    pub fn new(
+    pub(crate) fn new(
         clients: Arc<Clients>,
         objects: Objects,
         index: Arc<Index>,
@@ -64,7 +64,7 @@ impl Feeds {
     }
 
     /// Starts the feed of a kind unless that has been done. The index must track the objects of the kind before.
-    pub fn start(&self, kind: &Kind) -> watch::Receiver<bool> {
+    pub(crate) fn start(&self, kind: &Kind) -> watch::Receiver<bool> {
         let mut slots = self.lock();
         if let Some(slot) = slots.get(kind) {
             return slot.ready.clone();
@@ -77,7 +77,7 @@ impl Feeds {
 
     /// For a kind whose definition we have just created, so that no object of it exists: its feed starts with our first
     /// write, see [`Feeds::on_write`].
-    pub fn start_with_first_write(&self, kind: &Kind) {
+    pub(crate) fn start_with_first_write(&self, kind: &Kind) {
         let mut slots = self.lock();
         if slots.contains_key(kind) {
             return;
@@ -89,7 +89,7 @@ impl Feeds {
     }
 
     /// We have written an object of the kind, or found that it exists.
-    pub fn on_write(&self, kind: &Kind) {
+    pub(crate) fn on_write(&self, kind: &Kind) {
         if let Some(slot) = self.lock().get_mut(kind).filter(|slot| !slot.started) {
             slot.started = true;
             self.spawn(kind, watch::channel(true).0);
@@ -110,7 +110,7 @@ impl Feeds {
 
     /// Starts the feed if that has not been done, and waits until all existing objects are in the index; not forever, so that
     /// the caller can report what it waits for.
-    pub async fn wait_until_listed(&self, kind: &Kind) -> Result<(), ApiError> {
+    pub(crate) async fn wait_until_listed(&self, kind: &Kind) -> Result<(), ApiError> {
         let mut ready = self.start(kind);
         match tokio::time::timeout(FIRST_LIST, ready.wait_for(|ready| *ready)).await {
             Ok(Ok(_)) => Ok(()),

@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Largest file that is read, in bytes.
-pub const MAX_FILE: u64 = 16 << 20;
+pub(crate) const MAX_FILE: u64 = 16 << 20;
 /// Most bytes of all files together.
-pub const MAX_TOTAL: u64 = 64 << 20;
+pub(crate) const MAX_TOTAL: u64 = 64 << 20;
 /// Most entries of a release folder.
 const MAX_ENTRIES: usize = 100_000;
 const MANIFESTS: &str = "manifests";
@@ -45,7 +45,7 @@ pub(super) fn io_error(attempt: &'static str, path: &Path) -> impl FnOnce(io::Er
 }
 
 /// Checks that the four paths exist that every payload has. Reads no content.
-pub fn validate(dir: &Path) -> Result<(), PayloadDirError> {
+pub(crate) fn validate(dir: &Path) -> Result<(), PayloadDirError> {
     let described = [metadata::FILE, references::FILE].map(|file| format!("{RELEASE_MANIFESTS}/{file}"));
     for path in [MANIFESTS.to_owned(), RELEASE_MANIFESTS.to_owned()].into_iter().chain(described) {
         if let Err(error) = fs::metadata(dir.join(&path)) {
@@ -59,21 +59,21 @@ pub fn validate(dir: &Path) -> Result<(), PayloadDirError> {
 }
 
 /// Reads one file of a payload, within the same bounds as all others.
-pub fn read_file(dir: &Path, file: &Path) -> Result<Vec<u8>, PayloadDirError> {
+pub(crate) fn read_file(dir: &Path, file: &Path) -> Result<Vec<u8>, PayloadDirError> {
     let path = dir.join(file);
     FolderReader::new(dir, &[MANIFESTS, RELEASE_MANIFESTS])?.file(&path)?.ok_or(PayloadDirError::Special { path })
 }
 
 /// Reads a plain folder of manifests: those in it, not those in its folders, and `release-metadata` and `image-references` if
 /// they exist. All of them count as files of `release-manifests/`.
-pub fn read_plain(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
+pub(crate) fn read_plain(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
     let mut reader = FolderReader::new(dir, &[""])?;
     let release = reader.files("", &[metadata::FILE, references::FILE])?;
     Ok(PayloadFiles { place: dir.display().to_string(), own: Vec::new(), release, unreadable: reader.unreadable })
 }
 
 /// Whether a folder has one of a payload's folders, so that it is meant to be a payload.
-pub fn is_payload_root(dir: &Path) -> bool {
+pub(crate) fn is_payload_root(dir: &Path) -> bool {
     [MANIFESTS, RELEASE_MANIFESTS].iter().any(|folder| dir.join(folder).is_dir())
 }
 

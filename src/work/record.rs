@@ -19,7 +19,7 @@ fn kind() -> Kind {
 }
 
 /// The last record, or an empty one. An unreadable record is not an error, because it holds only clocks and estimates.
-pub async fn read(objects: &Objects, namespace: &str) -> Result<Progress, ApiError> {
+pub(crate) async fn read(objects: &Objects, namespace: &str) -> Result<Progress, ApiError> {
     let Some(live) = objects.get(&kind(), namespace, CONFIG_MAP).await? else { return Ok(Progress::default()) };
     let text = live.get("data").and_then(|d| d.get(KEY)).and_then(Value::as_str).unwrap_or_default();
     match serde_json::from_str::<Progress>(text) {
@@ -36,7 +36,7 @@ pub async fn read(objects: &Objects, namespace: &str) -> Result<Progress, ApiErr
 }
 
 /// Writes the records it receives until `stop`, and then the last one.
-pub async fn keep(
+pub(crate) async fn keep(
     objects: Objects,
     namespace: String,
     mut records: watch::Receiver<Progress>,

@@ -1,7 +1,7 @@
 //! From a pull spec to a loaded payload: verify, extract by a Job, parse, check the version, preflight. Nothing of a target
 //! runs before it is verified.
 
-pub mod copy;
+pub(crate) mod copy;
 mod job;
 mod job_spec;
 
@@ -35,7 +35,7 @@ const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Where target payloads come from.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub(crate) enum Source {
     /// A Job on this node that copies the target image's manifests to `host_path`.
     Job { node: String, host_path: String },
     /// Somebody else puts them into the payload store.
@@ -44,7 +44,7 @@ pub enum Source {
 
 /// Loads releases other than the running one.
 #[derive(Debug)]
-pub struct Retriever {
+pub(crate) struct Retriever {
     pub objects: Objects,
     pub clients: Arc<Clients>,
     /// The running release.
@@ -60,7 +60,7 @@ pub struct Retriever {
 
 /// A release ready to be applied.
 #[derive(Debug)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     pub payload: Arc<Payload>,
     pub verified: bool,
     /// What was accepted because of `force`, for the history entry.
@@ -79,7 +79,7 @@ pub fn folder(image: &str) -> String {
 
 /// What the configuration of the cluster means for a release that is loaded.
 #[derive(Debug)]
-pub struct Terms {
+pub(crate) struct Terms {
     pub filter: Filter,
     /// Signature stores instead of those of the running release.
     pub stores: Option<Vec<SignatureStore>>,
@@ -99,7 +99,7 @@ type Failure = (LoadStep, String);
 
 impl Retriever {
     /// Loads a target. `known`: tree hashes of folders extracted earlier. The error is the step that failed and why.
-    pub async fn load(
+    pub(crate) async fn load(
         self: Arc<Self>,
         target: Target,
         terms: Terms,

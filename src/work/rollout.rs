@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A rollout under way. Dropping it without [`RunningRollout::cancel`] leaves its tasks running.
 #[derive(Debug)]
-pub struct RunningRollout {
+pub(crate) struct RunningRollout {
     state: Arc<Mutex<Rollout>>,
     applier: Arc<Applier>,
     progress: watch::Receiver<()>,
@@ -27,7 +27,7 @@ pub struct RunningRollout {
 }
 
 impl RunningRollout {
-    pub fn start(plan: Plan, applier: Arc<Applier>) -> RunningRollout {
+    pub(crate) fn start(plan: Plan, applier: Arc<Applier>) -> RunningRollout {
         let configuration = applier.configuration_changes();
         applier.set_desired(&plan.manifests);
         let manifests: Arc<[Arc<Manifest>]> = plan.manifests.as_slice().into();
@@ -48,12 +48,12 @@ impl RunningRollout {
     }
 
     /// The state as it is now. It does not move while the guard is held, so hold it for a moment only.
-    pub fn state(&self) -> MutexGuard<'_, Rollout> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, Rollout> {
         lock(&self.state)
     }
 
     /// Waits until the state has moved since the last call. Cancel safe.
-    pub async fn moved(&mut self) {
+    pub(crate) async fn moved(&mut self) {
         if self.progress.changed().await.is_err()
             && let Err(error) = (&mut self.executor).await
         {
@@ -62,13 +62,13 @@ impl RunningRollout {
     }
 
     /// Objects that the release has deleted and that are there still or again, in the order of the release.
-    pub fn pending_deletions(&self) -> Vec<String> {
+    pub(crate) fn pending_deletions(&self) -> Vec<String> {
         let deleted: Vec<ObjectId> = self.state().deletions().cloned().collect();
         deleted.iter().filter(|id| self.applier.index().is_present(id)).map(ToString::to_string).collect()
     }
 
     /// Starts nothing more and waits until what is under way has ended.
-    pub async fn cancel(&mut self) {
+    pub(crate) async fn cancel(&mut self) {
         self.state().cancel();
         self.cancel.cancel();
         if let Err(error) = (&mut self.executor).await {

@@ -16,7 +16,7 @@ const MAX_CACHE_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// What the administrator's spec says about updates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub(crate) struct Request {
     pub upstream: String,
     pub channel: String,
     pub cluster_id: String,
@@ -26,7 +26,7 @@ pub struct Request {
 
 /// The part of each query that does not change while the process lives.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub(crate) struct Client {
     /// `--update-service`, which overrides the spec.
     pub update_service: Option<String>,
     /// The running release.
@@ -36,7 +36,7 @@ pub struct Client {
 }
 
 /// Runs until `stop`. A changed request is sent at once.
-pub async fn run(
+pub(crate) async fn run(
     client: Client,
     mut requests: watch::Receiver<Option<Request>>,
     updates: watch::Sender<Option<Retrieval>>,

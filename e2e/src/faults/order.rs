@@ -6,7 +6,7 @@
 //! The daemon's own Deployment has no gate: it is the hand-over.
 
 use crate::harness::audit::Request;
-use cvo::{
+use cvo::testing::{
     api,
     graph::{self, Mode},
     payload::{Manifest, ObjectId, Payload},

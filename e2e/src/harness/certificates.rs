@@ -8,21 +8,21 @@ use super::error::{HarnessError, Result};
 
 /// A key and its certificate, PEM.
 #[derive(Debug, Clone)]
-pub struct Leaf {
+pub(super) struct Leaf {
     pub certificate: String,
     pub key: String,
 }
 
 /// The authority of one cluster. Its key is kept too, for the controller that signs certificate requests.
 #[derive(Debug)]
-pub struct Authority {
+pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub leaf: Leaf,
 }
 
 impl Authority {
     /// A new authority.
-    pub fn new(name: &str) -> Result<Self> {
+    pub(super) fn new(name: &str) -> Result<Self> {
         let failed = |error: rcgen::Error| HarnessError::Certificate(name.to_owned(), error.to_string());
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -36,12 +36,12 @@ impl Authority {
     }
 
     /// A client's certificate: Kubernetes reads the user from the common name and the group from the organization.
-    pub fn client(&self, user: &str, group: Option<&str>) -> Result<Leaf> {
+    pub(super) fn client(&self, user: &str, group: Option<&str>) -> Result<Leaf> {
         self.sign(user, group, &[], ExtendedKeyUsagePurpose::ClientAuth)
     }
 
     /// A server's certificate for these names and addresses.
-    pub fn server(&self, name: &str, hosts: &[&str]) -> Result<Leaf> {
+    pub(super) fn server(&self, name: &str, hosts: &[&str]) -> Result<Leaf> {
         self.sign(name, None, hosts, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
@@ -64,7 +64,7 @@ impl Authority {
 }
 
 /// The key pair that signs service account tokens: private and public key, PEM.
-pub fn token_keys() -> Result<(String, String)> {
+pub(super) fn token_keys() -> Result<(String, String)> {
     let key = KeyPair::generate()
         .map_err(|error| HarnessError::Certificate("service account tokens".to_owned(), error.to_string()))?;
     Ok((key.serialize_pem(), key.public_key_pem()))

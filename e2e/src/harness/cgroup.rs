@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Makes the cgroup; kubelet refuses a root that does not exist.
-pub fn make(site: &Site) -> Result<()> {
+pub(super) fn make(site: &Site) -> Result<()> {
     for (root, version) in hierarchies() {
         let group = root.join(site.cgroup());
         files::make_dir(&group)?;
@@ -38,7 +38,7 @@ pub fn make(site: &Site) -> Result<()> {
 }
 
 /// Every process in the cgroup.
-pub fn processes(site: &Site) -> Vec<Identity> {
+pub(super) fn processes(site: &Site) -> Vec<Identity> {
     let mut found = Vec::new();
     for (root, _) in hierarchies() {
         for group in below(&root.join(site.cgroup())) {
@@ -50,7 +50,7 @@ pub fn processes(site: &Site) -> Vec<Identity> {
 }
 
 /// Kills all processes in the cgroup and removes it.
-pub fn remove(site: &Site) -> Result<()> {
+pub(super) fn remove(site: &Site) -> Result<()> {
     process::end_all(&processes(site))?;
     for (root, _) in hierarchies() {
         // The list has parents first; children must be removed first.

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Removes clusters whose owner was killed, then takes a free slot and makes the cluster's folder. Blocks.
-pub fn claim(options: &Options, tools: Toolbox) -> Result<Site> {
+pub(super) fn claim(options: &Options, tools: Toolbox) -> Result<Site> {
     let _lock = lock()?;
     let (_, others) = remove_abandoned(&tools)?;
     if let Some(name) = &options.name {

@@ -18,7 +18,7 @@ use super::{
 const ETCD: &str = "etcd";
 
 /// Starts everything and waits until it is ready. `write_identities` must be called first.
-pub async fn start(site: &Site, options: &Options) -> Result<()> {
+pub(super) async fn start(site: &Site, options: &Options) -> Result<()> {
     if options.audit {
         files::write(&site.dir().join("audit-policy.yaml"), AUDIT_POLICY)?;
     }
@@ -37,18 +37,18 @@ pub async fn start(site: &Site, options: &Options) -> Result<()> {
 }
 
 /// Kills the API server and starts it again with the same arguments.
-pub async fn restart_apiserver(site: &Site) -> Result<()> {
+pub(super) async fn restart_apiserver(site: &Site) -> Result<()> {
     site.respawn("kube-apiserver")?;
     apiserver_ready(site).await
 }
 
 /// Copies etcd's data to `backup` while nobody writes.
-pub async fn back_up(site: &Site, backup: &Path) -> Result<()> {
+pub(super) async fn back_up(site: &Site, backup: &Path) -> Result<()> {
     offline(site, || files::copy_dir(&site.dir().join(ETCD), backup)).await
 }
 
 /// Replaces etcd's data with a backup. Controllers are restarted, as an administrator who restores a backup does.
-pub async fn restore(site: &Site, backup: &Path) -> Result<()> {
+pub(super) async fn restore(site: &Site, backup: &Path) -> Result<()> {
     let data = site.dir().join(ETCD);
     offline(site, || {
         std::fs::remove_dir_all(&data).map_err(|error| HarnessError::Io(data.clone(), error))?;
@@ -80,7 +80,7 @@ async fn apiserver_ready(site: &Site) -> Result<()> {
 }
 
 /// Certificates, token keys and kubeconfigs.
-pub fn write_identities(site: &Site) -> Result<()> {
+pub(super) fn write_identities(site: &Site) -> Result<()> {
     let authority = Authority::new("cvo-lab")?;
     write_leaf(site, "ca", &authority.leaf)?;
     let service = site.service_address().to_string();

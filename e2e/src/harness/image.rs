@@ -14,7 +14,7 @@ use super::error::{HarnessError, Result};
 
 /// Writes an archive with an image `name` (with tag) that contains `program` as `/<its file name>` and runs it with
 /// `arguments`.
-pub fn write_archive(archive: &Path, name: &str, program: &Path, arguments: &[&str]) -> Result<()> {
+pub(super) fn write_archive(archive: &Path, name: &str, program: &Path, arguments: &[&str]) -> Result<()> {
     let failed = |error| HarnessError::Io(archive.to_owned(), error);
     let content = fs::read(program).map_err(|error| HarnessError::Io(program.to_owned(), error))?;
     let file = program.file_name().and_then(|name| name.to_str()).unwrap_or("program");

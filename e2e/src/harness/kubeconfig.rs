@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::certificates::Leaf;
 
 /// A kubeconfig with one context. JSON is YAML, so every client can read it.
-pub fn kubeconfig(server: &str, authority: &str, client: &Leaf) -> Value {
+pub(super) fn kubeconfig(server: &str, authority: &str, client: &Leaf) -> Value {
     let cluster = json!({"server": server, "certificate-authority-data": STANDARD.encode(authority)});
     json!({
         "apiVersion": "v1",

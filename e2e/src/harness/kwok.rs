@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{error::Result, files, process::Launch, ready, site::Site};
 
 /// Starts kwok and waits until it is healthy. The API server must be ready.
-pub async fn start(site: &Site) -> Result<()> {
+pub(super) async fn start(site: &Site) -> Result<()> {
     let stages = site.dir().join("kwok-stages.yaml");
     files::write(&stages, include_str!("kwok-stages.yaml"))?;
     let port = site.ports().kwok;
@@ -24,7 +24,7 @@ pub async fn start(site: &Site) -> Result<()> {
 }
 
 /// A node that kwok simulates.
-pub fn fake_node(number: usize) -> Node {
+pub(super) fn fake_node(number: usize) -> Node {
     let name = format!("fake-{number}");
     let resources = json!({"cpu": "32", "memory": "256Gi", "pods": "110"});
     let node = json!({

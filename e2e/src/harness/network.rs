@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Makes the bridge and the addresses.
-pub fn make(site: &Site) -> Result<()> {
+pub(super) fn make(site: &Site) -> Result<()> {
     let bridge = site.bridge();
     let node = format!("{}/24", site.node_address());
     ip(&["link", "add", &bridge, "type", "bridge"])?;
@@ -21,7 +21,7 @@ pub fn make(site: &Site) -> Result<()> {
 }
 
 /// Removes them, and the devices of pods that are still connected to the bridge.
-pub fn remove(site: &Site) -> Result<()> {
+pub(super) fn remove(site: &Site) -> Result<()> {
     let bridge = site.bridge();
     let device = Path::new("/sys/class/net").join(&bridge);
     if device.exists() {
@@ -40,7 +40,7 @@ pub fn remove(site: &Site) -> Result<()> {
 
 /// The CNI configuration of the pods' network. Without masquerading no iptables are needed: pods reach only each other
 /// and this machine.
-pub fn cni(site: &Site) -> Value {
+pub(super) fn cni(site: &Site) -> Value {
     json!({
         "cniVersion": "1.0.0",
         "name": site.bridge(),

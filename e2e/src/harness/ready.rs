@@ -11,11 +11,16 @@ use super::{
 };
 
 /// How long one step of the start may take on a busy machine; a warm step takes a few seconds.
-pub const LIMIT: Duration = Duration::from_secs(90);
+pub(super) const LIMIT: Duration = Duration::from_secs(90);
 
 /// Calls `probe` until it returns true, often at first. Fails with the end of the log when one of `processes` has
 /// ended, and with the end of all their logs after [`LIMIT`].
-pub async fn until(what: &str, site: &Site, processes: &[&str], mut probe: impl AsyncFnMut() -> bool) -> Result<()> {
+pub(super) async fn until(
+    what: &str,
+    site: &Site,
+    processes: &[&str],
+    mut probe: impl AsyncFnMut() -> bool,
+) -> Result<()> {
     let begun = Instant::now();
     let mut pause = Duration::from_millis(20);
     loop {
@@ -38,17 +43,17 @@ pub async fn until(what: &str, site: &Site, processes: &[&str], mut probe: impl 
 }
 
 /// Waits until a process answers at `url` with success.
-pub async fn healthy(site: &Site, process: &str, url: String) -> Result<()> {
+pub(super) async fn healthy(site: &Site, process: &str, url: String) -> Result<()> {
     let client = http(site)?;
     until(&format!("{process} to be healthy"), site, &[process], async || answers(&client, &url).await).await
 }
 
-pub async fn answers(client: &reqwest::Client, url: &str) -> bool {
+pub(super) async fn answers(client: &reqwest::Client, url: &str) -> bool {
     client.get(url).send().await.is_ok_and(|response| response.status().is_success())
 }
 
 /// A client that trusts only the cluster's certificate authority and uses no proxy.
-pub fn http(site: &Site) -> Result<reqwest::Client> {
+pub(super) fn http(site: &Site) -> Result<reqwest::Client> {
     let path = site.pki("ca.crt");
     let pem = std::fs::read(&path).map_err(|error| HarnessError::Io(path.clone(), error))?;
     let failed = |error: reqwest::Error| HarnessError::Certificate(path.display().to_string(), error.to_string());

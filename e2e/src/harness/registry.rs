@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{error::Result, files, process::Launch, ready, site::Site};
 
 /// Starts the registry and waits until it answers.
-pub async fn start(site: &Site) -> Result<()> {
+pub(super) async fn start(site: &Site) -> Result<()> {
     let port = site.ports().registry;
     let config = site.dir().join("registry.json");
     let content = json!({

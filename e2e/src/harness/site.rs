@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Number of slots. Their ports are below the range from which the kernel assigns ports (32768 and up).
-pub const SLOTS: u16 = 200;
+pub(super) const SLOTS: u16 = 200;
 const FIRST_PORT: u16 = 21000;
 const PORTS_PER_SLOT: u16 = 16;
 
@@ -69,7 +69,7 @@ pub struct Site {
 }
 
 /// `${TMPDIR:-/tmp}/cvo-lab`, made when missing.
-pub fn root() -> Result<PathBuf> {
+pub(super) fn root() -> Result<PathBuf> {
     let root = std::env::temp_dir().join("cvo-lab");
     files::make_dir(&root)?;
     Ok(root)
@@ -263,7 +263,7 @@ impl Site {
 }
 
 /// A name becomes part of device names, cgroups and paths.
-pub fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > 20 || !name.chars().all(allowed) || name.starts_with('-') {
         return Err(HarnessError::Name(name.to_owned(), "use 1 to 20 lower-case letters, digits and dashes"));
@@ -286,7 +286,7 @@ fn ports(slot: u16) -> Ports {
 }
 
 /// Whether no other program listens on the slot's ports (other users' clusters, clusters of another TMPDIR).
-pub fn ports_free(slot: u16) -> bool {
+pub(super) fn ports_free(slot: u16) -> bool {
     let p = ports(slot);
     [p.apiserver, p.etcd, p.etcd_peer, p.controller_manager, p.scheduler, p.registry, p.kubelet_health, p.kwok]
         .iter()

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Ends every process of the cluster, then removes its files and devices. May be called again after a failure. Blocks.
-pub fn remove(site: &Site) -> Result<()> {
+pub(super) fn remove(site: &Site) -> Result<()> {
     // kubelet first: it would restart what is killed below.
     site.stop("kubelet")?;
     end_processes(site)?;

@@ -52,7 +52,7 @@ impl Toolbox {
 }
 
 /// An error that says how to install the program when it is missing.
-pub fn require(program: &Path) -> Result<()> {
+pub(super) fn require(program: &Path) -> Result<()> {
     if program.exists() { Ok(()) } else { Err(HarnessError::Tool(program.to_owned())) }
 }
 

@@ -2,7 +2,7 @@
 //! and all other objects of its definitions.
 
 use crate::random::{SeededRandom, flag};
-use cvo::payload::yaml;
+use cvo::testing::payload::yaml;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 /// What the kind of the workload determines about its pods.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Runs {
+pub(super) enum Runs {
     Always,
     ToTheEnd,
 }
 
 /// A pod template with these labels.
-pub fn template(d: &SeededRandom, labels: &Value, runs: Runs) -> Value {
+pub(super) fn template(d: &SeededRandom, labels: &Value, runs: Runs) -> Value {
     let mut metadata = json!({"labels": labels});
     if d.chance(30) {
         metadata["annotations"] = d.entries();

@@ -3,18 +3,18 @@
 use crate::random::{Make, SeededRandom, flag};
 use serde_json::{Value, json};
 
-pub fn nothing(_: &SeededRandom) -> Value {
+pub(super) fn nothing(_: &SeededRandom) -> Value {
     json!({})
 }
 
-pub fn config_map(d: &SeededRandom) -> Value {
+pub(super) fn config_map(d: &SeededRandom) -> Value {
     d.some(&[
         ("data", |d| d.some(&[("a", |_| json!("1")), ("b.yaml", |_| json!("x: 1\n")), ("empty", |_| json!(""))])),
         ("binaryData", |d| d.some(&[("bin", |d| json!(d.pick(&["AAEC", "AAED"]))), ("none", |_| json!(""))])),
     ])
 }
 
-pub fn secret(d: &SeededRandom) -> Value {
+pub(super) fn secret(d: &SeededRandom) -> Value {
     let mut made = d.some(&[
         ("data", |d| d.some(&[("a", |d| json!(d.pick(&["YQ==", "Yg=="]))), ("none", |_| json!(""))])),
         ("stringData", |d| d.some(&[("a", |_| json!("text")), ("t", |_| json!("")), ("u", |_| json!("ü"))])),
@@ -25,7 +25,7 @@ pub fn secret(d: &SeededRandom) -> Value {
     made
 }
 
-pub fn service_account(d: &SeededRandom) -> Value {
+pub(super) fn service_account(d: &SeededRandom) -> Value {
     d.some(&[
         ("automountServiceAccountToken", flag),
         ("secrets", |_| json!([{"name": "s"}])),
@@ -33,7 +33,7 @@ pub fn service_account(d: &SeededRandom) -> Value {
     ])
 }
 
-pub fn service(d: &SeededRandom) -> Value {
+pub(super) fn service(d: &SeededRandom) -> Value {
     const FIELDS: &[(&str, Make)] = &[
         ("selector", SeededRandom::entries),
         ("sessionAffinity", |d| json!(d.pick(&["None", "ClientIP"]))),
@@ -88,7 +88,7 @@ pub fn service(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-pub fn network_policy(d: &SeededRandom) -> Value {
+pub(super) fn network_policy(d: &SeededRandom) -> Value {
     let mut spec = d.some(&[("ingress", traffic), ("egress", traffic)]);
     if d.chance(80) {
         spec["podSelector"] = d.selector();
@@ -133,7 +133,7 @@ fn traffic(d: &SeededRandom) -> Value {
     })
 }
 
-pub fn ingress(d: &SeededRandom) -> Value {
+pub(super) fn ingress(d: &SeededRandom) -> Value {
     let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
     let mut spec = d.some(&[
         ("ingressClassName", |_| json!("shop")),
@@ -148,7 +148,7 @@ pub fn ingress(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-pub fn ingress_class(d: &SeededRandom) -> Value {
+pub(super) fn ingress_class(d: &SeededRandom) -> Value {
     let mut spec = json!({"controller": d.fixed("controller").pick(&["example.com/a", "example.com/b"])});
     if d.chance(50) {
         spec["parameters"] = d.pick(&[
@@ -170,11 +170,11 @@ fn namespaced_rule(d: &SeededRandom) -> Value {
     ])
 }
 
-pub fn role(d: &SeededRandom) -> Value {
+pub(super) fn role(d: &SeededRandom) -> Value {
     d.some(&[("rules", |d| d.list(0, 3, namespaced_rule))])
 }
 
-pub fn cluster_role(d: &SeededRandom) -> Value {
+pub(super) fn cluster_role(d: &SeededRandom) -> Value {
     match d.below(4) {
         0 => {
             json!({"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"example.com/merge": d.pick(&["a", "b"])}}]}, "rules": []})
@@ -194,11 +194,11 @@ fn subject(d: &SeededRandom) -> Value {
     ])
 }
 
-pub fn cluster_binding(d: &SeededRandom) -> Value {
+pub(super) fn cluster_binding(d: &SeededRandom) -> Value {
     binding(d, &["ClusterRole"])
 }
 
-pub fn role_binding(d: &SeededRandom) -> Value {
+pub(super) fn role_binding(d: &SeededRandom) -> Value {
     binding(d, &["ClusterRole", "Role"])
 }
 
@@ -210,7 +210,7 @@ fn binding(d: &SeededRandom, kinds: &[&str]) -> Value {
     d.with(json!({"roleRef": role}), &[("subjects", |d| d.list(0, 2, subject)), ("userNames", |_| json!(["old"]))])
 }
 
-pub fn priority_class(d: &SeededRandom) -> Value {
+pub(super) fn priority_class(d: &SeededRandom) -> Value {
     let fixed = d.fixed("value");
     let mut made = d.with(
         json!({"value": fixed.below(3) * 1000}),
@@ -222,7 +222,7 @@ pub fn priority_class(d: &SeededRandom) -> Value {
     made
 }
 
-pub fn storage_class(d: &SeededRandom) -> Value {
+pub(super) fn storage_class(d: &SeededRandom) -> Value {
     let fixed = d.fixed("class");
     let mut made = fixed.with(
         json!({"provisioner": "csi.example.com"}),
@@ -236,7 +236,7 @@ pub fn storage_class(d: &SeededRandom) -> Value {
     made
 }
 
-pub fn csi_driver(d: &SeededRandom) -> Value {
+pub(super) fn csi_driver(d: &SeededRandom) -> Value {
     let fixed = d.fixed("driver");
     let spec = fixed.some(&[
         ("attachRequired", flag),
@@ -256,7 +256,7 @@ pub fn csi_driver(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-pub fn runtime_class(d: &SeededRandom) -> Value {
+pub(super) fn runtime_class(d: &SeededRandom) -> Value {
     d.with(
         json!({"handler": d.fixed("handler").pick(&["runc", "kata"])}),
         &[
@@ -271,7 +271,7 @@ pub fn runtime_class(d: &SeededRandom) -> Value {
     )
 }
 
-pub fn lease(d: &SeededRandom) -> Value {
+pub(super) fn lease(d: &SeededRandom) -> Value {
     json!({"spec": d.some(&[
         ("holderIdentity", |d| json!(d.pick(&["a", "b"]))),
         ("leaseDurationSeconds", |_| json!(30)),

@@ -4,7 +4,7 @@ use crate::random::{Make, SeededRandom, flag, quantity};
 use serde_json::{Value, json};
 
 /// Some volumes with different names; a name may have another source in another manifest.
-pub fn volumes(d: &SeededRandom) -> Vec<Value> {
+pub(super) fn volumes(d: &SeededRandom) -> Vec<Value> {
     let names = d.some_of(&["data", "certs", "cache", "token", "extra"]);
     names
         .iter()
@@ -115,7 +115,7 @@ fn projected(d: &SeededRandom) -> Value {
 }
 
 /// The spec of a PersistentVolumeClaim.
-pub fn claim(d: &SeededRandom) -> Value {
+pub(super) fn claim(d: &SeededRandom) -> Value {
     d.with(
         json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}),
         &[

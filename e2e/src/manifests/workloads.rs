@@ -22,7 +22,7 @@ fn selector() -> Value {
     json!({"matchLabels": {"name": "x"}})
 }
 
-pub fn deployment(d: &SeededRandom) -> Value {
+pub(super) fn deployment(d: &SeededRandom) -> Value {
     let labels = labels(d);
     let mut spec = json!({"selector": selector(), "template": template(d, &labels, Runs::Always)});
     spec = d.with(spec, &[
@@ -41,7 +41,7 @@ pub fn deployment(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-pub fn daemon_set(d: &SeededRandom) -> Value {
+pub(super) fn daemon_set(d: &SeededRandom) -> Value {
     let labels = labels(d);
     let mut spec = json!({"selector": selector(), "template": template(d, &labels, Runs::Always)});
     spec = d.with(
@@ -60,7 +60,7 @@ pub fn daemon_set(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-pub fn stateful_set(d: &SeededRandom) -> Value {
+pub(super) fn stateful_set(d: &SeededRandom) -> Value {
     let labels = labels(d);
     let mut spec = json!({"selector": selector(), "template": template(d, &labels, Runs::Always)});
     // Immutable fields.
@@ -95,7 +95,7 @@ pub fn stateful_set(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-pub fn job(d: &SeededRandom) -> Value {
+pub(super) fn job(d: &SeededRandom) -> Value {
     json!({"spec": job_spec(d)})
 }
 
@@ -138,7 +138,7 @@ fn job_spec(d: &SeededRandom) -> Value {
     spec
 }
 
-pub fn cron_job(d: &SeededRandom) -> Value {
+pub(super) fn cron_job(d: &SeededRandom) -> Value {
     let mut job = json!({"spec": job_spec(d)});
     if d.chance(30) {
         job["metadata"] = json!({"labels": d.entries()});
@@ -157,7 +157,7 @@ pub fn cron_job(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-pub fn disruption_budget(d: &SeededRandom) -> Value {
+pub(super) fn disruption_budget(d: &SeededRandom) -> Value {
     let mut spec = d.some(&[
         ("selector", SeededRandom::selector),
         ("unhealthyPodEvictionPolicy", |d| json!(d.pick(&["IfHealthyBudget", "AlwaysAllow"]))),
@@ -170,7 +170,7 @@ pub fn disruption_budget(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-pub fn autoscaler(d: &SeededRandom) -> Value {
+pub(super) fn autoscaler(d: &SeededRandom) -> Value {
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"});
     let spec = d.with(json!({"scaleTargetRef": target, "maxReplicas": 5}), &[
         ("minReplicas", |d| json!(1 + d.below(3))),
@@ -195,7 +195,7 @@ fn scaling(d: &SeededRandom) -> Value {
     d.some(FIELDS)
 }
 
-pub fn quota(d: &SeededRandom) -> Value {
+pub(super) fn quota(d: &SeededRandom) -> Value {
     let mut spec = json!({});
     if d.chance(80) {
         spec["hard"] = d.some(&[
@@ -211,7 +211,7 @@ pub fn quota(d: &SeededRandom) -> Value {
     json!({"spec": spec})
 }
 
-pub fn limit_range(d: &SeededRandom) -> Value {
+pub(super) fn limit_range(d: &SeededRandom) -> Value {
     let limits = d.list(1, 2, |d| match d.below(3) {
         0 => json!({"type": "Container", "default": {"cpu": "1000m"}, "defaultRequest": {"cpu": "0.1"}}),
         1 => json!({"type": "Container", "max": {"memory": quantity(d)}}),
@@ -220,7 +220,7 @@ pub fn limit_range(d: &SeededRandom) -> Value {
     json!({"spec": {"limits": limits}})
 }
 
-pub fn claim(d: &SeededRandom) -> Value {
+pub(super) fn claim(d: &SeededRandom) -> Value {
     // Only the request may change, and on a bound claim it may only grow.
     let fixed = d.fixed("claim");
     json!({"spec": super::volumes::claim(&fixed)})

@@ -3,7 +3,7 @@
 use std::{future::ready, time::Duration};
 
 use anyhow::{anyhow, bail};
-use cvo::api::{self, ClusterVersion, Condition, ConditionStatus, HistoryState};
+use cvo::testing::api::{self, ClusterVersion, Condition, ConditionStatus, HistoryState};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{

@@ -6,9 +6,9 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 /// Namespace and name.
-pub type Key = (String, String);
+pub(super) type Key = (String, String);
 
-pub fn key(object: &Value) -> Key {
+pub(super) fn key(object: &Value) -> Key {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     (text("/metadata/namespace"), text("/metadata/name"))
 }

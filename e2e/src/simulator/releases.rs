@@ -2,8 +2,8 @@
 
 use super::objects::Key;
 use anyhow::Context;
-use cvo::payload::{Filter, LoadOptions, Manifest, Payload, load};
-use cvo::work::payload_dir;
+use cvo::testing::payload::{Filter, LoadOptions, Manifest, Payload, load};
+use cvo::testing::work::payload_dir;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -3,11 +3,11 @@
 use super::releases::Release;
 use crate::harness::named;
 use crate::workspace;
-use cvo::payload::{
+use cvo::testing::payload::{
     metadata::{self, ReleaseMetadata},
     references::{self, ImageReferences, Tag},
 };
-use cvo::work::retrieve;
+use cvo::testing::work::retrieve;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};

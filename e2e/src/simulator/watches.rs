@@ -11,7 +11,7 @@ use std::future::ready;
 
 /// A change of an object that the simulation reacts to.
 #[derive(Debug)]
-pub enum Event {
+pub(super) enum Event {
     /// A CustomResourceDefinition (by its name) is established.
     Established(String),
     /// A Deployment, DaemonSet or Job exists or has changed.
@@ -21,7 +21,7 @@ pub enum Event {
 }
 
 /// Watches all objects of a kind with version `v1`.
-pub fn watch(client: &Client, group: &str, kind: &str) -> BoxStream<'static, Event> {
+pub(super) fn watch(client: &Client, group: &str, kind: &str) -> BoxStream<'static, Event> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let kind = resource.kind;

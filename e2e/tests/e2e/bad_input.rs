@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use axum::{Router, routing::get};
-use cvo::api::{self, ClusterVersion, ClusterVersionSpec, HistoryState};
+use cvo::testing::api::{self, ClusterVersion, ClusterVersionSpec, HistoryState};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use cvo::api::progress::NodeState;
+use cvo::testing::api::progress::NodeState;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;

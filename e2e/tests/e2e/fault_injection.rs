@@ -4,7 +4,7 @@
 
 mod real_release;
 
-use cvo::api::{HistoryState, progress::NodeState};
+use cvo::testing::api::{HistoryState, progress::NodeState};
 use jiff::Timestamp;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cvo::api::{ClusterVersion, progress::Progress};
+use cvo::testing::api::{ClusterVersion, progress::Progress};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cvo::api::HistoryState;
+use cvo::testing::api::HistoryState;
 
 use super::update::{assert_times_in_order, history};
 use e2e::{

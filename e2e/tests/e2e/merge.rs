@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cvo::merge::{self, Outcome, Owner};
+use cvo::testing::merge::{self, Outcome, Owner};
 use futures::{StreamExt, stream};
 use http::Method;
 use kube::Client;

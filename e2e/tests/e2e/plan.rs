@@ -1,7 +1,7 @@
 //! What `cvo plan` says before an update of a real release is what the daemon then does, in the planned stages. The plan
 //! is the same from the cluster and from the two releases, and needs only the right to read.
 
-use cvo::cluster::Kinds;
+use cvo::testing::cluster::Kinds;
 use e2e::harness::{audit, programs};
 use e2e::real_payload::{lay_out, manifests};
 use e2e::simulator::{cluster::SimulatedCluster, simulation::Workloads};

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use cvo::api::{self, ClusterOperator, ClusterVersion, ConditionStatus, HistoryEntry, HistoryState};
+use cvo::testing::api::{self, ClusterOperator, ClusterVersion, ConditionStatus, HistoryEntry, HistoryState};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::Deployment,

@@ -4,7 +4,7 @@
 mod additions;
 
 use additions::Additions;
-use cvo::api::HistoryState;
+use cvo::testing::api::HistoryState;
 use e2e::harness::audit;
 use e2e::random::SeededRandom;
 use e2e::real_payload::{lay_out, manifests};

@@ -1,6 +1,6 @@
 //! The administrator changes the spec of the ClusterVersion in the middle of an update.
 
-use cvo::api::HistoryState::{Completed, Partial};
+use cvo::testing::api::HistoryState::{Completed, Partial};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Uninstalling: when the ClusterVersion is deleted and its dependents are orphaned, they stay, although the daemon runs.
 
-use cvo::api::{ClusterVersion, ClusterVersionSpec};
+use cvo::testing::api::{ClusterVersion, ClusterVersionSpec};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Namespace},

@@ -1,6 +1,6 @@
 //! Install, update with self-replacement, and the order in which an update writes.
 
-use cvo::api::{ClusterVersion, HistoryState};
+use cvo::testing::api::{ClusterVersion, HistoryState};
 use jiff::Timestamp;
 
 use e2e::{
@@ -9,13 +9,13 @@ use e2e::{
 };
 
 /// Version, state and verified of all history entries, newest first.
-pub fn history(object: &ClusterVersion) -> Vec<(String, HistoryState, bool)> {
+pub(crate) fn history(object: &ClusterVersion) -> Vec<(String, HistoryState, bool)> {
     let entries = object.status.as_ref().unwrap().history.iter();
     entries.map(|entry| (entry.version.clone(), entry.state, entry.verified)).collect()
 }
 
 /// Entries are newest first, and each has ended after it began.
-pub fn assert_times_in_order(object: &ClusterVersion) {
+pub(crate) fn assert_times_in_order(object: &ClusterVersion) {
     let history = &object.status.as_ref().unwrap().history;
     let starts: Vec<Timestamp> = history.iter().map(|entry| entry.started_time.0).collect();
     assert!(starts.is_sorted_by(|newer, older| newer >= older), "{history:?}");

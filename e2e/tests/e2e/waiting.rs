@@ -2,7 +2,7 @@
 
 use std::{sync::Mutex, time::Duration};
 
-use cvo::api::{ClusterOperator, ClusterVersion, progress::Progress};
+use cvo::testing::api::{ClusterOperator, ClusterVersion, progress::Progress};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::Deployment,

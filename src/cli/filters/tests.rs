@@ -18,7 +18,7 @@ fn parse(flags: &[&str]) -> Result<FilterArgs, String> {
 }
 
 fn enabled(flags: &[&str]) -> usize {
-    parse(flags).unwrap().enabled_capabilities().unwrap().len()
+    parse(flags).unwrap().apply_filter(None).capabilities.unwrap().enabled.len()
 }
 
 #[test]

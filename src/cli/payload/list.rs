@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// cluster-version-operator come first and are templates. Without a release-metadata file the major version is unknown,
 /// and nothing is excluded because of it.
 #[derive(Args, Debug)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Output format
@@ -33,7 +33,7 @@ pub struct ListArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// A table for people
     Text,
     /// One JSON object per line for programs, with file, index (in the file, from 0), apiVersion, kind, namespace, name,
@@ -51,14 +51,14 @@ struct Line<'a> {
 }
 
 /// What is wrong with the combination of flags.
-pub fn misuse(given: &ArgMatches) -> Option<String> {
+pub(crate) fn misuse(given: &ArgMatches) -> Option<String> {
     if given.get_flag("objects") && given.get_one("output") != Some(&Output::Json) {
         return Some("--objects goes with -o json only: a table has no room for objects".to_owned());
     }
     filters::misuse(given)
 }
 
-pub fn run(args: &ListArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ListArgs) -> anyhow::Result<()> {
     let folder = folder::open(&args.dir, &args.release_image, &args.filters)?;
     for warning in &folder.warnings {
         output::remark(&format!("warning: {}", clean(warning)));

@@ -35,7 +35,7 @@ struct Cluster {
 }
 
 /// Plans the update of the cluster.
-pub async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
+pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
     let cluster = Cluster::connect(args).await?;
     let mut unknowns: Vec<String> = cluster.state.remarks.clone();
     let daemon = cluster.daemon(args, &mut unknowns).await;

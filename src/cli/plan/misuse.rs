@@ -23,12 +23,12 @@ const OF_RELEASES: Flags = &[
 ];
 
 /// A value parser that accepts pull specs.
-pub fn pull_spec(given: &str) -> Result<String, String> {
+pub(crate) fn pull_spec(given: &str) -> Result<String, String> {
     parse_reference(given).map(|_| given.to_owned()).map_err(|error| error.to_string())
 }
 
 /// What is wrong with a combination of flags that are valid one by one.
-pub fn misuse(given: &ArgMatches) -> Option<String> {
+pub(crate) fn misuse(given: &ArgMatches) -> Option<String> {
     let text = |name: &str| given.get_one::<String>(name).map(String::as_str).unwrap_or_default();
     let (from, to) = (text("from"), text("to"));
     if to == CLUSTER {

@@ -16,7 +16,7 @@ const RELEASE: &str = "release-manifests/";
 
 /// A release that can be loaded for a cluster.
 #[derive(Debug)]
-pub struct Given {
+pub(crate) struct Given {
     /// As on the command line.
     pub given: String,
     files: PayloadFiles,
@@ -29,7 +29,7 @@ pub struct Given {
 }
 
 /// Reads the folder or the image. `image`: its pull spec, if it is a folder.
-pub async fn read(given: &str, image: Option<&str>, args: &PlanArgs) -> anyhow::Result<Given> {
+pub(crate) async fn read(given: &str, image: Option<&str>, args: &PlanArgs) -> anyhow::Result<Given> {
     let dir = Path::new(given);
     if !dir.is_dir() {
         return pull(given, args)
@@ -68,12 +68,12 @@ async fn pull(given: &str, args: &PlanArgs) -> anyhow::Result<Given> {
 
 impl Given {
     /// The version in the metadata of the release.
-    pub fn version(&self) -> anyhow::Result<String> {
+    pub(crate) fn version(&self) -> anyhow::Result<String> {
         version(&self.files)
     }
 
     /// Loads the release as a cluster with this filter would.
-    pub fn load(&self, filter: Filter) -> anyhow::Result<Payload> {
+    pub(crate) fn load(&self, filter: Filter) -> anyhow::Result<Payload> {
         let options = LoadOptions {
             image: self.image.clone(),
             profile: filter.profile.clone().unwrap_or_default(),
@@ -84,7 +84,7 @@ impl Given {
     }
 
     /// What is not known about the release.
-    pub fn unknowns(&self) -> Vec<String> {
+    pub(crate) fn unknowns(&self) -> Vec<String> {
         let placeholder = self.placeholder.then(|| {
             format!(
                 "The pull spec of the release in {}, which its manifests refer to; {} is used instead. Give it with --from-image \

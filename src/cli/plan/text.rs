@@ -9,7 +9,7 @@ use serde_json::Value;
 const VALUE: usize = 60;
 
 /// `all`: include objects that are left alone, and nodes that write nothing.
-pub fn text(forecast: &Forecast, page: &Page, all: bool) -> String {
+pub(crate) fn text(forecast: &Forecast, page: &Page, all: bool) -> String {
     let mut out = String::new();
     head(forecast, page, &mut out);
     for stage in &forecast.stages {

@@ -20,13 +20,13 @@ const BUILD_VERSIONS: &str = "io.openshift.build.versions";
 /// The release cannot be built; lists all problems.
 #[derive(Debug, thiserror::Error)]
 #[error("the release cannot be built:\n  {}", .problems.join("\n  "))]
-pub struct AssembleError {
+pub(crate) struct AssembleError {
     pub problems: Vec<String>,
 }
 
 /// The manifests of one component as in its source tree.
 #[derive(Clone, Debug, Default)]
-pub struct Component {
+pub(crate) struct Component {
     pub name: String,
     /// The folder, for messages.
     pub place: String,
@@ -38,7 +38,7 @@ pub struct Component {
 
 /// An image of the release.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tag {
+pub(crate) struct Tag {
     /// Pull spec with digest.
     pub image: String,
     pub annotations: BTreeMap<String, String>,
@@ -46,7 +46,7 @@ pub struct Tag {
 
 /// Everything that goes into a release.
 #[derive(Clone, Debug)]
-pub struct Input {
+pub(crate) struct Input {
     pub version: semver::Version,
     pub previous: Vec<semver::Version>,
     pub next: Vec<semver::Version>,
@@ -63,7 +63,7 @@ pub struct Input {
 
 /// The content of `release-manifests/`.
 #[derive(Clone, Debug)]
-pub struct ReleaseFiles {
+pub(crate) struct ReleaseFiles {
     /// Base name to content, including `image-references` and `release-metadata`.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Objects in the manifests.
@@ -102,7 +102,7 @@ struct ImageStreamFrom {
 }
 
 /// Name, `from.name` and annotations of the tags of an `image-references` file; tags that are not images are skipped.
-pub fn image_stream(bytes: &[u8]) -> Result<Vec<(String, Tag)>, String> {
+pub(crate) fn image_stream(bytes: &[u8]) -> Result<Vec<(String, Tag)>, String> {
     let stream: ImageStream = serde_yaml::from_slice(bytes).map_err(|e| format!("it is not an ImageStream: {e}"))?;
     if stream.kind != "ImageStream" || stream.api_version != "image.openshift.io/v1" {
         let found = format!("{} {}", stream.api_version, stream.kind);
@@ -116,7 +116,7 @@ pub fn image_stream(bytes: &[u8]) -> Result<Vec<(String, Tag)>, String> {
 }
 
 /// Builds the files of the release.
-pub fn assemble(input: &Input) -> Result<ReleaseFiles, AssembleError> {
+pub(crate) fn assemble(input: &Input) -> Result<ReleaseFiles, AssembleError> {
     let mut problems = Vec::new();
     let mut files = BTreeMap::new();
     let (mut objects, mut unmarked) = (0, Vec::new());
@@ -155,7 +155,7 @@ fn pretty(value: &Value, problems: &mut Vec<String>) -> Vec<u8> {
 }
 
 /// The name of a file in the release. A file without a run level belongs to level 50.
-pub fn payload_name(component: &str, file: &str) -> String {
+pub(crate) fn payload_name(component: &str, file: &str) -> String {
     if file.starts_with("0000_") { file.into() } else { format!("0000_50_{component}_{file}") }
 }
 
@@ -307,7 +307,7 @@ fn continues_right(after: &str) -> bool {
 }
 
 /// A pull spec without tag and digest.
-pub fn repository(image: &str) -> &str {
+pub(crate) fn repository(image: &str) -> &str {
     let image = image.split_once('@').map_or(image, |(name, _)| name);
     match image.rsplit_once(':') {
         // A colon before the last slash belongs to a port.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Only regular files are written; an image with links that lead out of these folders is refused. The folder is written
 /// completely or not at all.
 #[derive(Args, Debug)]
-pub struct ExtractArgs {
+pub(crate) struct ExtractArgs {
     /// Pull spec of a release image
     #[arg(value_name = "IMAGE")]
     pub image: String,
@@ -24,7 +24,7 @@ pub struct ExtractArgs {
     pub source: ImageSource,
 }
 
-pub async fn run(args: ExtractArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: ExtractArgs) -> anyhow::Result<()> {
     check_target(&args.to)?;
     let Pulled { reference, repository, image } = args.source.pull(&parse_reference(&args.image)?).await?;
     let found = repository.gather(&image, &[OWN_MANIFESTS, RELEASE_MANIFESTS], |_| false).await?;
@@ -43,7 +43,7 @@ pub async fn run(args: ExtractArgs) -> anyhow::Result<()> {
 }
 
 /// Fails unless the folder is new or empty, so that the error comes before any work.
-pub fn check_target(dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn check_target(dir: &Path) -> anyhow::Result<()> {
     match std::fs::read_dir(dir) {
         Ok(mut entries) => {
             ensure!(entries.next().is_none(), "{} is not empty: give a new folder, or empty this one", dir.display());
@@ -56,7 +56,7 @@ pub fn check_target(dir: &Path) -> anyhow::Result<()> {
 
 /// Writes files to a new or empty folder: first to a temporary folder next to it, which then takes its name in one step.
 /// Paths are relative and checked, so that none leads out of it.
-pub fn write_folder(dir: &Path, files: impl IntoIterator<Item = (String, Vec<u8>)>) -> anyhow::Result<()> {
+pub(crate) fn write_folder(dir: &Path, files: impl IntoIterator<Item = (String, Vec<u8>)>) -> anyhow::Result<()> {
     check_target(dir)?;
     let name =
         dir.file_name().with_context(|| format!("{} is not the name of a folder", dir.display()))?.to_string_lossy();

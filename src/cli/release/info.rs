@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Show the content of a release image or of a folder with a release
 #[derive(Args, Debug)]
-pub struct InfoArgs {
+pub(crate) struct InfoArgs {
     /// Pull spec of a release image, or a folder that `cvo release extract` or `cvo release new --to-dir` wrote
     #[arg(value_name = "IMAGE|DIR")]
     pub release: String,
@@ -25,7 +25,7 @@ pub struct InfoArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// For people
     Text,
     /// For programs: image, digest, config, metadata, references, manifests
@@ -47,7 +47,7 @@ struct Info {
     manifests: usize,
 }
 
-pub async fn run(args: InfoArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: InfoArgs) -> anyhow::Result<()> {
     let info =
         if Path::new(&args.release).is_dir() { of_folder(Path::new(&args.release))? } else { of_image(&args).await? };
     match args.output {

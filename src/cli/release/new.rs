@@ -43,7 +43,7 @@ const NO_BASE: &str = "a release image needs a base: give an image that contains
         storage=registry.example/storage@sha256:6b1c...\n\nSign the digest with `cvo release sign`, and use it to \
         request the update:\n  registry.example/platform@sha256:..."
 )]
-pub struct NewArgs {
+pub(crate) struct NewArgs {
     /// Version of the release, a semantic version
     #[arg(long, value_name = "VERSION")]
     pub name: semver::Version,
@@ -89,7 +89,7 @@ pub struct NewArgs {
 
 /// Checks everything on the command line and on disk before the registry is asked: a release of many images takes minutes,
 /// and a mistake should show at once.
-pub async fn run(args: NewArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: NewArgs) -> anyhow::Result<()> {
     let sources = Sources::read(&args.from_dir)?;
     let mut input = Input {
         version: args.name.clone(),
@@ -223,7 +223,7 @@ async fn build(
 }
 
 /// The creation time: as given, or the same for each build.
-pub fn created(given: Option<Timestamp>, epoch: Option<i64>) -> anyhow::Result<Timestamp> {
+pub(crate) fn created(given: Option<Timestamp>, epoch: Option<i64>) -> anyhow::Result<Timestamp> {
     let time = match (given, epoch) {
         (Some(time), _) => time,
         (None, Some(seconds)) => Timestamp::from_second(seconds).context("SOURCE_DATE_EPOCH")?,

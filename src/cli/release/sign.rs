@@ -20,7 +20,7 @@ const MAX_SIGNATURES: u32 = 9;
 /// gpg signs with a key of yours. The signature is written to DIR/sha256=HEX/signature-N, the layout of HTTP and file
 /// signature stores. Existing signatures are kept.
 #[derive(Debug, Clone, clap::Args)]
-pub struct SignArgs {
+pub(crate) struct SignArgs {
     /// Digest of the release image (sha256:HEX), or a pull spec with a digest (REGISTRY/NAME@sha256:HEX)
     #[arg(value_name = "DIGEST")]
     pub digest: String,
@@ -40,7 +40,7 @@ pub struct SignArgs {
 }
 
 /// Signs, writes, and prints what was written and how to publish it.
-pub fn run(args: SignArgs) -> Result<()> {
+pub(crate) fn run(args: SignArgs) -> Result<()> {
     let path = sign(&args, Command::new(&args.gpg), Timestamp::now())?;
     let digest = digest(&args.digest)?;
     let (folder, prefix) = (digest.store_folder(), digest.config_map_prefix());

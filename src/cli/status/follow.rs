@@ -30,7 +30,7 @@ enum WatchEvent {
     Record(watcher::Result<Event<ConfigMap>>),
 }
 
-pub async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<()> {
     let server = clients.server();
     let mut events = Box::pin(watches(clients, &args.source)?);
     let mut known = Known::default();

@@ -8,7 +8,7 @@ use crate::cli::page::clean;
 use jiff::Timestamp;
 
 /// One line for each change from `before` to `after`, with the time of day (UTC) in front.
-pub fn lines(before: &View, after: &View, now: Timestamp) -> Vec<String> {
+pub(crate) fn lines(before: &View, after: &View, now: Timestamp) -> Vec<String> {
     let mut changes = Vec::new();
     let (old, new) = (headline(before), headline(after));
     if old != new {

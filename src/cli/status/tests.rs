@@ -1,6 +1,6 @@
 //! Text and lines for constructed states.
 
-use super::view::{component, level};
+use super::view::{Phase, component, level};
 use super::*;
 use crate::api::progress::NodeState;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ const SHOWN: usize = 24;
 /// At most this many history entries are shown; JSON has all.
 const HISTORY_SHOWN: usize = 8;
 
-pub fn text(view: &View, page: &Page) -> String {
+pub(crate) fn text(view: &View, page: &Page) -> String {
     let mut out = String::new();
     head(view, page, &mut out);
     components(view, page, &mut out);
@@ -62,7 +62,7 @@ fn head(view: &View, page: &Page, out: &mut String) {
 }
 
 /// The headline, without times.
-pub fn headline(view: &View) -> String {
+pub(crate) fn headline(view: &View) -> String {
     let target = if view.target.version.is_empty() { &view.target.image } else { &view.target.version };
     let target = clean(target);
     match view.phase {
@@ -121,7 +121,7 @@ fn row(node: &NodeProgress, now: Timestamp) -> Vec<Cell> {
     ]
 }
 
-pub fn state_word(state: NodeState) -> &'static str {
+pub(crate) fn state_word(state: NodeState) -> &'static str {
     match state {
         NodeState::Done => "done",
         NodeState::Pending => "pending",
@@ -145,7 +145,7 @@ fn reason(node: &NodeProgress, now: Timestamp) -> String {
 }
 
 /// `Kind namespace/name: message`.
-pub fn awaited(waiting: &crate::api::progress::WaitingFor) -> String {
+pub(crate) fn awaited(waiting: &crate::api::progress::WaitingFor) -> String {
     let place = if waiting.namespace.is_empty() { String::new() } else { format!("{}/", waiting.namespace) };
     let why = if waiting.message.is_empty() { &waiting.reason } else { &waiting.message };
     clean(&format!("{} {place}{}: {why}", waiting.kind, waiting.name)).into_owned()
@@ -181,7 +181,7 @@ fn operators(view: &View, page: &Page, out: &mut String) {
 }
 
 /// For example `network is degraded for 3m 2s: RolloutFailed: message`; the duration is left out without `now`.
-pub fn operator_line(operator: &OperatorConcern, now: Option<Timestamp>) -> String {
+pub(crate) fn operator_line(operator: &OperatorConcern, now: Option<Timestamp>) -> String {
     let state = match operator.state {
         "Degraded" => "is degraded",
         "NotAvailable" => "is not available",
@@ -192,7 +192,7 @@ pub fn operator_line(operator: &OperatorConcern, now: Option<Timestamp>) -> Stri
 }
 
 /// `reason: message`, or the one that is not empty.
-pub fn cause(reason: &str, message: &str) -> String {
+pub(crate) fn cause(reason: &str, message: &str) -> String {
     let parts: Vec<&str> = [reason, message].into_iter().filter(|text| !text.is_empty()).collect();
     parts.join(": ")
 }
@@ -229,7 +229,7 @@ fn history_row(entry: &HistoryEntry) -> Vec<Cell> {
 }
 
 /// The duration in its two largest units; zero if the clocks disagree.
-pub fn ago(from: Timestamp, to: Timestamp) -> String {
+pub(crate) fn ago(from: Timestamp, to: Timestamp) -> String {
     let seconds = to.duration_since(from).max(SignedDuration::ZERO).as_secs();
     duration(u64::try_from(seconds).unwrap_or_default())
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Everything that is shown; `-o json` prints it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct View {
+pub(crate) struct View {
     pub phase: Phase,
     /// Version of the last completed release; empty if there is none.
     pub version: String,
@@ -44,7 +44,7 @@ pub struct View {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// There is no ClusterVersion, or it has no conditions yet.
     #[default]
     Unknown,
@@ -57,7 +57,7 @@ pub enum Phase {
 /// A condition of ClusterVersion that needs attention.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Concern {
+pub(crate) struct Concern {
     #[serde(rename = "type")]
     pub type_: String,
     pub status: ConditionStatus,
@@ -69,7 +69,7 @@ pub struct Concern {
 /// An operator that is not available or degraded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct OperatorConcern {
+pub(crate) struct OperatorConcern {
     pub name: String,
     /// `Degraded`, `NotAvailable` or `NotReported`.
     pub state: &'static str,
@@ -80,7 +80,7 @@ pub struct OperatorConcern {
 
 impl Concern {
     /// The status as it follows the type; nothing for the usual one, True.
-    pub fn status_text(&self) -> &'static str {
+    pub(crate) fn status_text(&self) -> &'static str {
         match self.status {
             ConditionStatus::True => "",
             ConditionStatus::False => "=False",
@@ -102,7 +102,7 @@ const CONCERNS: [(&str, Test); 5] = [
 ];
 
 impl View {
-    pub fn of(state: &State, now: Timestamp) -> View {
+    pub(crate) fn of(state: &State, now: Timestamp) -> View {
         let mut view = View { remarks: state.remarks.clone(), ..View::default() };
         view.operators = state.operators.iter().filter_map(operator_concern).collect();
         view.operators.sort_by(|a, b| a.name.cmp(&b.name));
@@ -160,7 +160,7 @@ impl View {
     }
 
     /// Nodes that are done.
-    pub fn components_done(&self) -> usize {
+    pub(crate) fn components_done(&self) -> usize {
         self.components.iter().filter(|node| node.state == NodeState::Done).count()
     }
 }
@@ -208,12 +208,12 @@ fn operator_concern(operator: &ClusterOperator) -> Option<OperatorConcern> {
 }
 
 /// The component of a node's id `stage/level/component`.
-pub fn component(id: &str) -> &str {
+pub(crate) fn component(id: &str) -> &str {
     id.splitn(3, '/').nth(2).unwrap_or(id)
 }
 
 /// The level of a node's id, without leading zeros.
-pub fn level(id: &str) -> &str {
+pub(crate) fn level(id: &str) -> &str {
     let level = id.split('/').nth(1).unwrap_or_default();
     let short = level.trim_start_matches('0');
     if short.is_empty() && !level.is_empty() { "0" } else { short }

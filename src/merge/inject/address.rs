@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The address of the API server inside the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Address {
+pub(crate) struct Address {
     /// Host name or IP address; an IPv6 address has no brackets.
     pub host: String,
     pub port: u16,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// The proxy that pods use. At least one setting is not empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Proxy {
+pub(crate) struct Proxy {
     pub http: String,
     pub https: String,
     /// Hosts and networks, separated by commas.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// The TLS settings that operators serve with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Tls {
+pub(crate) struct Tls {
     /// Such as `VersionTLS12`; empty if a custom profile sets none.
     pub min_version: String,
     /// IANA names.

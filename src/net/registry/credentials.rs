@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 /// The credentials file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("credentials file {}: {cause} (expected: a file as `docker login` or `podman login` writes it, {{\"auths\": {{\"REGISTRY\": {{\"auth\": \"…\"}}}}}})", path.display())]
-pub struct CredentialsError {
+pub(crate) struct CredentialsError {
     pub path: PathBuf,
     pub cause: String,
 }
 
 /// Credentials by registry or path in it. The default has none.
 #[derive(Clone, Debug, Default)]
-pub struct Credentials {
+pub(crate) struct Credentials {
     /// `registry[:port][/path]` without scheme.
     by_prefix: BTreeMap<String, RegistryAuth>,
 }
@@ -42,7 +42,7 @@ struct Entry {
 impl Credentials {
     /// Reads `given`, else `$DOCKER_CONFIG/config.json`, else `~/.docker/config.json`. Without any of these there are no
     /// credentials.
-    pub fn find(given: Option<&Path>) -> Result<Credentials, CredentialsError> {
+    pub(crate) fn find(given: Option<&Path>) -> Result<Credentials, CredentialsError> {
         let usual = || {
             let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
             let folder = folder.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".docker")));
@@ -55,7 +55,7 @@ impl Credentials {
     }
 
     /// Parses the content of such a file. Entries without credentials, which a credential helper keeps, are skipped.
-    pub fn parse(bytes: &[u8]) -> Result<Credentials, String> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Credentials, String> {
         let config: DockerConfig = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         let mut by_prefix = BTreeMap::new();
         for (key, entry) in config.auths {
@@ -67,7 +67,7 @@ impl Credentials {
     }
 
     /// The credentials for `repository` (a path) at `registry`.
-    pub fn of(&self, registry: &str, repository: &str) -> RegistryAuth {
+    pub(crate) fn of(&self, registry: &str, repository: &str) -> RegistryAuth {
         let registry = if registry == "index.docker.io" { "docker.io" } else { registry };
         let whole = format!("{registry}/{repository}");
         let mut prefix = whole.as_str();

@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 
 /// An image cannot be built.
 #[derive(Debug, thiserror::Error)]
-pub enum ImageError {
+pub(crate) enum ImageError {
     #[error("the image config of {place} is unusable: {cause}")]
     Config { place: String, cause: String },
 }
 
 /// An image as a registry stores it, without the content of its layers.
 #[derive(Clone, Debug)]
-pub struct Image {
+pub(crate) struct Image {
     /// `sha256:…` of `manifest_bytes`.
     pub digest: String,
     pub manifest: OciImageManifest,
@@ -32,19 +32,14 @@ pub struct Image {
 
 impl Image {
     /// A label from `config.Labels`.
-    pub fn label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.config.pointer("/config/Labels")?.get(key)?.as_str()
-    }
-
-    /// A top-level string of the config: `created`, `os`, `architecture`.
-    pub fn field(&self, key: &str) -> Option<&str> {
-        self.config.get(key)?.as_str()
     }
 }
 
 /// The configuration of an image without a base.
 #[derive(Clone, Debug, Default)]
-pub struct Start {
+pub(crate) struct Start {
     pub entrypoint: Vec<String>,
     pub labels: BTreeMap<String, String>,
     /// `NAME=VALUE`.
@@ -54,7 +49,7 @@ pub struct Start {
 }
 
 /// An image with these layers and no base, lowest layer first.
-pub fn scratch(layers: &[Layer], start: &Start, created: Timestamp) -> Result<Image, ImageError> {
+pub(crate) fn scratch(layers: &[Layer], start: &Start, created: Timestamp) -> Result<Image, ImageError> {
     let config = json!({
         "architecture": start.architecture,
         "os": "linux",
@@ -68,7 +63,7 @@ pub fn scratch(layers: &[Layer], start: &Start, created: Timestamp) -> Result<Im
 
 /// `base` with one more layer, these labels instead of its own, and this time of creation. Entry point, environment and
 /// everything else stay those of the base.
-pub fn append(
+pub(crate) fn append(
     base: &Image,
     layer: &Layer,
     labels: &BTreeMap<String, String>,
@@ -140,7 +135,7 @@ fn history(created: Timestamp, content: &str) -> Value {
 }
 
 /// Whole seconds: `2026-01-02T03:04:05Z`, as image tools print it.
-pub fn seconds(time: Timestamp) -> String {
+pub(crate) fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
@@ -175,7 +170,7 @@ mod tests {
         assert_eq!(image.manifest.layers[1].digest, top.digest);
         assert_eq!(image.config["rootfs"]["diff_ids"][1], json!(top.diff_id));
         assert_eq!(image.config["config"]["Entrypoint"], json!(["/usr/bin/cvo"]));
-        assert_eq!(image.field("created"), Some("2026-01-02T03:04:05Z"));
+        assert_eq!(image.config["created"], json!("2026-01-02T03:04:05Z"));
         assert_eq!(image.label("io.openshift.release"), Some("1.0.0"));
         assert_eq!(image.label("vendor"), None);
         assert_eq!(image.digest, sha256(&image.manifest_bytes));

@@ -20,7 +20,7 @@ const MAX_EXTENDED_HEADER: u64 = 1 << 20;
 
 /// A layer cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-pub enum LayerError {
+pub(crate) enum LayerError {
     #[error("{path:?} cannot be a path in an image: it must be relative and without empty, \".\" or \"..\" parts")]
     BadPath { path: String },
     #[error("{path:?} is given twice for the same layer: remove one of the two files")]
@@ -43,7 +43,7 @@ pub enum LayerError {
 
 /// A regular file of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LayerFile {
+pub(crate) struct LayerFile {
     /// Relative, with `/` between its parts: `usr/bin/cvo`.
     pub path: String,
     /// Permission bits.
@@ -53,7 +53,7 @@ pub struct LayerFile {
 
 /// Compression of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
+pub(crate) enum Packing {
     /// Level 1 to 9.
     Gzip(u32),
     /// Uncompressed: for a registry nearby, where compressing takes longer than sending.
@@ -62,10 +62,10 @@ pub enum Packing {
 
 impl Packing {
     /// Level 6, as image tools use.
-    pub const USUAL: Packing = Packing::Gzip(6);
+    pub(crate) const USUAL: Packing = Packing::Gzip(6);
 
     /// Media type of such a layer in an OCI manifest.
-    pub fn media_type(self) -> &'static str {
+    pub(crate) fn media_type(self) -> &'static str {
         match self {
             Packing::Gzip(_) => oci_client::manifest::IMAGE_LAYER_GZIP_MEDIA_TYPE,
             Packing::Plain => oci_client::manifest::IMAGE_LAYER_MEDIA_TYPE,
@@ -75,7 +75,7 @@ impl Packing {
 
 /// A finished layer.
 #[derive(Clone, Debug)]
-pub struct Layer {
+pub(crate) struct Layer {
     pub packing: Packing,
     /// `sha256:…` of the stored bytes, as in the manifest.
     pub digest: String,
@@ -85,13 +85,13 @@ pub struct Layer {
 }
 
 /// `sha256:<hex>` of some bytes.
-pub fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 /// Writes a layer whose bytes depend on the arguments alone: entries sorted by path, owner 0:0, `mtime` (seconds since
 /// 1970) for all, and a gzip header without time and operating system.
-pub fn write(files: &[LayerFile], mtime: u64, packing: Packing) -> Result<Layer, LayerError> {
+pub(crate) fn write(files: &[LayerFile], mtime: u64, packing: Packing) -> Result<Layer, LayerError> {
     let mut sorted = BTreeMap::new();
     for file in files {
         check_path(&file.path)?;
@@ -150,7 +150,7 @@ impl<W: Write> Write for Hashed<W> {
 }
 
 /// Accepts only relative paths that can never leave the directory they are joined to.
-pub fn check_path(path: &str) -> Result<(), LayerError> {
+pub(crate) fn check_path(path: &str) -> Result<(), LayerError> {
     let plain = path.split('/').all(|part| !matches!(part, "" | "." | ".."));
     let printable = !path.contains('\0');
     if plain && printable { Ok(()) } else { Err(LayerError::BadPath { path: path.into() }) }
@@ -159,7 +159,7 @@ pub fn check_path(path: &str) -> Result<(), LayerError> {
 /// Collects the regular files under some prefixes from an image's layers, which are read **topmost first**: the first
 /// occurrence of a path counts, and a path that an upper layer deleted stays deleted.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub(crate) struct Gathered {
     /// Each ends in `/`. The name of an archive entry must literally start with one of them, so `./manifests/a` does not.
     prefixes: Vec<String>,
     /// Path in the image to content.
@@ -182,12 +182,12 @@ enum PathEntry {
 
 impl Gathered {
     /// `prefixes` end in `/`: `release-manifests/`.
-    pub fn under(prefixes: &[&str]) -> Gathered {
+    pub(crate) fn under(prefixes: &[&str]) -> Gathered {
         Gathered { prefixes: prefixes.iter().map(|p| p.to_string()).collect(), ..Gathered::default() }
     }
 
     /// Reads one layer to its end, because the client library checks the digest there.
-    pub fn read_layer(&mut self, stored: impl Read) -> Result<(), LayerError> {
+    pub(crate) fn read_layer(&mut self, stored: impl Read) -> Result<(), LayerError> {
         let mut stored = BufReader::with_capacity(1 << 16, stored);
         let magic = stored.fill_buf().map_err(reading)?.get(..4).unwrap_or_default().to_vec();
         let entries = match magic.as_slice() {
@@ -279,7 +279,7 @@ impl Gathered {
 
     /// Replaces each symbolic link by its target file, as it is read in a container. To be called once every layer is read.
     /// A link to nothing, or to a folder, is skipped.
-    pub fn follow_links(&mut self) -> Result<(), LayerError> {
+    pub(crate) fn follow_links(&mut self) -> Result<(), LayerError> {
         let links = std::mem::take(&mut self.links);
         for (path, first) in &links {
             if self.files.contains_key(path) {

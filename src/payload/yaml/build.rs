@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The nodes and bytes of text that a stream may still have.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     nodes: usize,
     text: usize,
 }
@@ -22,7 +22,7 @@ impl Default for Budget {
 
 impl Budget {
     /// Values and bytes of text so far. Aliases count each time they were used.
-    pub fn spent(&self) -> usize {
+    pub(crate) fn spent(&self) -> usize {
         (MAX_NODES - self.nodes) + (MAX_TEXT - self.text)
     }
 

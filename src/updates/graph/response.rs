@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most bytes of a response that are read; whole channels have a few hundred kilobytes.
-pub const MAX_BODY: usize = 16 << 20;
+pub(crate) const MAX_BODY: usize = 16 << 20;
 /// What the schema of ClusterVersion accepts at most.
 const MAX_CONDITIONAL: usize = 500;
 const MAX_RISKS: usize = 200;

@@ -42,31 +42,31 @@ impl Desired<'_> {
     }
 
     /// What to do, given the live object.
-    pub fn step(&self, live: Option<&Value>) -> Result<Step, ApplyError> {
+    pub(crate) fn step(&self, live: Option<&Value>) -> Result<Step, ApplyError> {
         merge::step(live, self.manifest, || self.object())
     }
 }
 
 impl DesiredObjects {
-    pub fn new(configuration: Arc<ConfigurationWatcher>, server_keeps: Arc<ServerKeeps>) -> Self {
+    pub(crate) fn new(configuration: Arc<ConfigurationWatcher>, server_keeps: Arc<ServerKeeps>) -> Self {
         DesiredObjects { manifests: RwLock::default(), owner: RwLock::default(), configuration, server_keeps }
     }
 
     /// Replaces all. Ids are as the cluster knows them.
-    pub fn set(&self, manifests: HashMap<ObjectId, Arc<Manifest>>) {
+    pub(crate) fn set(&self, manifests: HashMap<ObjectId, Arc<Manifest>>) {
         *self.manifests.write().unwrap_or_else(PoisonError::into_inner) = manifests;
     }
 
-    pub fn add(&self, manifests: HashMap<ObjectId, Arc<Manifest>>) {
+    pub(crate) fn add(&self, manifests: HashMap<ObjectId, Arc<Manifest>>) {
         self.manifests.write().unwrap_or_else(PoisonError::into_inner).extend(manifests);
     }
 
     /// The ClusterVersion that owns every object.
-    pub fn set_owner(&self, owner: Owner) {
+    pub(crate) fn set_owner(&self, owner: Owner) {
         *self.owner.write().unwrap_or_else(PoisonError::into_inner) = Some(owner);
     }
 
-    pub fn of<'a>(&self, manifest: &'a Manifest) -> Desired<'a> {
+    pub(crate) fn of<'a>(&self, manifest: &'a Manifest) -> Desired<'a> {
         let owner = self.owner.read().unwrap_or_else(PoisonError::into_inner).clone();
         let sources = Source::of(manifest);
         let configuration =
@@ -79,7 +79,7 @@ impl DesiredObjects {
     }
 
     /// Compares an object that a feed has read.
-    pub fn compare(&self, id: &ObjectId, live: &Value) -> Comparison {
+    pub(crate) fn compare(&self, id: &ObjectId, live: &Value) -> Comparison {
         self.configuration.on_read(id, live);
         let view = gate::observe(id, live);
         let manifest = self.manifests.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();

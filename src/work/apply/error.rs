@@ -6,7 +6,7 @@ use crate::payload::Manifest;
 use crate::status::failure::{Reason, UpdateError, classify};
 
 #[derive(Debug)]
-pub enum ApplyError {
+pub(crate) enum ApplyError {
     /// The server does not serve the kind (yet).
     KindNotServed,
     /// The namespace does not exist (yet).
@@ -34,7 +34,7 @@ impl From<ApiError> for ApplyError {
 
 impl ApplyError {
     /// As conditions report it.
-    pub fn update_error(&self, manifest: &Manifest) -> UpdateError {
+    pub(crate) fn update_error(&self, manifest: &Manifest) -> UpdateError {
         let (reason, cause) = match self {
             ApplyError::KindNotServed => (
                 Reason::ResourceTypeMissing,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 const ATTEMPTS: usize = 4;
 
 /// Identity of a namespace.
-pub fn namespace_id(name: &str) -> ObjectId {
+pub(crate) fn namespace_id(name: &str) -> ObjectId {
     ObjectId::new("", "Namespace", "", name)
 }
 
@@ -46,7 +46,7 @@ pub(super) struct ObjectApply<'a> {
 impl ObjectApply<'_> {
     /// Decides by the state of the cluster, as the index knows it, and not by what was done before: so an interrupted
     /// replacement is completed, and an object that reappears is deleted again.
-    pub async fn run(&self) -> Result<Applied, ApplyError> {
+    pub(crate) async fn run(&self) -> Result<Applied, ApplyError> {
         let (index, id) = (&self.cluster.index, self.id);
         let delete = self.desired.manifest.delete() == Ok(true);
         let mut last = None;

@@ -28,18 +28,18 @@ impl ServerKeeps {
     }
 
     /// The answer to a write still differs from the desired content in these fields.
-    pub fn remember(&self, id: &ObjectId, desired: u64, answer: &Value, fields: &[String]) {
+    pub(crate) fn remember(&self, id: &ObjectId, desired: u64, answer: &Value, fields: &[String]) {
         tracing::warn!(object = %id, ?fields, "the server keeps these fields as they are; not written again until something changes");
         self.lock().insert(id.clone(), Answer { desired, content: content(answer) });
     }
 
     /// Whether the object is as the server answered when the same content was written: writing it again is of no use.
-    pub fn is_known(&self, id: &ObjectId, desired: u64, live: &Value) -> bool {
+    pub(crate) fn is_known(&self, id: &ObjectId, desired: u64, live: &Value) -> bool {
         self.lock().get(id).is_some_and(|answer| answer.desired == desired && answer.content == content(live))
     }
 
     /// The server has accepted the desired content.
-    pub fn forget(&self, id: &ObjectId) {
+    pub(crate) fn forget(&self, id: &ObjectId) {
         self.lock().remove(id);
     }
 }

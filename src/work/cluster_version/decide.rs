@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// The rollout that is running or has completed.
 #[derive(Clone, Debug)]
-pub struct Running<'a> {
+pub(crate) struct Running<'a> {
     pub image: &'a str,
     pub mode: Mode,
     /// What it was begun with.
@@ -18,14 +18,14 @@ pub struct Running<'a> {
 
 /// A release that is being loaded, or is loaded and not yet started.
 #[derive(Clone, Copy, Debug)]
-pub struct Loading<'a> {
+pub(crate) struct Loading<'a> {
     pub target: &'a Target,
     pub ended: bool,
 }
 
 /// All that the decision may depend on.
 #[derive(Clone, Debug)]
-pub struct Situation<'a> {
+pub(crate) struct Situation<'a> {
     /// The spec with its invalid fields cleared.
     pub spec: &'a ClusterVersionSpec,
     pub status: &'a ClusterVersionStatus,
@@ -42,7 +42,7 @@ pub struct Situation<'a> {
 
 /// One step of the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum Action {
+pub(crate) enum Action {
     /// Apply the own release.
     StartOwn { mode: Mode },
     /// Retrieve, verify and load another release; what runs goes on meanwhile.
@@ -57,7 +57,7 @@ pub enum Action {
     Restart { mode: Mode },
 }
 
-pub fn decide(s: &Situation) -> Vec<Action> {
+pub(crate) fn decide(s: &Situation) -> Vec<Action> {
     let target = updates::choose(s.spec, s.status, s.own);
     let Some(running) = &s.running else { return first(s, target) };
     let mut actions =
@@ -131,7 +131,8 @@ fn keep_running(s: &Situation) -> Vec<Action> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{ComponentOverride, HistoryEntry, Update};
+    use crate::api::cluster_version::Update;
+    use crate::api::{ComponentOverride, HistoryEntry};
     use crate::payload::{Capabilities, Filter};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use std::collections::BTreeSet;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A changed feature set or feature gate takes effect at once: the payload keeps what its filters excluded, so selecting
 /// again gives the very manifests that a fresh load would.
 #[derive(Debug)]
-pub struct EffectiveFilter {
+pub(crate) struct EffectiveFilter {
     /// Profile and excluded identifier: what a process is started with.
     base: Filter,
     /// `--always-enable-capabilities`.
@@ -48,12 +48,12 @@ impl Inputs {
 }
 
 impl EffectiveFilter {
-    pub fn new(base: Filter, always: BTreeSet<String>) -> Self {
+    pub(crate) fn new(base: Filter, always: BTreeSet<String>) -> Self {
         EffectiveFilter { base, always, gates: None, capabilities: None, filter: ApplyFilter::default(), inputs: None }
     }
 
     /// What `payload` is to be filtered by now.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         payload: &Payload,
         spec: &ClusterVersionSpec,
@@ -98,12 +98,12 @@ impl EffectiveFilter {
         });
     }
 
-    pub fn get(&self) -> &ApplyFilter {
+    pub(crate) fn get(&self) -> &ApplyFilter {
         &self.filter
     }
 
     /// The load-time filter for a release that is about to be loaded.
-    pub fn for_load(&self, version: &str, features: &Features) -> Filter {
+    pub(crate) fn for_load(&self, version: &str, features: &Features) -> Filter {
         Filter {
             feature_set: Some(features.set.clone()),
             feature_gates: Some(self.gates_of(version, features).cloned().unwrap_or_default()),
@@ -116,7 +116,7 @@ impl EffectiveFilter {
     }
 
     /// Enables the capabilities that keep managed objects managed when `new` takes the place of `old`, and returns them.
-    pub fn imply(&mut self, new: &Selection, old: &Selection) -> BTreeSet<String> {
+    pub(crate) fn imply(&mut self, new: &Selection, old: &Selection) -> BTreeSet<String> {
         let Some(capabilities) = &mut self.capabilities else { return BTreeSet::new() };
         let none = BTreeSet::new();
         let implied = capabilities.imply(&new.loadable, &old.loadable, self.gates.as_ref().unwrap_or(&none));
@@ -127,7 +127,7 @@ impl EffectiveFilter {
     }
 
     /// For status; empty before the first look at the spec.
-    pub fn facts(&self) -> CapabilityFacts {
+    pub(crate) fn facts(&self) -> CapabilityFacts {
         let Some(Capabilities { known, enabled, implicit }) = &self.capabilities else {
             return CapabilityFacts::default();
         };

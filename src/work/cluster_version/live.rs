@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A ClusterVersion, decoded.
 #[derive(Clone, Debug)]
-pub struct Live {
+pub(crate) struct Live {
     pub raw: Value,
     pub spec: ClusterVersionSpec,
     pub status: ClusterVersionStatus,
@@ -22,7 +22,7 @@ pub struct Live {
 
 /// Keeps the newest version of the one object that counts, and the names of the other ClusterVersions, which are ignored.
 #[derive(Debug)]
-pub struct Latest {
+pub(crate) struct Latest {
     name: String,
     live: Option<Live>,
     unreadable: Option<String>,
@@ -31,23 +31,23 @@ pub struct Latest {
 
 /// What the watch says of one ClusterVersion.
 #[derive(Debug)]
-pub enum Change {
+pub(crate) enum Change {
     Applied(Box<Value>),
     /// By name.
     Deleted(String),
 }
 
 impl Latest {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Latest { name: name.to_owned(), live: None, unreadable: None, others: BTreeSet::new() }
     }
 
-    pub fn live(&self) -> Option<&Live> {
+    pub(crate) fn live(&self) -> Option<&Live> {
         self.live.as_ref()
     }
 
     /// What is wrong with the set of ClusterVersions and with this one's shape, for the `Invalid` condition.
-    pub fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         let ignored = |other: &String| {
             let name = &self.name;
             format!("metadata.name: Forbidden: ClusterVersion {other:?} is ignored, only {name:?} counts: delete it")
@@ -55,7 +55,7 @@ impl Latest {
         self.others.iter().map(ignored).chain(self.unreadable.clone()).collect()
     }
 
-    pub fn on_change(&mut self, change: Change) {
+    pub(crate) fn on_change(&mut self, change: Change) {
         match change {
             Change::Deleted(name) if name == self.name => {
                 if self.live.take().is_some() {
@@ -72,7 +72,7 @@ impl Latest {
     }
 
     /// What a write of ours returned counts like an event.
-    pub fn on_written(&mut self, object: Option<Value>) {
+    pub(crate) fn on_written(&mut self, object: Option<Value>) {
         // The write may have preceded a deletion that the watch has told of already.
         if let (Some(object), true) = (object, self.live.is_some()) {
             self.on_object(object);
@@ -127,7 +127,7 @@ fn version(raw: &Value) -> u128 {
 }
 
 /// Watches all ClusterVersions: there should be one.
-pub fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receiver<Change> {
+pub(crate) fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receiver<Change> {
     let (sender, receiver) = mpsc::channel(16);
     let Kind { group, version, kind, plural, .. } = Kind::cluster_version();
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind { group, version, kind }, &plural);

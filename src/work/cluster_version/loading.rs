@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// A release on its way, or loaded and not yet started.
-pub struct Load {
+pub(crate) struct Load {
     pub target: Target,
     /// Of the spec that asked for it.
     pub generation: i64,
@@ -23,14 +23,14 @@ pub struct Load {
 }
 
 /// What is new of it.
-pub enum LoadNews {
+pub(crate) enum LoadNews {
     /// Another step began, or the release is loaded.
     Moved,
     Failed(Box<LoadStatus>),
 }
 
 impl Load {
-    pub fn start(
+    pub(crate) fn start(
         retriever: Arc<Retriever>,
         target: Target,
         generation: i64,
@@ -44,7 +44,7 @@ impl Load {
         Load { target, generation, status, loaded: None, task: Some(tokio::spawn(loading)), steps, cancel }
     }
 
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         self.cancel.cancel();
         if let Some(task) = self.task {
             task.abort();
@@ -53,7 +53,7 @@ impl Load {
 }
 
 /// Waits for what is new; for ever without a load, or after its end. Cancel safe.
-pub async fn next(load: &mut Option<Load>) -> LoadNews {
+pub(crate) async fn next(load: &mut Option<Load>) -> LoadNews {
     let Some(Load { target, status, loaded, task: running, steps, .. }) = load else {
         return std::future::pending().await;
     };

@@ -9,7 +9,7 @@ const PAUSE: SignedDuration = SignedDuration::from_secs(20);
 const PAUSE_CAP: SignedDuration = SignedDuration::from_mins(10);
 
 /// What was refused last.
-pub struct Refused {
+pub(crate) struct Refused {
     pub target: Target,
     /// Why.
     pub status: LoadStatus,
@@ -21,7 +21,7 @@ pub struct Refused {
 
 impl Refused {
     /// Refused at `now`, after what was refused before.
-    pub fn new(
+    pub(crate) fn new(
         target: Target,
         status: LoadStatus,
         before: Option<&Refused>,
@@ -34,7 +34,7 @@ impl Refused {
     }
 
     /// Another spec may have corrected what was wrong: then it is tried at once.
-    pub fn consider(&mut self, generation: i64, now: Timestamp) {
+    pub(crate) fn consider(&mut self, generation: i64, now: Timestamp) {
         if self.generation != generation {
             (self.generation, self.attempts, self.again) = (generation, 0, now);
         }

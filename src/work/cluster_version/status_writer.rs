@@ -27,7 +27,7 @@ struct Refused {
 }
 
 #[derive(Debug)]
-pub struct StatusWriter {
+pub(crate) struct StatusWriter {
     objects: Objects,
     name: String,
     writing: Option<JoinHandle<Result<Written, ApiError>>>,
@@ -53,7 +53,7 @@ fn turned(before: &ClusterVersionStatus, after: &ClusterVersionStatus) -> bool {
 }
 
 impl StatusWriter {
-    pub fn new(objects: Objects, name: &str) -> Self {
+    pub(crate) fn new(objects: Objects, name: &str) -> Self {
         StatusWriter {
             objects,
             name: name.to_owned(),
@@ -66,7 +66,7 @@ impl StatusWriter {
     }
 
     /// The status without what the cluster's schema has refused of it lately.
-    pub fn acceptable(&self, mut status: ClusterVersionStatus) -> ClusterVersionStatus {
+    pub(crate) fn acceptable(&self, mut status: ClusterVersionStatus) -> ClusterVersionStatus {
         if let Some((_, refused)) = self.refused.as_ref().filter(|(at, _)| at.elapsed() < REFUSED_FOR) {
             refused.leave_out(&mut status);
         }
@@ -74,12 +74,12 @@ impl StatusWriter {
     }
 
     /// The last status is offered whole.
-    pub fn forget_refused(&mut self) {
+    pub(crate) fn forget_refused(&mut self) {
         self.refused = None;
     }
 
     /// Writes now, or says by [`StatusWriter::due`] when to offer again. `live` is what the status was computed from.
-    pub fn offer(&mut self, live: Value, status: ClusterVersionStatus) {
+    pub(crate) fn offer(&mut self, live: Value, status: ClusterVersionStatus) {
         self.due = None;
         if self.writing.is_some() {
             return; // Its end wakes the controller, which offers again.
@@ -101,17 +101,17 @@ impl StatusWriter {
     }
 
     /// There is nothing to write.
-    pub fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.due = None;
     }
 
     /// How long until a status is to be offered again.
-    pub fn due(&self) -> Option<Duration> {
+    pub(crate) fn due(&self) -> Option<Duration> {
         self.due.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     /// Waits for the write under way and returns the object as written. Cancel safe.
-    pub async fn ended(&mut self) -> Option<Value> {
+    pub(crate) async fn ended(&mut self) -> Option<Value> {
         let Some(writing) = &mut self.writing else { return std::future::pending().await };
         let ended = writing.await;
         self.writing = None;
@@ -133,18 +133,18 @@ impl StatusWriter {
     }
 
     /// Waits for the write under way, if there is one, and returns the object as written.
-    pub async fn finish(&mut self) -> Option<Value> {
+    pub(crate) async fn finish(&mut self) -> Option<Value> {
         self.writing.is_some().then_some(())?;
         self.ended().await
     }
 
     /// The last write before the process ends.
-    pub async fn write_last(&self, live: Value, status: &ClusterVersionStatus) -> Result<(), ApiError> {
+    pub(crate) async fn write_last(&self, live: Value, status: &ClusterVersionStatus) -> Result<(), ApiError> {
         write(&self.objects, &self.name, live, status).await.map(drop)
     }
 
     /// The object as it is now.
-    pub async fn read(&self) -> Result<Option<Value>, ApiError> {
+    pub(crate) async fn read(&self) -> Result<Option<Value>, ApiError> {
         self.objects.get(&Kind::cluster_version(), "", &self.name).await
     }
 }

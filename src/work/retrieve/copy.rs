@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A release could not be copied.
 #[derive(Debug, thiserror::Error)]
-pub enum CopyError {
+pub(crate) enum CopyError {
     #[error("{0} is not a folder inside a payload store")]
     Destination(PathBuf),
     #[error("the image is not a usable release image: {0}")]
@@ -18,7 +18,7 @@ pub enum CopyError {
 /// Copies `manifests/` and `release-manifests/` of the image at `from` to the folder `to` in one atomic step, removes
 /// other releases from the store except those in `keep`, and returns the tree hash of the copy. Nothing of the image is
 /// executed.
-pub fn copy(from: &Path, to: &Path, keep: &[String]) -> Result<String, CopyError> {
+pub(crate) fn copy(from: &Path, to: &Path, keep: &[String]) -> Result<String, CopyError> {
     let name = to.file_name().and_then(|name| name.to_str());
     let (Some(store), Some(name)) = (to.parent(), name) else { return Err(CopyError::Destination(to.to_owned())) };
     fs::create_dir_all(store).map_err(io_error("create", store))?;

@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(120);
 const POD_LOST: Duration = Duration::from_secs(20);
 
 #[derive(Debug, thiserror::Error)]
-pub enum JobError {
+pub(crate) enum JobError {
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error("Job {name}: {cause}")]
@@ -35,7 +35,7 @@ fn kind() -> Kind {
 }
 
 /// Runs Jobs in one namespace.
-pub struct JobRunner<'a> {
+pub(crate) struct JobRunner<'a> {
     pub objects: &'a Objects,
     pub client: &'a Client,
     pub namespace: &'a str,
@@ -47,7 +47,7 @@ pub struct JobRunner<'a> {
 impl JobRunner<'_> {
     /// Runs a Job to its end, or waits for one of the same name that an earlier process created. Returns the termination
     /// message of its container.
-    pub async fn run(&self, job: &Job) -> Result<String, JobError> {
+    pub(crate) async fn run(&self, job: &Job) -> Result<String, JobError> {
         let name = job.metadata.name.as_deref().unwrap_or_default();
         self.create(name, job).await?;
         // While an image is pulled there is nothing else to report, so say where to look.

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest, Sha256};
 
 /// A pull may be slow, but a Job that takes longer than this has failed.
-pub const DEADLINE_SECONDS: u32 = 600;
+pub(crate) const DEADLINE_SECONDS: u32 = 600;
 /// A finished Job that nobody waits for any more, because another release was requested meanwhile, is removed after this.
 const TTL_SECONDS: i32 = 3600;
 /// Value of the label `k8s-app`.
@@ -19,14 +19,14 @@ const LABEL: &str = "retrieve-openshift-release";
 
 /// Where the Jobs run.
 #[derive(Clone, Copy, Debug)]
-pub struct Placement<'a> {
+pub(crate) struct Placement<'a> {
     pub namespace: &'a str,
     pub node: &'a str,
 }
 
 /// Copies the manifests of `target` to `folder` in `host_path` of the node. The binary that copies is that of the running
 /// release; nothing of the target is executed. `keep` are the folders that must not be removed.
-pub fn retrieval(
+pub(crate) fn retrieval(
     placement: Placement<'_>,
     running_image: &str,
     target: &Release,
@@ -60,7 +60,12 @@ pub fn retrieval(
 }
 
 /// Runs the target's own binary, which loads its payload, reads the API and writes nothing.
-pub fn preflight(placement: Placement<'_>, target: &Release, profile: &str, exclude_manifests: Option<&str>) -> Job {
+pub(crate) fn preflight(
+    placement: Placement<'_>,
+    target: &Release,
+    profile: &str,
+    exclude_manifests: Option<&str>,
+) -> Job {
     let command = ["/usr/bin/cvo", "preflight", &format!("--release-image={}", target.image)];
     let env = |name: &str, value: &str| EnvVar { name: name.into(), value: Some(value.into()), value_from: None };
     let container = Container {

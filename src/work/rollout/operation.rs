@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What all operations of a rollout share.
 #[derive(Clone, Debug)]
-pub struct Operations {
+pub(crate) struct Operations {
     pub applier: Arc<Applier>,
     pub manifests: Arc<[Arc<Manifest>]>,
     pub cancel: CancellationToken,
@@ -20,7 +20,7 @@ pub struct Operations {
 
 impl Operations {
     /// `None`: there is nothing to report, or the rollout was cancelled before the operation began.
-    pub async fn perform(self, command: Command) -> Option<Event> {
+    pub(crate) async fn perform(self, command: Command) -> Option<Event> {
         match command {
             Command::CreatePrerequisite(position) => {
                 let applied = self.apply_once(position).await;

@@ -27,7 +27,7 @@ const DETAILS: usize = 25;
 
 /// `lab bench`; `hack/bench` builds it optimized and calls it.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Bench {
+pub(crate) struct Bench {
     /// What to measure: all when absent. `install` includes `floor`.
     #[arg(long = "row", value_enum, value_delimiter = ',', value_name = "ROW")]
     rows: Vec<Row>,
@@ -69,7 +69,7 @@ fn delay(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the benchmark; an interrupt removes the clusters as well.
-pub async fn run(mut bench: Bench) -> anyhow::Result<()> {
+pub(crate) async fn run(mut bench: Bench) -> anyhow::Result<()> {
     if bench.rows.is_empty() {
         bench.rows = Row::ALL.to_vec();
     }

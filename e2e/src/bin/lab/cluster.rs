@@ -13,7 +13,7 @@ use e2e::harness::{self, Cluster, Options, Toolbox};
 
 /// What to do with a cluster.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Start a cluster and leave it running.
     Up(Up),
     /// End a cluster and remove everything it had.
@@ -29,7 +29,7 @@ pub enum Command {
 
 /// What the cluster has.
 #[derive(Debug, Args)]
-pub struct Up {
+pub(crate) struct Up {
     /// Its name; derived from its slot when absent.
     #[arg(long)]
     name: Option<String>,
@@ -54,7 +54,7 @@ pub struct Up {
 }
 
 /// Runs the command.
-pub async fn run(command: Command) -> anyhow::Result<()> {
+pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Up(up) => start(up).await,
         Command::Down { name } => Ok(Cluster::attach(&pick(name)?)?.down().await?),

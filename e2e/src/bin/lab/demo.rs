@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use cvo::api::{self, ClusterVersion, HistoryEntry, HistoryState};
+use cvo::testing::api::{self, ClusterVersion, HistoryEntry, HistoryState};
 use futures::StreamExt;
 use kube::Api;
 use tokio::{
@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// What happens to the cluster.
 #[derive(Debug, Args)]
-pub struct Demo {
+pub(crate) struct Demo {
     /// Keep the cluster running to look around in it, also when something fails.
     #[arg(long)]
     keep: bool,
@@ -40,7 +40,7 @@ pub struct Demo {
 }
 
 /// Runs the demo; an interrupt removes the cluster as well.
-pub async fn run(demo: Demo) -> anyhow::Result<()> {
+pub(crate) async fn run(demo: Demo) -> anyhow::Result<()> {
     tokio::select! {
         ended = start(&demo) => ended,
         signal = interrupted() => {

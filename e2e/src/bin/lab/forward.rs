@@ -11,7 +11,7 @@ use tokio::{
 
 /// Addresses of the forwarder.
 #[derive(Debug, Args)]
-pub struct Forward {
+pub(crate) struct Forward {
     /// Address and port to listen on.
     #[arg(long)]
     listen: SocketAddr,
@@ -21,7 +21,7 @@ pub struct Forward {
 }
 
 /// Serves until it is killed.
-pub async fn run(forward: Forward) -> anyhow::Result<()> {
+pub(crate) async fn run(forward: Forward) -> anyhow::Result<()> {
     let listener = TcpListener::bind(forward.listen).await.with_context(|| format!("listen on {}", forward.listen))?;
     loop {
         let (incoming, _) = listener.accept().await.context("accept")?;

@@ -36,7 +36,7 @@ const MEMORY: u64 = 2 << 30;
 
 /// Feed everything that reads from outside with changed inputs
 #[derive(Args, Clone, Debug)]
-pub struct Fuzz {
+pub(crate) struct Fuzz {
     /// How many inputs
     #[arg(value_name = "N", default_value_t = 1_000_000)]
     inputs: u64,
@@ -72,7 +72,7 @@ fn part(text: &str) -> Result<(u64, u64), String> {
     if k < n { Ok((k, n)) } else { Err("K must be less than N".to_owned()) }
 }
 
-pub fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
+pub(crate) fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
     if fuzz.part.is_none() && !fuzz.here && (fuzz.number.is_some() || fuzz.input.is_some()) {
         return alone(fuzz);
     }

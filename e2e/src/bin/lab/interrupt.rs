@@ -8,7 +8,7 @@ use tokio::signal::{
 };
 
 /// Returns at the first signal. After the first call, the signals no longer end the process by themselves.
-pub async fn interrupted() -> io::Result<()> {
+pub(crate) async fn interrupted() -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
         received = ctrl_c() => received,

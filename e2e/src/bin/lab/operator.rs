@@ -7,7 +7,7 @@ mod decide;
 mod facts;
 
 use anyhow::{Context, bail};
-use cvo::api::{ClusterOperator, ClusterOperatorStatus};
+use cvo::testing::api::{ClusterOperator, ClusterOperatorStatus};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// `lab operator`: arguments and environment from a component's Deployment.
 #[derive(clap::Args, Clone, Debug)]
-pub struct OperatorArgs {
+pub(crate) struct OperatorArgs {
     /// Name of the component: of its ClusterOperator and of its namespace.
     #[arg(long)]
     pub component: String,
@@ -53,13 +53,13 @@ pub struct OperatorArgs {
 
 /// A workload the operator owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operand {
+pub(crate) struct Operand {
     pub kind: OperandKind,
     pub name: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OperandKind {
+pub(crate) enum OperandKind {
     Deployment,
     DaemonSet,
 }
@@ -96,7 +96,7 @@ impl FromStr for Operand {
 }
 
 /// Runs until the process is terminated or its watches end.
-pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     let client = kube::Client::try_default()
         .await
         .context("cannot reach the API server: run in a pod with a service account, or set KUBECONFIG")?;

@@ -6,7 +6,7 @@ use kube::{Client, Config};
 use e2e::harness::install_tls_provider;
 
 /// Prints address and version.
-pub async fn run() -> anyhow::Result<()> {
+pub(crate) async fn run() -> anyhow::Result<()> {
     install_tls_provider();
     let config = Config::incluster().context("the environment and files of a pod")?;
     let address = config.cluster_url.clone();

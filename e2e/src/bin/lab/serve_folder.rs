@@ -16,7 +16,7 @@ use clap::Args;
 
 /// The folder and the address.
 #[derive(Debug, Args)]
-pub struct ServeFolder {
+pub(crate) struct ServeFolder {
     /// Address and port to listen on.
     #[arg(long)]
     listen: SocketAddr,
@@ -25,7 +25,7 @@ pub struct ServeFolder {
 }
 
 /// Serves until it is killed.
-pub async fn run(serve: ServeFolder) -> anyhow::Result<()> {
+pub(crate) async fn run(serve: ServeFolder) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind(serve.listen)
         .await
         .with_context(|| format!("cannot listen on {}", serve.listen))?;

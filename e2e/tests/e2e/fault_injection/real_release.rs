@@ -1,6 +1,6 @@
 //! The same with the manifests of a real release.
 
-use cvo::api::HistoryState;
+use cvo::testing::api::HistoryState;
 use e2e::{
     faults::{order::Stages, proxy::Proxy, source::Faults},
     harness::audit::DAEMON,

@@ -1,6 +1,6 @@
 //! What other clients add to objects of a release, and what an update makes of it.
 
-use cvo::payload::Manifest;
+use cvo::testing::payload::Manifest;
 use e2e::{random::SeededRandom, simulator::releases::Release};
 use kube::{
     Api, Client,
@@ -90,13 +90,13 @@ impl Addition {
 }
 
 /// Objects of a release that something was added to.
-pub struct Additions {
+pub(super) struct Additions {
     objects: Vec<(Arc<Manifest>, Api<DynamicObject>)>,
 }
 
 impl Additions {
     /// Adds everything that fits to so many objects: all Deployments, which an update writes, and others at random.
-    pub async fn make(client: &Client, release: &Release, number: usize, seed: u64) -> Self {
+    pub(super) async fn make(client: &Client, release: &Release, number: usize, seed: u64) -> Self {
         let payload = release.load().unwrap();
         let random = SeededRandom::new(seed, 0, 0);
         let (mut chosen, mut others): (Vec<_>, Vec<_>) =
@@ -127,7 +127,7 @@ impl Additions {
     }
 
     /// What was not kept or removed as it should be, one line each.
-    pub async fn violations(&self) -> Vec<String> {
+    pub(super) async fn violations(&self) -> Vec<String> {
         let lines = self.for_each(async |manifest, api| {
             let live = serde_json::to_value(api.get(&manifest.id.name).await.unwrap()).unwrap();
             let wrong = |addition: &&Addition| addition.applies_to(manifest) && addition.is_in(&live) != addition.stays;
@@ -141,7 +141,7 @@ impl Additions {
     }
 
     /// How many things were added.
-    pub fn number(&self) -> usize {
+    pub(super) fn number(&self) -> usize {
         self.objects.iter().map(|(manifest, _)| ADDITIONS.iter().filter(|it| it.applies_to(manifest)).count()).sum()
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
 /// Changes an object before it is stored.
-pub type Webhook = Box<dyn Fn(&mut Value) + Send>;
+pub(crate) type Webhook = Box<dyn Fn(&mut Value) + Send>;
 
 #[derive(Default)]
 struct Store {
@@ -29,7 +29,7 @@ struct Store {
 }
 
 #[derive(Clone, Default)]
-pub struct Server {
+pub(crate) struct Server {
     store: Arc<Mutex<Store>>,
 }
 
@@ -68,7 +68,7 @@ impl Place {
 
 impl Server {
     /// Starts to serve and returns its address.
-    pub async fn start(&self) -> Uri {
+    pub(crate) async fn start(&self) -> Uri {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(answer).with_state(self.clone());
@@ -81,44 +81,44 @@ impl Server {
     }
 
     /// Stores an object as another client would; `path` is that of the object.
-    pub fn put(&self, path: &str, object: Value) {
+    pub(crate) fn put(&self, path: &str, object: Value) {
         let place = Place::of(path);
         self.lock().store(&place, object);
     }
 
     /// Changes an object as another client would.
-    pub fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
+    pub(crate) fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut object = self.get(path).unwrap();
         change(&mut object);
         self.put(path, object);
     }
 
-    pub fn get(&self, path: &str) -> Option<Value> {
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.lock().objects.get(&Place::of(path).key()).cloned()
     }
 
-    pub fn remove(&self, path: &str) {
+    pub(crate) fn remove(&self, path: &str) {
         self.lock().remove(&Place::of(path));
     }
 
     /// Adds this kind to discovery.
-    pub fn serve(&self, version: &str, kind: &str, plural: &str) {
+    pub(crate) fn serve(&self, version: &str, kind: &str, plural: &str) {
         self.lock().served.push((version.into(), kind.into(), plural.into()));
     }
 
     /// From now on it changes every object that is written.
-    pub fn set_webhook(&self, webhook: Webhook) {
+    pub(crate) fn set_webhook(&self, webhook: Webhook) {
         self.lock().webhook = Some(webhook);
     }
 
     /// Requests since the last time, as `POST /api/v1/…`.
-    pub fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         let all = std::mem::take(&mut self.lock().requests);
         all.into_iter().map(|(verb, path)| format!("{verb} {path}")).collect()
     }
 
     /// The same, writes only.
-    pub fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         self.requests().into_iter().filter(|r| !r.starts_with("GET") && !r.starts_with("WATCH")).collect()
     }
 }

@@ -20,14 +20,14 @@ use std::time::Duration;
 const AUDIT_LAG: Duration = Duration::from_secs(2);
 
 /// The cluster, ready to be installed.
-pub struct BenchCluster {
+pub(super) struct BenchCluster {
     pub simulated: SimulatedCluster,
     pub facts: Facts,
     releases: [Release; 2],
 }
 
 impl BenchCluster {
-    pub async fn start(manifests: &Path) -> anyhow::Result<Self> {
+    pub(super) async fn start(manifests: &Path) -> anyhow::Result<Self> {
         let simulated = SimulatedCluster::start(Workloads::Simulated).await?;
         let releases = lay_out(manifests, &simulated).await?;
         let facts = Facts::read(&releases)?;
@@ -36,29 +36,29 @@ impl BenchCluster {
         Ok(Self { simulated, facts, releases })
     }
 
-    pub fn first(&self) -> &Release {
+    pub(super) fn first(&self) -> &Release {
         let [first, _] = &self.releases;
         first
     }
 
-    pub fn second(&self) -> &Release {
+    pub(super) fn second(&self) -> &Release {
         let [_, second] = &self.releases;
         second
     }
 
     /// To speak to the API server as the daemon's user.
-    pub async fn daemon_config(&self) -> anyhow::Result<Config> {
+    pub(super) async fn daemon_config(&self) -> anyhow::Result<Config> {
         let kubeconfig = Kubeconfig::read_from(&self.simulated.node.kubeconfig)?;
         Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
     }
 
     /// The daemon that runs now.
-    pub async fn daemon(&self) -> anyhow::Result<Pod> {
+    pub(super) async fn daemon(&self) -> anyhow::Result<Pod> {
         self.simulated.node.state.lock().await.running.clone().context("no daemon runs")
     }
 
     /// Measures from the start of the daemon's process until the first release is Completed. `floor` in seconds.
-    pub async fn install(&mut self, delay: Duration, floor: Option<f64>) -> anyhow::Result<Measured> {
+    pub(super) async fn install(&mut self, delay: Duration, floor: Option<f64>) -> anyhow::Result<Measured> {
         let busy = machine::quiet().await;
         self.simulated.simulate(&self.releases, delay)?;
         let [first, _] = &self.releases;
@@ -79,7 +79,7 @@ impl BenchCluster {
 
     /// Measures from the start of the new process, after the hand-over, until the second release is Completed; and the
     /// same from the request of the update. `delay`: how long each operator takes, which makes a floor.
-    pub async fn update(&self, delay: Duration) -> anyhow::Result<Measured> {
+    pub(super) async fn update(&self, delay: Duration) -> anyhow::Result<Measured> {
         let busy = machine::quiet().await;
         let asked = Timestamp::now();
         self.simulated.request(self.second()).await?;
@@ -115,7 +115,7 @@ impl BenchCluster {
     }
 
     /// The daemon's requests of a period that has just ended.
-    pub async fn requests(&self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Request>> {
+    pub(super) async fn requests(&self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Request>> {
         tokio::time::sleep(AUDIT_LAG).await;
         let log = self.simulated.control_plane.audit_log();
         let requests = tokio::task::spawn_blocking(move || audit::requests(&log, audit::DAEMON)).await?;
@@ -130,6 +130,6 @@ fn add_usage(measured: &mut Measured, usage: Usage) {
 }
 
 /// A megabyte is 10^6 bytes.
-pub fn megabytes(kib: u64) -> f64 {
+pub(super) fn megabytes(kib: u64) -> f64 {
     kib as f64 * 1024.0 / 1e6
 }

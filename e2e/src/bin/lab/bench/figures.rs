@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Row {
+pub(super) enum Row {
     /// A bare loop that creates the objects, 32 requests at a time.
     Floor,
     /// Start of the daemon until the first release is Completed, operators reporting at once.
@@ -30,7 +30,7 @@ pub enum Row {
 }
 
 impl Row {
-    pub const ALL: [Row; 6] = [Row::Floor, Row::Install, Row::Update, Row::UpdateSlow, Row::Steady, Row::Repair];
+    pub(super) const ALL: [Row; 6] = [Row::Floor, Row::Install, Row::Update, Row::UpdateSlow, Row::Steady, Row::Repair];
 }
 
 impl fmt::Display for Row {
@@ -47,17 +47,17 @@ impl fmt::Display for Row {
 }
 
 // Names of figures that are used in several places.
-pub const SECONDS: &str = "seconds";
+pub(super) const SECONDS: &str = "seconds";
 const LAST: &str = "seconds to the last object";
-pub const TIMES_FLOOR: &str = "seconds / floor";
-pub const REQUESTS: &str = "requests";
-pub const PER_DOCUMENT: &str = "requests / document";
-pub const CPU: &str = "CPU seconds";
-pub const PEAK: &str = "peak memory, MB";
-pub const RESIDENT: &str = "resident memory, MB";
-pub const RATE: &str = "requests / s beside the lease";
-pub const P50: &str = "p50, seconds";
-pub const P99: &str = "p99, seconds";
+pub(super) const TIMES_FLOOR: &str = "seconds / floor";
+pub(super) const REQUESTS: &str = "requests";
+pub(super) const PER_DOCUMENT: &str = "requests / document";
+pub(super) const CPU: &str = "CPU seconds";
+pub(super) const PEAK: &str = "peak memory, MB";
+pub(super) const RESIDENT: &str = "resident memory, MB";
+pub(super) const RATE: &str = "requests / s beside the lease";
+pub(super) const P50: &str = "p50, seconds";
+pub(super) const P99: &str = "p99, seconds";
 
 /// Upper limits. A megabyte is 10^6 bytes.
 const TARGETS: &[(Row, &str, f64)] = &[
@@ -76,7 +76,7 @@ const TARGETS: &[(Row, &str, f64)] = &[
 
 /// One run of one row.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub(super) struct Measured {
     /// By name, in the order in which they are shown.
     figures: Vec<(String, f64)>,
     /// The daemon's requests and how often it made them: `update apps/deployments/`, refused ones as `create
@@ -87,19 +87,19 @@ pub struct Measured {
 }
 
 impl Measured {
-    pub fn add(&mut self, name: impl Into<String>, value: f64) {
+    pub(super) fn add(&mut self, name: impl Into<String>, value: f64) {
         self.figures.push((name.into(), value));
     }
 
     /// Adds the figure if it is known.
-    pub fn add_known(&mut self, name: &str, value: Option<f64>) {
+    pub(super) fn add_known(&mut self, name: &str, value: Option<f64>) {
         if let Some(value) = value {
             self.add(name, value);
         }
     }
 
     /// Adds the number of requests in all and by verb, and for the JSON by resource.
-    pub fn add_requests(&mut self, requests: &[Request]) {
+    pub(super) fn add_requests(&mut self, requests: &[Request]) {
         self.add(REQUESTS, requests.len() as f64);
         for (verb, number) in by_verb(requests) {
             self.add(format!("{REQUESTS}: {verb}"), number as f64);
@@ -115,7 +115,7 @@ impl Measured {
     }
 
     /// Adds when the last object was created, and for the JSON how many were created in each second.
-    pub fn add_creations(&mut self, requests: &[Request], start: Timestamp) {
+    pub(super) fn add_creations(&mut self, requests: &[Request], start: Timestamp) {
         let created = requests.iter().filter(|r| r.verb == "create" && r.code == 201);
         let after: Vec<SignedDuration> = created.map(|r| r.at.duration_since(start)).collect();
         self.add_known(LAST, after.iter().max().map(SignedDuration::as_secs_f64));
@@ -130,7 +130,7 @@ impl Measured {
     }
 
     /// The most frequent requests, one on each line, and the objects created in each second.
-    pub fn details(&self, lines: usize) -> String {
+    pub(super) fn details(&self, lines: usize) -> String {
         let mut asked: Vec<(&String, &usize)> = self.asked.iter().collect();
         asked.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
         let lines = asked.iter().take(lines).map(|(what, number)| format!("  {number:>5} x {what}\n"));
@@ -142,7 +142,7 @@ impl Measured {
         lines
     }
 
-    pub fn value(&self, name: &str) -> Option<f64> {
+    pub(super) fn value(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 }
@@ -168,7 +168,7 @@ fn short(value: f64) -> String {
 
 /// One figure over all runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
+pub(super) struct Line {
     row: Row,
     figure: String,
     runs: usize,
@@ -203,7 +203,7 @@ fn median(sorted: &[f64]) -> Option<f64> {
 
 /// All measurements.
 #[derive(Debug)]
-pub struct Report {
+pub(super) struct Report {
     at: Timestamp,
     commit: String,
     rows: Vec<Row>,
@@ -212,17 +212,17 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(commit: &str, rows: &[Row]) -> Report {
+    pub(super) fn new(commit: &str, rows: &[Row]) -> Report {
         let (at, load) = (Timestamp::now(), machine::load());
         Report { at, commit: commit.to_owned(), rows: rows.to_vec(), load, found: Vec::new() }
     }
 
-    pub fn add(&mut self, run: u32, row: Row, measured: Measured) {
+    pub(super) fn add(&mut self, run: u32, row: Row, measured: Measured) {
         self.found.push((run, row, measured));
     }
 
     /// A figure of one run.
-    pub fn value(&self, run: u32, row: Row, name: &str) -> Option<f64> {
+    pub(super) fn value(&self, run: u32, row: Row, name: &str) -> Option<f64> {
         self.found.iter().find(|(r, of, _)| (*r, *of) == (run, row))?.2.value(name)
     }
 
@@ -244,14 +244,14 @@ impl Report {
     }
 
     /// How many targets are missed. A target also counts as missed when a selected row lacks its figure.
-    pub fn missed(&self) -> usize {
+    pub(super) fn missed(&self) -> usize {
         let lines = self.lines();
         let met =
             |row: Row, figure: &str| lines.iter().any(|l| l.row == row && l.figure == figure && l.met == Some(true));
         TARGETS.iter().filter(|(row, figure, _)| self.rows.contains(row) && !met(*row, figure)).count()
     }
 
-    pub fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         let mut table = String::new();
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -273,7 +273,7 @@ impl Report {
     }
 
     /// Writes a file named after the time, and the same as `latest.json`.
-    pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
+    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let runs = self.found.iter().map(|(run, row, measured)| {
             let figures: serde_json::Map<_, _> = measured.figures.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
             json!({"run": run, "row": row, "figures": figures, "requests": measured.asked,

@@ -3,10 +3,10 @@
 use super::figures::{Measured, SECONDS};
 use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, bail, ensure};
-use cvo::api::NAME;
-use cvo::cluster::{Clients, Kinds, objects};
-use cvo::merge::{self, Owner};
-use cvo::payload::{DefinedKind, Manifest};
+use cvo::testing::api::NAME;
+use cvo::testing::cluster::{Clients, Kinds, objects};
+use cvo::testing::merge::{self, Owner};
+use cvo::testing::payload::{DefinedKind, Manifest};
 use jiff::Timestamp;
 use kube::Client;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ struct Loop {
 
 /// Namespaces and CustomResourceDefinitions first, then the rest. The same objects that the daemon creates, as the daemon's user, on a
 /// cluster that is prepared as for an install; everything is encoded before the clock starts.
-pub async fn measure(cluster: &BenchCluster) -> anyhow::Result<Measured> {
+pub(super) async fn measure(cluster: &BenchCluster) -> anyhow::Result<Measured> {
     let config = cluster.daemon_config().await?;
     let client = Clients::new(config)?.call;
     let owner = cluster.owner().await?;
@@ -144,7 +144,7 @@ impl Loop {
 impl BenchCluster {
     /// The ClusterVersion as the owner of the objects, as the daemon sets it.
     async fn owner(&self) -> anyhow::Result<Owner> {
-        let versions: kube::Api<cvo::api::ClusterVersion> = kube::Api::all(self.simulated.client.clone());
+        let versions: kube::Api<cvo::testing::api::ClusterVersion> = kube::Api::all(self.simulated.client.clone());
         let uid = versions.get(NAME).await?.metadata.uid.context("the ClusterVersion has no uid")?;
         Ok(Owner { name: NAME.to_owned(), uid })
     }

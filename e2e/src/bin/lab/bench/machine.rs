@@ -13,7 +13,7 @@ const SAMPLES: usize = 20;
 
 /// Waits until the machine is idle, so that only what comes next is measured. Returns the share of the processors that
 /// is in use nevertheless.
-pub async fn quiet() -> f64 {
+pub(super) async fn quiet() -> f64 {
     let mut busy = 1.0;
     for _ in 0..SAMPLES {
         let before = ticks();
@@ -45,11 +45,11 @@ fn share(before: (u64, u64), after: (u64, u64)) -> f64 {
 }
 
 /// The kernel's load averages.
-pub fn load() -> String {
+pub(super) fn load() -> String {
     read("/proc/loadavg")
 }
 
-pub fn describe() -> Value {
+pub(super) fn describe() -> Value {
     let cpu = read("/proc/cpuinfo");
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let memory = read("/proc/meminfo");

@@ -1,9 +1,9 @@
 //! What is known of the two releases: how many objects, which ConfigMaps, how many operators wait for each other.
 
 use anyhow::Context;
-use cvo::api::{NAMESPACE, OWN_DEPLOYMENT};
-use cvo::graph::{self, Graph, Mode};
-use cvo::payload::{Manifest, ObjectId};
+use cvo::testing::api::{NAMESPACE, OWN_DEPLOYMENT};
+use cvo::testing::graph::{self, Graph, Mode};
+use cvo::testing::payload::{Manifest, ObjectId};
 use e2e::simulator::releases::{Expectations, Release};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What is read from the folders of the releases.
 #[derive(Debug)]
-pub struct Facts {
+pub(super) struct Facts {
     /// The included manifests of the first release, without those that delete.
     pub manifests: Vec<Arc<Manifest>>,
     /// Namespaces that are not in the release and exist on a real cluster.
@@ -21,7 +21,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    pub fn read(releases: &[Release; 2]) -> anyhow::Result<Facts> {
+    pub(super) fn read(releases: &[Release; 2]) -> anyhow::Result<Facts> {
         let namespaces = Expectations::read(releases)?.namespaces;
         let [first, second] = releases;
         let (first, second) = (first.load()?, second.load()?);
@@ -35,7 +35,7 @@ impl Facts {
     }
 
     /// Namespace and name of the ConfigMaps that the daemon reconciles.
-    pub fn config_maps(&self) -> Vec<(String, String)> {
+    pub(super) fn config_maps(&self) -> Vec<(String, String)> {
         let reconciled =
             |m: &&Arc<Manifest>| (m.id.group.as_str(), m.id.kind.as_str()) == ("", "ConfigMap") && !m.create_only();
         self.manifests.iter().filter(reconciled).map(|m| (m.id.namespace.clone(), m.id.name.clone())).collect()
@@ -67,7 +67,7 @@ fn longest(graph: &Graph, counts: impl Fn(&[usize]) -> bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cvo::payload::{Origin, load::manifests_of};
+    use cvo::testing::payload::{Origin, manifests_of};
 
     /// One component, then two beside each other, then one.
     #[test]

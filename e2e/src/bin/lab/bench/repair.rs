@@ -3,7 +3,7 @@
 use super::figures::{Measured, P50, P99};
 use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, bail, ensure};
-use cvo::cluster::Clients;
+use cvo::testing::cluster::Clients;
 use e2e::simulator::releases::Release;
 use futures::TryStreamExt;
 use jiff::Timestamp;
@@ -26,7 +26,7 @@ type Appeared = (Key, Instant);
 
 /// Deletes `number` random ConfigMaps. When each was deleted as often as a daemon repairs without delay, the daemon is
 /// restarted and forgets.
-pub async fn measure(cluster: &BenchCluster, release: &Release, number: usize) -> anyhow::Result<Measured> {
+pub(super) async fn measure(cluster: &BenchCluster, release: &Release, number: usize) -> anyhow::Result<Measured> {
     ensure!(number > 0, "no ConfigMap is to be deleted");
     let clients = Clients::new(cluster.simulated.control_plane.config().await?)?;
     let mut seen = watch(clients.for_watch()?).await?;

@@ -15,7 +15,7 @@ const SAFETY_NET: Duration = Duration::from_secs(30 * 60);
 
 /// Measures for the time of the window. Nothing is extrapolated: the share of the safety net that the window covers is a
 /// figure too.
-pub async fn measure(cluster: &BenchCluster, window: Duration) -> anyhow::Result<Measured> {
+pub(super) async fn measure(cluster: &BenchCluster, window: Duration) -> anyhow::Result<Measured> {
     machine::quiet().await;
     let process = cluster.daemon().await?.process;
     let cpu = |usage: &Usage| usage.cpu_seconds.unwrap_or(f64::NAN);

@@ -2,7 +2,7 @@
 //! them, and small ones with rare syntax.
 
 use anyhow::Context;
-use cvo::payload::yaml;
+use cvo::testing::payload::yaml;
 use e2e::workspace;
 use serde_json::{Value, json};
 use std::fs;
@@ -13,7 +13,7 @@ const MAX_SEED: usize = 24 << 10;
 
 /// Seeds by their type.
 #[derive(Debug, Default)]
-pub struct Corpus {
+pub(super) struct Corpus {
     /// Files with manifests.
     pub manifests: Vec<Vec<u8>>,
     /// Whole small releases, packed by [`pack`].
@@ -27,7 +27,7 @@ pub struct Corpus {
 
 impl Corpus {
     /// Reads all seeds, in the same order each time.
-    pub fn read() -> anyhow::Result<Corpus> {
+    pub(super) fn read() -> anyhow::Result<Corpus> {
         let (root, shared) = (workspace::root(), workspace::shared_data());
         let mut corpus = Corpus {
             manifests: ODD_YAML.iter().map(|text| text.as_bytes().to_vec()).collect(),
@@ -114,7 +114,7 @@ fn small_graph(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The signed content of a signature.
-pub fn message(digest: &str) -> Vec<u8> {
+pub(super) fn message(digest: &str) -> Vec<u8> {
     let identity = json!({"docker-reference": "registry.example.com/release:1.0.0"});
     let critical = json!({
         "type": "atomic container signature", "image": {"docker-manifest-digest": digest}, "identity": identity,

@@ -2,9 +2,9 @@
 
 use super::corpus::{Corpus, message};
 use anyhow::Context;
-use cvo::api::ComponentOverride;
-use cvo::payload::{ApplyFilter, Capabilities, Filter};
-use cvo::verify::{Config, Digest, Verifier};
+use cvo::testing::api::ComponentOverride;
+use cvo::testing::payload::{ApplyFilter, Capabilities, Filter};
+use cvo::testing::verify::{Config, Digest, Verifier};
 use jiff::Timestamp;
 use sequoia_openpgp::cert::{Cert, CertBuilder};
 use sequoia_openpgp::parse::Parse;
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Seeds for each reader, and what the properties need.
-pub struct Fixture {
+pub(super) struct Fixture {
     pub corpus: Corpus,
     pub versions: Vec<Vec<u8>>,
     pub annotations: Vec<Vec<u8>>,
@@ -37,7 +37,7 @@ pub struct Fixture {
 
 impl Fixture {
     /// The key and its signatures are kept in the folder `cache`: signing is random, and an input must be reproducible.
-    pub fn read(cache: &Path) -> anyhow::Result<Fixture> {
+    pub(super) fn read(cache: &Path) -> anyhow::Result<Fixture> {
         let corpus = Corpus::read()?;
         let now: Timestamp = "2026-03-01T00:00:00Z".parse()?;
         let digest = Digest::parse("sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")?;
@@ -90,7 +90,7 @@ impl Fixture {
     }
 
     /// A message with this content, signed by the key that is trusted.
-    pub fn sign(&self, content: &[u8]) -> anyhow::Result<Vec<u8>> {
+    pub(super) fn sign(&self, content: &[u8]) -> anyhow::Result<Vec<u8>> {
         let policy = StandardPolicy::new();
         let at = SystemTime::from(self.now - Duration::from_secs(3600));
         let key = self.cert.keys().with_policy(&policy, at).secret().for_signing().next();
@@ -120,7 +120,7 @@ fn verifier(key: &[u8]) -> anyhow::Result<Verifier> {
 }
 
 /// A verification ConfigMap with this key.
-pub fn config(key: String) -> BTreeMap<String, String> {
+pub(super) fn config(key: String) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("verifier-public-key-a".to_owned(), key),
         ("store-a".to_owned(), "https://example.com".to_owned()),

@@ -39,7 +39,7 @@ fn times(random: &SeededRandom) -> usize {
 }
 
 /// One of `seeds`, changed one to eight times. `tokens` are words with a meaning for the reader.
-pub fn bytes(random: &SeededRandom, seeds: &[Vec<u8>], tokens: &[&str]) -> Vec<u8> {
+pub(super) fn bytes(random: &SeededRandom, seeds: &[Vec<u8>], tokens: &[&str]) -> Vec<u8> {
     let mut input = random.one_of(seeds).cloned().unwrap_or_default();
     for _ in 0..times(random) {
         match random.below(12) {
@@ -140,7 +140,7 @@ fn lines(random: &SeededRandom, input: &mut Vec<u8>) {
 }
 
 /// Changes a JSON value one to eight times; it stays JSON. Parts of `others` are inserted.
-pub fn value(random: &SeededRandom, value: &mut Value, others: &[Value]) {
+pub(super) fn value(random: &SeededRandom, value: &mut Value, others: &[Value]) {
     for _ in 0..times(random) {
         let depth = 1 + random.below(8);
         change(random, value, others, depth);

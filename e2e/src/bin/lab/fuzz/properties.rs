@@ -1,31 +1,31 @@
 //! The properties that hold for each reader, whatever the input is.
 
 use super::fixture::{Fixture, config};
-use cvo::api::Release;
-use cvo::graph::{Mode, build};
-use cvo::merge::{self, Outcome, Owner};
-use cvo::payload::load::{self, LoadOptions};
-use cvo::payload::manifest::{Manifest, ObjectId, Origin, run_level};
-use cvo::payload::metadata::ReleaseMetadata;
-use cvo::payload::references::ImageReferences;
-use cvo::payload::template::Variables;
-use cvo::payload::{PayloadFiles, SourceFile, check_inclusion};
-use cvo::updates::graph::{parse_updates, uri_problem};
-use cvo::verify::{Config, Digest};
-use cvo::version;
+use cvo::testing::api::Release;
+use cvo::testing::graph::{Mode, build};
+use cvo::testing::merge::{self, Outcome, Owner};
+use cvo::testing::payload::metadata::ReleaseMetadata;
+use cvo::testing::payload::references::ImageReferences;
+use cvo::testing::payload::template::Variables;
+use cvo::testing::payload::{LoadOptions, load};
+use cvo::testing::payload::{Manifest, ObjectId, Origin, run_level};
+use cvo::testing::payload::{PayloadFiles, SourceFile, check_inclusion};
+use cvo::testing::updates::graph::{parse_updates, uri_problem};
+use cvo::testing::verify::{Config, Digest};
+use cvo::testing::version;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the reader accepted the input, or the property that it broke, which is a finding as a panic is.
-pub type Verdict = Result<bool, String>;
+pub(super) type Verdict = Result<bool, String>;
 
 fn property(holds: bool, text: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(text.to_owned()) }
 }
 
 /// What was read can be written as JSON and read again without a change.
-pub fn yaml(_: &Fixture, input: &[u8]) -> Verdict {
-    let Ok(documents) = cvo::payload::yaml::documents(input) else { return Ok(false) };
+pub(super) fn yaml(_: &Fixture, input: &[u8]) -> Verdict {
+    let Ok(documents) = cvo::testing::payload::yaml::documents(input) else { return Ok(false) };
     for document in &documents {
         let json = serde_json::to_vec(&document.value).map_err(|e| e.to_string())?;
         let again: Value = serde_json::from_slice(&json).map_err(|e| format!("the JSON cannot be read again: {e}"))?;
@@ -58,7 +58,7 @@ fn unpack(input: &[u8]) -> PayloadFiles {
 }
 
 /// The order of its files does not change a release, and the graph contains every manifest once.
-pub fn release(fixture: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn release(fixture: &Fixture, input: &[u8]) -> Verdict {
     let files = unpack(input);
     let mut reversed = files.clone();
     reversed.own.reverse();
@@ -68,8 +68,8 @@ pub fn release(fixture: &Fixture, input: &[u8]) -> Verdict {
     let options = LoadOptions { image: "r/x@sha256:0".into(), filter, ..LoadOptions::default() };
     let unique = |list: &[SourceFile]| list.iter().map(|f| &f.name).collect::<BTreeSet<_>>().len() == list.len();
     let comparable = unique(&files.own) && unique(&files.release);
-    let Ok(payload) = load::load(files, &options) else { return Ok(false) };
-    let other = load::load(reversed, &options).map(|other| other.hash);
+    let Ok(payload) = load(files, &options) else { return Ok(false) };
+    let other = load(reversed, &options).map(|other| other.hash);
     property(
         !comparable || other.is_ok_and(|hash| hash == payload.hash),
         "the order of the files changes the release",
@@ -89,17 +89,17 @@ pub fn release(fixture: &Fixture, input: &[u8]) -> Verdict {
     Ok(true)
 }
 
-pub fn template(_: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn template(_: &Fixture, input: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let images = BTreeMap::from([("a".to_owned(), "r/a".to_owned())]);
     let variables = Variables { release_image: "r/x", cluster_profile: "p", images: &images };
-    let Ok(rendered) = cvo::payload::template::render(&text, &variables) else { return Ok(false) };
+    let Ok(rendered) = cvo::testing::payload::template::render(&text, &variables) else { return Ok(false) };
     property(text.contains("{{") || rendered.text == text, "text without an action is changed")?;
     Ok(true)
 }
 
 /// What was read can be written and read again without a change.
-pub fn metadata(_: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn metadata(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(read) = ReleaseMetadata::parse(input) else { return Ok(false) };
     let (release, _) = read.release("r/x");
     property(version::parse(&release.version).is_ok(), "the version is invalid")?;
@@ -108,7 +108,7 @@ pub fn metadata(_: &Fixture, input: &[u8]) -> Verdict {
     Ok(true)
 }
 
-pub fn references(_: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn references(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(read) = ImageReferences::parse(input) else { return Ok(false) };
     let again = read.to_json().and_then(|json| ImageReferences::parse(&json)).map_err(|e| e.to_string())?;
     property(
@@ -119,7 +119,7 @@ pub fn references(_: &Fixture, input: &[u8]) -> Verdict {
 }
 
 /// Precedence is an order.
-pub fn versions(_: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn versions(_: &Fixture, input: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let _judged: Vec<_> = text.lines().map(|line| (uri_problem(line), run_level(line).is_some())).collect();
     let read: Vec<_> = text.lines().filter_map(|line| version::parse(line).ok()).collect();
@@ -130,7 +130,7 @@ pub fn versions(_: &Fixture, input: &[u8]) -> Verdict {
 }
 
 /// Nothing is offered twice, and nothing that is offered lacks an image.
-pub fn update_graph(_: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn update_graph(_: &Fixture, input: &[u8]) -> Verdict {
     let own = Release { version: "1.0.0".into(), image: "r/x@sha256:1".into(), ..Release::default() };
     let mut useful = false;
     for architecture in ["", "Multi"] {
@@ -148,7 +148,7 @@ pub fn update_graph(_: &Fixture, input: &[u8]) -> Verdict {
 }
 
 /// The first line is the name of the file, the others are annotations.
-pub fn annotations(fixture: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn annotations(fixture: &Fixture, input: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.lines();
     let file = lines.next().unwrap_or_default();
@@ -176,7 +176,7 @@ pub fn annotations(fixture: &Fixture, input: &[u8]) -> Verdict {
 }
 
 /// An object that was merged once needs no further change.
-pub fn merge(_: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn merge(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(pair) = serde_json::from_slice::<Value>(input) else { return Ok(false) };
     let (Some(live), Some(want)) = (pair.get("live"), pair.get("want")) else { return Ok(false) };
     let owner = Owner { name: "version".into(), uid: "u".into() };
@@ -200,7 +200,7 @@ pub fn merge(_: &Fixture, input: &[u8]) -> Verdict {
 }
 
 /// Only messages that were signed are accepted.
-pub fn signature(fixture: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn signature(fixture: &Fixture, input: &[u8]) -> Verdict {
     let checked = fixture.verifier.check(&fixture.digest, input, fixture.now);
     let other = Digest::parse("sha256:ff").map_err(|e| e.to_string())?;
     let stolen = fixture.verifier.check(&other, input, fixture.now);
@@ -209,7 +209,7 @@ pub fn signature(fixture: &Fixture, input: &[u8]) -> Verdict {
     Ok(!checked.satisfied.is_empty())
 }
 
-pub fn message(fixture: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn message(fixture: &Fixture, input: &[u8]) -> Verdict {
     let signed = fixture.sign(input).map_err(|e| e.to_string())?;
     let checked = fixture.verifier.check(&fixture.digest, &signed, fixture.now);
     property(!checked.satisfied.is_empty() || !checked.refused.is_empty(), "refused without a reason")?;
@@ -219,6 +219,6 @@ pub fn message(fixture: &Fixture, input: &[u8]) -> Verdict {
     Ok(!checked.satisfied.is_empty())
 }
 
-pub fn keyring(_: &Fixture, input: &[u8]) -> Verdict {
+pub(super) fn keyring(_: &Fixture, input: &[u8]) -> Verdict {
     Ok(Config::from_config_map(&config(String::from_utf8_lossy(input).into_owned())).is_ok())
 }

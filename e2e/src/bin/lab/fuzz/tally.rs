@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Counts of one reader.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Count {
+pub(super) struct Count {
     inputs: u64,
     /// Those that the reader accepted.
     useful: u64,
@@ -22,7 +22,7 @@ pub struct Count {
 
 /// Counts by the position of the target, and descriptions of findings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Tally {
+pub(super) struct Tally {
     counts: Vec<Count>,
     /// The most memory that a process ever had, in KiB.
     pub peak: u64,
@@ -38,7 +38,7 @@ impl Tally {
     }
 
     /// One more input. `memory` is in KiB.
-    pub fn count(&mut self, position: usize, number: u64, time: Duration, memory: u64, useful: bool) {
+    pub(super) fn count(&mut self, position: usize, number: u64, time: Duration, memory: u64, useful: bool) {
         let Some(count) = self.of(position) else { return };
         count.inputs += 1;
         count.useful += u64::from(useful);
@@ -48,7 +48,7 @@ impl Tally {
     }
 
     /// Adds the counts of another process.
-    pub fn add(&mut self, other: Tally) {
+    pub(super) fn add(&mut self, other: Tally) {
         for (position, theirs) in other.counts.into_iter().enumerate() {
             let Some(count) = self.of(position) else { continue };
             count.inputs += theirs.inputs;
@@ -61,12 +61,12 @@ impl Tally {
         self.findings.extend(other.findings);
     }
 
-    pub fn inputs(&self) -> u64 {
+    pub(super) fn inputs(&self) -> u64 {
         self.counts.iter().map(|count| count.inputs).sum()
     }
 
     /// A table with one line for each target.
-    pub fn table(&self, took: Duration, processes: u64) -> String {
+    pub(super) fn table(&self, took: Duration, processes: u64) -> String {
         let mut text = format!(
             "{:14} {:>9} {:>9} {:>11} {:>11} {:>9} {:>12} {:>9}\n",
             "target", "inputs", "read", "per second", "slowest", "input", "most memory", "input"
@@ -99,12 +99,12 @@ impl Tally {
 
 #[cfg(test)]
 impl Tally {
-    pub fn slowest(&self) -> Duration {
+    pub(super) fn slowest(&self) -> Duration {
         self.counts.iter().map(|count| count.slowest.0).max().unwrap_or_default()
     }
 
     /// Each reader got inputs and accepted some of them: only those test what comes after parsing.
-    pub fn assert_each_target_was_tested(&self) {
+    pub(super) fn assert_each_target_was_tested(&self) {
         assert_eq!(self.counts.len(), TARGETS.len());
         for (target, count) in TARGETS.iter().zip(&self.counts) {
             assert!(
@@ -118,7 +118,7 @@ impl Tally {
 
 /// How much the memory of the process has grown since a moment, as the kernel counts it.
 #[derive(Debug)]
-pub struct Memory {
+pub(super) struct Memory {
     /// Resets the peak; absent where the kernel does not support that.
     reset: Option<File>,
     before: u64,
@@ -127,11 +127,11 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn watch() -> Self {
+    pub(super) fn watch() -> Self {
         Memory { reset: File::options().write(true).open("/proc/self/clear_refs").ok(), before: 0, peak: 0 }
     }
 
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         if let Some(file) = &mut self.reset {
             if file.write_all(b"5").is_err() {
                 self.reset = None;
@@ -141,7 +141,7 @@ impl Memory {
     }
 
     /// KiB of the peak since [`Self::begin`] above the memory at that time; 0 if it cannot be measured.
-    pub fn grown(&mut self) -> u64 {
+    pub(super) fn grown(&mut self) -> u64 {
         if self.reset.is_none() {
             return 0;
         }

@@ -14,7 +14,7 @@ enum Form {
 }
 
 /// One reader.
-pub struct Target {
+pub(super) struct Target {
     pub name: &'static str,
     /// Share of the inputs in percent.
     pub weight: usize,
@@ -131,7 +131,7 @@ const fn target(
 }
 
 /// All of them; weights add up to 100.
-pub const TARGETS: [Target; 12] = [
+pub(super) const TARGETS: [Target; 12] = [
     target("yaml", 38, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
     target("release", 12, |s| &s.corpus.releases, Form::Bytes, RELEASE, properties::release),
     target("template", 8, |s| &s.corpus.manifests, Form::Bytes, TEMPLATE, properties::template),
@@ -148,7 +148,7 @@ pub const TARGETS: [Target; 12] = [
 
 impl Target {
     /// The next input for this reader.
-    pub fn input(&self, fixture: &Fixture, random: &SeededRandom) -> Vec<u8> {
+    pub(super) fn input(&self, fixture: &Fixture, random: &SeededRandom) -> Vec<u8> {
         let seeds = (self.seeds)(fixture);
         // Changed bytes are seldom still JSON, so most inputs are changed as a tree.
         if self.form == Form::Json && random.below(4) != 0 {

@@ -2,15 +2,15 @@
 
 use super::facts::Facts;
 use super::{Operand, OperandKind, OperatorArgs};
-use cvo::api::cluster_operator::{OperandVersion, RelatedObject};
-use cvo::api::condition::find;
-use cvo::api::{ClusterOperatorStatus, Condition, ConditionStatus};
+use cvo::testing::api::cluster_operator::{OperandVersion, RelatedObject};
+use cvo::testing::api::condition::find;
+use cvo::testing::api::{ClusterOperatorStatus, Condition, ConditionStatus};
 use e2e::simulator::status::rolled_out;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub(super) enum Action {
     RollOut(Operand, Value),
     Report(ClusterOperatorStatus),
 }
@@ -28,7 +28,7 @@ struct Report {
 
 /// Progressing is reported before the rollout begins, so that the new workload is never visible with the old report.
 /// Nothing is decided before the daemon has created the ClusterOperator.
-pub fn decide(args: &OperatorArgs, facts: &Facts) -> Vec<Action> {
+pub(super) fn decide(args: &OperatorArgs, facts: &Facts) -> Vec<Action> {
     let Some(own) = facts.operators.get(&args.component) else { return Vec::new() };
     let before = own.status.clone().unwrap_or_default();
     let missing = missing(args, facts);

@@ -1,7 +1,7 @@
 //! The cluster's state as the operator knows it: stores fed by watches, and one stream that reports every change.
 
 use super::{Operand, OperatorArgs, version};
-use cvo::api::ClusterOperator;
+use cvo::testing::api::ClusterOperator;
 use futures::stream::{BoxStream, SelectAll, StreamExt, select_all};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DynamicObject};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The input of `decide`.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub(super) struct Facts {
     pub now: jiff::Timestamp,
     pub operators: BTreeMap<String, Arc<ClusterOperator>>,
     /// In the order of `OperatorArgs::operands`.
@@ -30,7 +30,7 @@ pub struct Facts {
 }
 
 /// One store for each kind that is needed.
-pub struct Stores {
+pub(super) struct Stores {
     operators: Store<ClusterOperator>,
     workloads: Vec<(Operand, Store<DynamicObject>)>,
     config: Option<Store<DynamicObject>>,
@@ -38,7 +38,7 @@ pub struct Stores {
 }
 
 /// Starts all watches. The stream must be polled for the stores to fill.
-pub fn watch(client: &kube::Client, args: &OperatorArgs) -> (Stores, SelectAll<BoxStream<'static, ()>>) {
+pub(super) fn watch(client: &kube::Client, args: &OperatorArgs) -> (Stores, SelectAll<BoxStream<'static, ()>>) {
     let mut streams = Vec::new();
     let (operators, stream) = follow(Api::<ClusterOperator>::all(client.clone()), (), watcher::Config::default());
     streams.push(stream);
@@ -91,7 +91,7 @@ where
 impl Stores {
     /// `None` until the required stores have been listed once: otherwise a component that has not been read yet would be
     /// reported as missing.
-    pub fn facts(&self, now: jiff::Timestamp) -> Option<Facts> {
+    pub(super) fn facts(&self, now: jiff::Timestamp) -> Option<Facts> {
         let listed = ready(&self.operators)
             && self.workloads.iter().all(|(_, store)| ready(store))
             && self.repair.iter().all(|(_, store)| ready(store));

@@ -1,7 +1,7 @@
 use super::super::facts::Facts;
 use super::*;
-use cvo::api::ClusterOperator;
-use cvo::api::cluster_operator::ClusterOperatorSpec;
+use cvo::testing::api::ClusterOperator;
+use cvo::testing::api::cluster_operator::ClusterOperatorSpec;
 use std::sync::Arc;
 
 const DONE: &str = "1.0.1";

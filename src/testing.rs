@@ -1,0 +1,77 @@
+//! What the end-to-end tests and the benchmarks use of this crate. Nothing else outside of it may rely on these names.
+
+pub mod api {
+    pub use crate::api::cluster_operator::{ClusterOperator, ClusterOperatorStatus};
+    pub use crate::api::cluster_version::{
+        ClusterVersion, ClusterVersionSpec, ComponentOverride, HistoryEntry, HistoryState, Release,
+    };
+    pub use crate::api::condition::{Condition, ConditionStatus};
+    pub use crate::api::{MANAGED_NAMESPACE, NAME, NAMESPACE, OWN_DEPLOYMENT};
+    pub mod cluster_operator {
+        pub use crate::api::cluster_operator::{ClusterOperatorSpec, OperandVersion, RelatedObject};
+    }
+    pub mod condition {
+        pub use crate::api::condition::find;
+    }
+    pub mod progress {
+        pub use crate::api::progress::{CONFIG_MAP, KEY, NodeState, Progress};
+    }
+}
+pub mod cluster {
+    pub use crate::cluster::client::Clients;
+    pub use crate::cluster::kinds::Kinds;
+    pub mod objects {
+        pub use crate::cluster::objects::FIELD_MANAGER;
+    }
+}
+pub mod graph {
+    pub use crate::graph::build::build;
+    pub use crate::graph::{Graph, Mode};
+}
+pub mod merge {
+    pub use crate::merge::initial::initial;
+    pub use crate::merge::metadata::{Owner, prepare};
+    pub use crate::merge::{Outcome, merge};
+}
+pub mod payload {
+    pub use crate::payload::capability::Capabilities;
+    pub use crate::payload::definition::DefinedKind;
+    pub use crate::payload::filter::{ApplyFilter, Filter, check_inclusion};
+    pub use crate::payload::load::read::manifests_of;
+    pub use crate::payload::load::{LoadOptions, Payload, PayloadFiles, SourceFile, load};
+    pub use crate::payload::manifest::{Manifest, ObjectId, Origin, run_level};
+    pub mod metadata {
+        pub use crate::payload::metadata::{FILE, ReleaseMetadata};
+    }
+    pub mod references {
+        pub use crate::payload::references::{FILE, ImageReferences, Tag};
+    }
+    pub mod template {
+        pub use crate::payload::template::{Variables, render};
+    }
+    pub mod yaml {
+        pub use crate::payload::yaml::documents;
+    }
+}
+pub mod updates {
+    pub mod graph {
+        pub use crate::updates::graph::response::parse_updates;
+        pub use crate::updates::graph::uri_problem;
+    }
+}
+pub mod verify {
+    pub use crate::verify::config::Config;
+    pub use crate::verify::digest::Digest;
+    pub use crate::verify::verification::Verifier;
+}
+pub mod version {
+    pub use crate::version::{parse, precedence};
+}
+pub mod work {
+    pub mod payload_dir {
+        pub use crate::work::payload_dir::{read, tree_hash};
+    }
+    pub mod retrieve {
+        pub use crate::work::retrieve::folder;
+    }
+}
