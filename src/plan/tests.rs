@@ -105,8 +105,8 @@ fn lines(forecast: &Forecast) -> Vec<String> {
     lines
 }
 
-#[test]
-fn steps_are_in_the_order_of_writing() {
+/// A release and its successor, with a manifest for each kind of step.
+fn two_releases() -> (Payload, Payload) {
     let delete = |mut object: Value| {
         object["metadata"]["annotations"] = json!({"release.openshift.io/delete": "true"});
         object
@@ -144,6 +144,12 @@ fn steps_are_in_the_order_of_writing() {
             file("0000_20_y_c.yaml", delete(map("never-was", "1"))),
         ],
     );
+    (before, after)
+}
+
+#[test]
+fn steps_are_in_the_order_of_writing() {
+    let (before, after) = two_releases();
     let (forecast, dropped) = between(&before, &after);
     let expected = [
         // The own Deployment is the last of the own manifests.

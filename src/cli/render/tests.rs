@@ -122,8 +122,8 @@ fn filters_and_overrides_leave_out_documents() {
     }
 }
 
-#[test]
-fn folders_of_a_release_are_rendered() {
+/// A folder with all parts of a release.
+fn sample() -> tempfile::TempDir {
     let source = tempfile::tempdir().unwrap();
     let manifest = |kind: &str, name: &str, more: &str| {
         format!(
@@ -163,6 +163,12 @@ fn folders_of_a_release_are_rendered() {
         fs::create_dir_all(source.path().join(&path).parent().unwrap()).unwrap();
         fs::write(source.path().join(path), text).unwrap();
     }
+    source
+}
+
+#[test]
+fn folders_of_a_release_are_rendered() {
+    let source = sample();
     let out = tempfile::tempdir().unwrap();
     let manifests = source.path().join("manifests");
     render_and_write(&parse(out.path(), &manifests, &[]).unwrap()).unwrap();
@@ -187,15 +193,23 @@ fn folders_of_a_release_are_rendered() {
     assert_eq!((&pod["spec"]["image"], &pod["spec"]["other"]), (&Value::from(IMAGE), &Value::from("r/a")));
     let policies = documents(&out.path().join("manifests"));
     assert_eq!(of_kind(&policies, "ImagePolicy")[0]["spec"]["text"], "{{.ReleaseImage}}", "not a template");
+}
 
-    // The folders next to it are found through a path that does not show its parent.
+#[test]
+fn folders_next_to_a_roundabout_path_are_found() {
+    let source = sample();
+    let manifests = source.path().join("manifests");
     fs::create_dir(manifests.join("folder")).unwrap();
     let (out, roundabout) = (tempfile::tempdir().unwrap(), manifests.join("folder/.."));
     render_and_write(&parse(out.path(), &roundabout, &[]).unwrap()).unwrap();
     assert_eq!(documents(&out.path().join("bootstrap")).len(), 1);
     assert_eq!(of_kind(&documents(&out.path().join("manifests")), "ImagePolicy").len(), 1);
+}
 
-    // An unknown template is an error, and all errors are reported together.
+#[test]
+fn unknown_templates_are_reported_together() {
+    let (source, out) = (sample(), tempfile::tempdir().unwrap());
+    let manifests = source.path().join("manifests");
     for file in ["bootstrap/a.yaml", "bootstrap/b.yaml", "manifests/c.yaml"] {
         fs::write(source.path().join(file), "kind: {{.Unknown}}\n").unwrap();
     }

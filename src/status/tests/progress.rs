@@ -59,6 +59,16 @@ fn release_is_named_by_version_image_or_placeholder() {
     }
 }
 
+const UNWELL: &str = "operator a is not well";
+const SLOW: &str = "waiting on a over 30 minutes";
+const SLOW_NODES: &str = "waiting on machine-config over 90 minutes";
+const GRANTED: &str = "waiting up to 40 minutes on a";
+const UPDATING: &str = "ClusterOperatorUpdating";
+const DEGRADED: &str = "ClusterOperatorDegraded";
+const DOWN: &str = "ClusterOperatorNotAvailable";
+const FORBIDDEN: &str = "UpdatePayloadResourceForbidden";
+const FAILED: &str = "UpdatePayloadFailed";
+
 /// Each effect before and after its time.
 #[test]
 fn failure_counts_by_effect_and_waiting_time() {
@@ -70,15 +80,6 @@ fn failure_counts_by_effect_and_waiting_time() {
     let slow = |text| (Unknown, "SlowClusterOperator", text);
     let progress = |text: &str| format!("Working towards 1.0.1: 1 of 4 done (25% complete), {text}");
     let failed = |text: &str| format!("Unable to apply 1.0.1: {text}");
-    const UNWELL: &str = "operator a is not well";
-    const SLOW: &str = "waiting on a over 30 minutes";
-    const SLOW_NODES: &str = "waiting on machine-config over 90 minutes";
-    const GRANTED: &str = "waiting up to 40 minutes on a";
-    const UPDATING: &str = "ClusterOperatorUpdating";
-    const DEGRADED: &str = "ClusterOperatorDegraded";
-    const DOWN: &str = "ClusterOperatorNotAvailable";
-    const FORBIDDEN: &str = "UpdatePayloadResourceForbidden";
-    const FAILED: &str = "UpdatePayloadFailed";
     let (after_interval, report) = (degraded(Effect::FailAfterInterval), degraded(Effect::Report));
     let nodes = || updating("machine-config");
     // error, minutes since it is waited for (None: unknown), Failing, Progressing reason and text

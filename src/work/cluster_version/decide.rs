@@ -134,6 +134,7 @@ mod tests {
     use crate::api::cluster_version::Update;
     use crate::api::{ComponentOverride, HistoryEntry};
     use crate::payload::{Capabilities, Filter};
+    use HistoryState::{Completed, Partial};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use std::collections::BTreeSet;
 
@@ -163,128 +164,108 @@ mod tests {
         Target { release: release(version), force: false }
     }
 
-    struct Case {
-        name: &'static str,
-        spec: ClusterVersionSpec,
-        status: ClusterVersionStatus,
-        running: Option<(&'static str, Mode)>,
-        loading: Option<(&'static str, bool)>,
-        /// Version and seconds from now until it is tried again.
-        refused: Option<(&'static str, i64)>,
-        expected: Vec<Action>,
-    }
+    /// Name, spec, status; running release and mode; loading, and whether that has ended; refused, and seconds until it is
+    /// tried again; what is expected.
+    type Case = (
+        &'static str,
+        ClusterVersionSpec,
+        ClusterVersionStatus,
+        Option<(&'static str, Mode)>,
+        Option<(&'static str, bool)>,
+        Option<(&'static str, i64)>,
+        Vec<Action>,
+    );
 
-    /// How a process begins; that a rollout goes on while another release is retrieved or refused; an install stays one.
-    #[test]
-    fn one_step_for_every_situation() {
-        use HistoryState::{Completed, Partial};
-        let none = ClusterVersionSpec::default;
-        let done = || history(&[(Completed, "1")]);
-        let stuck = || history(&[(Partial, "2"), (Completed, "1")]);
-        let own = |mode| vec![Action::StartOwn { mode }];
-        let load = |version| vec![Action::Load(target(version))];
-        let steady = Some(("1", Mode::Reconcile));
-        let case = |name, spec, status, running, loading, refused, expected| Case {
-            name,
-            spec,
-            status,
-            running,
-            loading,
-            refused,
-            expected,
-        };
-        let cases = [
-            case("fresh cluster", none(), history(&[]), None, None, None, own(Mode::Install)),
-            case("restart, completed", none(), done(), None, None, None, own(Mode::Reconcile)),
-            case("a request waits for the first work", asking("2"), done(), None, None, None, own(Mode::Reconcile)),
-            case(
-                "successor",
-                asking("1"),
-                history(&[(Partial, "1"), (Completed, "0")]),
-                None,
-                None,
-                None,
-                own(Mode::Update),
-            ),
-            case("interrupted before the hand-over", asking("2"), stuck(), None, None, None, load("2")),
-            case("the same, loading", asking("2"), stuck(), None, Some(("2", false)), None, vec![]),
-            case("the same, refused", asking("2"), stuck(), None, None, Some(("2", 10)), own(Mode::Update)),
-            case("nothing asked", none(), done(), steady, None, None, vec![]),
-            case("asked", asking("2"), done(), steady, None, None, load("2")),
-            case("loading", asking("2"), done(), steady, Some(("2", false)), None, vec![]),
-            case(
-                "asked for another while loading",
-                asking("3"),
-                done(),
-                steady,
-                Some(("2", true)),
-                None,
-                vec![Action::StopLoading],
-            ),
-            case(
-                "withdrawn while loading",
-                none(),
-                done(),
-                steady,
-                Some(("2", false)),
-                None,
-                vec![Action::StopLoading],
-            ),
-            case("loaded", asking("2"), done(), steady, Some(("2", true)), None, vec![Action::StartLoaded]),
-            case("withdrawn once loaded", none(), done(), steady, Some(("2", true)), None, vec![Action::StopLoading]),
-            case(
-                "loaded again after a refusal",
-                asking("2"),
-                done(),
-                steady,
-                Some(("2", true)),
-                Some(("2", 10)),
-                vec![Action::StartLoaded],
-            ),
-            case("interrupted, loaded", asking("2"), stuck(), None, Some(("2", true)), None, vec![Action::StartLoaded]),
-            case("refused, not yet", asking("2"), done(), steady, None, Some(("2", 10)), vec![]),
-            case("refused, due", asking("2"), done(), steady, None, Some(("2", -10)), load("2")),
-            case("refused, another asked", asking("3"), done(), steady, None, Some(("2", 10)), load("3")),
-            case("refused, withdrawn", none(), done(), steady, None, Some(("2", 10)), vec![Action::ForgetRefused]),
-            case(
-                "during install",
-                asking("2"),
-                history(&[(Partial, "1")]),
-                Some(("1", Mode::Install)),
-                None,
-                None,
-                vec![],
-            ),
-            case(
-                "withdrawn before the hand-over",
-                none(),
-                stuck(),
-                Some(("2", Mode::Update)),
-                None,
-                None,
-                own(Mode::Update),
-            ),
-        ];
-        for case in cases {
+    fn check(cases: impl IntoIterator<Item = Case>) {
+        for (name, spec, status, running, loading, refused, expected) in cases {
             let (own, filter) = (release("1"), ApplyFilter::default());
-            let image = case.running.map(|(v, _)| release(v).image);
-            let loading = case.loading.map(|(v, ended)| (target(v), ended));
-            let refused = case.refused.map(|(v, _)| target(v));
-            let at = case.refused.map(|(_, s)| Timestamp::from_second(s).unwrap());
-            let running =
-                case.running.map(|(_, mode)| Running { image: image.as_deref().unwrap(), mode, filter: &filter });
+            let image = running.map(|(v, _)| release(v).image);
+            let loading = loading.map(|(v, ended)| (target(v), ended));
+            let at = refused.map(|(_, s)| Timestamp::from_second(s).unwrap());
+            let refused = refused.map(|(v, _)| target(v));
             let situation = Situation {
-                spec: &case.spec,
-                status: &case.status,
+                spec: &spec,
+                status: &status,
                 own: &own,
-                running,
+                running: running.map(|(_, mode)| Running { image: image.as_deref().unwrap(), mode, filter: &filter }),
                 filter: &filter,
                 loading: loading.as_ref().map(|(target, ended)| Loading { target, ended: *ended }),
                 refused: refused.as_ref().zip(at),
                 now: Timestamp::UNIX_EPOCH,
             };
-            assert_eq!(decide(&situation), case.expected, "{}", case.name);
+            assert_eq!(decide(&situation), expected, "{name}");
         }
+    }
+
+    fn done() -> ClusterVersionStatus {
+        history(&[(Completed, "1")])
+    }
+
+    /// An update to 2 that was not completed.
+    fn stuck() -> ClusterVersionStatus {
+        history(&[(Partial, "2"), (Completed, "1")])
+    }
+
+    fn start_own(mode: Mode) -> Vec<Action> {
+        vec![Action::StartOwn { mode }]
+    }
+
+    fn load(version: &str) -> Vec<Action> {
+        vec![Action::Load(target(version))]
+    }
+
+    const STEADY: Option<(&str, Mode)> = Some(("1", Mode::Reconcile));
+
+    #[test]
+    fn process_begins_with_its_own_release_or_an_interrupted_update() {
+        let none = ClusterVersionSpec::default;
+        let successor = history(&[(Partial, "1"), (Completed, "0")]);
+        let ended = Some(("2", true));
+        check([
+            ("fresh cluster", none(), history(&[]), None, None, None, start_own(Mode::Install)),
+            ("restart, completed", none(), done(), None, None, None, start_own(Mode::Reconcile)),
+            ("a request waits for the first work", asking("2"), done(), None, None, None, start_own(Mode::Reconcile)),
+            ("successor", asking("1"), successor, None, None, None, start_own(Mode::Update)),
+            ("interrupted before the hand-over", asking("2"), stuck(), None, None, None, load("2")),
+            ("the same, loading", asking("2"), stuck(), None, Some(("2", false)), None, vec![]),
+            ("the same, loaded", asking("2"), stuck(), None, ended, None, vec![Action::StartLoaded]),
+            ("the same, refused", asking("2"), stuck(), None, None, Some(("2", 10)), start_own(Mode::Update)),
+        ]);
+    }
+
+    #[test]
+    fn rollout_goes_on_while_another_release_is_loaded() {
+        let none = ClusterVersionSpec::default;
+        let (running, ended) = (Some(("2", false)), Some(("2", true)));
+        let stop = || vec![Action::StopLoading];
+        check([
+            ("nothing asked", none(), done(), STEADY, None, None, vec![]),
+            ("asked", asking("2"), done(), STEADY, None, None, load("2")),
+            ("loading", asking("2"), done(), STEADY, running, None, vec![]),
+            ("asked for another while loading", asking("3"), done(), STEADY, running, None, stop()),
+            ("asked for another once loaded", asking("3"), done(), STEADY, ended, None, stop()),
+            ("withdrawn while loading", none(), done(), STEADY, running, None, stop()),
+            ("loaded", asking("2"), done(), STEADY, ended, None, vec![Action::StartLoaded]),
+            ("withdrawn once loaded", none(), done(), STEADY, ended, None, stop()),
+        ]);
+    }
+
+    #[test]
+    fn refused_release_is_tried_again_in_time_and_an_install_stays_one() {
+        let none = ClusterVersionSpec::default;
+        let (not_yet, due) = (Some(("2", 10)), Some(("2", -10)));
+        let installing = Some(("1", Mode::Install));
+        let updating = Some(("2", Mode::Update));
+        let ended = Some(("2", true));
+        check([
+            ("not yet", asking("2"), done(), STEADY, None, not_yet, vec![]),
+            ("due", asking("2"), done(), STEADY, None, due, load("2")),
+            ("another asked", asking("3"), done(), STEADY, None, not_yet, load("3")),
+            ("withdrawn", none(), done(), STEADY, None, not_yet, vec![Action::ForgetRefused]),
+            ("loaded after a refusal", asking("2"), done(), STEADY, ended, not_yet, vec![Action::StartLoaded]),
+            ("during install", asking("2"), history(&[(Partial, "1")]), installing, None, None, vec![]),
+            ("withdrawn before the hand-over", none(), stuck(), updating, None, None, start_own(Mode::Update)),
+        ]);
     }
 
     fn set(names: &[&str]) -> BTreeSet<String> {
@@ -321,7 +302,7 @@ mod tests {
             ),
         ];
         let (spec, own) = (ClusterVersionSpec::default(), release("1"));
-        let status = history(&[(HistoryState::Completed, "1")]);
+        let status = history(&[(Completed, "1")]);
         for (name, wanted, restarts) in table {
             for (mode, next) in
                 [(Mode::Reconcile, Mode::Update), (Mode::Update, Mode::Update), (Mode::Install, Mode::Install)]
@@ -347,7 +328,7 @@ mod tests {
     #[test]
     fn changed_filter_counts_whatever_else_is_asked_for() {
         let (own, wanted) = (release("1"), begun());
-        let done = history(&[(HistoryState::Completed, "1")]);
+        let done = history(&[(Completed, "1")]);
         let again = |mode| Action::Restart { mode };
         let load = Action::Load(target("2"));
         let table = [
