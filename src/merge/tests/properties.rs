@@ -103,6 +103,8 @@ fn lost(rule: Rule, before: &Value, after: Option<&Value>, desired: Option<&Valu
         Rule::Never => return (before != after).then(String::new),
         Rule::Within(rule) => return lost(rule(), before, Some(after), Some(desired)),
         Rule::Map(shape) => shape,
+        // A selector is owned as a whole: with foreign parts it would select other objects.
+        Rule::Deep if super::super::equal::is_selector(before, desired) => return None,
         Rule::Deep => super::super::rule::OPEN,
         // Owned as a whole.
         _ => return None,
