@@ -5,8 +5,6 @@ pub(crate) mod cluster_version;
 pub(crate) mod condition;
 pub(crate) mod object_meta;
 pub(crate) mod progress;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use cluster_operator::ClusterOperator;
 pub(crate) use cluster_version::{
@@ -24,3 +22,6 @@ pub const OWN_DEPLOYMENT: &str = "cluster-version-operator";
 pub const MANAGED_NAMESPACE: &str = "openshift-config-managed";
 /// Directory on the node and in the daemon's container that holds extracted payloads.
 pub(crate) const PAYLOAD_STORE: &str = "/etc/cvo/updatepayloads";
+
+#[cfg(test)]
+mod tests;

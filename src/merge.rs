@@ -23,9 +23,6 @@ mod walk;
 mod webhook;
 mod workload;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use desired::desired;
 pub(crate) use initial::initial;
 pub(crate) use metadata::Owner;
@@ -288,3 +285,6 @@ impl<'a> Identity<'a> {
         format!("{} {} \"{place}{}\"", self.api_version, self.kind, self.name)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,6 @@ mod message;
 mod node;
 mod prerequisites;
 mod repairs;
-#[cfg(test)]
-mod tests;
 mod view;
 
 pub(crate) use backoff::doubled;
@@ -532,3 +530,6 @@ impl Rollout {
         definitions.filter_map(|m| m.id.name.split_once('.')).any(|(_, defined)| Some(defined) == group)
     }
 }
+
+#[cfg(test)]
+mod tests;

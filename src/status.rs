@@ -7,9 +7,6 @@ pub(crate) mod history;
 pub(crate) mod release;
 mod summary;
 
-#[cfg(test)]
-pub(crate) mod tests;
-
 pub(crate) use facts::Facts;
 
 use crate::api::cluster_version::{Capabilities, ClusterVersionStatus};
@@ -58,3 +55,6 @@ fn publish_updates(status: &mut ClusterVersionStatus, facts: &Facts) {
 fn whole_seconds(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

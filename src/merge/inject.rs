@@ -8,9 +8,6 @@ mod edit;
 mod environment;
 mod tls;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use address::Address;
 pub(crate) use environment::Proxy;
 pub(crate) use tls::Tls;
@@ -134,3 +131,6 @@ pub(crate) struct InjectError {
     pub object: String,
     pub container: String,
 }
+
+#[cfg(test)]
+mod tests;

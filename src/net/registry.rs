@@ -377,5 +377,4 @@ impl<R: AsyncRead + Unpin> Read for Blocking<R> {
 }
 
 #[cfg(test)]
-#[path = "registry/tests.rs"]
 mod tests;

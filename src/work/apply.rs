@@ -4,8 +4,6 @@ mod desired;
 mod error;
 mod object;
 mod server_keeps;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use error::ApplyError;
 pub(crate) use object::namespace_id;
@@ -175,3 +173,6 @@ impl Applier {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

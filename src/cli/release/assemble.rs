@@ -388,5 +388,4 @@ fn check(name: &str, text: &str) -> Result<(usize, Vec<String>), String> {
 }
 
 #[cfg(test)]
-#[path = "assemble_tests.rs"]
 mod tests;

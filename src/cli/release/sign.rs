@@ -135,5 +135,4 @@ fn write_free(folder: &Path, signature: &[u8]) -> Result<PathBuf> {
 }
 
 #[cfg(test)]
-#[path = "sign_tests.rs"]
 mod tests;

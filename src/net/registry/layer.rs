@@ -432,5 +432,4 @@ impl Extended {
 }
 
 #[cfg(test)]
-#[path = "layer_tests.rs"]
 mod tests;

@@ -1,0 +1,80 @@
+use super::*;
+use crate::net::http::get_bounded;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
+
+struct Running {
+    base: String,
+    address: SocketAddr,
+    pem: String,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+async fn start(router: Router) -> Running {
+    start_with(CLIENT_TIMEOUT, router).await
+}
+
+async fn start_with(client_timeout: Duration, router: Router) -> Running {
+    let server = Server { client_timeout, ..Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap() };
+    let address = server.address;
+    let (config, pem) = tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(server.run(config, router, stop.clone()));
+    Running { base: format!("https://{address}"), address, pem, stop, task }
+}
+
+fn trusting(pem: &str) -> reqwest::Client {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let certificate = reqwest::Certificate::from_pem(pem.as_bytes()).unwrap();
+    reqwest::Client::builder().no_proxy().tls_certs_only([certificate]).build().unwrap()
+}
+
+#[tokio::test]
+async fn metrics_and_health_are_served_over_tls_until_stopped() {
+    let running = start(router()).await;
+    // Neither a client without TLS nor a silent one keeps others from being served.
+    let mut plain = TcpStream::connect(running.address).await.unwrap();
+    plain.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut response = Vec::new();
+    let _ = plain.read_to_end(&mut response).await;
+    assert!(!String::from_utf8_lossy(&response).contains("EOF"));
+    let silent = TcpStream::connect(running.address).await.unwrap();
+
+    let client = trusting(&running.pem);
+    let get = |path: &str| format!("{}{path}", running.base);
+    assert_eq!(get_bounded(&client, &get("/healthz"), 100).await.unwrap(), b"ok");
+    let metrics = client.get(get("/metrics")).send().await.unwrap();
+    assert_eq!(metrics.status(), 200);
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(metrics.headers()["content-type"], content_type);
+    assert_eq!(metrics.text().await.unwrap(), "# EOF\n");
+    assert!(get_bounded(&client, &get("/other"), 100).await.unwrap_err().is_not_found());
+
+    running.stop.cancel();
+    tokio::time::timeout(Duration::from_secs(20), running.task).await.unwrap().unwrap();
+    assert!(TcpStream::connect(running.address).await.is_err());
+    drop(silent);
+}
+
+#[tokio::test]
+async fn idle_connection_is_closed() {
+    let running = start_with(Duration::from_millis(100), router()).await;
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(running.pem.as_bytes()).unwrap()).unwrap();
+    let trusting = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    let trusting = trusting.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting.with_no_client_auth()));
+    let name = rustls::pki_types::ServerName::from(running.address.ip());
+    let mut idle = connector.connect(name, TcpStream::connect(running.address).await.unwrap()).await.unwrap();
+    let closed = tokio::time::timeout(Duration::from_secs(20), idle.read_to_end(&mut Vec::new())).await;
+    assert!(closed.is_ok(), "it still has its permit");
+}
+
+#[tokio::test]
+async fn port_in_use_is_an_error_that_names_it() {
+    let first = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let (config, _) = tls::self_signed(&["localhost".to_owned()]).unwrap();
+    let error = run(first.address, config, CancellationToken::new()).await.unwrap_err();
+    assert!(error.to_string().contains(&first.address.to_string()), "{error}");
+}

@@ -1,0 +1,82 @@
+use super::*;
+
+#[test]
+fn api_server_errors_map_to_reasons() {
+    let table = [
+        (404, "NotFound", "UpdatePayloadResourceNotFound"),
+        (409, "AlreadyExists", "UpdatePayloadResourceNotFound"),
+        (409, "Conflict", "UpdatePayloadResourceConflict"),
+        (409, "", "UpdatePayloadResourceConflict"),
+        (504, "Timeout", "UpdatePayloadClusterDown"),
+        (503, "ServiceUnavailable", "UpdatePayloadClusterDown"),
+        (502, "", "UpdatePayloadClusterDown"),
+        (500, "", "UpdatePayloadClusterDown"),
+        (500, "InternalError", "UpdatePayloadClusterError"),
+        (422, "Invalid", "UpdatePayloadResourceInvalid"),
+        (401, "Unauthorized", "UpdatePayloadClusterUnauthorized"),
+        (403, "Forbidden", "UpdatePayloadResourceForbidden"),
+        (504, "ServerTimeout", "UpdatePayloadClusterOverloaded"),
+        (429, "TooManyRequests", "UpdatePayloadClusterOverloaded"),
+        (429, "", "UpdatePayloadClusterOverloaded"),
+        (400, "BadRequest", "UpdatePayloadFailed"),
+        (0, "", "UpdatePayloadFailed"),
+    ];
+    for (code, reason, want) in table {
+        assert_eq!(classify(code, reason).as_str(), want, "{code} {reason}");
+    }
+}
+
+fn operator(reason: Reason, name: &str, effect: Effect) -> UpdateError {
+    UpdateError { effect, names: vec![name.into()], ..UpdateError::new(reason, format!("{name} is not well")) }
+}
+
+#[test]
+fn errors_of_one_reason_become_one_with_the_strongest_effect() {
+    assert_eq!(aggregate(Vec::new()), None);
+    let one = operator(Reason::OperatorDegraded, "a", Effect::Report);
+    assert_eq!(aggregate(vec![one.clone()]), Some(one.clone()));
+    let both = aggregate(vec![operator(Reason::OperatorDegraded, "b", Effect::FailAfterInterval), one]).unwrap();
+    assert_eq!(both.reason.as_str(), "ClusterOperatorsDegraded");
+    assert_eq!(both.message, "Cluster operators a, b are degraded");
+    assert_eq!((both.names.join(","), both.effect), ("a,b".into(), Effect::FailAfterInterval));
+}
+
+#[test]
+fn strongest_effect_wins_in_any_order() {
+    use Effect::{Fail, FailAfterInterval, Report, Wait};
+    let order = [Report, Wait, FailAfterInterval, Fail];
+    for (i, weak) in order.into_iter().enumerate() {
+        for strong in order.into_iter().skip(i) {
+            for pair in [[weak, strong], [strong, weak]] {
+                let errors = pair.into_iter().zip(["b", "a"]);
+                let errors = errors.map(|(effect, name)| operator(Reason::OperatorUpdating, name, effect));
+                let joined = aggregate(errors.collect()).unwrap();
+                assert_eq!(joined.effect, strong, "{pair:?}");
+                assert_eq!((joined.names.join(","), joined.nested.len()), ("a,b".into(), 2));
+            }
+        }
+    }
+    // Beside an error of another kind the whole is a failure, and its children keep their effects.
+    let all = aggregate(vec![
+        operator(Reason::OperatorUpdating, "a", Report),
+        UpdateError::new(Reason::Other("Y".into()), "y"),
+        operator(Reason::OperatorUpdating, "b", Wait),
+    ]);
+    let all = all.unwrap();
+    let effects: Vec<_> = all.nested.iter().map(|e| (e.reason.as_str(), e.effect)).collect();
+    assert_eq!((all.effect, effects), (Fail, vec![("Y", Fail), ("ClusterOperatorsUpdating", Wait)]));
+}
+
+#[test]
+fn errors_of_several_reasons_are_listed_with_operators_last() {
+    let errors = vec![
+        operator(Reason::OperatorUpdating, "z", Effect::Wait),
+        operator(Reason::OperatorDegraded, "y", Effect::Fail),
+        UpdateError::new(Reason::Other("X".into()), "x is broken"),
+    ];
+    let all = aggregate(errors).unwrap();
+    assert_eq!((&all.reason, all.effect), (&Reason::MultipleErrors, Effect::Fail));
+    let reasons: Vec<&str> = all.nested.iter().map(|e| e.reason.as_str()).collect();
+    assert_eq!(reasons, ["X", "ClusterOperatorDegraded", "ClusterOperatorUpdating"]);
+    assert!(all.message.ends_with(":\n* x is broken\n* y is not well\n* z is not well"), "{}", all.message);
+}
