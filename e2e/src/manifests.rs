@@ -102,66 +102,64 @@ fn group_of(name: &str) -> &str {
 /// The group of the custom resources with defaults.
 pub const CUSTOM: &str = "custom.merge.example";
 
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+const FLOW: &str = "flowcontrol.apiserver.k8s.io/v1";
+/// The kinds that any API server serves: API version, kind, plural, whether namespaced, and body.
+const SERVED: &[(&str, &str, &str, bool, Body)] = &[
+    ("v1", "Namespace", "namespaces", false, |d, _| small::nothing(d)),
+    ("v1", "ConfigMap", "configmaps", true, |d, _| small::config_map(d)),
+    ("v1", "Secret", "secrets", true, |d, _| small::secret(d)),
+    ("v1", "ServiceAccount", "serviceaccounts", true, |d, _| small::service_account(d)),
+    ("v1", "Service", "services", true, |d, _| small::service(d)),
+    ("v1", "ResourceQuota", "resourcequotas", true, |d, _| workloads::quota(d)),
+    ("v1", "LimitRange", "limitranges", true, |d, _| workloads::limit_range(d)),
+    ("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true, |d, _| workloads::claim(d)),
+    ("apps/v1", "Deployment", "deployments", true, |d, _| workloads::deployment(d)),
+    ("apps/v1", "DaemonSet", "daemonsets", true, |d, _| workloads::daemon_set(d)),
+    ("apps/v1", "StatefulSet", "statefulsets", true, |d, _| workloads::stateful_set(d)),
+    ("batch/v1", "Job", "jobs", true, |d, _| workloads::job(d)),
+    ("batch/v1", "CronJob", "cronjobs", true, |d, _| workloads::cron_job(d)),
+    ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true, |d, _| workloads::disruption_budget(d)),
+    ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", true, |d, _| workloads::autoscaler(d)),
+    ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", true, |d, _| small::network_policy(d)),
+    ("networking.k8s.io/v1", "Ingress", "ingresses", true, |d, _| small::ingress(d)),
+    ("networking.k8s.io/v1", "IngressClass", "ingressclasses", false, |d, _| small::ingress_class(d)),
+    (RBAC, "Role", "roles", true, |d, _| small::role(d)),
+    (RBAC, "ClusterRole", "clusterroles", false, |d, _| small::cluster_role(d)),
+    (RBAC, "RoleBinding", "rolebindings", true, |d, _| small::role_binding(d)),
+    (RBAC, "ClusterRoleBinding", "clusterrolebindings", false, |d, _| small::cluster_binding(d)),
+    ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", false, |d, _| small::priority_class(d)),
+    ("storage.k8s.io/v1", "StorageClass", "storageclasses", false, |d, _| small::storage_class(d)),
+    ("storage.k8s.io/v1", "CSIDriver", "csidrivers", false, |d, _| small::csi_driver(d)),
+    ("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", false, |d, _| small::runtime_class(d)),
+    ("coordination.k8s.io/v1", "Lease", "leases", true, |d, _| small::lease(d)),
+    (FLOW, "FlowSchema", "flowschemas", false, |d, _| extensions::flow_schema(d)),
+    (FLOW, "PriorityLevelConfiguration", "prioritylevelconfigurations", false, |d, _| extensions::priority_level(d)),
+    (ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", false, |d, _| {
+        extensions::validating_webhooks(d)
+    }),
+    (ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", false, |d, _| {
+        extensions::mutating_webhooks(d)
+    }),
+    (ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", false, |d, _| {
+        extensions::admission_policy(d)
+    }),
+    (ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", false, |d, _| {
+        extensions::policy_binding(d)
+    }),
+    ("apiregistration.k8s.io/v1", "APIService", "apiservices", false, |d, name| {
+        extensions::api_service(d, group_of(name))
+    }),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false, |d, name| {
+        extensions::definition(d, group_of(name))
+    }),
+];
+
 /// The kinds that any API server serves, and the custom resource of [`extensions::custom_definition`].
 pub fn served() -> Vec<Kind> {
-    const RBAC: &str = "rbac.authorization.k8s.io/v1";
-    const ADMISSION: &str = "admissionregistration.k8s.io/v1";
-    const FLOW: &str = "flowcontrol.apiserver.k8s.io/v1";
-    let rows: &[(&str, &str, &str, bool, Body)] = &[
-        ("v1", "Namespace", "namespaces", false, |d, _| small::nothing(d)),
-        ("v1", "ConfigMap", "configmaps", true, |d, _| small::config_map(d)),
-        ("v1", "Secret", "secrets", true, |d, _| small::secret(d)),
-        ("v1", "ServiceAccount", "serviceaccounts", true, |d, _| small::service_account(d)),
-        ("v1", "Service", "services", true, |d, _| small::service(d)),
-        ("v1", "ResourceQuota", "resourcequotas", true, |d, _| workloads::quota(d)),
-        ("v1", "LimitRange", "limitranges", true, |d, _| workloads::limit_range(d)),
-        ("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true, |d, _| workloads::claim(d)),
-        ("apps/v1", "Deployment", "deployments", true, |d, _| workloads::deployment(d)),
-        ("apps/v1", "DaemonSet", "daemonsets", true, |d, _| workloads::daemon_set(d)),
-        ("apps/v1", "StatefulSet", "statefulsets", true, |d, _| workloads::stateful_set(d)),
-        ("batch/v1", "Job", "jobs", true, |d, _| workloads::job(d)),
-        ("batch/v1", "CronJob", "cronjobs", true, |d, _| workloads::cron_job(d)),
-        ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true, |d, _| workloads::disruption_budget(d)),
-        ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", true, |d, _| {
-            workloads::autoscaler(d)
-        }),
-        ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", true, |d, _| small::network_policy(d)),
-        ("networking.k8s.io/v1", "Ingress", "ingresses", true, |d, _| small::ingress(d)),
-        ("networking.k8s.io/v1", "IngressClass", "ingressclasses", false, |d, _| small::ingress_class(d)),
-        (RBAC, "Role", "roles", true, |d, _| small::role(d)),
-        (RBAC, "ClusterRole", "clusterroles", false, |d, _| small::cluster_role(d)),
-        (RBAC, "RoleBinding", "rolebindings", true, |d, _| small::role_binding(d)),
-        (RBAC, "ClusterRoleBinding", "clusterrolebindings", false, |d, _| small::cluster_binding(d)),
-        ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", false, |d, _| small::priority_class(d)),
-        ("storage.k8s.io/v1", "StorageClass", "storageclasses", false, |d, _| small::storage_class(d)),
-        ("storage.k8s.io/v1", "CSIDriver", "csidrivers", false, |d, _| small::csi_driver(d)),
-        ("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", false, |d, _| small::runtime_class(d)),
-        ("coordination.k8s.io/v1", "Lease", "leases", true, |d, _| small::lease(d)),
-        (FLOW, "FlowSchema", "flowschemas", false, |d, _| extensions::flow_schema(d)),
-        (FLOW, "PriorityLevelConfiguration", "prioritylevelconfigurations", false, |d, _| {
-            extensions::priority_level(d)
-        }),
-        (ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", false, |d, _| {
-            extensions::validating_webhooks(d)
-        }),
-        (ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", false, |d, _| {
-            extensions::mutating_webhooks(d)
-        }),
-        (ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", false, |d, _| {
-            extensions::admission_policy(d)
-        }),
-        (ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", false, |d, _| {
-            extensions::policy_binding(d)
-        }),
-        ("apiregistration.k8s.io/v1", "APIService", "apiservices", false, |d, name| {
-            extensions::api_service(d, group_of(name))
-        }),
-        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false, |d, name| {
-            extensions::definition(d, group_of(name))
-        }),
-    ];
     let mut kinds: Vec<Kind> =
-        rows.iter().map(|(v, kind, plural, ns, body)| Kind::made(v, kind, plural, *ns, *body)).collect();
+        SERVED.iter().map(|(v, kind, plural, ns, body)| Kind::made(v, kind, plural, *ns, *body)).collect();
     kinds.push(Kind::made(&format!("{CUSTOM}/v1"), "Gadget", "gadgets", true, |d, _| extensions::custom(d)));
     kinds
 }

@@ -187,6 +187,7 @@ fn deployment_conditions_and_generations() {
     let rolling = ["waiting RollingOut WorkloadUpdating Wait", "ready"];
     let not_observed = ["waiting NotObserved WorkloadUpdating Wait", "ready"];
     let not_progressing = ["failing WorkloadNotProgressing Fail"; 2];
+    let unavailable = ["failing WorkloadNotAvailable Fail"; 2];
     let mut deleting = deployment(json!(3), [2, 2, 2, 2], &[up, done]);
     deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let mut one_by_default = deployment(json!(3), [0, 0, 0, 0], &[done]);
@@ -217,15 +218,11 @@ fn deployment_conditions_and_generations() {
             deployment(json!(3), [2, 1, 2, 1], &[down, stuck, refused]),
             not_progressing,
         ),
-        (
-            "unavailable, deadline",
-            deployment(json!(3), [2, 1, 2, 0], &[down, stuck]),
-            ["failing WorkloadNotAvailable Fail"; 2],
-        ),
+        ("unavailable, deadline", deployment(json!(3), [2, 1, 2, 0], &[down, stuck]), unavailable),
         (
             "unavailable, stopped",
             deployment(json!(3), [2, 1, 2, 0], &[down, ("Progressing", "False", "X")]),
-            ["failing WorkloadNotAvailable Fail"; 2],
+            unavailable,
         ),
         (
             "stopped for another reason",

@@ -59,6 +59,13 @@ fn environment(object: Option<&Deployment>) -> Option<BTreeMap<String, String>> 
     Some(variables.map(|v| (v.name.clone(), v.value.clone().unwrap_or_default())).collect())
 }
 
+fn has_proxy(object: Option<&Deployment>, address: &str) -> bool {
+    environment(object).is_some_and(|variables| {
+        variables.get("HTTPS_PROXY").is_some_and(|value| value == address)
+            && variables.get("NO_PROXY").is_some_and(|value| value == ".cluster.local")
+    })
+}
+
 /// The proxy and the TLS settings of a running cluster; the objects that set them do not exist at first.
 #[tokio::test(flavor = "multi_thread")]
 async fn workloads_and_configurations_follow_the_cluster_configuration() {
@@ -89,12 +96,7 @@ async fn workloads_and_configurations_follow_the_cluster_configuration() {
     for address in ["http://proxy.invalid:3128", "http://other.invalid:3128"] {
         let status = json!({"status": {"httpProxy": address, "httpsProxy": address, "noProxy": ".cluster.local"}});
         proxies.patch_status("cluster", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
-        let injected = |object: Option<&Deployment>| {
-            environment(object).is_some_and(|e| {
-                e.get("HTTPS_PROXY").is_some_and(|v| v == address)
-                    && e.get("NO_PROXY").is_some_and(|v| v == ".cluster.local")
-            })
-        };
+        let injected = |object: Option<&Deployment>| has_proxy(object, address);
         let what = format!("the workload to get {address}");
         let (_, after) = cluster.until_object(&what, deployments.clone(), "proxied", SOON, injected).await.unwrap();
         println!("{address} injected after {after:?}");

@@ -8,7 +8,8 @@ use cvo::testing::api::HistoryState;
 use e2e::harness::audit;
 use e2e::random::SeededRandom;
 use e2e::real_payload::{lay_out, manifests};
-use e2e::simulator::{cluster::SimulatedCluster, daemon::Usage, releases::Release, simulation::Workloads};
+use e2e::simulator::daemon::{Ended, Usage};
+use e2e::simulator::{cluster::SimulatedCluster, releases::Release, simulation::Workloads};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -62,22 +63,24 @@ async fn real_release_is_installed_and_updated_and_a_second_rollout_writes_nothi
     println!("{} additions to 100 objects are as they should be", additions.number());
 
     let state = cluster.node.state.lock().await;
-    for ended in &state.ended {
-        let Usage { cpu_seconds, peak_kib, resident_kib } = ended.usage;
-        println!(
-            "daemon {}: ran {:.1} s, ended within {:.1} s, CPU {:.2} s, peak {} KiB, at the end {} KiB",
-            ended.pod.image,
-            ended.at.duration_since(ended.pod.started).as_secs_f64(),
-            ended.at.duration_since(ended.asked.unwrap()).as_secs_f64(),
-            cpu_seconds.unwrap(),
-            peak_kib.unwrap(),
-            resident_kib.unwrap(),
-        );
-    }
+    state.ended.iter().for_each(print_usage);
     let images: Vec<_> = state.ended.iter().map(|ended| (ended.pod.image.as_str(), ended.asked.is_some())).collect();
     assert_eq!(images, [(first.image.as_str(), true), (&second.image, true), (&second.image, true)]);
     drop(state);
     cluster.close().await.unwrap();
+}
+
+fn print_usage(ended: &Ended) {
+    let Usage { cpu_seconds, peak_kib, resident_kib } = ended.usage;
+    println!(
+        "daemon {}: ran {:.1} s, ended within {:.1} s, CPU {:.2} s, peak {} KiB, at the end {} KiB",
+        ended.pod.image,
+        ended.at.duration_since(ended.pod.started).as_secs_f64(),
+        ended.at.duration_since(ended.asked.unwrap()).as_secs_f64(),
+        cpu_seconds.unwrap(),
+        peak_kib.unwrap(),
+        resident_kib.unwrap(),
+    );
 }
 
 /// What a daemon reads besides each kind of its release: verb, object, and the largest number of requests.
