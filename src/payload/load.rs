@@ -10,7 +10,6 @@ use super::references::{self, ImageReferences};
 use super::{hash, typed};
 use crate::api::Release;
 use crate::version;
-use jiff::Timestamp;
 use read::{Documents, IS_SKIPPED, MAX_TOTAL, Read};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,12 +68,8 @@ pub struct Payload {
     pub release: Release,
     /// Major version of the release, by which manifests may be filtered.
     pub major: u64,
-    /// Versions from which this release may be reached.
-    pub previous: Vec<String>,
     /// Short name to pull spec.
     pub images: BTreeMap<String, String>,
-    /// Creation time of image-references.
-    pub created: Option<Timestamp>,
     /// Included manifests: `manifests/` first, then `release-manifests/`, each in byte order of file names.
     pub manifests: Vec<Arc<Manifest>>,
     /// What the load-time filters exclude, with the reason.
@@ -113,8 +108,7 @@ fn load_within(files: PayloadFiles, options: &LoadOptions, limit: usize) -> Resu
     let images = references.as_ref().map(ImageReferences::images);
     let context = Context { images: images.as_ref(), major, limit };
     let Checked { place, manifests: all, mut warnings, problems } = read_and_check(files, options, &context, problems);
-    let (Some(metadata), Some(references), Some(major), true) = (metadata, references, major, problems.is_empty())
-    else {
+    let (Some(metadata), Some(images), Some(major), true) = (metadata, images, major, problems.is_empty()) else {
         return Err(LoadError::Integrity { place, problems });
     };
 
@@ -130,9 +124,7 @@ fn load_within(files: PayloadFiles, options: &LoadOptions, limit: usize) -> Resu
     Ok(Payload {
         release,
         major,
-        previous: metadata.previous,
-        images: images.unwrap_or_default(),
-        created: references.created,
+        images,
         hash: hash::of(manifests.iter().map(|m| m.raw.bytes())),
         manifests,
         excluded,
