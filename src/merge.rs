@@ -184,7 +184,7 @@ const TYPED: &[&str] = &[
     "user.openshift.io",
 ];
 
-/// Merges a desired object (see [`prepare`]) into the live object. Merging it into the result again gives `Same`.
+/// Merges a desired object (see [`metadata::prepare`]) into the live object. Merging it into the result again gives `Same`.
 ///
 /// # Errors
 /// One of the two is not an object, they are different objects, or a field differs that can neither be changed in place nor

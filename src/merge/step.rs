@@ -38,7 +38,7 @@ pub(crate) enum Skip {
 }
 
 /// Decides for one manifest. `live` is the latest known state of its object. `desired` returns the desired object (see
-/// [`super::desired`]); it is only called if the decision depends on it.
+/// [`super::desired()`]); it is only called if the decision depends on it.
 ///
 /// # Errors
 /// Those of [`merge`] and of `desired`, and an invalid value of the annotation for deletion.
