@@ -192,7 +192,7 @@ impl Rollout {
 
     fn on_attempt(&mut self, node: usize, position: usize, applied_before: bool, outcome: Outcome, now: Timestamp) {
         let Some(run) = self.runs.get_mut(node) else { return };
-        let repaired = outcome.applied.as_ref().filter(|applied| applied_before && **applied != Applied::Left);
+        let repaired = outcome.applied.as_ref().filter(|applied| applied_before && **applied != Applied::Unchanged);
         let mut pause = Duration::ZERO;
         if let (Some(applied), Some(object)) = (repaired, self.objects.get_mut(position)) {
             object.repairs.record_write(applied, now);

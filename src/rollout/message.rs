@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Applied {
     /// Already as desired.
-    Left,
+    Unchanged,
     Created,
     /// Dotted paths of what differed, and the field manager that wrote last before us, if the object names one.
     Updated {

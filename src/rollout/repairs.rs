@@ -45,7 +45,7 @@ impl Repairs {
     /// The object was brought back.
     pub(crate) fn record_write(&mut self, applied: &Applied, now: Timestamp) {
         let (fields, by) = match applied {
-            Applied::Left => return,
+            Applied::Unchanged => return,
             Applied::Updated { fields, by } => (fields.clone(), by.clone()),
             Applied::Created => (vec!["(deleted)".to_owned()], None),
             Applied::Deleted => (vec!["(created)".to_owned()], None),

@@ -48,7 +48,11 @@ fn applied() -> Outcome {
 }
 
 fn judged(verdict: Verdict) -> Outcome {
-    Outcome { judged: Some(Judged { verdict, as_desired: true }), applied: Some(Applied::Left), ..Outcome::default() }
+    Outcome {
+        judged: Some(Judged { verdict, as_desired: true }),
+        applied: Some(Applied::Unchanged),
+        ..Outcome::default()
+    }
 }
 
 fn waiting() -> Verdict {

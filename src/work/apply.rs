@@ -131,7 +131,7 @@ impl Applier {
         let delete = manifest.delete().map_err(ApplyError::Manifest)?;
         let Some((kind, id)) = self.resolve(manifest) else {
             // No object of a kind that is not served exists, so there is nothing to delete.
-            return if delete { Ok(Applied::Left) } else { Err(ApplyError::KindNotServed) };
+            return if delete { Ok(Applied::Unchanged) } else { Err(ApplyError::KindNotServed) };
         };
         self.wait_until_listed(&kind).await?;
         self.configuration.wait_until_read(manifest).await?;

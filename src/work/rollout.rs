@@ -104,17 +104,17 @@ impl Executor {
     async fn run(mut self, first: Vec<Command>) {
         self.perform(first);
         while !self.operations.cancel.is_cancelled() || !self.running.is_empty() {
+            // The changes that come from here on are those of the next rollout.
             let cancelled = self.operations.cancel.is_cancelled();
             let applier = self.operations.applier.clone();
             let mut events = Vec::new();
             tokio::select! {
                 () = self.operations.cancel.cancelled(), if !cancelled => {}
                 Some(ended) = self.running.join_next() => self.take(ended, &mut events),
-                changes = applier.index().changes() => events.extend(changes.into_iter().filter_map(|(id, kind)| {
-                    let position = self.positions.of(&id)?;
-                    Some(Event::Changed { position, content: kind == ChangeKind::Content })
-                })),
-                sources = self.configuration.next() => events.push(Event::ConfigurationChanged(sources)),
+                changes = applier.index().changes(), if !cancelled => {
+                    events.extend(changes.into_iter().filter_map(|(id, kind)| self.changed(&id, kind)));
+                }
+                sources = self.configuration.next(), if !cancelled => events.push(Event::ConfigurationChanged(sources)),
             }
             // Who looks at the state afterwards looks once, however much has happened.
             while let Some(ended) = self.running.try_join_next() {
@@ -128,6 +128,10 @@ impl Executor {
             self.perform(commands);
             self.moved.send_replace(());
         }
+    }
+
+    fn changed(&self, id: &ObjectId, kind: ChangeKind) -> Option<Event> {
+        Some(Event::Changed { position: self.positions.of(id)?, content: kind == ChangeKind::Content })
     }
 
     fn take(&self, ended: Result<Option<Event>, JoinError>, events: &mut Vec<Event>) {

@@ -99,7 +99,7 @@ fn reconciled(command: &Command) -> Option<usize> {
 /// From 0: success.
 fn outcome(request: &Reconcile, choice: u8) -> Outcome {
     let with = |verdict, as_desired| Outcome {
-        applied: Some(if choice.is_multiple_of(2) { Applied::Left } else { Applied::Created }),
+        applied: Some(if choice.is_multiple_of(2) { Applied::Unchanged } else { Applied::Created }),
         judged: request.gate.map(|_| Judged { verdict, as_desired }),
         ..Outcome::default()
     };

@@ -161,7 +161,7 @@ fn failing_gate_is_reported_as_its_effect_says() {
 fn object_that_changes_while_it_is_judged_is_judged_again_and_reported_after_ten_times() {
     let (mut run, _) = update(&[("0000_10_a_1", "deployment")]);
     let overtaken = || Outcome {
-        applied: Some(Applied::Left),
+        applied: Some(Applied::Unchanged),
         judged: Some(Judged { verdict: Verdict::Ready, as_desired: false }),
         ..Outcome::default()
     };
@@ -231,7 +231,7 @@ fn install_creates_namespaces_then_definitions_but_none_behind_a_job() {
         "prerequisite 1",
         "a failure is no matter"
     );
-    let next = run.on(Event::PrerequisiteDone { position: 1, applied: Some(Applied::Left) });
+    let next = run.on(Event::PrerequisiteDone { position: 1, applied: Some(Applied::Unchanged) });
     assert_eq!(next, "apply 0, apply 1, apply 2");
 }
 
@@ -291,7 +291,7 @@ fn change_after_the_turn_is_repaired_one_at_a_time() {
     assert_eq!(run.on(Event::Changed { position: 0, content: true }), "repair 0");
     assert_eq!(run.on(Event::Changed { position: 0, content: true }), "");
     assert_eq!(run.ends(0, applied()), "repair 0", "it changed again meanwhile");
-    assert_eq!(run.ends(0, Outcome { applied: Some(Applied::Left), ..Outcome::default() }), "");
+    assert_eq!(run.ends(0, Outcome { applied: Some(Applied::Unchanged), ..Outcome::default() }), "");
     assert_eq!(run.node(0), Done, "a repair does not move its node");
 }
 

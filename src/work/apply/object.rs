@@ -52,8 +52,8 @@ impl ObjectApply<'_> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let live = match index.lookup(id, self.desired.fingerprint) {
-                CachedState::AsDesired => return Ok(Applied::Left),
-                CachedState::Absent if delete => return Ok(Applied::Left),
+                CachedState::AsDesired => return Ok(Applied::Unchanged),
+                CachedState::Absent if delete => return Ok(Applied::Unchanged),
                 CachedState::Absent => match self.create().await? {
                     Some(applied) => return Ok(applied),
                     None => continue,
@@ -93,7 +93,7 @@ impl ObjectApply<'_> {
     async fn create(&self) -> Result<Option<Applied>, ApplyError> {
         self.check_namespace()?;
         let (index, id) = (&self.cluster.index, self.id);
-        let Some(body) = self.body()? else { return Ok(Some(Applied::Left)) };
+        let Some(body) = self.body()? else { return Ok(Some(Applied::Unchanged)) };
         index.hold_events(id);
         let created = self.cluster.objects.create_raw(self.kind, &id.namespace, &id.name, body).await;
         if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
@@ -175,18 +175,18 @@ impl ObjectApply<'_> {
             // Kept for the next look, since it does not have the desired state.
             Step::Skip(Skip::Terminating) => {
                 self.cluster.index.record_read(self.id, Some(live.clone()), None, None);
-                Ok(Applied::Left)
+                Ok(Applied::Unchanged)
             }
             Step::Change { .. } if self.server_keeps.is_known(self.id, self.desired.fingerprint, live) => {
                 self.record(live.clone());
-                Ok(Applied::Left)
+                Ok(Applied::Unchanged)
             }
             Step::Change { object, fields } => self.change(live, &object, fields).await,
             Step::Replace { object, fields } => self.replace(live, &object, fields).await,
             Step::Delete => self.delete(live).await.map(|_| Applied::Deleted),
             Step::Skip(_) | Step::Create(_) => {
                 self.record(live.clone());
-                Ok(Applied::Left)
+                Ok(Applied::Unchanged)
             }
         }
     }

@@ -179,11 +179,11 @@ async fn each_kind_is_created_left_alone_and_repaired() {
         assert_eq!(apply_one(&first, &manifest).await, Applied::Created, "{path}");
         assert_eq!(server.writes().len(), 1, "{path}");
         assert_eq!(server.get(path).unwrap()["metadata"]["ownerReferences"][0]["uid"], "owner");
-        assert_eq!(apply_one(&first, &manifest).await, Applied::Left);
+        assert_eq!(apply_one(&first, &manifest).await, Applied::Unchanged);
         assert_eq!(server.requests(), Vec::<String>::new(), "{path}");
 
         let second = process(&server).await;
-        assert_eq!(apply_one(&second, &manifest).await, Applied::Left);
+        assert_eq!(apply_one(&second, &manifest).await, Applied::Unchanged);
         assert_eq!(server.requests().len(), 1, "{path}: one watch");
 
         server.edit(path, |live| {
@@ -205,7 +205,7 @@ async fn each_kind_is_created_left_alone_and_repaired() {
             (&live["metadata"]["labels"]["foreign"], &live["metadata"]["annotations"]["foreign"]),
             (&json!("label"), &json!("annotation"))
         );
-        assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Left, "{path}");
+        assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Unchanged, "{path}");
     }
 }
 
@@ -221,7 +221,7 @@ async fn create_only_object_is_never_modified() {
         live["metadata"] = json!({"name": "a", "namespace": "b"});
     });
     let _counted = server.requests();
-    assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Left);
+    assert_eq!(apply_one(&process(&server).await, &manifest).await, Applied::Unchanged);
     assert_eq!(server.writes(), Vec::<String>::new());
 }
 
@@ -239,7 +239,7 @@ async fn object_to_be_deleted_is_deleted_whenever_it_exists() {
         let manifest = to_delete(object.clone());
         let applier = process(&server).await;
         let id = applier.resolve(&manifest).unwrap().1;
-        assert_eq!(apply_one(&applier, &manifest).await, Applied::Left, "nothing to delete");
+        assert_eq!(apply_one(&applier, &manifest).await, Applied::Unchanged, "nothing to delete");
         assert_eq!(server.writes(), Vec::<String>::new());
 
         let mut held = object.clone();
@@ -252,17 +252,17 @@ async fn object_to_be_deleted_is_deleted_whenever_it_exists() {
             matches!(a.index().lookup(&id, 0), CachedState::Differs(live) if live["metadata"]["deletionTimestamp"].is_string())
         })
         .await;
-        assert_eq!(apply_one(&applier, &manifest).await, Applied::Left, "it is terminating");
+        assert_eq!(apply_one(&applier, &manifest).await, Applied::Unchanged, "it is terminating");
         assert_eq!(server.requests(), Vec::<String>::new());
 
         let successor = process(&server).await;
-        assert_eq!(apply_one(&successor, &manifest).await, Applied::Left, "also after a restart");
+        assert_eq!(apply_one(&successor, &manifest).await, Applied::Unchanged, "also after a restart");
         assert!(successor.index().is_present(&id), "and still pending");
         assert_eq!(server.writes(), Vec::<String>::new());
 
         server.edit(path, |live| live["metadata"]["finalizers"] = json!([]));
         until(&successor, "the object to be deleted", |a| !a.index().is_present(&id)).await;
-        assert_eq!(apply_one(&successor, &manifest).await, Applied::Left);
+        assert_eq!(apply_one(&successor, &manifest).await, Applied::Unchanged);
         server.put(path, object);
         until(&successor, "the object to reappear", |a| a.index().is_present(&id)).await;
         assert_eq!(apply_one(&successor, &manifest).await, Applied::Deleted);
@@ -300,7 +300,7 @@ async fn field_that_the_server_keeps_is_written_once() {
     let live = server.get(CONFIG).unwrap();
     assert!(applier.desired.compare(&id, &live).as_desired.is_some());
     applier.index().invalidate(&id);
-    assert_eq!(apply_one(&applier, &one).await, Applied::Left);
+    assert_eq!(apply_one(&applier, &one).await, Applied::Unchanged);
     assert_eq!(server.writes(), Vec::<String>::new());
     // A change by another client is a reason to try again, and so is another release.
     server.edit(CONFIG, |live| live["metadata"]["labels"] = json!({"a": "b"}));
@@ -330,7 +330,7 @@ async fn object_with_an_immutable_field_is_replaced() {
     assert_eq!(server.writes(), [format!("DELETE {BINDING}"), format!("POST {}", BINDING.trim_end_matches("/a"))]);
     let live = server.get(BINDING).unwrap();
     assert_eq!((&live["roleRef"]["name"], &live["metadata"]["labels"]["foreign"]), (&json!("new"), &json!("label")));
-    assert_eq!(apply_one(&applier, &manifest).await, Applied::Left);
+    assert_eq!(apply_one(&applier, &manifest).await, Applied::Unchanged);
 
     // Killed after the DELETE: the next process finds no object and creates it.
     server.remove(BINDING);
@@ -512,7 +512,7 @@ async fn object_read_in_another_version_of_its_kind_is_read_again() {
     let mut other = server.get("/apis/example.com/v1/namespaces/b/widgets/a").unwrap();
     other["apiVersion"] = json!("example.com/v1beta1");
     applier.index().record_read(&id, Some(other), None, None);
-    assert_eq!(applier.apply(&widget).await.unwrap(), Applied::Left);
+    assert_eq!(applier.apply(&widget).await.unwrap(), Applied::Unchanged);
     assert_eq!(server.writes(), ["POST /apis/example.com/v1/namespaces/b/widgets"]);
 }
 

@@ -180,7 +180,7 @@ fn failure(error: &ApplyError, manifest: &Manifest) -> Failure {
 fn log(purpose: Purpose, manifest: &Manifest, applied: &Applied) {
     let object = &manifest.id;
     match (purpose, applied) {
-        (_, Applied::Left) => {}
+        (_, Applied::Unchanged) => {}
         (Purpose::Apply { .. }, applied) => tracing::info!(%object, ?applied, "applied"),
         (Purpose::Configuration, Applied::Updated { fields, .. }) => {
             tracing::info!(%object, ?fields, "follows the cluster configuration");
