@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
         report: Option<UpdateError>,
     },
     /// Failed; the error's effect says how conditions report it. The node is parked until the object changes, except that
-    /// with effect `Report` it goes on. In that case the rollout does not succeed before the error is gone.
+    /// with effect `Report` it goes on.
     Failing(UpdateError),
 }
 

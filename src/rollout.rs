@@ -38,6 +38,10 @@ use std::time::Duration;
 const PATIENCE: u32 = 3;
 /// Judgements in a row that were overtaken by a change of the object before that is reported.
 const UNSTABLE: u32 = 10;
+/// Pauses between attempts at an object double up to this, as long as the rollout has not completed.
+const PAUSE_CAP: Duration = Duration::from_secs(30);
+/// The same afterwards.
+const REPAIR_PAUSE_CAP: Duration = Duration::from_secs(300);
 /// How long the own Deployment may be out without this process being told to stop.
 const HAND_OVER: Duration = Duration::from_secs(300);
 
@@ -59,8 +63,10 @@ pub(crate) struct Plan {
 struct Object {
     /// As the cluster names it, as far as its kind is known.
     id: ObjectId,
-    /// In place, its gate passed.
+    /// Its turn is over: it was in place, its gate passed.
     passed: bool,
+    /// After its turn it was found not to be in place any more, or its gate to be closed.
+    failing: bool,
     /// Changed, or its configuration did, since the attempt under way began.
     changed: bool,
     repairs: Repairs,
@@ -75,6 +81,8 @@ pub(crate) struct Rollout {
     nodes: Vec<NodeProgress>,
     completed: bool,
     cancelled: bool,
+    /// The own Deployment carries another release, and this process waits to be replaced.
+    handing_over: bool,
     frontier: Frontier,
     prerequisites: Prerequisites,
     /// By node.
@@ -98,6 +106,7 @@ impl Rollout {
                 .collect(),
             completed: false,
             cancelled: false,
+            handing_over: false,
             frontier: Frontier::new(&plan.graph),
             prerequisites: Prerequisites::new(manifests, plan.mode),
             runs: nodes.iter().map(|n| NodeRun::new(&n.manifests, manifests)).collect(),
@@ -237,17 +246,23 @@ impl Rollout {
         let failures = run.attempt.failures;
         let reported = (failures >= PATIENCE).then(|| failure.error.clone());
         self.report_waiting(node, position, failure.error.reason.as_str(), &failure.error.message, reported, now);
-        let until = match &failure.cause {
+        let until = self.until_gone(&failure.cause, position, failures);
+        let pause = doubled(Duration::from_millis(500), failures, PAUSE_CAP);
+        self.attempt(node, position, applied, Delay { pause, until });
+    }
+
+    /// The event that removes the cause of a failure.
+    fn until_gone(&self, cause: &Cause, position: usize, failures: u32) -> Wake {
+        match cause {
             Cause::NamespaceMissing(name) => Wake::NamespaceChanged(name.clone()),
             Cause::Terminating => Wake::ObjectChanged,
             // Another client may serve a kind in a group of the release as well: after a while the server is asked.
             Cause::KindNotServed => {
                 Wake::KindServed { refresh: failures >= PATIENCE || !self.release_defines_group_of(position) }
             }
+            Cause::KindGone => Wake::Refresh,
             Cause::Other => Wake::Timeout,
-        };
-        let pause = doubled(Duration::from_millis(500), failures, Duration::from_secs(30));
-        self.attempt(node, position, applied, Delay { pause, until });
+        }
     }
 
     fn on_judged(&mut self, node: usize, position: usize, judged: Judged, now: Timestamp) {
@@ -257,7 +272,7 @@ impl Rollout {
             let unstable = run.attempt.unstable;
             if unstable == UNSTABLE {
                 run.attempt.reported = None;
-                let message = format!("{} is applied, and changes again before it can be judged", self.id(position));
+                let message = unsettled(&self.id(position));
                 self.report_waiting(node, position, "Unsettled", &message, None, now);
             }
             let pause = doubled(Duration::from_millis(10), unstable, Duration::from_secs(1));
@@ -279,19 +294,28 @@ impl Rollout {
             let (reason, message, error) = report;
             self.report_waiting(node, position, &reason, &message, error, now);
         }
+        self.park(node, position);
+    }
+
+    /// The own Deployment carries the new release: this process waits to be stopped, and its successor goes on. Until
+    /// then the Deployment is brought back whenever another client changes it.
+    fn hand_over(&mut self, node: usize, position: usize, now: Timestamp) {
+        if !std::mem::replace(&mut self.handing_over, true) {
+            let message = "the new release's own Deployment is applied; waiting for this process to be replaced";
+            self.report_waiting(node, position, "HandOver", message, None, now);
+            self.commands.push(Command::HandOverTimer { node, after: HAND_OVER });
+        }
+        self.park(node, position);
+    }
+
+    /// Waits for the object to change, unless it has changed since the attempt began.
+    fn park(&mut self, node: usize, position: usize) {
         if self.objects.get(position).is_some_and(|object| object.changed) {
             return self.attempt(node, position, true, Delay::default());
         }
         if let Some(run) = self.runs.get_mut(node) {
             run.attempt.parked = true;
         }
-    }
-
-    /// The own Deployment carries the new release: this process waits to be stopped, and its successor goes on.
-    fn hand_over(&mut self, node: usize, position: usize, now: Timestamp) {
-        let message = "the new release's own Deployment is applied; waiting for this process to be replaced";
-        self.report_waiting(node, position, "HandOver", message, None, now);
-        self.commands.push(Command::HandOverTimer { node, after: HAND_OVER });
     }
 
     fn on_hand_over_expired(&mut self, node: usize, now: Timestamp) {
@@ -335,13 +359,10 @@ impl Rollout {
         self.failures.of_node(node, None);
         self.frontier.done(node);
         self.start_nodes(now);
-        if !self.completed && self.frontier.is_completed() {
-            if self.plan.hand_over {
-                self.report_missing_successor();
-            } else {
-                self.complete(now);
-            }
+        if self.plan.hand_over && self.frontier.is_completed() {
+            self.report_missing_successor();
         }
+        self.complete_if_in_place(now);
     }
 
     /// Everything of another release is in place, and nothing has taken over: if this counted as completed, its
@@ -355,8 +376,15 @@ impl Rollout {
         self.failures.of_object(id, Some(UpdateError::new(Reason::NoSuccessor, message)));
     }
 
-    /// From here on only failures count: what the rollout merely waited for is judged again.
-    fn complete(&mut self, now: Timestamp) {
+    /// Completes once every object is in place at the same time: one that failed again after its turn is waited for, and
+    /// so is one that is being looked at. What an install goes on past, a degraded operator, does not count; from here
+    /// on it does, so it is judged again.
+    fn complete_if_in_place(&mut self, now: Timestamp) {
+        let in_place = |object: &Object| object.passed && !object.failing && !object.repairs.is_running();
+        if self.completed || self.plan.hand_over || !self.frontier.is_completed() || !self.objects.iter().all(in_place)
+        {
+            return;
+        }
         self.completed = true;
         let failing = self.failures.objects();
         for position in 0..self.objects.len() {
@@ -364,7 +392,6 @@ impl Rollout {
                 self.reconcile(position, now);
             }
         }
-        self.failures.forget_waits();
     }
 
     /// Another client changed an object. While its turn is not over, the attempt under way or the next one sees it; a
@@ -415,49 +442,48 @@ impl Rollout {
     fn reconcile(&mut self, position: usize, now: Timestamp) {
         let Some(object) = self.objects.get_mut(position) else { return };
         if let Some(pause) = object.repairs.begin(now) {
-            self.repair(position, pause);
+            self.repair(position, Delay::of(pause));
         }
     }
 
-    fn repair(&mut self, position: usize, pause: Duration) {
+    fn repair(&mut self, position: usize, delay: Delay) {
         let gate = self.is_gated(position).then(|| self.mode());
         let Some(object) = self.objects.get_mut(position) else { return };
         let configuration = std::mem::take(&mut object.configuration);
         let purpose = if configuration { Purpose::Configuration } else { Purpose::Repair };
-        self.commands.push(Command::Reconcile(Reconcile { position, purpose, gate, delay: Delay::of(pause) }));
+        self.commands.push(Command::Reconcile(Reconcile { position, purpose, gate, delay }));
     }
 
     fn on_repair(&mut self, request: &Reconcile, outcome: Outcome, now: Timestamp) {
-        let mode = self.mode();
-        let Some(object) = self.objects.get_mut(request.position) else { return };
+        let position = request.position;
+        // Before the end of the rollout other objects may wait for this one.
+        let cap = if self.completed { REPAIR_PAUSE_CAP } else { PAUSE_CAP };
+        let Some(object) = self.objects.get_mut(position) else { return };
         let follows = |applied: &&Applied| {
             request.purpose == Purpose::Configuration && matches!(applied, Applied::Updated { .. })
         };
         if let Some(applied) = outcome.applied.as_ref().filter(|applied| !follows(applied)) {
             object.repairs.record_write(applied, now);
         }
-        let outdated = request.gate.is_some_and(|judged_in| judged_in != mode);
-        if outdated {
-            object.repairs.repeat();
-        }
         let failed = outcome.failure.is_some();
-        let next = object.repairs.end(failed, now);
-        // A failure that the next attempt may overcome says nothing about the object yet.
-        let patient = failed && object.repairs.failures() < PATIENCE;
+        let next = object.repairs.end(failed, cap, now);
+        let failures = object.repairs.failures();
+        let conflict = !object.repairs.pause(now).is_zero();
         let id = object.id.clone();
+        object.failing = !lets_pass(&outcome);
         if let Some(pause) = next {
-            self.repair(request.position, pause);
+            let until = match &outcome.failure {
+                Some(failure) if !conflict => self.until_gone(&failure.cause, position, failures),
+                _ => Wake::Timeout,
+            };
+            self.repair(position, Delay { pause, until });
         }
-        if patient || outdated {
-            return;
+        // A failure that the next attempt may overcome says nothing about the object yet.
+        if !failed || failures >= PATIENCE {
+            let error = error_of(outcome, &id);
+            self.failures.of_object(id, error);
         }
-        let error = match (outcome.failure, outcome.judged.map(|judged| judged.verdict)) {
-            (Some(failure), _) => Some(failure.error),
-            (None, Some(Verdict::Failing(error))) => Some(error),
-            (None, Some(Verdict::Waiting { report, .. })) => report,
-            (None, Some(Verdict::Ready) | None) => None,
-        };
-        self.failures.of_object(id, error);
+        self.complete_if_in_place(now);
     }
 
     /// The node waits, and the error that conditions are to report, if there is one.
@@ -529,6 +555,38 @@ impl Rollout {
         let definitions = self.plan.manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition");
         definitions.filter_map(|m| m.id.name.split_once('.')).any(|(_, defined)| Some(defined) == group)
     }
+}
+
+/// Whether a node goes on past an object in this state.
+fn lets_pass(outcome: &Outcome) -> bool {
+    let open = |verdict: &Verdict| match verdict {
+        Verdict::Ready => true,
+        Verdict::Failing(error) => error.effect == Effect::Report,
+        Verdict::Waiting { .. } => false,
+    };
+    outcome.failure.is_none() && outcome.judged.as_ref().is_none_or(|judged| judged.as_desired && open(&judged.verdict))
+}
+
+/// What is to be reported of an object whose turn is over.
+fn error_of(outcome: Outcome, id: &ObjectId) -> Option<UpdateError> {
+    if let Some(failure) = outcome.failure {
+        return Some(failure.error);
+    }
+    let judged = outcome.judged?;
+    match judged.verdict {
+        Verdict::Failing(error) => Some(error),
+        Verdict::Waiting { report, .. } => report,
+        Verdict::Ready if judged.as_desired => None,
+        Verdict::Ready => Some(UpdateError {
+            effect: Effect::Wait,
+            names: vec![id.name.clone()],
+            ..UpdateError::new(Reason::WorkloadUpdating, unsettled(id))
+        }),
+    }
+}
+
+fn unsettled(id: &ObjectId) -> String {
+    format!("{id} is applied, and changes again before it can be judged")
 }
 
 #[cfg(test)]

@@ -60,6 +60,11 @@ impl ApiError {
         self.has(410, "")
     }
 
+    /// Nothing can be created in the namespace, because it is being deleted.
+    pub(crate) fn is_namespace_terminating(&self) -> bool {
+        matches!(&self.cause, Cause::Server { code: 403, message, .. } if message.ends_with("because it is being terminated"))
+    }
+
     /// The server does not support or accept the request, so that a retry is useless.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(&self.cause, Cause::Server { code: 400 | 405 | 406 | 422 | 501, .. })

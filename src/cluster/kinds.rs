@@ -86,11 +86,14 @@ impl Kinds {
         map.get(&(api_version.to_owned(), kind.to_owned())).cloned()
     }
 
-    /// The manifest's kind and its identity as the cluster knows it, if the server is known to serve the kind.
+    /// The manifest's kind and its identity as the cluster knows it, if the server is known to serve the kind. An object
+    /// that is to be deleted is the same in every version.
     pub fn resolve(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
-        let kind = self.get(&manifest.api_version, &manifest.id.kind)?;
-        let id = kind.identity(manifest);
-        Some((kind, id))
+        if let Some(kind) = self.get(&manifest.api_version, &manifest.id.kind) {
+            let id = kind.identity(manifest);
+            return Some((kind, id));
+        }
+        if manifest.delete() == Ok(true) { self.resolve_in_another_version(manifest) } else { None }
     }
 
     /// As [`Kinds::resolve`], in another version of the kind: an object is the same in all of them.
@@ -118,6 +121,28 @@ impl Kinds {
     /// Changes whenever a kind is added.
     fn added(&self) -> watch::Receiver<u64> {
         self.added.subscribe()
+    }
+
+    /// Asks the server for one kind, and remembers it if it is served.
+    pub(crate) async fn look_up(&self, client: &Client, version: &str, kind: &str) -> Result<Option<Kind>, ApiError> {
+        let listed = if version.contains('/') {
+            client.list_api_group_resources(version).await
+        } else {
+            client.list_core_api_resources(version).await
+        };
+        let attempt = format!("discover whether the API server serves {version} {kind}");
+        let resources = match listed.map_err(|error| ApiError::of(&attempt, error)) {
+            Ok(list) => list.resources,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let group = version.split_once('/');
+        let found = resources.into_iter().find(|r| r.kind == kind && !r.name.contains('/')).map(|resource| {
+            let (group, version) = group.unwrap_or(("", version));
+            Kind::known(group, version, kind, &resource.name, resource.namespaced)
+        });
+        self.add(found.clone());
+        Ok(found)
     }
 
     /// Asks the server again. Concurrent callers share one answer.

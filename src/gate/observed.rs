@@ -73,6 +73,11 @@ impl Observed {
         Observed::deserialize(object).unwrap_or_default()
     }
 
+    /// A workload that is not to have a single pod.
+    pub(crate) fn is_scaled_to_zero(&self) -> bool {
+        self.spec.replicas.as_i64() == Some(0)
+    }
+
     /// Decodes only the fields of this type.
     pub(crate) fn read(json: &[u8]) -> serde_json::Result<Observed> {
         serde_json::from_slice(json)

@@ -2,7 +2,7 @@
 //! not well although its node went on, its error. When one of them goes, that says nothing about the others.
 
 use crate::payload::ObjectId;
-use crate::status::failure::{self, Effect, UpdateError};
+use crate::status::failure::{self, UpdateError};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -31,11 +31,6 @@ impl Failures {
     /// The objects that are not well although their node went on.
     pub(crate) fn objects(&self) -> Vec<ObjectId> {
         self.objects.keys().cloned().collect()
-    }
-
-    /// Forgets what is no failure but was merely waited for.
-    pub(crate) fn forget_waits(&mut self) {
-        self.objects.retain(|_, error| error.effect != Effect::Wait);
     }
 
     /// All of it as one error, nodes in graph order first.

@@ -83,6 +83,8 @@ pub(crate) enum Wake {
     KindServed {
         refresh: bool,
     },
+    /// Nothing; after the pause the server is asked for its kinds.
+    Refresh,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -137,6 +139,9 @@ pub(crate) enum Cause {
     NamespaceMissing(String),
     /// The object has to be deleted first, and finalizers hold it.
     Terminating,
+    /// Discovery does not name the kind (yet).
     KindNotServed,
+    /// Discovery has named the kind, and the server does not know its resource.
+    KindGone,
     Other,
 }

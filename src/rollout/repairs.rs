@@ -37,11 +37,6 @@ impl Repairs {
         Some(self.pause(now))
     }
 
-    /// The running repair is repeated, whatever comes of it.
-    pub(crate) fn repeat(&mut self) {
-        self.again = true;
-    }
-
     /// The object was brought back.
     pub(crate) fn record_write(&mut self, applied: &Applied, now: Timestamp) {
         let (fields, by) = match applied {
@@ -56,15 +51,20 @@ impl Repairs {
         self.by = by.or_else(|| self.by.take());
     }
 
-    /// A repair ended: how long to wait before the next one, if one is due.
-    pub(crate) fn end(&mut self, failed: bool, now: Timestamp) -> Option<Duration> {
+    /// A repair ended: how long to wait before the next one, if one is due. After failures the pause doubles up to `cap`.
+    pub(crate) fn end(&mut self, failed: bool, cap: Duration, now: Timestamp) -> Option<Duration> {
         self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
         if !std::mem::take(&mut self.again) && !failed {
             self.running = false;
             return None;
         }
-        let retry = if failed { doubled(PAUSE, self.failures, PAUSE_CAP) } else { Duration::ZERO };
+        let retry = if failed { doubled(PAUSE, self.failures, cap) } else { Duration::ZERO };
         Some(self.pause(now).max(retry))
+    }
+
+    /// A repair is under way or waits for its time.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running
     }
 
     /// Failures in a row.

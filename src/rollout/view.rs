@@ -28,12 +28,12 @@ impl Rollout {
         &self.nodes
     }
 
-    /// Manifests whose turn is over.
+    /// Manifests whose turn is over, without those whose objects are known to fail again.
     pub(crate) fn done(&self) -> usize {
-        self.objects.iter().filter(|object| object.passed).count()
+        self.objects.iter().filter(|object| object.passed && !object.failing).count()
     }
 
-    /// Every node is done. Once it is, it stays so.
+    /// Every node is done, and at that moment every object was in place. Once it is, it stays so.
     pub(crate) fn is_completed(&self) -> bool {
         self.completed
     }

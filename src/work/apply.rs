@@ -70,6 +70,11 @@ impl Applier {
         self.desired.set_owner(owner);
     }
 
+    /// The Deployment that stays scaled to zero if another client has done that, if there is one.
+    pub(crate) fn set_stoppable(&self, deployment: Option<ObjectId>) {
+        self.desired.set_stoppable(deployment);
+    }
+
     /// Tells of changes of the cluster configuration from now on.
     pub(crate) fn configuration_changes(&self) -> ConfigurationChanges {
         self.configuration.changes()
@@ -130,9 +135,24 @@ impl Applier {
     pub(crate) async fn apply(&self, manifest: &Manifest) -> Result<Applied, ApplyError> {
         let delete = manifest.delete().map_err(ApplyError::Manifest)?;
         let Some((kind, id)) = self.resolve(manifest) else {
-            // No object of a kind that is not served exists, so there is nothing to delete.
-            return if delete { Ok(Applied::Unchanged) } else { Err(ApplyError::KindNotServed) };
+            return if delete { self.delete_of_unknown_kind(manifest).await } else { Err(ApplyError::KindNotServed) };
         };
+        self.apply_known(manifest, kind, id).await
+    }
+
+    /// Discovery may be older than the kind, or have left out a group whose server was away at that moment. Only if the
+    /// API server says that it does not serve the kind, there is nothing to delete.
+    async fn delete_of_unknown_kind(&self, manifest: &Manifest) -> Result<Applied, ApplyError> {
+        let client = self.objects().client();
+        let Some(kind) = self.cluster.kinds.look_up(client, &manifest.api_version, &manifest.id.kind).await? else {
+            return Ok(Applied::Unchanged);
+        };
+        let id = kind.identity(manifest);
+        self.cluster.index.track([&id]);
+        self.apply_known(manifest, kind, id).await
+    }
+
+    async fn apply_known(&self, manifest: &Manifest, kind: Kind, id: ObjectId) -> Result<Applied, ApplyError> {
         self.wait_until_listed(&kind).await?;
         self.configuration.wait_until_read(manifest).await?;
         let apply = ObjectApply {
@@ -147,6 +167,11 @@ impl Applier {
             self.created_crds.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         }
         Ok(applied)
+    }
+
+    /// Whether the workload is known to be scaled to zero.
+    pub(crate) fn is_scaled_to_zero(&self, id: &ObjectId) -> bool {
+        matches!(self.cluster.index.view(id), View::Fresh(view) if view.is_scaled_to_zero())
     }
 
     /// Whether the object is known to be in its desired state.

@@ -93,6 +93,8 @@ pub(crate) struct ClusterVersionController {
     invalid: Vec<String>,
     /// The event that was published last about loading.
     told: Option<Notice>,
+    /// The own Deployment was found scaled to zero.
+    stopped: bool,
     clocks: BTreeMap<String, Timestamp>,
     durations: BTreeMap<String, f64>,
     payloads: BTreeMap<String, String>,
@@ -119,6 +121,7 @@ impl ClusterVersionController {
             refused: None,
             invalid: Vec::new(),
             told: None,
+            stopped: false,
             clocks: if same_release { parts.progress.clocks.clone() } else { BTreeMap::new() },
             durations: parts.progress.durations.clone(),
             payloads: parts.progress.payloads.clone(),

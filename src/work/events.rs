@@ -1,7 +1,8 @@
-//! Events on the ClusterVersion: the steps of loading a release, and why one failed. A separate task publishes them; an
-//! event that cannot be published is dropped, so that nothing waits for it.
+//! Events on the ClusterVersion: the steps of loading a release, why one failed, and that the daemon was switched off. A
+//! separate task publishes them; an event that cannot be published is dropped, so that nothing waits for it.
 
 use crate::cluster::objects::FIELD_MANAGER;
+use crate::payload::ObjectId;
 use crate::status::facts::{LoadStatus, LoadStep};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -14,7 +15,7 @@ const QUEUE: usize = 32;
 /// The API's limit on a note, in bytes.
 const MAX_NOTE: usize = 1024;
 
-/// An event about one step of loading a release.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Notice {
     warning: bool,
@@ -33,6 +34,14 @@ pub(crate) fn notice(status: &LoadStatus) -> Notice {
         (Some(Err(_)), LoadStep::PreconditionChecks) => (true, "PreconditionBlock"),
     };
     Notice { warning, reason, note: shortened(status.text().replace('\n', " // ")) }
+}
+
+/// Another client has scaled the own Deployment to zero.
+pub(crate) fn scaled_to_zero(deployment: &ObjectId) -> Notice {
+    let note = format!(
+        "{deployment} was scaled to 0 by another client: nothing is reconciled or updated until it is scaled to 1 again"
+    );
+    Notice { warning: true, reason: "ScaledToZero", note }
 }
 
 fn shortened(mut note: String) -> String {

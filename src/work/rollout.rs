@@ -6,13 +6,14 @@ mod operation;
 use super::apply::Applier;
 use super::cluster_configuration::ConfigurationChanges;
 use crate::cluster::index::ChangeKind;
+use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
 use crate::rollout::{Command, Event, Plan, Rollout};
 use jiff::Timestamp;
 use operation::Operations;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -23,10 +24,12 @@ pub(crate) struct RunningRollout {
     applier: Arc<Applier>,
     progress: watch::Receiver<()>,
     executor: JoinHandle<()>,
+    admitted: Arc<Notify>,
     cancel: CancellationToken,
 }
 
 impl RunningRollout {
+    /// Writes nothing before [`RunningRollout::admit`].
     pub(crate) fn start(plan: Plan, applier: Arc<Applier>) -> RunningRollout {
         let configuration = applier.configuration_changes();
         applier.set_desired(&plan.manifests);
@@ -35,6 +38,7 @@ impl RunningRollout {
         let state = Arc::new(Mutex::new(rollout));
         let cancel = CancellationToken::new();
         let (moved, progress) = watch::channel(());
+        let admitted = Arc::<Notify>::default();
         let executor = Executor {
             state: state.clone(),
             positions: Positions::new(manifests.clone(), applier.clone()),
@@ -43,8 +47,13 @@ impl RunningRollout {
             configuration,
             moved,
         };
-        let executor = tokio::spawn(executor.run(commands));
-        RunningRollout { state, applier, progress, executor, cancel }
+        let executor = tokio::spawn(executor.run(commands, admitted.clone()));
+        RunningRollout { state, applier, progress, executor, admitted, cancel }
+    }
+
+    /// Lets it begin to write, unless it has been cancelled. Calling it again changes nothing.
+    pub(crate) fn admit(&self) {
+        self.admitted.notify_one();
     }
 
     /// The state as it is now. It does not move while the guard is held, so hold it for a moment only.
@@ -101,7 +110,11 @@ struct Executor {
 
 impl Executor {
     /// Runs until cancelled and nothing is under way any more.
-    async fn run(mut self, first: Vec<Command>) {
+    async fn run(mut self, first: Vec<Command>, admitted: Arc<Notify>) {
+        self.let_own_deployment_be_stopped();
+        if self.operations.cancel.run_until_cancelled(admitted.notified()).await.is_none() {
+            return;
+        }
         self.perform(first);
         while !self.operations.cancel.is_cancelled() || !self.running.is_empty() {
             // The changes that come from here on are those of the next rollout.
@@ -126,8 +139,16 @@ impl Executor {
                 events.into_iter().flat_map(|event| rollout.on(event, now)).collect()
             };
             self.perform(commands);
+            self.let_own_deployment_be_stopped();
             self.moved.send_replace(());
         }
+    }
+
+    /// Only while nothing is being updated.
+    fn let_own_deployment_be_stopped(&self) {
+        let rollout = lock(&self.state);
+        let resting = rollout.current_mode() == Mode::Reconcile;
+        self.operations.applier.set_stoppable(resting.then(|| rollout.plan().own_deployment.clone()));
     }
 
     fn changed(&self, id: &ObjectId, kind: ChangeKind) -> Option<Event> {

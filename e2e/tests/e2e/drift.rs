@@ -10,13 +10,16 @@ use std::{
     time::Duration,
 };
 
-use cvo::testing::api::progress::NodeState;
+use cvo::testing::api::{ClusterVersion, NAMESPACE, OWN_DEPLOYMENT, progress::NodeState};
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Event, Namespace},
+};
 use kube::{
-    Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams},
+    Api, Client, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
     runtime::{WatchStreamExt, watcher},
 };
 use serde_json::{Value, json};
@@ -197,6 +200,74 @@ async fn changed_and_deleted_objects_are_restored_by_watch() {
     cluster.until_object("the Widget to be created again", widget, "first", LIMIT, back).await.unwrap();
     let others: Vec<_> = lists().into_iter().filter(|list| list.resource != "widgets").collect();
     assert_eq!(others, Vec::new(), "only the kind that was deleted is listed again");
+    cluster.close().await.unwrap();
+}
+
+/// The objects of a namespace cannot be created again before it is gone, and then they are, without the pauses that their
+/// failed repairs have earned.
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_namespace_is_restored_with_its_objects() {
+    let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "beta");
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    let finalizer = |list: Value| Patch::Merge(json!({"metadata": {"finalizers": list}}));
+    let params = PatchParams::default();
+    // A foreign object keeps the namespace until the repairs have failed many times.
+    maps.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": "foreign"}})).unwrap())
+        .await
+        .unwrap();
+    maps.patch("foreign", &params, &finalizer(json!(["lab.example.com/hold"]))).await.unwrap();
+    namespaces.delete("beta", &DeleteParams::default()).await.unwrap();
+    let waits = |object: &ClusterVersion| {
+        find_condition(object, "Failing", "True").is_some_and(|c| c.message.contains("beta/settings"))
+    };
+    cluster.until("the repairs to have failed", waits).await.unwrap();
+    maps.patch("foreign", &params, &finalizer(json!([]))).await.unwrap();
+    let back = |object: Option<&ConfigMap>| object.and_then(colour) == Some("blue");
+    let (_, took) =
+        cluster.until_object("the settings to be there again", maps, "settings", LIMIT, back).await.unwrap();
+    println!("restored {} ms after the namespace could go", took.as_millis());
+    let well = |object: &ClusterVersion| find_condition(object, "Failing", "False").is_some();
+    cluster.until("nothing to be failing", well).await.unwrap();
+    cluster.close().await.unwrap();
+}
+
+/// Scaling the daemon to zero is how an administrator switches it off.
+#[tokio::test(flavor = "multi_thread")]
+async fn own_deployment_stays_scaled_to_zero_and_is_repaired_otherwise() {
+    let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    let change = json!({"metadata": {"annotations": {"include.release.openshift.io/self-managed-high-availability": "no"}},
+        "spec": {"replicas": 0}});
+    deployments.patch(OWN_DEPLOYMENT, &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+    let events: Api<Event> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    let told = async {
+        let mut all = watcher(events, watcher::Config::default()).default_backoff().applied_objects().boxed();
+        while let Some(event) = all.next().await {
+            if let Ok(event) = event
+                && event.reason.as_deref() == Some("ScaledToZero")
+            {
+                return event.message.unwrap_or_default();
+            }
+        }
+        String::new()
+    };
+    let message = tokio::time::timeout(LIMIT, told).await.expect("an event says so");
+    assert!(message.contains("scaled to 1 again"), "{message}");
+    let repaired = |object: Option<&Deployment>| {
+        object.is_some_and(|o| {
+            o.annotations()["include.release.openshift.io/self-managed-high-availability"] == "true"
+                && o.spec.as_ref().and_then(|spec| spec.replicas) == Some(0)
+        })
+    };
+    let what = "the rest of the Deployment to be restored";
+    cluster.until_object(what, deployments.clone(), OWN_DEPLOYMENT, SOON, repaired).await.unwrap();
+
+    // Any other number is a mistake.
+    let scaled = json!({"spec": {"replicas": 3}});
+    deployments.patch(OWN_DEPLOYMENT, &PatchParams::default(), &Patch::Merge(&scaled)).await.unwrap();
+    let one = |object: Option<&Deployment>| object.is_some_and(|o| o.spec.as_ref().and_then(|s| s.replicas) == Some(1));
+    cluster.until_object("one replica", deployments, OWN_DEPLOYMENT, SOON, one).await.unwrap();
     cluster.close().await.unwrap();
 }
 

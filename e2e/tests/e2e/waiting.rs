@@ -2,15 +2,19 @@
 
 use std::{sync::Mutex, time::Duration};
 
-use cvo::testing::api::{ClusterOperator, ClusterVersion, progress::Progress};
+use cvo::testing::api::{
+    ClusterOperator, ClusterVersion, HistoryState,
+    progress::{NodeState, Progress},
+};
 use jiff::Timestamp;
 use k8s_openapi::api::{
+    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
     apps::v1::Deployment,
-    core::v1::{Node, Pod},
+    core::v1::{ConfigMap, Node, Pod},
 };
 use kube::{
-    Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    Api, Client,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 
@@ -65,7 +69,7 @@ async fn awaited_operator_is_restored_and_its_clock_continues() {
 
 /// The last operator of an update drains one node after another, so pods of updated components move at that time.
 #[tokio::test(flavor = "multi_thread")]
-async fn moving_pods_are_no_failure_when_an_update_completes() {
+async fn moving_pods_are_waited_for_without_being_a_failure() {
     let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
     cluster.simulation.hold("delta");
     cluster.request(&releases[1]).await.unwrap();
@@ -88,9 +92,93 @@ async fn moving_pods_are_no_failure_when_an_update_completes() {
     cluster.until("the moving pods to be reported", reported).await.unwrap();
 
     cluster.simulation.release("delta");
+    let done = |progress: &Progress| progress.nodes.iter().all(|node| node.state == NodeState::Done);
+    cluster.until_progress("all nodes to be done", done).await.unwrap();
+    let waiting = cluster.until("the moving pods to be still reported", reported).await.unwrap();
+    assert!(find_condition(&waiting, "Failing", "False").is_some(), "{:?}", waiting.status);
+    assert_eq!(newest(&waiting), HistoryState::Partial);
+
+    let uncordon = json!({"spec": {"unschedulable": false}});
+    nodes.patch("fake-0", &PatchParams::default(), &Patch::Merge(&uncordon)).await.unwrap();
+    cluster.completed(&releases[1]).await.unwrap();
+    assert!(available(Some(&deployments.get("alpha").await.unwrap())) > 0);
+    cluster.close().await.unwrap();
+}
+
+fn newest(object: &ClusterVersion) -> HistoryState {
+    object.status.as_ref().unwrap().history[0].state
+}
+
+/// Refuses to create the ConfigMap `settings` in namespace `beta`.
+async fn refuse_settings(client: &Client) -> (Api<ValidatingAdmissionPolicy>, Api<ValidatingAdmissionPolicyBinding>) {
+    let policy = json!({"metadata": {"name": "no-settings"}, "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+            "operations": ["CREATE"], "resourceNames": ["settings"]}]},
+        "validations": [{"expression": "object.metadata.namespace != 'beta'", "message": "no settings today"}]}});
+    let binding = json!({"metadata": {"name": "no-settings"},
+        "spec": {"policyName": "no-settings", "validationActions": ["Deny"]}});
+    let policies = Api::all(client.clone());
+    let bindings = Api::all(client.clone());
+    policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    // A policy counts only a moment after it was created.
+    let probe: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "settings"}})).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "beta");
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let refused = async {
+        while !maps.create(&dry_run, &probe).await.is_err_and(|e| e.to_string().contains("no settings today")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, refused).await.expect("the policy counts");
+    (policies, bindings)
+}
+
+/// What broke after its turn is waited for by name, and nothing is recorded Completed before.
+#[tokio::test(flavor = "multi_thread")]
+async fn update_does_not_complete_while_something_fails_again() {
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
+    cluster.simulation.hold("delta");
+    cluster.request(&releases[1]).await.unwrap();
+    wait_begun(&cluster, None).await;
+
+    let (policies, bindings) = refuse_settings(&cluster.client).await;
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "beta");
+    maps.delete("settings", &DeleteParams::default()).await.unwrap();
+    cluster.simulation.hold("alpha");
+    let operators: Api<ClusterOperator> = Api::all(cluster.client.clone());
+    let condition = |status: &str| {
+        let condition = |type_, status| {
+            json!({"type": type_, "status": status, "reason": "Broken", "message": "it broke",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        json!({"status": {"conditions": [condition("Available", status), condition("Degraded", "False")]}})
+    };
+    let patch = async |status| {
+        let patch = Patch::Merge(condition(status));
+        operators.patch_status("alpha", &PatchParams::default(), &patch).await.unwrap()
+    };
+    patch("False").await;
+    cluster.simulation.release("delta");
+
+    let names = |object: &ClusterVersion, names: &[&str]| {
+        find_condition(object, "Failing", "True").is_some_and(|c| names.iter().all(|name| c.message.contains(name)))
+    };
+    let done = |progress: &Progress| progress.nodes.iter().all(|node| node.state == NodeState::Done);
+    cluster.until_progress("all nodes to be done", done).await.unwrap();
+    let both = |object: &ClusterVersion| names(object, &["alpha", "beta/settings", "no settings today"]);
+    let failing = cluster.until("both to be named", both).await.unwrap();
+    assert_eq!(newest(&failing), HistoryState::Partial, "{:?}", failing.status);
+
+    patch("True").await;
+    let one = |object: &ClusterVersion| names(object, &["beta/settings"]) && !names(object, &["alpha"]);
+    let failing = cluster.until("one to be named", one).await.unwrap();
+    assert_eq!(newest(&failing), HistoryState::Partial, "{:?}", failing.status);
+    bindings.delete("no-settings", &DeleteParams::default()).await.unwrap();
+    policies.delete("no-settings", &DeleteParams::default()).await.unwrap();
     let completed = cluster.completed(&releases[1]).await.unwrap();
     assert!(find_condition(&completed, "Failing", "False").is_some(), "{:?}", completed.status);
-    let still = deployments.get("alpha").await.unwrap();
-    assert_eq!(available(Some(&still)), 0, "they are still unavailable");
+    assert!(maps.get_opt("settings").await.unwrap().is_some());
     cluster.close().await.unwrap();
 }

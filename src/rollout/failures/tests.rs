@@ -28,18 +28,6 @@ fn failure_clears_only_when_its_own_node_passes() {
 }
 
 #[test]
-fn waits_are_forgotten_and_failures_stand() {
-    let with = |effect, name: &str| error(name).map(|e| UpdateError { effect, ..e });
-    let mut failures = Failures::default();
-    for (name, effect) in [("wait", Effect::Wait), ("bad", Effect::Fail), ("old", Effect::FailAfterInterval)] {
-        failures.of_object(ObjectId::new("", "A", "", name), with(effect, name));
-    }
-    failures.forget_waits();
-    let left: Vec<String> = failures.objects().into_iter().map(|id| id.name).collect();
-    assert_eq!(left, ["bad", "old"]);
-}
-
-#[test]
 fn failure_of_an_object_stands_until_that_object_is_well() {
     let (a, b) = (ObjectId::new("", "A", "", "a"), ObjectId::new("", "B", "", "b"));
     let mut failures = Failures::default();

@@ -11,6 +11,8 @@ struct Executor {
     rollout: Rollout,
     running: Vec<Command>,
     now: i64,
+    /// Positions whose last outcome was a failure or a closed gate.
+    failing: HashSet<usize>,
 }
 
 fn node_of(command: &Command) -> Option<usize> {
@@ -24,7 +26,7 @@ fn node_of(command: &Command) -> Option<usize> {
 impl Executor {
     fn start(plan: Plan) -> Executor {
         let (rollout, commands) = Rollout::start(plan, at(0));
-        let mut executor = Executor { rollout, running: Vec::new(), now: 0 };
+        let mut executor = Executor { rollout, running: Vec::new(), now: 0, failing: HashSet::new() };
         executor.begin(commands);
         executor
     }
@@ -51,7 +53,12 @@ impl Executor {
 
     fn on(&mut self, event: Event) -> Vec<Command> {
         self.now += 1;
+        let before = self.rollout.is_completed();
+        let attempts = self.running.iter().filter(|command| reconciled(command).is_some()).count();
         let commands = self.rollout.on(event, at(self.now));
+        if self.rollout.is_completed() && !before {
+            assert_eq!((&self.failing, attempts), (&HashSet::new(), 0), "completed although not all is in place");
+        }
         self.begin(commands.clone());
         commands
     }
@@ -72,6 +79,11 @@ impl Executor {
                 let outcome = outcome(&request, choice);
                 let (position, failed) = (request.position, outcome.failure.is_some());
                 let node = node_of(&Command::Reconcile(request.clone()));
+                match choice % 10 {
+                    0..=3 | 6 => self.failing.remove(&position),
+                    4 | 5 if request.gate.is_none() => self.failing.remove(&position),
+                    _ => self.failing.insert(position),
+                };
                 let next = self.on(Event::Reconciled(request, Box::new(outcome)));
                 let again = |command: &Command| {
                     reconciled(command) == Some(position) || node.is_some() && node_of(command) == node

@@ -25,6 +25,7 @@ fn text(command: &Command) -> String {
                 Wake::ObjectChanged => " until changed".into(),
                 Wake::KindServed { refresh: false } => " until served".into(),
                 Wake::KindServed { refresh: true } => " until served or refreshed".into(),
+                Wake::Refresh => " then refreshed".into(),
             };
             format!("{purpose} {position}{after}{until}")
         }
@@ -98,6 +99,7 @@ fn failed_attempt_is_repeated_with_the_wake_of_its_cause() {
         (Cause::NamespaceMissing("ns".into()), " until namespace ns"),
         // No definition of the release brings the kind, so the server is asked at once.
         (Cause::KindNotServed, " until served or refreshed"),
+        (Cause::KindGone, " then refreshed"),
     ];
     for (cause, until) in table {
         let (mut run, _) = update(&[("0000_10_a_1", "widget")]);
@@ -265,6 +267,32 @@ fn own_deployment_hands_over_and_a_missing_stop_is_a_failure() {
 }
 
 #[test]
+fn own_deployment_is_brought_back_until_the_process_is_replaced() {
+    let plan = Plan { hand_over: true, ..plan(vec![object("0000_10_a_1", "deployment", "own")], Mode::Update) };
+    let (mut run, _) = Run::start(plan);
+    assert_eq!(run.ends(0, applied()), "timer 300s");
+    for _ in 0..2 {
+        assert_eq!(run.on(Event::Changed { position: 0, content: true }), "gate 0");
+        assert_eq!(run.ends(0, Outcome { applied: Some(Applied::Unchanged), ..Outcome::default() }), "");
+    }
+    run.on(Event::Changed { position: 0, content: true });
+    run.on(Event::Changed { position: 0, content: true });
+    assert_eq!(run.ends(0, Outcome { applied: Some(Applied::Unchanged), ..Outcome::default() }), "gate 0");
+    assert!(!run.rollout.is_completed());
+}
+
+#[test]
+fn closed_gate_is_judged_again_when_configuration_changes() {
+    let annotated = json!({"config.openshift.io/inject-proxy": "main"});
+    let workload = manifest("0000_10_a_1", "apps/v1", "Deployment", "a", annotated);
+    let (mut run, _) = Run::start(plan(vec![workload, object("0000_20_b_2", "config", "b")], Mode::Update));
+    assert_eq!(run.ends(0, judged(waiting())), "");
+    assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Proxy])), "gate 0");
+    assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Proxy])), "");
+    assert_eq!(run.ends(0, judged(waiting())), "gate 0", "it changed while the gate was judged");
+}
+
+#[test]
 fn own_deployment_of_the_running_release_is_not_waited_for() {
     let (mut run, _) = Run::start(plan(vec![object("0000_00_own_1", "deployment", "own")], Mode::Update));
     let Some(Command::Reconcile(request)) = run.running.first() else { panic!("nothing starts") };
@@ -337,15 +365,100 @@ fn changed_configuration_is_applied_and_is_no_repair() {
 }
 
 #[test]
-fn repair_that_was_judged_before_completion_is_judged_again() {
+fn completion_waits_for_an_object_whose_gate_closes_again() {
     let (mut run, _) = update(&[("0000_10_a_1", "deployment"), ("0000_20_b_1", "config")]);
     run.ends(0, judged(Verdict::Ready));
     assert_eq!(run.on(Event::Changed { position: 0, content: false }), "repair 0");
     run.ends(1, applied());
+    assert!(!run.rollout.is_completed(), "it is being looked at");
+    assert_eq!(run.ends(0, judged(waiting())), "");
+    assert_eq!((run.rollout.is_completed(), run.rollout.done()), (false, 1));
+    assert_eq!(
+        run.rollout.failure().map(|error| (error.message, error.effect)),
+        Some(("not yet".into(), Effect::Wait))
+    );
+    assert_eq!(run.on(Event::Changed { position: 0, content: false }), "repair 0");
+    run.ends(0, judged(Verdict::Ready));
+    assert_eq!((run.rollout.is_completed(), run.rollout.done(), run.rollout.failure()), (true, 2, None));
+}
+
+#[test]
+fn completion_waits_for_an_object_that_cannot_be_restored() {
+    let (mut run, _) = update(&[("0000_10_a_1", "config"), ("0000_20_b_1", "config")]);
+    run.ends(0, applied());
+    run.on(Event::Changed { position: 0, content: true });
+    run.ends(0, failed(Cause::Other));
+    run.ends(1, applied());
+    assert_eq!((run.rollout.is_completed(), run.rollout.done()), (false, 1));
+    run.ends(0, failed(Cause::Other));
+    run.ends(0, failed(Cause::Other));
+    assert_eq!(run.rollout.failure().map(|error| error.message), Some("it is broken".into()));
+    assert_eq!((run.ends(0, applied()).as_str(), run.rollout.is_completed()), ("", true));
+}
+
+#[test]
+fn completion_waits_for_an_object_that_changed_while_it_was_judged() {
+    let (mut run, _) = update(&[("0000_10_a_1", "deployment"), ("0000_20_b_1", "config")]);
+    run.ends(0, judged(Verdict::Ready));
+    run.on(Event::Changed { position: 0, content: true });
+    let overtaken = Judged { verdict: Verdict::Ready, as_desired: false };
+    run.ends(0, Outcome { judged: Some(overtaken), ..applied() });
+    run.ends(1, applied());
+    assert!(!run.rollout.is_completed());
+    assert!(run.rollout.failure().unwrap().message.contains("changes again"));
+    run.on(Event::Changed { position: 0, content: true });
+    run.ends(0, judged(Verdict::Ready));
     assert!(run.rollout.is_completed());
-    assert_eq!(run.ends(0, judged(waiting())), "repair 0");
-    let Some(Command::Reconcile(request)) = run.running.first() else { panic!("no repair") };
-    assert_eq!((request.gate, run.rollout.failure()), (Some(Mode::Reconcile), None));
+}
+
+#[test]
+fn install_completes_with_a_degraded_operator_which_counts_from_then_on() {
+    let (mut run, _) = start(&[("0000_10_a_1", "operator")], Mode::Install);
+    run.on(Event::Precreated { node: 0 });
+    let error = UpdateError { effect: Effect::Report, ..UpdateError::new(Reason::OperatorDegraded, "degraded") };
+    assert_eq!(run.ends(0, judged(Verdict::Failing(error))), "repair 0");
+    assert!(run.rollout.is_completed());
+    let Some(Command::Reconcile(Reconcile { gate: Some(Mode::Reconcile), .. })) = run.running.last() else {
+        panic!("it is not judged again: {:?}", run.running);
+    };
+}
+
+#[test]
+fn failed_repair_is_woken_when_its_cause_goes() {
+    let table = [
+        (Cause::Other, ""),
+        (Cause::Terminating, " until changed"),
+        (Cause::NamespaceMissing("ns".into()), " until namespace ns"),
+        (Cause::KindNotServed, " until served or refreshed"),
+        (Cause::KindGone, " then refreshed"),
+    ];
+    for (cause, until) in table {
+        let (mut run, _) = update(&[("0000_10_a_1", "widget"), ("0000_20_b_1", "config")]);
+        run.ends(0, applied());
+        run.on(Event::Changed { position: 0, content: true });
+        for pause in [1, 2, 4, 8, 16, 30, 30] {
+            assert_eq!(run.ends(0, failed(cause.clone())), format!("repair 0 after {pause}s{until}"));
+        }
+        // Once the rollout has completed, nothing waits for the object.
+        run.ends(0, applied());
+        run.ends(1, applied());
+        run.on(Event::Changed { position: 0, content: true });
+        for pause in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300] {
+            assert_eq!(run.ends(0, failed(cause.clone())), format!("repair 0 after {pause}s{until}"));
+        }
+    }
+}
+
+#[test]
+fn repair_in_a_conflict_is_not_woken_early() {
+    let (mut run, _) = update(&[("0000_10_a_1", "widget")]);
+    run.ends(0, applied());
+    for _ in 0..3 {
+        run.on(Event::Changed { position: 0, content: true });
+        run.ends(0, applied());
+    }
+    run.on(Event::Changed { position: 0, content: true });
+    assert_eq!(run.ends(0, failed(Cause::Terminating)), "repair 0 after 2s");
 }
 
 #[test]

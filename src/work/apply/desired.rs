@@ -20,6 +20,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(super) struct DesiredObjects {
     manifests: RwLock<HashMap<ObjectId, Arc<Manifest>>>,
     owner: RwLock<Option<Owner>>,
+    /// The Deployment that may be scaled to zero by others.
+    stoppable: RwLock<Option<ObjectId>>,
     configuration: Arc<ConfigurationWatcher>,
     server_keeps: Arc<ServerKeeps>,
 }
@@ -30,6 +32,8 @@ pub(super) struct Desired<'a> {
     pub manifest: &'a Manifest,
     pub owner: Option<Owner>,
     configuration: ClusterConfiguration,
+    /// A Deployment that stays scaled to zero if it is.
+    stoppable: bool,
     /// Differs if the desired content differs.
     pub fingerprint: u64,
 }
@@ -43,13 +47,26 @@ impl Desired<'_> {
 
     /// What to do, given the live object.
     pub(crate) fn step(&self, live: Option<&Value>) -> Result<Step, ApplyError> {
-        merge::step(live, self.manifest, || self.object())
+        let stopped = self.stoppable && live.and_then(|live| live.pointer("/spec/replicas")) == Some(&Value::from(0));
+        merge::step(live, self.manifest, || {
+            let mut object = self.object()?;
+            if let Some(replicas) = object.pointer_mut("/spec/replicas").filter(|_| stopped) {
+                *replicas = Value::from(0);
+            }
+            Ok(object)
+        })
     }
 }
 
 impl DesiredObjects {
     pub(crate) fn new(configuration: Arc<ConfigurationWatcher>, server_keeps: Arc<ServerKeeps>) -> Self {
-        DesiredObjects { manifests: RwLock::default(), owner: RwLock::default(), configuration, server_keeps }
+        DesiredObjects {
+            manifests: RwLock::default(),
+            owner: RwLock::default(),
+            stoppable: RwLock::default(),
+            configuration,
+            server_keeps,
+        }
     }
 
     /// Replaces all. Ids are as the cluster knows them.
@@ -66,16 +83,22 @@ impl DesiredObjects {
         *self.owner.write().unwrap_or_else(PoisonError::into_inner) = Some(owner);
     }
 
+    pub(crate) fn set_stoppable(&self, deployment: Option<ObjectId>) {
+        *self.stoppable.write().unwrap_or_else(PoisonError::into_inner) = deployment;
+    }
+
     pub(crate) fn of<'a>(&self, manifest: &'a Manifest) -> Desired<'a> {
         let owner = self.owner.read().unwrap_or_else(PoisonError::into_inner).clone();
         let sources = Source::of(manifest);
         let configuration =
             if sources.is_empty() { ClusterConfiguration::default() } else { self.configuration.current() };
+        let stoppable = self.stoppable.read().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(&manifest.id);
         let mut hasher = DefaultHasher::new();
         manifest.raw.hash(&mut hasher);
         owner.as_ref().map(|o| (&o.name, &o.uid)).hash(&mut hasher);
         sources.into_iter().for_each(|source| configuration.part(source).hash(&mut hasher));
-        Desired { manifest, owner, configuration, fingerprint: hasher.finish() }
+        stoppable.hash(&mut hasher);
+        Desired { manifest, owner, configuration, stoppable, fingerprint: hasher.finish() }
     }
 
     /// Compares an object that a feed has read.

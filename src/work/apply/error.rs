@@ -9,8 +9,12 @@ use crate::status::failure::{Reason, UpdateError, classify};
 pub(crate) enum ApplyError {
     /// The server does not serve the kind (yet).
     KindNotServed,
+    /// The server was said to serve the kind, and its answer to a POST is that there is no such thing.
+    KindGone(ApiError),
     /// The namespace does not exist (yet).
     NamespaceMissing(String),
+    /// The namespace is being deleted.
+    NamespaceTerminating(String),
     Api(ApiError),
     /// The ClusterVersion does not exist or is being deleted, so nothing may be given to it as its owner.
     OwnerGone,
@@ -43,7 +47,13 @@ impl ApplyError {
             ApplyError::NamespaceMissing(namespace) => {
                 (Reason::ResourceNotFound, format!("namespace {namespace:?} does not exist yet"))
             }
-            ApplyError::Api(error) => (reason(error), error.to_string()),
+            ApplyError::NamespaceTerminating(namespace) => (
+                Reason::ResourceConflict,
+                format!(
+                    "namespace {namespace:?} is being deleted, and must be gone first: its conditions say what holds it"
+                ),
+            ),
+            ApplyError::Api(error) | ApplyError::KindGone(error) => (reason(error), error.to_string()),
             ApplyError::OwnerGone => (
                 Reason::ResourceConflict,
                 "the ClusterVersion that owns it is being deleted, so it is left alone".to_owned(),

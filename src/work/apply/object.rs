@@ -114,7 +114,11 @@ impl ObjectApply<'_> {
                 index.invalidate(id);
                 Ok(None)
             }
-            Err(error) if error.is_not_found() => Err(self.not_found(&error)),
+            Err(error) if error.is_not_found() => Err(self.not_found(error)),
+            // Nothing is created before the namespace is gone, and then it is created first.
+            Err(error) if error.is_namespace_terminating() => {
+                Err(ApplyError::NamespaceTerminating(id.namespace.clone()))
+            }
             Err(error) => Err(error.into()),
         };
         index.release_events(id);
@@ -141,7 +145,7 @@ impl ObjectApply<'_> {
         }
     }
 
-    fn not_found(&self, error: &ApiError) -> ApplyError {
+    fn not_found(&self, error: ApiError) -> ApplyError {
         let message = match &error.cause {
             Cause::Server { message, .. } => message.as_str(),
             _ => "",
@@ -150,7 +154,7 @@ impl ObjectApply<'_> {
         if self.kind.namespaced && message.starts_with("namespaces ") {
             ApplyError::NamespaceMissing(self.id.namespace.clone())
         } else {
-            ApplyError::KindNotServed
+            ApplyError::KindGone(error)
         }
     }
 

@@ -401,6 +401,7 @@ async fn until_proxy(server: &Server, rollout: &mut RunningRollout, address: Opt
 /// A rollout over one manifest that has completed.
 async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode) -> RunningRollout {
     let mut rollout = RunningRollout::start(plan(vec![manifest.clone()], mode), applier.clone());
+    rollout.admit();
     let end = async {
         while !rollout.state().is_completed() {
             rollout.moved().await;
@@ -530,6 +531,7 @@ async fn kind_defined_by_another_client_is_found() {
     let applier = process_with(&server, vec![definitions]).await;
     let manifests = vec![manifest(&definition), manifest(&gadget)];
     let mut rollout = RunningRollout::start(plan(manifests, Mode::Reconcile), applier.clone());
+    rollout.admit();
     server.serve("example.org/v1", "Gadget", "gadgets");
     let end = async {
         while !rollout.state().is_completed() {

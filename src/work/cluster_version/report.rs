@@ -33,6 +33,10 @@ impl ClusterVersionController {
             invalid: self.invalid.clone(),
             ..Facts::new(self.parts.own.release.clone())
         };
+        // An update that was interrupted before the hand-over goes on once its release is loaded again.
+        if let (None, Some(load)) = (&self.current, &self.load) {
+            facts.actual.clone_from(&load.target.release);
+        }
         if let Some(Current { rollout, selection, .. }) = &self.current {
             facts.version_hash.clone_from(&selection.hash);
             facts.pending_deletions = rollout.pending_deletions();
@@ -92,14 +96,37 @@ impl ClusterVersionController {
     /// Event, progress record and status, if they differ from what was told before.
     pub(super) fn publish(&mut self, now: Timestamp) {
         self.tell_load_status();
+        self.tell_scaled_to_zero();
         if let Some(current) = &self.current {
             let record = self.record(&current.rollout.state());
             self.parts.records.send_replace(record);
         }
-        match self.status_to_write(now) {
+        let next = self.status_to_write(now);
+        if let Some(current) = &self.current {
+            // An update that was interrupted at its first write must be known to the next process, with the risks that
+            // were accepted for it.
+            let history = self.live.live().map(|live| &live.status.history);
+            if next.as_ref().is_none_or(|(_, next)| Some(&next.history) == history) {
+                current.rollout.admit();
+            }
+        }
+        match next {
             Some((live, status)) => self.writer.offer(live, status),
             None => self.writer.rest(),
         }
+    }
+
+    /// This process is about to be stopped; nothing else would say why.
+    fn tell_scaled_to_zero(&mut self) {
+        let Some((current, live)) = self.current.as_ref().zip(self.live.live()) else { return };
+        let deployment = current.rollout.state().plan().own_deployment.clone();
+        let resting = current.rollout.state().current_mode() == Mode::Reconcile;
+        let stopped = resting && self.parts.applier.is_scaled_to_zero(&deployment);
+        if stopped && !self.stopped {
+            tracing::warn!(%deployment, "scaled to zero by another client; it stays so");
+            self.parts.events.publish(events::scaled_to_zero(&deployment), &self.parts.name, &live.uid);
+        }
+        self.stopped = stopped;
     }
 
     fn tell_load_status(&mut self) {

@@ -94,10 +94,13 @@ impl Operations {
     async fn wait_for(&self, position: usize, Delay { pause, until }: &Delay) {
         let pause = crate::cluster::with_jitter(*pause);
         let Some(manifest) = self.manifests.get(position) else { return };
-        let (index, kinds, objects) = (self.applier.index(), self.applier.kinds(), self.applier.objects());
+        let (index, kinds) = (self.applier.index(), self.applier.kinds());
         match until {
-            Wake::NamespaceChanged(name) if index.is_tracked(&namespace_id(name)) => {
-                let mut changed = index.subscribe(&namespace_id(name));
+            Wake::NamespaceChanged(name) => {
+                let namespace = namespace_id(name);
+                // One that the release does not contain is seen by the feed of the others.
+                index.track([&namespace]);
+                let mut changed = index.subscribe(&namespace);
                 // Not for ever: it may be there without being known, or not be known to be gone.
                 let _elapsed = tokio::time::timeout(pause, changed.changed()).await;
             }
@@ -111,15 +114,22 @@ impl Operations {
             Wake::KindServed { refresh } => {
                 let served = kinds.served(&manifest.api_version, &manifest.id.kind);
                 let served = tokio::time::timeout(pause, served).await.is_ok();
-                if !served
-                    && *refresh
-                    && let Err(error) = kinds.refresh(objects.client()).await
-                {
-                    tracing::warn!(%error, "kinds not refreshed");
+                if !served && *refresh {
+                    self.refresh_kinds().await;
                 }
                 self.applier.add_desired([manifest]);
             }
-            Wake::Timeout | Wake::NamespaceChanged(_) => tokio::time::sleep(pause).await,
+            Wake::Refresh => {
+                tokio::time::sleep(pause).await;
+                self.refresh_kinds().await;
+            }
+            Wake::Timeout => tokio::time::sleep(pause).await,
+        }
+    }
+
+    async fn refresh_kinds(&self) {
+        if let Err(error) = self.applier.kinds().refresh(self.applier.objects().client()).await {
+            tracing::warn!(%error, "kinds not refreshed");
         }
     }
 
@@ -167,9 +177,12 @@ impl Operations {
 
 fn failure(error: &ApplyError, manifest: &Manifest) -> Failure {
     let cause = match error {
-        ApplyError::NamespaceMissing(name) => Cause::NamespaceMissing(name.clone()),
+        ApplyError::NamespaceMissing(name) | ApplyError::NamespaceTerminating(name) => {
+            Cause::NamespaceMissing(name.clone())
+        }
         ApplyError::Terminating(_) => Cause::Terminating,
         ApplyError::KindNotServed => Cause::KindNotServed,
+        ApplyError::KindGone(_) => Cause::KindGone,
         ApplyError::Api(_) | ApplyError::OwnerGone | ApplyError::Manifest(_) => Cause::Other,
     };
     let error = error.update_error(manifest);
