@@ -13,7 +13,8 @@ pub(crate) struct Revision {
     /// 0 where it does not count changes of the spec: the kind has no generation, or the object has no status. Some kinds
     /// without a status set a generation once and never raise it.
     generation: i64,
-    /// Over labels, annotations, owner references and deletion time, none of which raise the generation.
+    /// Over uid, labels, annotations, owner references and deletion time, none of which raise the generation. An object that
+    /// was deleted and created again may well have the same generation.
     metadata_hash: u64,
 }
 
@@ -29,6 +30,7 @@ struct Fields {
 struct Metadata {
     resource_version: Value,
     generation: Value,
+    uid: Value,
     labels: Value,
     annotations: Value,
     owner_references: Value,
@@ -65,10 +67,10 @@ impl Fields {
     }
 
     fn revision(self) -> Revision {
-        let Metadata { resource_version, generation, labels, annotations, owner_references, deletion_timestamp } =
+        let Metadata { resource_version, generation, uid, labels, annotations, owner_references, deletion_timestamp } =
             self.metadata;
         let mut hasher = DefaultHasher::new();
-        [labels, annotations, owner_references, deletion_timestamp].hash(&mut hasher);
+        [uid, labels, annotations, owner_references, deletion_timestamp].hash(&mut hasher);
         Revision {
             resource_version: resource_version.as_str().unwrap_or_default().to_owned(),
             generation: self.status.and(generation.as_i64()).unwrap_or(0),

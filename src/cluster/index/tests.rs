@@ -143,3 +143,19 @@ async fn relist_reports_deletions_that_a_broken_watch_missed() {
     assert_eq!(change(&index).await, Some(ChangeKind::Content));
     assert!(changed.has_changed().unwrap());
 }
+
+/// The watch sends metadata only, and did not see the deletion.
+#[tokio::test]
+async fn object_that_was_created_again_is_not_the_old_one() {
+    let index = index();
+    let object = |rv: u64, uid: &str| {
+        let mut object = object(rv, 1, "x");
+        object["metadata"]["uid"] = json!(uid);
+        object
+    };
+    index.record_read(&id(), Some(object(10, "old")), Some(1), None);
+    index.on_metadata(&id(), Revision::of(&object(11, "old")));
+    assert_eq!((index.lookup(&id(), 1), change(&index).await), (CachedState::AsDesired, Some(ChangeKind::Status)));
+    index.on_metadata(&id(), Revision::of(&object(20, "new")));
+    assert_eq!((index.lookup(&id(), 1), change(&index).await), (CachedState::Unknown, Some(ChangeKind::Content)));
+}

@@ -17,7 +17,7 @@ fn text_has_the_revision_of_the_decoded_object() {
     let mut other = object.clone();
     other["status"] = json!({});
     assert!(Revision::of(&other).has_content_of(&Revision::of(&object)));
-    for key in ["generation", "labels", "annotations", "ownerReferences", "deletionTimestamp"] {
+    for key in ["uid", "generation", "labels", "annotations", "ownerReferences", "deletionTimestamp"] {
         let mut other = object.clone();
         other["metadata"][key] = json!(7);
         assert!(!Revision::of(&other).has_content_of(&Revision::of(&object)), "{key}");
