@@ -10,13 +10,20 @@ use kube::client::retry::RetryPolicy;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tower::limit::GlobalConcurrencyLimitLayer;
-use tower::retry::RetryLayer;
+use tower::retry::{Policy, RetryLayer};
 use tower::{BoxError, ServiceBuilder};
 
 /// Requests in flight; more of them only increase the latency.
 const IN_FLIGHT: usize = 64;
+/// While the API server is away, it is asked at least this often, by one for all who wait for it.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// An API server that still does not call itself ready may serve nevertheless.
+const NOT_READY: Duration = Duration::from_secs(10);
+/// A server that asks for more patience is asked again after this long all the same: it may have been wrong, and what
+/// administrators request would go unnoticed.
+const LONGEST_RETRY_AFTER: u64 = 30;
 /// Watches on one connection; the server's limit is 100 streams.
 const WATCHES_PER_CONNECTION: usize = 90;
 
@@ -39,6 +46,8 @@ pub struct Clients {
     /// For everything but watches.
     pub call: Client,
     watches: Mutex<(Client, usize)>,
+    /// When the API server said last that it is ready, after it was asked.
+    ready: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl std::fmt::Debug for Clients {
@@ -72,7 +81,7 @@ impl Clients {
     pub fn new(config: kube::Config) -> Result<Self, ClientError> {
         let call = stack(&config)?;
         let watch = stack(&config)?;
-        Ok(Clients { config, call, watches: Mutex::new((watch, 0)) })
+        Ok(Clients { config, call, watches: Mutex::new((watch, 0)), ready: tokio::sync::Mutex::default() })
     }
 
     /// URL of the API server.
@@ -89,6 +98,69 @@ impl Clients {
         watches.1 += 1;
         Ok(watches.0.clone())
     }
+}
+
+impl Clients {
+    /// Waits until the API server is ready, for a while. `false` if it was so at once.
+    pub(crate) async fn wait_until_ready(&self) -> bool {
+        let begun = Instant::now();
+        let mut last = self.ready.lock().await;
+        // Another caller has asked meanwhile.
+        if last.is_some_and(|ready| ready > begun) {
+            return true;
+        }
+        let (mut waited, mut pause) = (false, Duration::from_millis(100));
+        while begun.elapsed() < NOT_READY && !self.is_ready().await {
+            waited = true;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(ASK_AGAIN);
+        }
+        *last = Some(Instant::now());
+        waited
+    }
+
+    /// A refusal shows as well that somebody is there.
+    async fn is_ready(&self) -> bool {
+        let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return true };
+        match tokio::time::timeout(Duration::from_secs(2), self.call.request_text(request)).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(kube::Error::Api(status))) => status.code < 429,
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+}
+
+/// [`RetryPolicy`], with a limit to the `Retry-After` that it obeys.
+#[derive(Clone)]
+struct BoundedRetry(RetryPolicy);
+
+type KubeRequest = http::Request<kube::client::Body>;
+
+impl<R> Policy<KubeRequest, http::Response<R>, BoxError> for BoundedRetry {
+    type Future = tokio::time::Sleep;
+
+    fn retry(
+        &mut self,
+        request: &mut KubeRequest,
+        result: &mut Result<http::Response<R>, BoxError>,
+    ) -> Option<Self::Future> {
+        if let Ok(response) = result
+            && let Some(value) = response.headers_mut().get_mut(http::header::RETRY_AFTER)
+            && value.to_str().ok().and_then(|text| text.parse().ok()).is_some_and(|s: u64| s > LONGEST_RETRY_AFTER)
+        {
+            *value = LONGEST_RETRY_AFTER.into();
+        }
+        self.0.retry(request, result)
+    }
+
+    fn clone_request(&mut self, request: &KubeRequest) -> Option<KubeRequest> {
+        Policy::<KubeRequest, http::Response<R>, BoxError>::clone_request(&mut self.0, request)
+    }
+}
+
+fn retry_policy() -> Result<BoundedRetry, ClientError> {
+    let policy = RetryPolicy::new(Duration::from_millis(200), Duration::from_secs(10), 4, true);
+    policy.map(BoundedRetry).map_err(|error| ClientError::Build(error.to_string()))
 }
 
 fn stack(config: &kube::Config) -> Result<Client, ClientError> {
@@ -111,9 +183,8 @@ fn stack(config: &kube::Config) -> Result<Client, ClientError> {
         .http2_keep_alive_while_idle(true)
         .http2_adaptive_window(true)
         .build(https);
-    let retry = RetryPolicy::new(Duration::from_millis(200), Duration::from_secs(10), 4, true).map_err(|e| fail(&e))?;
     let service = ServiceBuilder::new()
-        .layer(RetryLayer::new(retry))
+        .layer(RetryLayer::new(retry_policy()?))
         .layer(GlobalConcurrencyLimitLayer::new(IN_FLIGHT))
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(|e| fail(&e))?)

@@ -3,14 +3,14 @@
 use crate::error::chain;
 
 /// A request that failed, with what was attempted.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("cannot {attempt}: {cause}")]
 pub struct ApiError {
     pub attempt: String,
     pub(crate) cause: Cause,
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Cause {
     /// The server answered with an error.
     #[error("{message}")]
@@ -70,8 +70,8 @@ impl ApiError {
         matches!(&self.cause, Cause::Server { code: 400 | 405 | 406 | 422 | 501, .. })
     }
 
-    /// Internal server error.
-    pub(crate) fn is_internal(&self) -> bool {
-        self.has(500, "")
+    /// The server has answered: it is there.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(&self.cause, Cause::Server { .. } | Cause::Answer(_))
     }
 }

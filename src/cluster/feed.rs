@@ -1,33 +1,39 @@
 //! A feed reads one kind into the index and keeps it current by one watch with initial events: the server first sends all
 //! objects that exist, then what changes. Only objects that the index tracks are decoded, and only those that differ from
-//! the desired content are kept. Where the server cannot send initial events, the kind is listed in pages first.
+//! the desired content are kept.
 //!
-//! Every half hour a feed lists its kind again, in case a watch has missed something.
+//! Not every server can do that, and none can always:
+//!
+//! - Without initial events (servers before 1.32, some extension servers) the kind is listed in pages, then watched.
+//! - A kind that can be neither listed nor watched (not allowed, an object that cannot be decoded, a conversion webhook that
+//!   does not run) is read object by object, so that the rest of a release does not wait for it; the feed goes on trying.
+//! - A kind that is not served any more is waited for until its definition changes.
+//!
+//! Every half hour, and when the server does not know any more what happened since the watch was cut off, everything is read
+//! again, compared with what is known, and the differences are told as changes.
 
-use super::backoff::{jittered, spread};
+mod course;
+mod session;
+
 use super::client::Clients;
 use super::error::ApiError;
 use super::index::Index;
 use super::kinds::Kind;
-use super::list::{list, too_many};
 use super::objects::Objects;
-use super::partial_object::PartialObject;
-use super::revision::Revision;
-use crate::gate::{self, Observed};
+use crate::gate::Observed;
 use crate::payload::ObjectId;
-use futures::{Stream, StreamExt};
-use kube::api::{WatchEvent, WatchParams};
+use course::{Course, Next};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// A server that has not marked the end of the initial events by then does not support them.
-const INITIAL_EVENTS_LIMIT: Duration = Duration::from_secs(60);
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+/// A kind without a watch for this long is told of.
+const UNWATCHED: Duration = Duration::from_secs(60);
+/// A kind that is not served is asked for again this often, whatever its definition does: an extension server has none.
+const NOT_SERVED: Duration = Duration::from_secs(300);
 
 /// An object that a feed has read, compared with the desired one.
 #[derive(Debug, Default)]
@@ -40,15 +46,15 @@ pub(crate) struct Comparison {
 
 pub(crate) type Compare = Arc<dyn Fn(&ObjectId, &Value) -> Comparison + Send + Sync>;
 
-/// How a feed reads its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    /// A watch of whole objects with initial events.
-    Stream,
-    /// The same with metadata only: the kind has too many objects that are not tracked.
-    Metadata,
-    /// A list in pages, then a watch of whole objects: for servers without initial events.
-    Pages,
+/// What a feed tells of itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FeedState {
+    /// Everything that exists is in the index, or every object was read by name.
+    pub ready: bool,
+    /// Why there is no watch now.
+    pub error: Option<ApiError>,
+    /// There has been none for more than a minute.
+    pub unwatched: bool,
 }
 
 /// The feed of one kind. Runs until stopped.
@@ -59,6 +65,7 @@ pub(crate) struct Feed {
     pub compare: Compare,
     /// Lists everything again this often.
     pub relist: Duration,
+    pub state: watch::Sender<FeedState>,
 }
 
 impl std::fmt::Debug for Feed {
@@ -67,124 +74,84 @@ impl std::fmt::Debug for Feed {
     }
 }
 
-/// How a watch ended.
-enum End {
-    /// Go on from this resourceVersion.
-    From(String),
-    /// List everything again.
-    Relist,
-    /// List everything again in another mode.
-    RelistAs(Mode),
-}
-
 impl Feed {
-    /// `ready` turns true when all objects that exist are in the index.
-    pub(crate) async fn run(self, clients: &Clients, ready: watch::Sender<bool>, stop: CancellationToken) {
+    pub(crate) async fn run(self, clients: &Clients, stop: CancellationToken) {
+        stop.run_until_cancelled(self.follow(clients)).await;
+    }
+
+    async fn follow(&self, clients: &Clients) {
         let client = match clients.for_watch() {
             Ok(client) => client,
             Err(error) => return tracing::error!(kind = %self.kind.kind, %error, "cannot watch"),
         };
-        let (mut mode, mut from, mut failures, mut server_errors) = (Mode::Stream, None, 0u32, 0u32);
-        // All feeds start at the same time; their later lists are spread over the whole period.
-        let mut lasts = spread(self.relist);
+        let mut course = Course::new(self.relist);
+        let mut unwatched_since = None;
+        let mut definition = None;
         loop {
             let begun = Instant::now();
-            let session = self.session(&client, mode, from.take(), lasts, &ready);
-            let Some(ended) = stop.run_until_cancelled(session).await else { return };
-            // A server that ends watches at once must not be asked in a tight loop.
-            failures = if begun.elapsed() > Duration::from_secs(1) { 0 } else { failures + 1 };
-            match ended {
-                Ok(End::RelistAs(other)) => {
-                    (mode, failures) = (other, 0);
-                    continue;
-                }
-                Ok(End::Relist) => lasts = self.relist,
-                Ok(End::From(version)) => {
-                    lasts = lasts.saturating_sub(begun.elapsed()).max(Duration::from_secs(5));
-                    from = Some(version);
-                }
-                Err((error, version)) => {
-                    tracing::debug!(kind = %self.kind.kind, %error, "watch failed; trying again");
-                    // Some servers that do not support initial events answer with an internal server error.
-                    server_errors = if version.is_none() && error.is_internal() { server_errors + 1 } else { 0 };
-                    if mode == Mode::Stream && server_errors >= 3 {
-                        mode = Mode::Pages;
-                    }
-                    // A server may have lost this position without saying so, and then it fails every time.
-                    from = version.filter(|_| !error.is_gone() && failures < 5);
-                }
+            let ended = self.session(&client, &course).await;
+            if ended.watched.is_some() {
+                unwatched_since = None;
             }
-            if failures > 0 && stop.run_until_cancelled(tokio::time::sleep(pause(failures))).await.is_none() {
-                return;
+            if let Some(error) = ended.end.error() {
+                if error.is_not_found() && definition.is_none() {
+                    definition = Some(self.definition());
+                }
+                tracing::debug!(kind = %self.kind.kind, %error, "watch failed; trying again");
+                let since = *unwatched_since.get_or_insert_with(Instant::now);
+                self.tell_failure(error, since.elapsed() > UNWATCHED);
+            }
+            match course.next(ended, begun.elapsed()) {
+                Next::After(pause) => tokio::time::sleep(pause).await,
+                Next::Ready(pause) => {
+                    if !clients.wait_until_ready().await {
+                        tokio::time::sleep(pause).await;
+                    }
+                }
+                Next::Served => self.wait_until_served(definition.take()).await,
             }
         }
     }
 
-    /// One watch from its start to its end; `from` is where an earlier one was cut off.
-    async fn session(
-        &self,
-        client: &kube::Client,
-        mode: Mode,
-        from: Option<String>,
-        lasts: Duration,
-        ready: &watch::Sender<bool>,
-    ) -> Result<End, (ApiError, Option<String>)> {
-        let from = match (mode, from) {
-            (Mode::Pages, None) => {
-                let version = self.pages().await.map_err(|e| (e, None))?;
-                ready.send_replace(true);
-                Some(version)
-            }
-            (_, from) => from,
-        };
-        let resumes = from.clone();
-        let attempt = format!("watch {}", self.kind.plural);
-        let params = WatchParams {
-            timeout: Some(u32::try_from(lasts.as_secs()).unwrap_or(u32::MAX).max(5)),
-            bookmarks: true,
-            send_initial_events: from.is_none(),
-            ..WatchParams::default()
-        };
-        let request = kube::core::Request::new(self.kind.path(""));
-        let version = from.as_deref().unwrap_or_default();
-        let request = match mode {
-            Mode::Metadata => request.watch_metadata(&params, version),
-            Mode::Stream | Mode::Pages => request.watch(&params, version),
-        };
-        let failed = |error| (ApiError::of(&attempt, error), resumes.clone());
-        let request = request.map_err(|e| failed(kube::Error::BuildRequest(e)))?;
-        let mut current = Current { feed: self, mode, begun: Instant::now(), lasts, version: from, initial: None };
-        if current.version.is_none() {
-            let missing = self.tracked();
-            current.initial = Some(Initial { tracked: missing.len(), missing, others: 0 });
-        }
-        match client.request_events::<Box<RawValue>>(request).await {
-            Ok(events) => current.follow(events.boxed(), ready).await,
-            Err(error) => {
-                let error = ApiError::of(&attempt, error);
-                // Servers that do not know initial events call the request invalid.
-                if resumes.is_none() && error.is_refused() {
-                    Ok(End::RelistAs(Mode::Pages))
-                } else {
-                    Err((error, resumes))
-                }
-            }
-        }
+    fn tell_failure(&self, error: &ApiError, unwatched: bool) {
+        self.state.send_if_modified(|state| {
+            let unwatched = unwatched && error.is_answer();
+            let changed = unwatched != state.unwatched || state.error.as_ref() != Some(error);
+            state.error = Some(error.clone());
+            state.unwatched = unwatched;
+            changed
+        });
+    }
+
+    fn tell_watched(&self) {
+        self.state.send_if_modified(|state| {
+            let changed = state.error.take().is_some();
+            std::mem::take(&mut state.unwatched) || changed
+        });
+    }
+
+    fn tell_ready(&self) {
+        self.state.send_if_modified(|state| !std::mem::replace(&mut state.ready, true));
+    }
+
+    /// Changes whenever the definition of this kind does.
+    fn definition(&self) -> watch::Receiver<u64> {
+        let name = format!("{}.{}", self.kind.plural, self.kind.group);
+        self.index.subscribe(&ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name))
+    }
+
+    /// The kind is not served, so no object of it exists. Waits until its definition has changed since it was missed first.
+    /// A kind of an extension server has none, so not for ever.
+    async fn wait_until_served(&self, definition: Option<watch::Receiver<u64>>) {
+        self.on_missing(&self.tracked(), "");
+        self.tell_ready();
+        tracing::info!(kind = %self.kind.kind, "not served any more; waiting for its definition");
+        let mut definition = definition.unwrap_or_else(|| self.definition());
+        let _elapsed = tokio::time::timeout(NOT_SERVED, definition.changed()).await;
     }
 
     fn tracked(&self) -> HashSet<ObjectId> {
         self.index.tracked(&self.kind.group, &self.kind.kind)
-    }
-
-    /// Lists everything in pages and returns the resourceVersion to watch from.
-    async fn pages(&self) -> Result<String, ApiError> {
-        let mut missing = self.tracked();
-        let found = |id: ObjectId, object: Value| self.on_list(&id, object);
-        let listed = list(&self.objects, &self.kind, &mut missing, found).await?;
-        if listed.complete {
-            self.on_missing(&missing, &listed.version);
-        }
-        Ok(listed.version)
     }
 
     /// A tracked object, read as a whole.
@@ -198,125 +165,4 @@ impl Feed {
             self.index.on_missing_from_list(id, version);
         }
     }
-}
-
-/// The initial events so far.
-struct Initial {
-    /// Tracked objects that have not come yet.
-    missing: HashSet<ObjectId>,
-    /// Number of tracked objects.
-    tracked: usize,
-    /// Number of other objects that have come.
-    others: usize,
-}
-
-/// A watch under way.
-struct Current<'a> {
-    feed: &'a Feed,
-    mode: Mode,
-    begun: Instant,
-    lasts: Duration,
-    /// Where to go on when it is cut off.
-    version: Option<String>,
-    /// Until all initial events have come.
-    initial: Option<Initial>,
-}
-
-type Ended = Result<End, (ApiError, Option<String>)>;
-
-impl Current<'_> {
-    async fn follow(
-        mut self,
-        mut events: impl Stream<Item = kube::Result<WatchEvent<Box<RawValue>>>> + Unpin,
-        ready: &watch::Sender<bool>,
-    ) -> Ended {
-        loop {
-            let event = if self.initial.is_some() {
-                let left = INITIAL_EVENTS_LIMIT.saturating_sub(self.begun.elapsed());
-                match tokio::time::timeout(left, events.next()).await {
-                    Ok(event) => event,
-                    Err(_) => return Ok(End::RelistAs(Mode::Pages)),
-                }
-            } else {
-                events.next().await
-            };
-            let Some(event) = event else { return Ok(self.ended()) };
-            match event {
-                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => self.on_event(&object),
-                Ok(WatchEvent::Deleted(object)) => {
-                    let name = PartialObject::read(&object);
-                    self.feed.index.on_delete(&name.id(&self.feed.kind), &name.metadata.resource_version);
-                    self.version = Some(name.metadata.resource_version);
-                }
-                Ok(WatchEvent::Bookmark(bookmark)) => {
-                    let version = bookmark.metadata.resource_version;
-                    if bookmark.metadata.annotations.contains_key(INITIAL_EVENTS_END)
-                        && let Some(initial) = self.initial.take()
-                    {
-                        self.feed.on_missing(&initial.missing, &version);
-                        ready.send_replace(true);
-                    }
-                    self.version = Some(version);
-                }
-                Ok(WatchEvent::Error(status)) => {
-                    let error = ApiError::of("watch", kube::Error::Api(status));
-                    if error.is_gone() {
-                        return Ok(End::Relist);
-                    }
-                    return Err((error, self.position()));
-                }
-                // What has come so far counts; go on from there.
-                Err(error) => {
-                    tracing::debug!(kind = %self.feed.kind.kind, %error, "watch cut off");
-                    return Ok(self.ended());
-                }
-            }
-            if let Some(initial) = &self.initial
-                && self.mode == Mode::Stream
-                && too_many(initial.others, initial.tracked)
-            {
-                return Ok(End::RelistAs(Mode::Metadata));
-            }
-        }
-    }
-
-    /// Where to go on; nowhere before all initial events have come.
-    fn position(&self) -> Option<String> {
-        self.version.clone().filter(|_| self.initial.is_none())
-    }
-
-    fn ended(&self) -> End {
-        match self.position() {
-            Some(version) if self.begun.elapsed() + Duration::from_secs(2) < self.lasts => End::From(version),
-            _ => End::Relist,
-        }
-    }
-
-    fn on_event(&mut self, object: &RawValue) {
-        let name = PartialObject::read(object);
-        let id = name.id(&self.feed.kind);
-        if !name.metadata.resource_version.is_empty() {
-            self.version = Some(name.metadata.resource_version);
-        }
-        let index = &self.feed.index;
-        if !index.is_tracked(&id) {
-            self.initial.iter_mut().for_each(|initial| initial.others += 1);
-            return;
-        }
-        let first = self.initial.as_mut().is_some_and(|initial| initial.missing.remove(&id));
-        match (first, self.mode) {
-            (true, Mode::Metadata) => index.on_metadata(&id, Revision::read_metadata(object)),
-            (true, _) => self.feed.on_list(&id, serde_json::from_str(object.get()).unwrap_or_default()),
-            (false, Mode::Metadata) => index.on_event(&id, Revision::read_metadata(object), None, None),
-            (false, _) => {
-                let view = gate::observe_json(&id, object.get());
-                index.on_event(&id, Revision::read(object), view, Some(object.to_owned()));
-            }
-        }
-    }
-}
-
-/// 0.2 s doubling up to 10 s, with jitter so that the feeds do not all ask at the same time.
-fn pause(failures: u32) -> Duration {
-    jittered(Duration::from_millis(200), failures, Duration::from_secs(10))
 }

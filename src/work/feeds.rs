@@ -1,7 +1,7 @@
 //! The feeds of all kinds that a release contains: each is started once, and ready when all existing objects are in the
 //! index.
 
-use crate::cluster::feed::{Compare, Feed};
+use crate::cluster::feed::{Compare, Feed, FeedState};
 use crate::cluster::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,8 +35,7 @@ pub(super) struct Feeds {
 
 #[derive(Clone, Debug)]
 struct Slot {
-    /// All existing objects are in the index.
-    ready: watch::Receiver<bool>,
+    state: watch::Receiver<FeedState>,
     /// A kind whose definition we have just created is not watched before it has an object: a server that is still setting
     /// up its storage would only reject the watch.
     started: bool,
@@ -64,15 +63,10 @@ impl Feeds {
     }
 
     /// Starts the feed of a kind unless that has been done. The index must track the objects of the kind before.
-    pub(crate) fn start(&self, kind: &Kind) -> watch::Receiver<bool> {
+    pub(crate) fn start(&self, kind: &Kind) -> watch::Receiver<FeedState> {
         let mut slots = self.lock();
-        if let Some(slot) = slots.get(kind) {
-            return slot.ready.clone();
-        }
-        let (sender, ready) = watch::channel(false);
-        slots.insert(kind.clone(), Slot { ready: ready.clone(), started: true });
-        self.spawn(kind, sender);
-        ready
+        let spawn = || Slot { state: self.spawn(kind, FeedState::default()), started: true };
+        slots.entry(kind.clone()).or_insert_with(spawn).state.clone()
     }
 
     /// For a kind whose definition we have just created, so that no object of it exists: its feed starts with our first
@@ -85,39 +79,46 @@ impl Feeds {
         for id in self.index.tracked(&kind.group, &kind.kind) {
             self.index.on_missing_from_list(&id, "");
         }
-        slots.insert(kind.clone(), Slot { ready: watch::channel(true).1, started: false });
+        slots.insert(kind.clone(), Slot { state: watch::channel(listed()).1, started: false });
     }
 
     /// We have written an object of the kind, or found that it exists.
     pub(crate) fn on_write(&self, kind: &Kind) {
         if let Some(slot) = self.lock().get_mut(kind).filter(|slot| !slot.started) {
-            slot.started = true;
-            self.spawn(kind, watch::channel(true).0);
+            *slot = Slot { state: self.spawn(kind, listed()), started: true };
         }
     }
 
-    fn spawn(&self, kind: &Kind, ready: watch::Sender<bool>) {
+    fn spawn(&self, kind: &Kind, state: FeedState) -> watch::Receiver<FeedState> {
+        let (state, receiver) = watch::channel(state);
         let feed = Feed {
             kind: kind.clone(),
             objects: self.objects.clone(),
             index: self.index.clone(),
             compare: self.compare.clone(),
             relist: RELIST,
+            state,
         };
         let (clients, stop) = (self.clients.clone(), self.stop.clone());
-        tokio::spawn(async move { feed.run(&clients, ready, stop).await });
+        tokio::spawn(async move { feed.run(&clients, stop).await });
+        receiver
     }
 
     /// Starts the feed if that has not been done, and waits until all existing objects are in the index; not forever, so that
     /// the caller can report what it waits for.
     pub(crate) async fn wait_until_listed(&self, kind: &Kind) -> Result<(), ApiError> {
-        let mut ready = self.start(kind);
-        match tokio::time::timeout(FIRST_LIST, ready.wait_for(|ready| *ready)).await {
-            Ok(Ok(_)) => Ok(()),
-            // A feed that has ended, which it does only when everything stops, never becomes ready.
-            Ok(Err(_)) | Err(_) => {
-                Err(ApiError { attempt: format!("list all {} for the first time", kind.plural), cause: Cause::Timeout })
-            }
+        let mut state = self.start(kind);
+        // A feed that has ended, which it does only when everything stops, never becomes ready.
+        if let Ok(Ok(_)) = tokio::time::timeout(FIRST_LIST, state.wait_for(|state| state.ready)).await {
+            return Ok(());
         }
+        let silent =
+            || ApiError { attempt: format!("list all {} for the first time", kind.plural), cause: Cause::Timeout };
+        Err(state.borrow().error.clone().unwrap_or_else(silent))
     }
+}
+
+/// Of a kind that has no objects yet.
+fn listed() -> FeedState {
+    FeedState { ready: true, ..FeedState::default() }
 }

@@ -1,5 +1,5 @@
-//! An API server in memory: objects, resource versions, watches with initial events, finalizers, and a mutating webhook. It
-//! sets no defaults. Every request is counted.
+//! An API server in memory: objects, resource versions, lists, watches with initial events, finalizers, and a mutating
+//! webhook. It sets no defaults, and a watch cannot go on where another was cut off. Every request is counted.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -24,12 +24,12 @@ struct Store {
     /// Verb and path.
     requests: Vec<(String, String)>,
     webhook: Option<Webhook>,
+    /// The answer to watches that ask for initial events.
+    no_initial_events: Option<u16>,
+    /// Collections, and the answer to lists and watches of them.
+    closed: BTreeMap<String, (u16, &'static str)>,
     /// The kinds in discovery: `example.com/v1`, kind and plural, all of them namespaced.
     served: Vec<(String, String, String)>,
-    /// Groups with version that are served by another server, which is away.
-    away: Vec<String>,
-    /// Collections that are not served, whatever discovery says.
-    gone: Vec<String>,
 }
 
 #[derive(Clone, Default)]
@@ -107,24 +107,37 @@ impl Server {
 
     /// Adds this kind to discovery.
     pub(crate) fn serve(&self, version: &str, kind: &str, plural: &str) {
-        let mut store = self.lock();
-        store.away.retain(|away| away != version);
-        store.served.push((version.into(), kind.into(), plural.into()));
-    }
-
-    /// The server of this group and version is away until it is served.
-    pub(crate) fn set_away(&self, version: &str) {
-        self.lock().away.push(version.into());
-    }
-
-    /// From now on this collection, such as `example.com/v1/widgets`, is not served.
-    pub(crate) fn stop_serving(&self, collection: &str) {
-        self.lock().gone.push(collection.into());
+        self.lock().served.push((version.into(), kind.into(), plural.into()));
     }
 
     /// From now on it changes every object that is written.
     pub(crate) fn set_webhook(&self, webhook: Webhook) {
         self.lock().webhook = Some(webhook);
+    }
+
+    /// From now on watches cannot begin with initial events.
+    pub(crate) fn refuse_initial_events(&self, code: u16) {
+        self.lock().no_initial_events = Some(code);
+    }
+
+    /// From now on lists and watches of a collection, such as `apps/v1/deployments`, are answered so; its watches end.
+    pub(crate) fn close(&self, collection: &str, code: u16, reason: &'static str) {
+        let mut store = self.lock();
+        store.closed.insert(collection.to_owned(), (code, reason));
+        store.watches.retain(|(watched, _)| watched != collection);
+    }
+
+    /// Lists and watches of the collection are answered again.
+    pub(crate) fn open(&self, collection: &str) {
+        self.lock().closed.remove(collection);
+    }
+
+    /// Removes an object while no watch of its kind is there to see it.
+    pub(crate) fn lose(&self, path: &str) {
+        let place = Place::of(path);
+        let mut store = self.lock();
+        store.watches.retain(|(watched, _)| *watched != place.collection);
+        store.remove(&place);
     }
 
     /// Requests since the last time, as `POST /api/v1/…`.
@@ -190,11 +203,38 @@ impl Store {
         receiver
     }
 
+    /// One page of a list; the token is the number of the first object.
+    fn list(&self, place: &Place, query: &str) -> Value {
+        let parameter = |name: &str| query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+        let number = |name: &str, other: usize| parameter(name).and_then(|text| text.parse().ok()).unwrap_or(other);
+        let all: Vec<&Value> =
+            self.objects.iter().filter(|(key, _)| key.0 == place.collection).map(|(_, o)| o).collect();
+        let (from, limit) = (number("continue", 0), number("limit", usize::MAX));
+        let items: Vec<_> = all.iter().skip(from).take(limit).collect();
+        let next = from + items.len();
+        let mut metadata = json!({"resourceVersion": self.version.to_string()});
+        if next < all.len() {
+            metadata["continue"] = json!(next.to_string());
+            metadata["remainingItemCount"] = json!(all.len() - next);
+        }
+        json!({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items})
+    }
+
+    /// Why a list or watch is not answered.
+    fn refusal(&self, place: &Place, query: &str) -> Option<(u16, &'static str)> {
+        let initial = query.contains("sendInitialEvents=true");
+        let unknown = self.no_initial_events.filter(|_| initial).map(|code| (code, "Invalid"));
+        self.closed.get(&place.collection).copied().filter(|_| place.name.is_empty()).or(unknown)
+    }
+
+    /// Whether a watch wants to go on from an older version than the present one.
+    fn is_old(&self, query: &str) -> bool {
+        let from = query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));
+        from.is_some_and(|from| !from.is_empty() && from != self.version.to_string())
+    }
+
     fn request(&mut self, method: &Method, place: &Place, body: &Bytes) -> Result<Value, (u16, &'static str)> {
         let read = || serde_json::from_slice::<Value>(body).unwrap();
-        if self.gone.contains(&place.collection) {
-            return Err((404, "NotFound"));
-        }
         let known = self.objects.get(&place.key()).cloned();
         match (method.as_str(), known) {
             ("POST", _) => {
@@ -251,59 +291,32 @@ fn discovery(store: &Store) -> Value {
         "items": store.served.iter().map(group).collect::<Vec<_>>()})
 }
 
-/// The resources of a group and version, such as `example.com/v1`.
-fn resources(store: &Store, version: &str) -> (u16, Value) {
-    if store.away.iter().any(|away| away == version) {
-        return (
-            503,
-            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 503,
-            "reason": "ServiceUnavailable", "message": "the server is currently unable to handle the request"}),
-        );
-    }
-    let of_version = store.served.iter().filter(|(served, ..)| served == version);
-    let resources: Vec<Value> = of_version
-        .map(|(_, kind, plural)| json!({"name": plural, "singularName": "", "namespaced": true, "kind": kind, "verbs": ["get"]}))
-        .collect();
-    match resources.is_empty() {
-        true => (
-            404,
-            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 404,
-            "reason": "NotFound", "message": "the server could not find the requested resource"}),
-        ),
-        false => (200, json!({"kind": "APIResourceList", "groupVersion": version, "resources": resources})),
-    }
-}
-
 /// An event as servers write it, with the type first.
 fn line(event: &str, object: &Value) -> String {
     format!("{{\"type\":\"{event}\",\"object\":{object}}}\n")
 }
 
 async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: Bytes) -> Response {
-    let json = |code: u16, body: Value| {
-        Response::builder()
-            .status(code)
-            .header("content-type", "application/json")
-            .body(body.to_string().into())
-            .unwrap()
-    };
-    if let Some(version) = uri.path().strip_prefix("/apis/").filter(|rest| rest.matches('/').count() == 1) {
-        let mut store = server.lock();
-        store.requests.push((method.to_string(), uri.path().to_owned()));
-        let (code, body) = resources(&store, version);
-        return json(code, body);
-    }
     if ["/api", "/apis"].contains(&uri.path()) {
-        server.lock().requests.push((method.to_string(), uri.path().to_owned()));
         let list = if uri.path() == "/apis" { discovery(&server.lock()) } else { discovery(&Store::default()) };
-        return json(200, list);
+        return Response::builder().header("content-type", "application/json").body(list.to_string().into()).unwrap();
+    }
+    if uri.path() == "/readyz" {
+        return Response::new(Body::from("ok"));
     }
     let place = Place::of(uri.path());
     let query = uri.query().unwrap_or_default();
     let watch = query.contains("watch=true");
     let mut store = server.lock();
+    let listed = method == Method::GET && place.name.is_empty();
     store.requests.push((if watch { "WATCH".into() } else { method.to_string() }, uri.path().to_owned()));
-    if watch {
+    let refusal = store.refusal(&place, query).filter(|_| listed);
+    if watch && refusal.is_none() {
+        if store.is_old(query) {
+            let gone =
+                json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "old"});
+            return Response::new(line("ERROR", &gone).into());
+        }
         let events = store.watch(&place, query.contains("sendInitialEvents"));
         let lines = stream::unfold(events, |mut events| async move {
             let event = events.recv().await?;
@@ -311,7 +324,12 @@ async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: By
         });
         return Response::new(Body::from_stream(lines));
     }
-    let (code, answer) = match store.request(&method, &place, &body) {
+    let result = match refusal {
+        Some(refusal) => Err(refusal),
+        None if listed => Ok(store.list(&place, query)),
+        None => store.request(&method, &place, &body),
+    };
+    let (code, answer) = match result {
         Ok(object) => (200, object),
         Err((code, reason)) => (
             code,
@@ -319,5 +337,5 @@ async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: By
                 "reason": reason, "message": format!("{reason}: {} {:?}", place.collection, place.name)}),
         ),
     };
-    json(code, answer)
+    Response::builder().status(code).header("content-type", "application/json").body(answer.to_string().into()).unwrap()
 }
