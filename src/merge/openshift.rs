@@ -62,10 +62,8 @@ pub(super) fn imply_host_path<'a>(_live: &Value, desired: &'a Value) -> Cow<'a, 
 
 pub(super) const IMAGE_STREAM: &Shape = &Shape {
     base: ROOT,
-    // A manifest without a spec means an empty one.
-    ..open(&[default(
+    ..open(&[field(
         "spec",
-        Absent::Empty,
         Rule::Map(&Shape {
             others: Rule::Never,
             ..open(&[
@@ -89,7 +87,7 @@ pub(super) const IMAGE_STREAM: &Shape = &Shape {
 };
 
 const TAG: &[super::rule::Field] = &[
-    both_ways("from", Rule::Exact),
+    field("from", Rule::Exact),
     default(
         "importPolicy",
         Absent::Empty,
@@ -99,9 +97,8 @@ const TAG: &[super::rule::Field] = &[
 
 pub(super) const OPERATOR_GROUP: &Shape = &Shape {
     base: ROOT,
-    ..open(&[default(
+    ..open(&[field(
         "spec",
-        Absent::Empty,
         Rule::Map(&open(&[
             both_ways("selector", Rule::Exact),
             both_ways("targetNamespaces", Rule::Exact),

@@ -4,7 +4,7 @@
 //! It forwards requests with the administrator's certificate, since it cannot forward the client's; the header that says
 //! which user the client impersonates goes with them.
 
-use super::source::{FaultSource, Faults, Outcome, Tally, writes};
+use super::source::{FaultSource, Faults, NO_INITIAL_EVENTS, Outcome, Tally, writes};
 use crate::harness::Cluster;
 use anyhow::Context;
 use axum::{
@@ -58,6 +58,10 @@ struct Shared {
     faults: Mutex<Faults>,
     source: Mutex<FaultSource>,
     tally: watch::Sender<Tally>,
+    /// Ends all connections.
+    disconnect: Mutex<CancellationToken>,
+    /// The kind (as in paths) of which no watch sends initial events.
+    no_initial_events: Mutex<Option<String>>,
 }
 
 /// One connection of the client. It has its own connections to the API server, as it would have without a proxy.
@@ -86,6 +90,8 @@ impl Proxy {
             faults: Mutex::default(),
             source: Mutex::new(FaultSource::new(seed)),
             tally: watch::Sender::default(),
+            disconnect: Mutex::default(),
+            no_initial_events: Mutex::default(),
         });
         let acceptor = TlsAcceptor::from(Arc::new(serving(&cluster.dir().join("pki"))?));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -103,9 +109,18 @@ impl Proxy {
         Ok(std::fs::write(kubeconfig, config.to_string())?)
     }
 
+    /// From now on watches of this kind (`configmaps`) cannot begin with initial events, as with a server that does not
+    /// know them. This is not one of the faults, which come and go.
+    pub fn refuse_initial_events(&self, resource: &str) {
+        *self.shared.no_initial_events.lock().unwrap() = Some(resource.to_owned());
+    }
+
     /// Injects these faults from now on, and resets the tally.
     pub fn set(&self, faults: Faults) {
         *self.shared.faults.lock().unwrap() = faults;
+        if faults.away {
+            std::mem::take(&mut *self.shared.disconnect.lock().unwrap()).cancel();
+        }
         self.shared.tally.send_replace(Tally::default());
     }
 
@@ -133,9 +148,13 @@ fn serving(pki: &Path) -> anyhow::Result<rustls::ServerConfig> {
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>, stop: CancellationToken) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        let (client, disconnect) = (client(&shared.tls), stop.child_token());
+        if shared.faults.lock().unwrap().away {
+            continue;
+        }
+        let (client, disconnect) = (client(&shared.tls), shared.disconnect.lock().unwrap().child_token());
         let connection = Connection { shared: shared.clone(), client, disconnect };
-        tokio::spawn(serve(stream, acceptor.clone(), connection));
+        let (acceptor, stop) = (acceptor.clone(), stop.clone());
+        tokio::spawn(async move { stop.run_until_cancelled(serve(stream, acceptor, connection)).await });
     }
 }
 
@@ -171,6 +190,9 @@ async fn respond(State(connection): State<Connection>, request: Request) -> Resp
     };
     shared.count(&method, &uri, outcome);
     tokio::time::sleep(delay).await;
+    if shared.lacks_initial_events(&uri) {
+        return NO_INITIAL_EVENTS.response(&uri);
+    }
     match outcome {
         Outcome::Refused(refusal) if !refusal.after_forwarding => refusal.response(&uri),
         Outcome::Refused(refusal) => {
@@ -218,6 +240,12 @@ impl Connection {
 }
 
 impl Shared {
+    fn lacks_initial_events(&self, uri: &Uri) -> bool {
+        let asked = is_watch(uri) && uri.query().is_some_and(|query| query.contains("sendInitialEvents=true"));
+        let refused = self.no_initial_events.lock().unwrap();
+        asked && refused.as_ref().is_some_and(|resource| uri.path().ends_with(&format!("/{resource}")))
+    }
+
     fn count(&self, method: &Method, uri: &Uri, outcome: Outcome) {
         self.tally.send_modify(|tally| {
             tally.requests += 1;

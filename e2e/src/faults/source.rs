@@ -18,6 +18,8 @@ pub struct Faults {
     pub lose_one_in: usize,
     /// Each request is delayed before it is forwarded, at most by this.
     pub delay: Duration,
+    /// Nobody is there: connections end, and new ones are refused.
+    pub away: bool,
     /// Each watch ends after this time: every other one cleanly, the rest in the middle of the answer.
     pub watch_life: Option<Duration>,
 }
@@ -99,6 +101,17 @@ const REFUSALS: [Refusal; 6] = [
         after_forwarding: false,
     },
 ];
+
+/// The answer of a server that does not know initial events.
+pub const NO_INITIAL_EVENTS: Refusal = Refusal {
+    code: 422,
+    reason: Some("Invalid"),
+    message: "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for \
+              watch unless the WatchList feature gate is enabled",
+    retry_after: None,
+    of_writes: false,
+    after_forwarding: false,
+};
 
 impl Refusal {
     /// The answer to a request for this path.

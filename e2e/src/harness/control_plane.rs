@@ -178,6 +178,7 @@ fn apiserver(site: &Site, options: &Options) -> Launch {
         format!("--proxy-client-key-file={}", pki("front.key")),
         "--profiling=false".to_owned(),
     ];
+    arguments.extend(options.feature_gates.as_ref().map(|gates| format!("--feature-gates={gates}")));
     if options.audit {
         arguments.push(format!("--audit-policy-file={}", site.dir().join("audit-policy.yaml").display()));
         arguments.push(format!("--audit-log-path={}", site.audit_log().display()));

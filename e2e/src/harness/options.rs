@@ -15,4 +15,6 @@ pub struct Options {
     pub audit: bool,
     /// The controller-manager's `--controllers`, for example `*,-deployment-controller`; all when absent.
     pub controllers: Option<String>,
+    /// The API server's `--feature-gates`, for example `WatchList=false`; its defaults when absent.
+    pub feature_gates: Option<String>,
 }

@@ -5,8 +5,10 @@ use super::daemon::{Node, PROCESS};
 use super::releases::Release;
 use super::sample;
 use super::simulation::{Simulation, Workloads};
+use crate::faults::proxy::Proxy;
 use crate::harness::audit::{self, DAEMON, Request};
 use crate::harness::{Cluster, Options, files, process, programs};
+use crate::random::SeededRandom;
 use crate::signing::{Keys, TRUSTED};
 use anyhow::{Context, anyhow, bail};
 use cvo::testing::api::progress::{CONFIG_MAP, KEY, Progress};
@@ -36,8 +38,19 @@ const CONTROLLERS: &str = "*,-deployment-controller,-daemonset-controller,-job-c
 /// The lease of a daemon that is killed or cut off is free again within seconds.
 const SHORT_LEASE: &[&str] = &["--lease-duration", "15", "--lease-renew-deadline", "10", "--lease-retry", "2"];
 
+/// How the API server answers watches that ask for initial events (feature WatchList).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InitialEvents {
+    Sent,
+    /// As servers before Kubernetes 1.32, and 1.33 by default.
+    Disabled,
+    /// For this kind (`configmaps`) it refuses them, as some extension servers do. Needs `proxy`.
+    RefusedFor(&'static str),
+}
+
 /// Ends the processes when it is dropped; `close` also reports what goes wrong with that.
 pub struct SimulatedCluster {
+    initial_events: InitialEvents,
     pub client: Client,
     pub keys: Keys,
     pub simulation: Simulation,
@@ -51,9 +64,15 @@ pub struct SimulatedCluster {
 impl SimulatedCluster {
     /// A control plane. Nothing is simulated or installed yet.
     pub async fn start(workloads: Workloads) -> anyhow::Result<Self> {
+        Self::start_on(InitialEvents::Sent, workloads).await
+    }
+
+    /// The same with an API server that answers so.
+    pub async fn start_on(initial_events: InitialEvents, workloads: Workloads) -> anyhow::Result<Self> {
         let kwok = workloads == Workloads::Kwok;
         let controllers = (!kwok).then(|| CONTROLLERS.to_owned());
-        let options = Options { kwok, controllers, audit: true, ..Options::default() };
+        let feature_gates = (initial_events == InitialEvents::Disabled).then(|| "WatchList=false".to_owned());
+        let options = Options { kwok, controllers, feature_gates, audit: true, ..Options::default() };
         let control_plane = Arc::new(Cluster::up(options).await?);
         let client = control_plane.client().await?;
         let kubeconfig = daemon_kubeconfig(&control_plane)?;
@@ -79,6 +98,7 @@ impl SimulatedCluster {
             state: Default::default(),
         };
         Ok(Self {
+            initial_events,
             client,
             keys: Keys::generate(&dir).await?,
             simulation: Simulation::default(),
@@ -92,7 +112,15 @@ impl SimulatedCluster {
     /// A cluster with kwok and sample releases of these versions, all signed, and the first one installed; the operators
     /// are simulated, and the daemon does not run yet.
     pub async fn with_samples(versions: &[&str]) -> anyhow::Result<(Self, Vec<Release>)> {
-        let mut cluster = Self::start(Workloads::Kwok).await?;
+        Self::with_samples_on(InitialEvents::Sent, versions).await
+    }
+
+    /// The same with an API server that answers so.
+    pub async fn with_samples_on(
+        initial_events: InitialEvents,
+        versions: &[&str],
+    ) -> anyhow::Result<(Self, Vec<Release>)> {
+        let mut cluster = Self::start_on(initial_events, Workloads::Kwok).await?;
         let mut releases = Vec::new();
         for version in versions {
             let release = cluster.lay_out_sample(version)?;
@@ -111,6 +139,29 @@ impl SimulatedCluster {
         cluster.run_daemon(first).await?;
         cluster.completed(first).await?;
         Ok((cluster, releases))
+    }
+
+    /// The same; the daemon connects to a proxy without faults.
+    pub async fn with_installed_behind_proxy(
+        initial_events: InitialEvents,
+        versions: &[&str],
+    ) -> anyhow::Result<(Self, Proxy, Vec<Release>)> {
+        let (mut cluster, releases) = Self::with_samples_on(initial_events, versions).await?;
+        let proxy = cluster.proxy(SeededRandom::seed()).await?;
+        let first = releases.first().context("no version was named")?;
+        cluster.run_daemon(first).await?;
+        cluster.completed(first).await?;
+        Ok((cluster, proxy, releases))
+    }
+
+    /// A proxy to which the daemon, which does not run yet, connects instead of the API server.
+    pub async fn proxy(&self, seed: u64) -> anyhow::Result<Proxy> {
+        let proxy = Proxy::start(&self.control_plane, seed).await?;
+        if let InitialEvents::RefusedFor(resource) = self.initial_events {
+            proxy.refuse_initial_events(resource);
+        }
+        proxy.redirect(&self.node.kubeconfig)?;
+        Ok(proxy)
     }
 
     /// The folder that `--payload-store` names.

@@ -29,8 +29,7 @@ const VERSIONS: [&str; 3] = ["1.0.0", "1.0.1", "1.0.2"];
 /// A cluster whose daemon connects to the proxy, at the second version; and how long the undisturbed update took.
 async fn updated_undisturbed(seed: u64) -> (SimulatedCluster, Proxy, Vec<Release>, Duration) {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&VERSIONS).await.unwrap();
-    let proxy = Proxy::start(&cluster.control_plane, seed).await.unwrap();
-    proxy.redirect(&cluster.node.kubeconfig).unwrap();
+    let proxy = cluster.proxy(seed).await.unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
     let asked = Timestamp::now();

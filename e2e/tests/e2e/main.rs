@@ -10,6 +10,7 @@ mod clusters;
 mod drift;
 mod fault_injection;
 mod filters;
+mod gaps;
 mod killed;
 mod merge;
 mod plan;

@@ -80,6 +80,7 @@ async fn start(up: Up) -> anyhow::Result<()> {
         kwok: up.kwok,
         audit: up.audit,
         controllers: up.controllers,
+        feature_gates: None,
     };
     let cluster = tokio::select! {
         up = Cluster::up(options) => up?,

@@ -74,8 +74,7 @@ async fn update_with_faults(delay: Duration) {
     let seed = SeededRandom::seed();
     let mut cluster = SimulatedCluster::start(Workloads::Simulated).await.unwrap();
     let releases = lay_out_all(&manifests, &cluster, &VERSIONS).await.unwrap();
-    let proxy = Proxy::start(&cluster.control_plane, seed).await.unwrap();
-    proxy.redirect(&cluster.node.kubeconfig).unwrap();
+    let proxy = cluster.proxy(seed).await.unwrap();
     cluster.install(&releases[0]).await.unwrap();
     cluster.simulate(&releases, delay).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
