@@ -94,7 +94,7 @@ impl Repairs {
     /// When the conflict is over, if nothing more happens.
     pub(crate) fn conflict_ends(&self, now: Timestamp) -> Option<Timestamp> {
         let recent: Vec<&Timestamp> = self.writes.iter().filter(|at| within_window(**at, now)).collect();
-        recent.iter().rev().nth(CONFLICT_REPAIRS - 1).map(|at| **at + CONFLICT_WINDOW)
+        recent.iter().rev().nth(CONFLICT_REPAIRS - 1).and_then(|at| at.checked_add(CONFLICT_WINDOW).ok())
     }
 
     fn recent(&self, now: Timestamp) -> usize {

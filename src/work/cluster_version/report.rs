@@ -161,6 +161,7 @@ impl ClusterVersionController {
             durations: self.durations.clone(),
             payloads: self.payloads.clone(),
             history: self.live.live().map(|l| l.status.history.clone()).unwrap_or_default(),
+            ..Progress::default()
         }
     }
 
@@ -168,12 +169,20 @@ impl ClusterVersionController {
     pub(super) fn deadline(&self, now: Timestamp) -> Duration {
         let retry = self.refused.as_ref().filter(|_| self.load.is_none()).map(|refused| refused.again);
         let waiting = self.waiting_since();
-        let reports =
-            waiting.values().flat_map(|since| REPORT_AFTER.map(|after| *since + after + SignedDuration::from_secs(1)));
+        let reports = waiting.values().flat_map(|since| reported_at(*since));
         let conflict = self.current.as_ref().and_then(|current| current.rollout.state().conflict_ends(now));
-        let conflict = conflict.map(|end| end + SignedDuration::from_millis(10));
+        let conflict = conflict.and_then(|end| end.checked_add(SignedDuration::from_millis(10)).ok());
         let next = reports.filter(|at| *at > now).chain(retry).chain(conflict).min();
         let next = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
         [next, self.writer.due()].into_iter().flatten().min().unwrap_or(Duration::from_secs(3600))
     }
 }
+
+/// When the report of an operator that is waited for since then changes. The time comes from the cluster, so it may be any,
+/// also one that is too late for anything to come after it.
+fn reported_at(since: Timestamp) -> impl Iterator<Item = Timestamp> {
+    REPORT_AFTER.into_iter().filter_map(move |after| since.checked_add(after + SignedDuration::from_secs(1)).ok())
+}
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ impl Refused {
     ) -> Refused {
         let attempts = before.filter(|before| before.target.is(&target)).map_or(1, |before| before.attempts + 1);
         let pause = (PAUSE * (1 << (attempts - 1).min(10))).min(PAUSE_CAP);
-        Refused { target, status, again: now + pause, attempts, generation }
+        Refused { target, status, again: now.saturating_add(pause).unwrap_or(now), attempts, generation }
     }
 
     /// Another spec may have corrected what was wrong: then it is tried at once.
