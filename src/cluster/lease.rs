@@ -98,6 +98,15 @@ struct Seen {
     /// Holder and renew time, which change as long as the holder is alive.
     record: (String, String),
     since: Instant,
+    duration: Duration,
+}
+
+impl Seen {
+    /// As long as the holder may believe that it leads.
+    fn held(&self) -> Option<Attempt> {
+        let free_in = self.duration.saturating_sub(self.since.elapsed());
+        (!free_in.is_zero()).then(|| Attempt::Held { by: self.record.0.clone(), free_in })
+    }
 }
 
 enum Attempt {
@@ -182,6 +191,10 @@ impl Election {
     async fn attempt(&self, seen: &mut Option<Seen>) -> Result<Attempt, ApiError> {
         let asked = Instant::now();
         let Some(lease) = self.read().await? else {
+            // Whoever deletes the lease does not stop its holder, which creates it again.
+            if let Some(held) = seen.as_ref().and_then(Seen::held) {
+                return Ok(held);
+            }
             self.create().await?;
             return Ok(self.won(asked));
         };
@@ -190,18 +203,13 @@ impl Election {
         if !holder.is_empty() && holder != self.identity {
             let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
             let duration = seconds.map_or(self.times.duration, Duration::from_secs);
-            let record = (holder.clone(), text("/spec/renewTime"));
-            let since = match seen {
-                Some(known) if known.record == record => known.since,
-                _ => {
-                    *seen = Some(Seen { record, since: asked });
-                    asked
-                }
-            };
-            let free_in = duration.saturating_sub(since.elapsed());
-            if !free_in.is_zero() {
-                return Ok(Attempt::Held { by: holder, free_in });
+            let record = (holder, text("/spec/renewTime"));
+            let since = seen.as_ref().filter(|known| known.record == record).map_or(asked, |known| known.since);
+            if let Some(held) = seen.insert(Seen { record, since, duration }).held() {
+                return Ok(held);
             }
+        } else {
+            *seen = None;
         }
         self.put(lease).await?;
         Ok(self.won(asked))
@@ -300,8 +308,11 @@ impl Election {
         let before = lease.get("spec").cloned().unwrap_or_default();
         let transitions = before.get("leaseTransitions").and_then(Value::as_u64).unwrap_or(0);
         let ours = before.get("holderIdentity").and_then(Value::as_str) == Some(self.identity.as_str());
-        let spec =
-            if ours { self.spec(transitions, before.get("acquireTime")) } else { self.spec(transitions + 1, None) };
+        let spec = if ours {
+            self.spec(transitions, before.get("acquireTime"))
+        } else {
+            self.spec(transitions.saturating_add(1), None)
+        };
         if let Some(object) = lease.as_object_mut() {
             object.insert("spec".into(), spec);
         }

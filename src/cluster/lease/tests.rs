@@ -78,3 +78,45 @@ async fn lease_released_between_read_and_watch_is_taken_at_once() {
     assert!(successor.acquire(&CancellationToken::new()).await);
     assert!(begun.elapsed() < 5 * second, "{:?}", begun.elapsed());
 }
+
+/// Its holder goes on, and creates it again.
+#[tokio::test]
+async fn candidate_waits_until_the_holder_of_a_deleted_lease_has_given_up() {
+    let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+    let stop = CancellationToken::new();
+    let (ended, methods) = (stop.clone(), Arc::new(Mutex::new(Vec::new())));
+    let seen = methods.clone();
+    tokio::spawn(async move {
+        let lease = json!({"metadata": {"name": "version", "resourceVersion": "5"},
+            "spec": {"holderIdentity": "another", "leaseDurationSeconds": 600}});
+        let missing = json!({"kind": "Status", "code": 404, "reason": "NotFound", "message": "no lease"});
+        let deleted = json!({"type": "DELETED", "object": lease});
+        let mut reads = 0;
+        while let Some((request, answer)) = requests.next_request().await {
+            seen.lock().unwrap().push(request.method().clone());
+            let watch = request.uri().query().unwrap_or_default().contains("watch");
+            reads += usize::from(!watch);
+            let (code, body) = match (watch, reads) {
+                (true, _) => (200, format!("{deleted}\n")),
+                (false, 1) => (200, lease.to_string()),
+                _ => (404, missing.to_string()),
+            };
+            if reads > 3 {
+                ended.cancel();
+            }
+            answer.send_response(http::Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap());
+        }
+    });
+    let second = Duration::from_secs(1);
+    let times = Times { duration: 600 * second, renew_deadline: 300 * second, retry: 100 * second };
+    let candidate = Election::new(Client::new(service, "default"), "ns", "version", "me", times);
+    assert!(!candidate.acquire(&stop).await, "the holder may still write");
+    assert!(methods.lock().unwrap().iter().all(|method| *method == http::Method::GET), "{methods:?}");
+}
+
+#[test]
+fn holder_that_did_not_renew_for_the_whole_duration_has_given_up() {
+    let second = Duration::from_secs(1);
+    let seen = |duration| Seen { record: Default::default(), since: Instant::now() - 10 * second, duration };
+    assert!(seen(11 * second).held().is_some() && seen(9 * second).held().is_none());
+}
