@@ -1,6 +1,10 @@
-//! Errors as people read them.
+//! Errors as people read them: with their causes, and never longer than people read.
 
+use std::borrow::Cow;
 use std::error::Error;
+
+/// Most bytes of one cause, however much the API server or another program says.
+pub(crate) const CAUSE: usize = 500;
 
 /// An error with its causes on one line, each once: many errors name their cause and have it as their source as well.
 pub(crate) fn chain(error: &dyn Error) -> String {
@@ -14,6 +18,44 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         next = cause.source();
     }
     text
+}
+
+/// The text in at most `limit` bytes: its beginning, how much is left out, and its end.
+pub(crate) fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let note = |bytes: usize| format!(" … ({bytes} bytes left out) … ");
+    let Some(kept) = limit.checked_sub(note(text.len()).len()) else {
+        return Cow::Borrowed(text.get(..text.floor_char_boundary(limit)).unwrap_or_default());
+    };
+    // The beginning says what it is about, the end often why.
+    let begin = text.floor_char_boundary(kept / 3 * 2);
+    let end = text.ceil_char_boundary(text.len() - (kept - begin));
+    let part = |range| text.get(range).unwrap_or_default();
+    Cow::Owned(format!("{}{}{}", part(0..begin), note(end - begin), part(end..text.len())))
+}
+
+/// The items in at most `limit` bytes; in place of those that do not fit stands `rest` of their number.
+pub(crate) fn listed<S: AsRef<str>>(
+    items: &[S],
+    separator: &str,
+    limit: usize,
+    rest: impl Fn(usize) -> String,
+) -> String {
+    let all: usize = items.iter().map(|item| item.as_ref().len() + separator.len()).sum();
+    let room = if all <= limit + separator.len() { all } else { limit.saturating_sub(rest(items.len()).len()) };
+    let mut text = String::new();
+    for (position, item) in items.iter().enumerate() {
+        if text.len() + item.as_ref().len() + separator.len() > room {
+            text.push_str(&rest(items.len() - position));
+            break;
+        }
+        text.push_str(item.as_ref());
+        text.push_str(separator);
+    }
+    let text = text.strip_suffix(separator).unwrap_or(&text);
+    shortened(text, limit).into_owned()
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ pub struct Progress {
     pub rollout: Rollout,
     /// In graph order.
     pub nodes: Vec<NodeProgress>,
+    /// How many nodes are left out, because the record would be too large.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub nodes_left_out: usize,
     /// Since when the daemon waits for an object in this release, by its key (such as `clusteroperator/<name>`).
     pub clocks: BTreeMap<String, Timestamp>,
     /// Seconds that each component took when it last completed, for estimates.
@@ -29,6 +32,11 @@ pub struct Progress {
     pub payloads: BTreeMap<String, String>,
     /// A copy of `status.history`, to restore it if the ClusterVersion is deleted.
     pub history: Vec<HistoryEntry>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

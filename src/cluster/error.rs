@@ -1,13 +1,22 @@
 //! Why a request to the API server failed.
 
-use crate::error::chain;
+use crate::error::{CAUSE, chain, shortened};
+use std::fmt;
 
-/// A request that failed, with what was attempted.
+/// Most bytes that are kept of what the server says; the log has them.
+const ANSWER: usize = 64 << 10;
+
+/// A request that failed, with what was attempted. Its text is bounded, see [`ApiError::whole`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("cannot {attempt}: {cause}")]
 pub struct ApiError {
     pub attempt: String,
     pub(crate) cause: Cause,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shortened(&self.whole(), CAUSE))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -25,16 +34,29 @@ pub(crate) enum Cause {
     NotLeader,
 }
 
+/// A write is not sent, because this process lost the lease.
+#[derive(Debug, thiserror::Error)]
+#[error("this process is no longer the leader")]
+pub(super) struct NotLeader;
+
 impl ApiError {
     pub(crate) fn of(attempt: &str, error: kube::Error) -> Self {
+        let bounded = |text: &str| shortened(text, ANSWER).into_owned();
         let cause = match error {
             kube::Error::Api(status) => {
-                Cause::Server { code: status.code, reason: status.reason.clone(), message: status.message.clone() }
+                let (reason, message) = (shortened(&status.reason, CAUSE).into_owned(), bounded(&status.message));
+                Cause::Server { code: status.code, reason, message }
             }
-            kube::Error::SerdeError(e) => Cause::Answer(e.to_string()),
-            other => Cause::Transport(chain(&other)),
+            kube::Error::SerdeError(e) => Cause::Answer(bounded(&e.to_string())),
+            kube::Error::Service(e) if e.is::<NotLeader>() => Cause::NotLeader,
+            other => Cause::Transport(bounded(&chain(&other))),
         };
         ApiError { attempt: attempt.to_owned(), cause }
+    }
+
+    /// All of the text, for the log.
+    pub(crate) fn whole(&self) -> String {
+        format!("cannot {}: {}", self.attempt, self.cause)
     }
 
     /// An empty reason is any.
@@ -74,4 +96,12 @@ impl ApiError {
     pub(crate) fn is_answer(&self) -> bool {
         matches!(&self.cause, Cause::Server { .. } | Cause::Answer(_))
     }
+
+    /// The server has understood the request and turns it down; only a change elsewhere makes a retry useful.
+    pub(crate) fn is_rejected(&self) -> bool {
+        self.is_refused() || matches!(&self.cause, Cause::Server { code: 401 | 403 | 404 | 413, .. })
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,3 +14,33 @@ fn each_cause_is_named_once() {
     assert_eq!(format!("{error:#}"), "cannot pull: image a: gone: gone", "what this is for");
     assert_eq!(chain(error.as_ref()), "cannot pull: image a: gone");
 }
+
+#[test]
+fn long_text_keeps_its_beginning_and_end() {
+    assert_eq!(shortened("as it is", 8), "as it is");
+    let long = format!("spec.rules[0] {} is invalid", "ü".repeat(5000));
+    let short = shortened(&long, CAUSE);
+    assert!(short.starts_with("spec.rules[0] üü") && short.ends_with("üü is invalid"), "{short}");
+    let left_out: usize =
+        short.split_once("… (").unwrap().1.split_once(" bytes left out) …").unwrap().0.parse().unwrap();
+    let note = format!(" … ({left_out} bytes left out) … ");
+    assert_eq!(left_out + short.len() - note.len(), long.len());
+    assert_eq!(shortened("üü", 3), "ü", "no room for more");
+}
+
+#[test]
+fn items_that_do_not_fit_are_counted() {
+    let rest = |n| format!("and {n} more");
+    assert_eq!(listed(&["a", "b", "c"], ", ", 7, rest), "a, b, c");
+    assert_eq!(listed(&["a", "b", "c", "d", "e", "f"], ", ", 15, rest), "a, and 5 more");
+    assert_eq!(listed(&["a".repeat(30)], ", ", 20, rest), "and 1 more");
+    assert_eq!(listed::<&str>(&[], ", ", 20, rest), "");
+}
+
+proptest::proptest! {
+    #[test]
+    fn bounds_hold(items in proptest::collection::vec(".{0,60}", 0..40), limit in 0usize..900, one in ".{0,1500}") {
+        assert!(shortened(&one, limit).len() <= limit);
+        assert!(listed(&items, "\n* ", limit, |n| format!("and {n} more")).len() <= limit);
+    }
+}

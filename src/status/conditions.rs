@@ -4,8 +4,10 @@ mod progress;
 
 use crate::api::cluster_version::ClusterVersionStatus;
 use crate::api::condition::{self, Condition, ConditionStatus};
+use crate::error::{CAUSE, listed, shortened};
 use crate::graph::Mode;
 use crate::status::facts::{Conflict, LoadStatus, LoadStep};
+use crate::status::failure::MESSAGE;
 use crate::status::{Facts, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -45,13 +47,10 @@ struct NewCondition {
 }
 
 impl NewCondition {
-    fn new(
-        type_: &'static str,
-        status: ConditionStatus,
-        reason: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
-        NewCondition { type_, status, reason: reason.into(), message: message.into() }
+    /// Reason and message are bounded, whatever they are made of.
+    fn new(type_: &'static str, status: ConditionStatus, reason: impl AsRef<str>, message: impl AsRef<str>) -> Self {
+        let (reason, message) = (shortened(reason.as_ref(), CAUSE), shortened(message.as_ref(), MESSAGE));
+        NewCondition { type_, status, reason: reason.into_owned(), message: message.into_owned() }
     }
 }
 
@@ -154,7 +153,10 @@ fn invalid(errors: &[String]) -> Option<NewCondition> {
     let message = match errors {
         [] => return None,
         [one] => format!("{LEAD} {one}"),
-        several => several.iter().fold(format!("{LEAD}\n"), |text, error| format!("{text}* {error}\n")),
+        several => {
+            let rest = |n| format!("and {n} more");
+            format!("{LEAD}\n* {}\n", listed(several, "\n* ", MESSAGE - LEAD.len() - 4, rest))
+        }
     };
     Some(NewCondition::new(INVALID, ConditionStatus::True, INVALID_CLUSTER_VERSION, message))
 }

@@ -1,7 +1,11 @@
 //! What went wrong: the reason that conditions show, how it counts during an update, and how several failures become one.
 
+use crate::error::{CAUSE, listed, shortened};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Most bytes of the message of one condition.
+pub(crate) const MESSAGE: usize = 4096;
 
 /// How an error is reported while an update is under way, weakest first: of several errors the strongest effect counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,18 +135,21 @@ pub(crate) struct UpdateError {
 }
 
 impl UpdateError {
-    /// An error that is a failure at once.
-    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        UpdateError { reason, message: message.into(), effect: Effect::Fail, names: Vec::new(), nested: Vec::new() }
+    /// An error that is a failure at once. Of a long message beginning and end are kept.
+    pub(crate) fn new(reason: Reason, message: impl AsRef<str>) -> Self {
+        let message = shortened(message.as_ref(), CAUSE).into_owned();
+        UpdateError { reason, message, effect: Effect::Fail, names: Vec::new(), nested: Vec::new() }
     }
 
-    /// Several errors as one, with a bullet for each distinct message.
+    /// Several errors as one, with a bullet for each distinct message that there is room for.
     pub(super) fn multiple(children: Vec<UpdateError>) -> Self {
         let mut messages: Vec<&str> = children.iter().map(|e| e.message.as_str()).collect();
         messages.sort_unstable();
         messages.dedup();
-        let text = format!("Several errors prevent the release from being applied:\n* {}", messages.join("\n* "));
-        UpdateError { nested: children, ..UpdateError::new(Reason::MultipleErrors, text) }
+        const LEAD: &str = "Several errors prevent the release from being applied:\n* ";
+        let rest = |n| format!("and {n} more; `cvo status` and the log of the daemon have all of them");
+        let message = LEAD.to_owned() + &listed(&messages, "\n* ", MESSAGE - LEAD.len(), rest);
+        UpdateError { message, nested: children, ..UpdateError::new(Reason::MultipleErrors, "") }
     }
 }
 
@@ -196,7 +203,7 @@ fn join_group(mut group: Vec<UpdateError>) -> Option<UpdateError> {
     let (reason, pattern) = group.first()?.reason.plural()?;
     Some(UpdateError {
         reason,
-        message: pattern.replace("{names}", &names.join(", ")),
+        message: pattern.replace("{names}", &listed(&names, ", ", CAUSE - pattern.len(), |n| format!("and {n} more"))),
         effect: group.iter().map(|e| e.effect).max()?,
         names,
         nested: group,

@@ -1,6 +1,8 @@
 //! `status.history`: which release was applied when, and how it ended.
 
 use crate::api::cluster_version::{ClusterVersionStatus, HistoryEntry, HistoryState, Release};
+use crate::error::shortened;
+use crate::status::failure::MESSAGE;
 use crate::status::{Facts, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -48,7 +50,7 @@ fn open(actual: &Release, facts: &Facts, now: &Time) -> HistoryEntry {
         version: actual.version.clone(),
         image: actual.image.clone(),
         verified: false,
-        accepted_risks: facts.accepted_risks.clone(),
+        accepted_risks: shortened(&facts.accepted_risks, MESSAGE).into_owned(),
     }
 }
 
@@ -64,7 +66,7 @@ fn continue_entry(entry: &mut HistoryEntry, actual: &Release, facts: &Facts, now
     }
     // An empty text says nothing about this entry: the risks that were accepted for it stay on record.
     if !facts.local && !facts.accepted_risks.is_empty() {
-        entry.accepted_risks.clone_from(&facts.accepted_risks);
+        entry.accepted_risks = shortened(&facts.accepted_risks, MESSAGE).into_owned();
     }
 }
 

@@ -2,6 +2,7 @@
 //! separate task publishes them; an event that cannot be published is dropped, so that nothing waits for it.
 
 use crate::cluster::objects::FIELD_MANAGER;
+use crate::error::shortened;
 use crate::payload::ObjectId;
 use crate::status::facts::{LoadStatus, LoadStep};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -33,7 +34,8 @@ pub(crate) fn notice(status: &LoadStatus) -> Notice {
         (Some(Err(_)), LoadStep::VerifyPayloadVersion) => (true, "VerifyPayloadVersionFailed"),
         (Some(Err(_)), LoadStep::PreconditionChecks) => (true, "PreconditionBlock"),
     };
-    Notice { warning, reason, note: shortened(status.text().replace('\n', " // ")) }
+    let note = status.text().replace('\n', " // ");
+    Notice { warning, reason, note: shortened(&note, MAX_NOTE).into_owned() }
 }
 
 /// Another client has scaled the own Deployment to zero.
@@ -42,18 +44,6 @@ pub(crate) fn scaled_to_zero(deployment: &ObjectId) -> Notice {
         "{deployment} was scaled to 0 by another client: nothing is reconciled or updated until it is scaled to 1 again"
     );
     Notice { warning: true, reason: "ScaledToZero", note }
-}
-
-fn shortened(mut note: String) -> String {
-    if note.len() > MAX_NOTE {
-        let mut end = MAX_NOTE - '…'.len_utf8();
-        while !note.is_char_boundary(end) {
-            end -= 1;
-        }
-        note.truncate(end);
-        note.push('…');
-    }
-    note
 }
 
 /// Publishes notices.

@@ -1,15 +1,22 @@
 //! The progress record in its ConfigMap: read once at start, written when it changes, at most once a second. A separate
 //! task writes it, so that a slow server never blocks the controller.
 
-use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
-use crate::cluster::{ApiError, Kind, Objects};
+use crate::api::progress::{CONFIG_MAP, KEY, NodeState, Progress, SCHEMA};
+use crate::cluster::{ApiError, Kind, Objects, jittered};
+use crate::error::{CAUSE, shortened};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Minimum time between two writes.
 const PERIOD: Duration = Duration::from_secs(1);
+/// A write that failed is tried again after longer and longer pauses. What the server rejects will hardly be accepted soon.
+const FAILED_CAP: Duration = Duration::from_secs(10);
+const REJECTED_CAP: Duration = Duration::from_secs(60);
+/// Most bytes of a record. The API server takes 1 MiB for a ConfigMap, and every change writes all of it.
+const LIMIT: usize = 256 << 10;
 /// How often the last record is tried when stopping, and the pause between the tries.
 const LAST_TRIES: u32 = 3;
 const LAST_PAUSE: Duration = Duration::from_millis(200);
@@ -51,6 +58,7 @@ pub(crate) async fn keep(
         }
         stopping |= stop.is_cancelled();
         let record = records.borrow_and_update().clone();
+        let mut pause = PERIOD;
         if record == written || record.schema != SCHEMA {
             failures = 0;
         } else {
@@ -58,7 +66,10 @@ pub(crate) async fn keep(
                 Ok(()) => (written, failures) = (record, 0),
                 Err(error) => {
                     failures += 1;
-                    tracing::debug!(%error, "cannot write the progress record; retrying");
+                    pause = jittered(PERIOD, failures, if error.is_rejected() { REJECTED_CAP } else { FAILED_CAP });
+                    if failures == 1 {
+                        tracing::warn!(%error, "cannot write the progress record; retrying");
+                    }
                 }
             }
         }
@@ -69,7 +80,7 @@ pub(crate) async fn keep(
             tokio::time::sleep(LAST_PAUSE).await;
         } else {
             // If stopped in this pause, the loop runs once more for the last record.
-            let _stopped = stop.run_until_cancelled(tokio::time::sleep(PERIOD)).await;
+            let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
         }
     }
 }
@@ -83,7 +94,7 @@ struct Writer {
 
 impl Writer {
     async fn write(&mut self, record: &Progress) -> Result<(), ApiError> {
-        let data = json!({KEY: serde_json::to_string(record).unwrap_or_default()});
+        let data = json!({KEY: bounded(record)});
         let kind = kind();
         loop {
             let known = match self.live.take() {
@@ -117,6 +128,59 @@ impl Writer {
                 Err(e) => return Err(e),
             }
         }
+    }
+}
+
+/// The record as text of at most [`LIMIT`] bytes. What an administrator needs least goes first: long texts, then nodes that
+/// are done or have yet to begin, then whatever comes last.
+fn bounded(record: &Progress) -> String {
+    let text = |record: &Progress| serde_json::to_string(record).unwrap_or_default();
+    let mut rest = record.clone();
+    let mut limit = CAUSE;
+    while limit > 60 {
+        shorten_texts(&mut rest, limit);
+        let text = text(&rest);
+        if text.len() <= LIMIT {
+            return text;
+        }
+        limit /= 2;
+    }
+    rest.nodes.retain(|node| !matches!(node.state, NodeState::Done | NodeState::Pending));
+    loop {
+        rest.nodes_left_out = record.nodes_left_out + record.nodes.len() - rest.nodes.len();
+        let text = text(&rest);
+        let lists =
+            [rest.nodes.len(), rest.history.len(), rest.clocks.len(), rest.durations.len(), rest.payloads.len()];
+        if text.len() <= LIMIT {
+            return text;
+        }
+        if lists.iter().all(|list| *list == 0) {
+            break;
+        }
+        rest.nodes.truncate(rest.nodes.len() / 2);
+        rest.history.truncate(rest.history.len() / 2);
+        halve(&mut rest.clocks);
+        halve(&mut rest.durations);
+        halve(&mut rest.payloads);
+    }
+    text(&Progress { schema: record.schema, nodes_left_out: record.nodes.len(), ..Progress::default() })
+}
+
+fn halve<V>(map: &mut BTreeMap<String, V>) {
+    for _ in 0..map.len().div_ceil(2) {
+        map.pop_last();
+    }
+}
+
+fn shorten_texts(record: &mut Progress, limit: usize) {
+    for node in &mut record.nodes {
+        let of_waits = node.waiting.iter_mut().flat_map(|waiting| [&mut waiting.reason, &mut waiting.message]);
+        for text in of_waits.chain([&mut node.error]).filter(|text| text.len() > limit) {
+            *text = shortened(text, limit).into_owned();
+        }
+    }
+    for entry in &mut record.history {
+        entry.accepted_risks = shortened(&entry.accepted_risks, limit).into_owned();
     }
 }
 

@@ -10,7 +10,7 @@ use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
 use crate::rollout::{Command, Event, Plan, Rollout};
 use jiff::Timestamp;
-use operation::Operations;
+use operation::{Logged, Operations};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
@@ -42,7 +42,12 @@ impl RunningRollout {
         let executor = Executor {
             state: state.clone(),
             positions: Positions::new(manifests.clone(), applier.clone()),
-            operations: Operations { applier: applier.clone(), manifests, cancel: cancel.clone() },
+            operations: Operations {
+                applier: applier.clone(),
+                manifests,
+                cancel: cancel.clone(),
+                logged: Logged::default(),
+            },
             running: JoinSet::new(),
             configuration,
             moved,

@@ -12,6 +12,7 @@ mod fault_injection;
 mod filters;
 mod gaps;
 mod killed;
+mod long_answers;
 mod merge;
 mod plan;
 mod platform;

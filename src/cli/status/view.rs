@@ -154,6 +154,10 @@ impl View {
         if self.phase == Phase::Running && late {
             return;
         }
+        if progress.nodes_left_out > 0 {
+            self.remarks
+                .push(format!("The progress record has no room for {} more components", progress.nodes_left_out));
+        }
         self.pass = Some(progress.rollout.clone());
         self.components.clone_from(&progress.nodes);
         self.remaining_seconds = remaining(&progress.nodes, &progress.durations, now);

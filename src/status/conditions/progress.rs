@@ -134,9 +134,9 @@ fn judge_several(children: Vec<Verdict>) -> Verdict {
 fn failing(verdict: &Verdict) -> NewCondition {
     match verdict {
         Verdict::Fine | Verdict::Waiting { .. } => NewCondition::new(FAILING, ConditionStatus::False, "", ""),
-        Verdict::Slow { late, .. } => NewCondition::new(FAILING, ConditionStatus::Unknown, SLOW, late.clone()),
+        Verdict::Slow { late, .. } => NewCondition::new(FAILING, ConditionStatus::Unknown, SLOW, late),
         Verdict::Failing { error, .. } => {
-            NewCondition::new(FAILING, ConditionStatus::True, error.reason.as_str(), error.message.clone())
+            NewCondition::new(FAILING, ConditionStatus::True, error.reason.as_str(), &error.message)
         }
     }
 }

@@ -80,3 +80,22 @@ fn errors_of_several_reasons_are_listed_with_operators_last() {
     assert_eq!(reasons, ["X", "ClusterOperatorDegraded", "ClusterOperatorUpdating"]);
     assert!(all.message.ends_with(":\n* x is broken\n* y is not well\n* z is not well"), "{}", all.message);
 }
+
+/// As an API server refused them that does not know the functions in the rules of these definitions.
+#[test]
+fn many_long_errors_become_one_message_of_bounded_length() {
+    let answer = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value; ";
+    let error = |n: usize| {
+        let message = format!("definition {n} is invalid: {}: that is all of {n}", answer.repeat(46));
+        UpdateError::new(Reason::ResourceInvalid, message)
+    };
+    let one = error(1);
+    assert!(one.message.len() <= CAUSE, "{} bytes", one.message.len());
+    assert!(one.message.starts_with("definition 1 is invalid: spec") && one.message.ends_with("that is all of 1"));
+    let all = aggregate((0..17).map(error).collect()).unwrap();
+    assert!(all.message.len() <= MESSAGE, "{} bytes", all.message.len());
+    assert_eq!(all.message.matches("that is all of").count() + 10, 17, "{}", all.message);
+    let rest = "\n* and 10 more; `cvo status` and the log of the daemon have all of them";
+    assert!(all.message.ends_with(rest), "{}", all.message);
+    assert_eq!(all.nested.len(), 17);
+}

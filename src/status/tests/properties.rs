@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::api::cluster_version::HistoryEntry;
-use crate::status::facts::Conflict;
-use crate::status::failure::{Effect, Reason, aggregate};
+use crate::error::CAUSE;
+use crate::status::facts::{Conflict, LoadStatus};
+use crate::status::failure::{Effect, MESSAGE, Reason, aggregate};
 use proptest::prelude::*;
 
 fn any_failure() -> impl Strategy<Value = Option<UpdateError>> {
@@ -15,6 +16,36 @@ fn any_failure() -> impl Strategy<Value = Option<UpdateError>> {
         ..UpdateError::new(Reason::Other(reason), "it broke")
     });
     proptest::collection::vec(one, 0..4).prop_map(aggregate)
+}
+
+/// As the API server, operators and other clients may put it: of any length.
+fn any_text() -> impl Strategy<Value = String> {
+    ("\\PC{0,30}", 0usize..200).prop_map(|(text, times)| text.repeat(times))
+}
+
+fn long_facts() -> impl Strategy<Value = Facts> {
+    let effect = prop_oneof![Just(Effect::Report), Just(Effect::Wait), Just(Effect::Fail)];
+    let reason =
+        prop_oneof![any_text().prop_map(Reason::Other), Just(Reason::OperatorUpdating), Just(Reason::Integrity)];
+    let error = (effect, reason, any_text(), any_text()).prop_map(|(effect, reason, message, name)| UpdateError {
+        effect,
+        names: vec![name],
+        ..UpdateError::new(reason, message)
+    });
+    let texts = || proptest::collection::vec(any_text(), 0..20);
+    (any_facts(), proptest::collection::vec(error, 0..30), texts(), texts(), any_text()).prop_map(
+        |(mut facts, errors, invalid, names, text)| {
+            facts.failure = aggregate(errors);
+            facts.invalid = invalid;
+            facts.accepted_risks.clone_from(&text);
+            facts.waiting_since = names.iter().map(|name| (name.clone(), at(NOW - 50 * MINUTE).0)).collect();
+            facts.load = Some(LoadStatus::failed(release(&text, &text), text.clone()));
+            facts.retrieval = Some(Retrieval { outcome: Err((text.clone(), text.clone())), ..Retrieval::nothing() });
+            facts.conflicts.push(Conflict { object: text.clone(), manager: text, fields: names.clone(), repairs: 3 });
+            facts.capabilities.implicit = names;
+            facts
+        },
+    )
 }
 
 fn any_facts() -> impl Strategy<Value = Facts> {
@@ -39,6 +70,21 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             facts
         },
     )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn conditions_are_bounded_whatever_is_said(facts in long_facts()) {
+        let status = compute(&ClusterVersionStatus::default(), &facts, at(NOW).0);
+        for c in &status.conditions {
+            prop_assert!(c.message.len() <= MESSAGE, "{}: {} bytes", c.type_, c.message.len());
+            prop_assert!(c.reason.len() <= CAUSE, "{}: reason of {} bytes", c.type_, c.reason.len());
+        }
+        prop_assert!(status.history.iter().all(|entry| entry.accepted_risks.len() <= MESSAGE));
+        prop_assert_eq!(&compute(&status, &facts, at(NOW).0), &status);
+    }
 }
 
 proptest! {

@@ -53,7 +53,10 @@ impl ApplyError {
                     "namespace {namespace:?} is being deleted, and must be gone first: its conditions say what holds it"
                 ),
             ),
-            ApplyError::Api(error) | ApplyError::KindGone(error) => (reason(error), error.to_string()),
+            // Whole, because what is too long is shortened once, with what is put before it.
+            ApplyError::Api(error) | ApplyError::KindGone(error) => {
+                (reason(error), error.whole().replacen(&manifest.id.to_string(), "it", 1))
+            }
             ApplyError::OwnerGone => (
                 Reason::ResourceConflict,
                 "the ClusterVersion that owns it is being deleted, so it is left alone".to_owned(),

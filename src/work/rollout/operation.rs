@@ -7,7 +7,10 @@ use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
 use crate::rollout::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
 use crate::work::apply::{Applier, ApplyError, namespace_id};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// What all operations of a rollout share.
@@ -16,6 +19,39 @@ pub(crate) struct Operations {
     pub applier: Arc<Applier>,
     pub manifests: Arc<[Arc<Manifest>]>,
     pub cancel: CancellationToken,
+    pub logged: Logged,
+}
+
+/// What the log has of failures: all that the server says, once for as long as it says the same. Everywhere else long texts
+/// are shortened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Logged(Arc<Mutex<HashMap<usize, u64>>>);
+
+impl Logged {
+    fn failure(&self, position: usize, error: &ApplyError) {
+        // A conflict is over with the next attempt.
+        let ApplyError::Api(error) = error else { return };
+        let text = error.whole();
+        let said = in_any_order(&text);
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !error.is_conflict() && logged.insert(position, said) != Some(said) {
+            tracing::warn!(error = text, "cannot apply a manifest; trying again");
+        }
+    }
+
+    fn success(&self, position: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&position);
+    }
+}
+
+/// Is the same for a text with the same words: the server lists what is wrong with a definition in any order.
+fn in_any_order(text: &str) -> u64 {
+    let hash = |word: &str| {
+        let mut hasher = DefaultHasher::new();
+        word.trim_matches(['[', ']', ',']).hash(&mut hasher);
+        hasher.finish()
+    };
+    text.split_whitespace().map(hash).fold(0, u64::wrapping_add)
 }
 
 impl Operations {
@@ -136,12 +172,16 @@ impl Operations {
     async fn reconcile(&self, request: &Reconcile) -> Option<Outcome> {
         let manifest = self.manifests.get(request.position)?;
         let mut outcome = Outcome::default();
+        let failed = |error: &ApplyError| {
+            self.logged.failure(request.position, error);
+            Some(failure(error, manifest))
+        };
         match self.applier.apply(manifest).await {
             Ok(applied) => {
                 log(request.purpose, manifest, &applied);
                 outcome.applied = Some(applied);
             }
-            Err(error) => outcome.failure = Some(failure(&error, manifest)),
+            Err(error) => outcome.failure = failed(&error),
         }
         let resolved = self.applier.resolve(manifest);
         if let (None, Some(mode), Some((kind, id))) = (&outcome.failure, request.gate, &resolved) {
@@ -152,8 +192,11 @@ impl Operations {
                     }
                     outcome.judged = Some(judged);
                 }
-                Err(error) => outcome.failure = Some(failure(&error, manifest)),
+                Err(error) => outcome.failure = failed(&error),
             }
+        }
+        if outcome.failure.is_none() {
+            self.logged.success(request.position);
         }
         outcome.id = resolved.map(|(_, id)| id);
         Some(outcome)
@@ -205,3 +248,6 @@ fn log(purpose: Purpose, manifest: &Manifest, applied: &Applied) {
         (_, Applied::Deleted) => tracing::info!(%object, "object that must not be there deleted again"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+use super::*;
+use kube::core::Status;
+
+#[test]
+fn long_answer_is_shortened_where_it_is_shown_and_whole_for_the_log() {
+    let message = format!("definition is invalid: {}: the last rule", "spec.rule: undeclared reference; ".repeat(2000));
+    let status = Status { code: 422, reason: "Invalid".into(), message: message.clone(), ..Status::default() };
+    let error = ApiError::of("update the definition", kube::Error::Api(Box::new(status)));
+    let shown = error.to_string();
+    assert!(shown.len() <= CAUSE, "{} bytes", shown.len());
+    assert!(shown.starts_with("cannot update the definition: definition is invalid: spec.rule"), "{shown}");
+    assert!(shown.ends_with("undeclared reference; : the last rule") && shown.contains(" bytes left out) "), "{shown}");
+    assert!(error.whole().len() <= ANSWER + 100 && error.whole().len() > 60_000, "{} bytes", error.whole().len());
+    assert!(error.is_refused() && error.is_rejected());
+}
