@@ -2,11 +2,13 @@
 //! calls use different connections, because the API server allows 100 streams a connection and the client queues all
 //! others forever.
 
+use super::error::NotLeader;
+use super::objects::MayWrite;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Client;
-use kube::client::ConfigExt;
 use kube::client::retry::RetryPolicy;
+use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -186,12 +188,22 @@ fn stack(config: &kube::Config) -> Result<Client, ClientError> {
     let service = ServiceBuilder::new()
         .layer(RetryLayer::new(retry_policy()?))
         .layer(GlobalConcurrencyLimitLayer::new(IN_FLIGHT))
+        .filter(check_may_write)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(|e| fail(&e))?)
         .layer(config.extra_headers_layer().map_err(|e| fail(&e))?)
         .map_err(BoxError::from)
         .service(http);
     Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// A request that carries [`MayWrite`] asks it each time before it is sent: it may have waited for its turn, or for a
+/// retry, longer than the lease was valid.
+fn check_may_write(request: http::Request<Body>) -> Result<http::Request<Body>, BoxError> {
+    match request.extensions().get::<MayWrite>() {
+        Some(may_write) if !may_write() => Err(NotLeader.into()),
+        _ => Ok(request),
+    }
 }
 
 #[cfg(test)]

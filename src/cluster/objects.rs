@@ -115,9 +115,8 @@ impl Objects {
         body: Vec<u8>,
     ) -> Result<Box<RawValue>, ApiError> {
         let attempt = format!("create {}", label(kind, namespace, name));
-        self.check_may_write(&attempt)?;
         let request = kube::core::Request::new(kind.path(namespace)).create(&post(), body);
-        self.call(&attempt, request).await
+        self.write(&attempt, request).await
     }
 
     /// PUT; `object` has the resourceVersion that it is based on.
@@ -129,9 +128,8 @@ impl Objects {
         object: &Value,
     ) -> Result<Value, ApiError> {
         let attempt = format!("update {}", label(kind, namespace, name));
-        self.check_may_write(&attempt)?;
         let request = kube::core::Request::new(kind.path(namespace)).replace(name, &post(), bytes(&attempt, object)?);
-        self.call(&attempt, request).await
+        self.write(&attempt, request).await
     }
 
     /// PUT of the status subresource; `object` has the resourceVersion that it is based on.
@@ -143,10 +141,9 @@ impl Objects {
         object: &Value,
     ) -> Result<Value, ApiError> {
         let attempt = format!("update the status of {}", label(kind, namespace, name));
-        self.check_may_write(&attempt)?;
         let body = bytes(&attempt, object)?;
         let request = kube::core::Request::new(kind.path(namespace)).replace_subresource("status", name, &post(), body);
-        self.call(&attempt, request).await
+        self.write(&attempt, request).await
     }
 
     /// DELETE of exactly the object with this uid. It is a success if it does not exist any more.
@@ -158,22 +155,30 @@ impl Objects {
         uid: &str,
     ) -> Result<Removed, ApiError> {
         let attempt = format!("delete {}", label(kind, namespace, name));
-        self.check_may_write(&attempt)?;
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         let request = kube::core::Request::new(kind.path(namespace)).delete(name, &params);
-        match self.call::<Value>(&attempt, request).await {
+        match self.write::<Value>(&attempt, request).await {
             Ok(answer) if object_meta::is_terminating(&answer) => Ok(Removed::Terminating),
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(Removed::Gone),
         }
     }
 
-    fn check_may_write(&self, attempt: &str) -> Result<(), ApiError> {
-        if (self.may_write)() {
-            return Ok(());
+    /// A write, which is sent only while [`MayWrite`] allows it.
+    async fn write<T: DeserializeOwned>(
+        &self,
+        attempt: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, ApiError> {
+        if !(self.may_write)() {
+            return Err(ApiError { attempt: attempt.to_owned(), cause: Cause::NotLeader });
         }
-        Err(ApiError { attempt: attempt.to_owned(), cause: Cause::NotLeader })
+        let request = request.map(|mut request| {
+            request.extensions_mut().insert(self.may_write.clone());
+            request
+        });
+        self.call(attempt, request).await
     }
 
     async fn call<T: DeserializeOwned>(

@@ -1,4 +1,8 @@
 use super::*;
+use crate::cluster::{Cause, Kind, Objects};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// With neither a service account nor a kubeconfig.
 #[tokio::test]
@@ -24,4 +28,37 @@ async fn retry_after_is_bounded() {
             assert_eq!(pause.deadline() - now, Duration::from_secs(expected), "{asked}");
         }
     }
+}
+
+/// A server that answers `429 Too Many Requests` to everything and counts it; `on_request` is called before each answer.
+async fn overloaded(on_request: impl Fn() + Send + 'static) -> (Clients, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = kube::Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        while stream.read(&mut request).await.unwrap() > 0 {
+            counted.fetch_add(1, Ordering::Relaxed);
+            on_request();
+            let answer = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n";
+            stream.write_all(answer).await.unwrap();
+        }
+    });
+    (Clients::new(config).unwrap(), count)
+}
+
+#[tokio::test]
+async fn write_is_not_sent_again_after_the_lease_was_lost() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let leads = Arc::new(AtomicBool::new(true));
+    let lost = leads.clone();
+    let (clients, requests) = overloaded(move || lost.store(false, Ordering::Relaxed)).await;
+    let objects = Objects::new(clients.call.clone(), Arc::new(move || leads.load(Ordering::Relaxed)));
+    let map = serde_json::json!({"metadata": {"name": "x", "namespace": "ns"}});
+    let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let error = objects.replace(&kind, "ns", "x", &map).await.unwrap_err();
+    assert!(matches!(error.cause, Cause::NotLeader), "{error}");
+    assert_eq!(requests.load(Ordering::Relaxed), 1, "what was sent before is not sent again");
 }
