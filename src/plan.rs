@@ -15,7 +15,7 @@ pub(crate) use concerns::{Blocker, Cause, Severity, conditions, webhooks};
 pub(crate) use dot::dot;
 pub(crate) use excluded::{Excluded, ExcludedBy, excluded};
 pub(crate) use field::Field;
-pub(crate) use live::{LiveObject, LiveObjects, LiveState, dropped, live_after_release, managed};
+pub(crate) use live::{LiveObject, LiveObjects, LiveState, contained, dropped, live_after_release, managed};
 
 use crate::api::Release;
 use crate::gate::{self, Verdict};

@@ -30,6 +30,9 @@ pub struct Progress {
     pub durations: BTreeMap<String, f64>,
     /// Extracted payloads that may be reused: release digest to tree hash of the folder.
     pub payloads: BTreeMap<String, String>,
+    /// Objects that earlier releases created and this one does not contain, unless they are known to be gone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<DroppedObject>,
     /// A copy of `status.history`, to restore it if the ClusterVersion is deleted.
     pub history: Vec<HistoryEntry>,
 }
@@ -77,6 +80,18 @@ pub enum NodeState {
     Waiting,
     Failing,
     Done,
+}
+
+/// An object that the release no longer contains.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DroppedObject {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
 }
 
 /// An object that a parked node waits for.

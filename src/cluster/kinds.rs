@@ -52,7 +52,11 @@ impl Kind {
     /// The identity of the manifest's object as the cluster knows it: without a namespace for cluster-scoped kinds, and
     /// in `default` where a namespaced manifest names none.
     pub fn identity(&self, manifest: &Manifest) -> ObjectId {
-        let mut id = manifest.id.clone();
+        self.identity_of(manifest.id.clone())
+    }
+
+    /// The same for the identity that is in a manifest.
+    pub(crate) fn identity_of(&self, mut id: ObjectId) -> ObjectId {
         match (self.namespaced, id.namespace.is_empty()) {
             (false, _) => id.namespace.clear(),
             (true, true) => id.namespace = "default".to_owned(),
@@ -98,10 +102,15 @@ impl Kinds {
 
     /// As [`Kinds::resolve`], in another version of the kind: an object is the same in all of them.
     pub(crate) fn resolve_in_another_version(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
+        self.resolve_id(&manifest.id)
+    }
+
+    /// The same for the identity that is in a manifest.
+    pub(crate) fn resolve_id(&self, id: &ObjectId) -> Option<(Kind, ObjectId)> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        let same = |kind: &&Kind| (&kind.group, &kind.kind) == (&manifest.id.group, &manifest.id.kind);
+        let same = |kind: &&Kind| (&kind.group, &kind.kind) == (&id.group, &id.kind);
         let kind = map.values().filter(same).min_by(|a, b| a.version.cmp(&b.version))?;
-        Some((kind.clone(), kind.identity(manifest)))
+        Some((kind.clone(), kind.identity_of(id.clone())))
     }
 
     /// Waits until the server is known to serve the kind. Cancel safe.

@@ -49,9 +49,14 @@ pub(crate) fn live_after_release(before: &[Arc<Manifest>], after: &Payload, prep
 /// Objects of the manifests `before` that are no longer managed after the update, because the new release does not contain
 /// them or its filters exclude them. What capabilities and overrides exclude is reported as such.
 pub(crate) fn dropped(before: &[Arc<Manifest>], after: &Selection, excluded: &[Excluded]) -> Vec<ObjectId> {
+    let contained = contained(after, excluded);
+    left_by(before).into_keys().filter(|id| !contained.contains(id)).cloned().collect()
+}
+
+/// Objects that a release manages, or leaves to the administrator who excludes them by capabilities and overrides.
+pub(crate) fn contained<'a>(selection: &'a Selection, excluded: &'a [Excluded]) -> HashSet<&'a ObjectId> {
     let hidden = excluded.iter().filter(|excluded| excluded.by != ExcludedBy::Filter).map(|excluded| &excluded.object);
-    let kept: HashSet<&ObjectId> = after.manifests.iter().map(|manifest| &manifest.id).chain(hidden).collect();
-    left_by(before).into_keys().filter(|id| !kept.contains(id)).cloned().collect()
+    selection.manifests.iter().map(|manifest| &manifest.id).chain(hidden).collect()
 }
 
 /// The objects that the manifests leave in a cluster, with the manifest that each comes from.

@@ -20,6 +20,11 @@ pub(crate) const INVALID: &str = "Invalid";
 pub(crate) const IMPLICIT_CAPABILITIES: &str = "ImplicitlyEnabledCapabilities";
 /// Another client keeps changing what the release defines.
 pub(crate) const CONTESTED: &str = "Contested";
+/// Objects that the release no longer contains still exist.
+pub(crate) const DROPPED_OBJECTS: &str = "DroppedObjects";
+
+/// The annotation of objects that are to stay although the release no longer contains them.
+pub(crate) const KEEP: &str = "release.openshift.io/keep";
 
 /// Reason of `Invalid`, and of `Progressing` while the spec is invalid.
 pub(crate) const INVALID_CLUSTER_VERSION: &str = "InvalidClusterVersion";
@@ -70,6 +75,10 @@ pub(super) fn write(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time
     set_or_remove(conditions, INVALID, invalid(&facts.invalid), now);
     set(conditions, implicit_capabilities(facts), now);
     set_or_remove(conditions, CONTESTED, contested(facts), now);
+    // While it is not known which of them exist, what the process before has said stays.
+    if facts.dropped.is_some() || facts.mode != Mode::Reconcile {
+        set_or_remove(conditions, DROPPED_OBJECTS, dropped_objects(facts), now);
+    }
 }
 
 /// `lastTransitionTime` moves only when the status changes; reason and message are always the latest.
@@ -185,6 +194,18 @@ fn contested(facts: &Facts) -> Option<NewCondition> {
     }
     let message = format!("Another client keeps changing what the release defines: {}", lines.join("; "));
     Some(NewCondition::new(CONTESTED, ConditionStatus::True, "FieldManagerConflict", message))
+}
+
+/// What the update has left behind; while it runs, operators may still remove it.
+fn dropped_objects(facts: &Facts) -> Option<NewCondition> {
+    let dropped = facts.dropped.as_ref().filter(|dropped| !dropped.is_empty() && facts.mode == Mode::Reconcile)?;
+    const LEAD: &str =
+        "Objects of an earlier release that this one does not contain still exist, and nothing manages them:";
+    let way_out = format!("Delete them, or annotate those that are to stay with {KEEP}=true");
+    let room = MESSAGE - LEAD.len() - way_out.len() - 3;
+    let names = listed(dropped, ", ", room, |n| format!("and {n} more, which the progress record names"));
+    let message = format!("{LEAD} {names}. {way_out}");
+    Some(NewCondition::new(DROPPED_OBJECTS, ConditionStatus::True, "NotInRelease", message))
 }
 
 fn conflict_line(conflict: &Conflict) -> String {

@@ -44,6 +44,9 @@ pub(crate) struct Facts {
     pub conflicts: Vec<Conflict>,
     /// Objects that the release deletes and that still exist, as `ObjectId` displays them.
     pub pending_deletions: Vec<String>,
+    /// Objects that the release no longer contains and that still exist, as `ObjectId` displays them; `None` while that is
+    /// not known of all.
+    pub dropped: Option<Vec<String>>,
 }
 
 impl Facts {
@@ -69,6 +72,7 @@ impl Facts {
             invalid: Vec::new(),
             conflicts: Vec::new(),
             pending_deletions: Vec::new(),
+            dropped: None,
         }
     }
 }

@@ -126,6 +126,12 @@ impl Applier {
         self.cluster.kinds.add(kinds);
     }
 
+    /// Follows an object that is not desired: whether it exists is in the index once the feed of its kind is ready.
+    pub(crate) fn follow(&self, kind: &Kind, id: &ObjectId) {
+        self.cluster.index.track([id]);
+        self.cluster.feeds.start(kind);
+    }
+
     /// Waits until all existing objects of the kind are in the index.
     pub(crate) async fn wait_until_listed(&self, kind: &Kind) -> Result<(), ApiError> {
         self.cluster.feeds.wait_until_listed(kind).await

@@ -11,6 +11,7 @@ mod retry;
 mod status_writer;
 
 use super::apply::Applier;
+use super::dropped::Dropped;
 use super::events::{Events, Notice};
 use super::retrieve::{Retriever, Terms};
 use super::rollout::RunningRollout;
@@ -86,6 +87,8 @@ pub(crate) struct ClusterVersionController {
     current: Option<Current>,
     /// What the last rollout was begun with, for the capabilities that the next one implies.
     selected: Option<Selection>,
+    /// Objects that the release that is applied no longer contains.
+    dropped: Dropped,
     filter: EffectiveFilter,
     load: Option<Load>,
     refused: Option<Refused>,
@@ -116,6 +119,7 @@ impl ClusterVersionController {
             accepted: Accepted { payload: parts.own.clone(), verified: false, risks: String::new() },
             current: None,
             selected: None,
+            dropped: Dropped::new(parts.applier.clone(), &parts.progress.dropped),
             filter: EffectiveFilter::new(parts.filter.clone(), parts.always_enabled.clone()),
             load: None,
             refused: None,
@@ -144,6 +148,7 @@ impl ClusterVersionController {
                 news = loading::next(&mut self.load) => self.on_load(news),
                 Ok(()) = updates.changed() => {}
                 Ok(()) = features.changed() => {}
+                () = self.dropped.changed() => {}
                 written = self.writer.ended() => self.live.on_written(written),
                 () = tokio::time::sleep(deadline) => {}
             }
@@ -317,13 +322,22 @@ impl ClusterVersionController {
         let before = match self.selected.take() {
             Some(before) => before,
             // At the start the own release takes its own place.
-            None if Arc::ptr_eq(&payload, &self.parts.own) => return selection,
+            None if Arc::ptr_eq(&payload, &self.parts.own) => {
+                self.dropped.begin(None, &selection, self.filter.get());
+                return selection;
+            }
             None => self.parts.own.select(self.filter.get()),
         };
+        let selection = self.imply(&payload, selection, &before);
+        self.dropped.begin(Some(&before), &selection, self.filter.get());
+        selection
+    }
+
+    fn imply(&mut self, payload: &Payload, selection: Selection, before: &Selection) -> Selection {
         if before.hash == selection.hash {
             return selection;
         }
-        let implied = self.filter.imply(&selection, &before);
+        let implied = self.filter.imply(&selection, before);
         if implied.is_empty() {
             return selection;
         }

@@ -149,16 +149,17 @@ fn bounded(record: &Progress) -> String {
     loop {
         rest.nodes_left_out = record.nodes_left_out + record.nodes.len() - rest.nodes.len();
         let text = text(&rest);
-        let lists =
-            [rest.nodes.len(), rest.history.len(), rest.clocks.len(), rest.durations.len(), rest.payloads.len()];
+        let maps = rest.clocks.len() + rest.durations.len() + rest.payloads.len();
+        let lists = rest.nodes.len() + rest.history.len() + rest.dropped.len() + maps;
         if text.len() <= LIMIT {
             return text;
         }
-        if lists.iter().all(|list| *list == 0) {
+        if lists == 0 {
             break;
         }
         rest.nodes.truncate(rest.nodes.len() / 2);
         rest.history.truncate(rest.history.len() / 2);
+        rest.dropped.truncate(rest.dropped.len() / 2);
         halve(&mut rest.clocks);
         halve(&mut rest.durations);
         halve(&mut rest.payloads);

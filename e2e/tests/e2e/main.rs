@@ -8,6 +8,7 @@ mod bad_input;
 mod cluster_configuration;
 mod clusters;
 mod drift;
+mod dropped;
 mod fault_injection;
 mod filters;
 mod gaps;

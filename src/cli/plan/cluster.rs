@@ -15,6 +15,7 @@ use crate::payload::capability::CapabilityInputs;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
 use crate::plan::{self, Action, Blocker, Cause, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side};
 use crate::updates::{self, FeatureGates};
+use crate::work::dropped::is_to_stay;
 use crate::work::features;
 use anyhow::{Context, bail, ensure};
 use futures::StreamExt;
@@ -71,7 +72,9 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     forecast.blockers.extend(plan::conditions(&cluster.version, &cluster.state.operators, from, version));
     forecast.implicit_capabilities = implied.into_iter().collect();
     if let Some(before) = &before {
-        forecast.dropped = plan::dropped(&before.select(&filter).manifests, &selection, &forecast.excluded);
+        let before = before.select(&filter).manifests;
+        let dropped = plan::dropped(&before, &selection, &forecast.excluded);
+        forecast.dropped = cluster.left_behind(&before, dropped).await;
     }
     cluster.permissions(args, &mut forecast, &mut unknowns).await;
     unknowns.extend(cluster.webhooks(&forecast).await);
@@ -224,6 +227,17 @@ impl Cluster {
             }
         };
         manifests.iter().map(|manifest| (manifest.id.clone(), live(manifest))).collect()
+    }
+
+    /// Of the objects that the release drops those that exist or could not be read, without those that are to stay.
+    async fn left_behind(&self, before: &[Arc<Manifest>], mut dropped: Vec<ObjectId>) -> Vec<ObjectId> {
+        let manifests: Vec<_> = before.iter().filter(|manifest| dropped.contains(&manifest.id)).cloned().collect();
+        let live = self.live_objects(&manifests).await;
+        dropped.retain(|id| match live.get(id).map(|object| &object.state) {
+            Some(LiveState::Exists(object)) => !is_to_stay(object),
+            state => matches!(state, Some(LiveState::OtherVersion(_) | LiveState::Unreadable(_))),
+        });
+        dropped
     }
 
     /// The namespaces of these manifests that exist or could not be read.

@@ -7,7 +7,7 @@ use crate::api::{
     ClusterOperator, ClusterVersionStatus, Condition, ConditionStatus, HistoryEntry, HistoryState, Release,
 };
 use crate::status::conditions::{
-    AVAILABLE, CONTESTED, FAILING, INVALID, PROGRESSING, RELEASE_ACCEPTED, RETRIEVED_UPDATES,
+    AVAILABLE, CONTESTED, DROPPED_OBJECTS, FAILING, INVALID, PROGRESSING, RELEASE_ACCEPTED, RETRIEVED_UPDATES,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -92,11 +92,12 @@ impl Concern {
 type Test = fn(&Condition) -> bool;
 
 /// When a condition needs attention.
-const CONCERNS: [(&str, Test); 5] = [
+const CONCERNS: [(&str, Test); 6] = [
     (FAILING, |c| c.status != ConditionStatus::False),
     (INVALID, |c| c.status == ConditionStatus::True),
     (RELEASE_ACCEPTED, |c| c.status != ConditionStatus::True),
     (CONTESTED, |c| c.status == ConditionStatus::True),
+    (DROPPED_OBJECTS, |c| c.status == ConditionStatus::True),
     // Without a channel no updates are expected.
     (RETRIEVED_UPDATES, |c| c.status == ConditionStatus::False && !matches!(c.reason.as_str(), "" | "NoChannel")),
 ];

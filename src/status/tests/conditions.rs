@@ -181,3 +181,27 @@ fn transition_time_changes_with_status_only_and_retired_types_are_removed() {
     assert_eq!(time("Failing"), at(NOW), "whole seconds");
     assert_eq!(status.history[0].started_time, at(NOW));
 }
+
+#[test]
+fn dropped_objects_are_named_once_the_update_is_over() {
+    let dropped = Some(vec!["configmap \"a/x\"".to_owned(), "priorityclass.scheduling.k8s.io \"y\"".to_owned()]);
+    let after = Facts { mode: Mode::Reconcile, completed: true, dropped, ..facts() };
+    assert_eq!(
+        said(&after, "DroppedObjects"),
+        (
+            True,
+            "NotInRelease".to_owned(),
+            "Objects of an earlier release that this one does not contain still exist, and nothing manages them: \
+             configmap \"a/x\", priorityclass.scheduling.k8s.io \"y\". Delete them, or annotate those that are to stay with \
+             release.openshift.io/keep=true"
+                .to_owned()
+        )
+    );
+    let named = compute(&ClusterVersionStatus::default(), &after, at(NOW).0);
+    let later = |facts: &Facts| compute(&named, facts, at(NOW + 60).0);
+    let is_named = |status: &ClusterVersionStatus| find(&status.conditions, "DroppedObjects").is_some();
+    let restarted = Facts { dropped: None, ..after.clone() };
+    assert_eq!(later(&restarted), named, "a process that does not know yet changes nothing");
+    assert!(!is_named(&later(&Facts { dropped: Some(Vec::new()), ..after.clone() })));
+    assert!(!is_named(&later(&Facts { mode: Mode::Update, ..after })), "operators may still remove them");
+}

@@ -31,6 +31,7 @@ impl ClusterVersionController {
             retrieval: self.parts.updates.borrow().clone(),
             waiting_since: self.waiting_since(),
             invalid: self.invalid.clone(),
+            dropped: self.dropped.named(),
             ..Facts::new(self.parts.own.release.clone())
         };
         // An update that was interrupted before the hand-over goes on once its release is loaded again.
@@ -160,6 +161,7 @@ impl ClusterVersionController {
             clocks: self.clocks.clone(),
             durations: self.durations.clone(),
             payloads: self.payloads.clone(),
+            dropped: self.dropped.record(),
             history: self.live.live().map(|l| l.status.history.clone()).unwrap_or_default(),
             ..Progress::default()
         }
