@@ -7,6 +7,7 @@
 mod concerns;
 mod dot;
 mod excluded;
+mod expressions;
 mod field;
 mod live;
 mod namespaces;
@@ -18,6 +19,7 @@ pub(crate) use field::Field;
 pub(crate) use live::{LiveObject, LiveObjects, LiveState, contained, dropped, live_after_release, managed};
 
 use crate::api::Release;
+use crate::error::{CAUSE, listed};
 use crate::gate::{self, Verdict};
 use crate::graph::{self, Graph, Mode};
 use crate::merge::{self, MergeError, Skip};
@@ -207,6 +209,8 @@ pub(crate) struct PlanInput<'a> {
     pub prepared: Prepare<'a>,
     /// This program's own Deployment.
     pub own_deployment: &'a ObjectId,
+    /// The minor version of the API server, 36 for 1.36; `None` if no cluster was read.
+    pub server: Option<u64>,
     /// Show the values of fields, not only which differ. Never of Secrets.
     pub values: bool,
 }
@@ -309,6 +313,7 @@ impl<'a> Walk<'a> {
         let manifest = self.input.manifests.get(position)?;
         let live = self.input.live.get(&manifest.id)?;
         let action = self.action(manifest, live);
+        self.check_server(manifest, live, &action);
         let gate = self.gate(manifest, live, &action);
         self.count(&action);
         if action == Action::Create {
@@ -363,6 +368,33 @@ impl<'a> Walk<'a> {
         };
         self.after.insert(&object.id, after);
         action
+    }
+
+    /// What a definition or policy needs of the API server. What the live object has already, the server takes again.
+    fn check_server(&mut self, manifest: &Manifest, object: &LiveObject, action: &Action) {
+        let (Some(server), Ok(desired)) = (self.input.server.filter(|_| action.writes()), manifest.object()) else {
+            return;
+        };
+        let mut needed = expressions::too_new(&desired, server);
+        if let LiveState::Exists(live) = &object.state {
+            let present = expressions::too_new(live, server);
+            needed.retain(|function, _| !present.contains_key(function));
+        }
+        if let Some(newest) = needed.values().max() {
+            let functions: Vec<String> = needed.iter().map(|(name, minor)| format!("{name} (1.{minor})")).collect();
+            let functions = listed(&functions, ", ", CAUSE, |n| format!("and {n} more"));
+            let message = format!(
+                "its CEL expressions need Kubernetes 1.{newest}, and this API server is 1.{server}, which refuses it: {functions}"
+            );
+            let reason = Reason::ResourceInvalid.as_str();
+            self.blockers.push(Blocker::new(Cause::ServerVersion, &object.id, reason, message));
+        }
+        if server < expressions::SELECTABLE_FIELDS && expressions::has_selectable_fields(&desired) {
+            let message = format!(
+                "its selectableFields need Kubernetes 1.31, and this API server is 1.{server}, which ignores them"
+            );
+            self.blockers.push(Blocker::new(Cause::ServerVersion, &object.id, "", message).warns());
+        }
     }
 
     /// A kind need not be served to delete an object of it.

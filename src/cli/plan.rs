@@ -138,6 +138,7 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
         namespaces: None,
         prepared: &prepared,
         own_deployment: &own_deployment(args),
+        server: None,
         values: args.values,
     });
     forecast.dropped = dropped;

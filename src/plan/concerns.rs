@@ -33,6 +33,8 @@ pub(crate) enum Cause {
     Refused,
     /// A kind that the API server does not serve.
     NotServed,
+    /// The API server is too old for what the release defines.
+    ServerVersion,
     /// A missing permission.
     Permission,
     /// Another update is in progress, or the new release is older.
@@ -53,7 +55,7 @@ impl Blocker {
         Blocker { cause, severity: Severity::Blocks, object: object.to_string(), reason: reason.to_owned(), message }
     }
 
-    fn warns(self) -> Blocker {
+    pub(super) fn warns(self) -> Blocker {
         Blocker { severity: Severity::Warns, ..self }
     }
 }

@@ -69,6 +69,7 @@ fn predict(payload: &Payload, live: &[LiveObject], filter: &ApplyFilter, values:
         namespaces: Some(["ns", "own"].map(str::to_owned).into()),
         prepared: &prepared,
         own_deployment: &own_deployment(),
+        server: Some(30),
         values,
     })
 }
@@ -536,4 +537,33 @@ fn capability_of_a_managed_object_is_enabled_implicitly() {
     let hidden: Vec<_> = forecast.excluded.iter().map(|l| (l.object.name.as_str(), l.by)).collect();
     assert_eq!(hidden, [("never-there", ExcludedBy::Capability), ("foreign", ExcludedBy::Capability)]);
     assert_eq!((forecast.overrides_hide.len(), forecast.counts.hidden), (0, 2));
+}
+
+#[test]
+fn definition_that_needs_a_newer_server_blocks() {
+    let definition = |name: &str, rule: &str, version: &str| {
+        let schema = json!({"openAPIV3Schema": {"type": "object", "description": version,
+            "x-kubernetes-validations": [{"rule": rule}]}});
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{name}.example.com")},
+            "spec": {"group": "example.com", "names": {"kind": name, "plural": name}, "scope": "Cluster",
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}})
+    };
+    let before = release("1.0.0", vec![], vec![file("a.yaml", definition("present", "isIP(self.a)", "1"))]);
+    let after = release(
+        "1.0.1",
+        vec![],
+        vec![
+            file("a.yaml", definition("present", "isIP(self.a)", "2")),
+            file("b.yaml", definition("older", "self.a.all(x, isSorted(x))", "2")),
+            file("c.yaml", definition("newer", "isIP(self.a) && format.uri().validate(self.b).hasValue()", "2")),
+        ],
+    );
+    let (forecast, _) = between(&before, &after);
+    let needs = |blocker: &&Blocker| blocker.cause == Cause::ServerVersion && blocker.severity == Severity::Blocks;
+    let blockers: Vec<_> =
+        forecast.blockers.iter().filter(needs).map(|b| (b.object.as_str(), b.message.as_str())).collect();
+    let message = "its CEL expressions need Kubernetes 1.32, and this API server is 1.30, which refuses it: \
+        format.uri (1.32), isIP (1.31)";
+    assert_eq!(blockers, [("customresourcedefinition.apiextensions.k8s.io \"newer.example.com\"", message)]);
 }

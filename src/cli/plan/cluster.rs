@@ -66,6 +66,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
         namespaces: Some(cluster.namespaces(&selection.manifests).await),
         prepared: &prepared,
         own_deployment: &own_deployment(args),
+        server: cluster.server_version(&mut unknowns).await,
         values: args.values,
     });
     let (from, version) = (&status.desired.version, &payload.release.version);
@@ -118,6 +119,16 @@ impl Cluster {
             );
         };
         Ok(Cluster { clients, objects, kinds, version, state })
+    }
+
+    /// The minor version of the API server.
+    async fn server_version(&self, unknowns: &mut Vec<String>) -> Option<u64> {
+        let read = self.clients.call.apiserver_version().await;
+        let version = read.map_err(|error| ApiError::of("read the version of the API server", error).to_string());
+        // Some distributions append a plus sign.
+        let minor =
+            version.and_then(|v| v.minor.trim_end_matches('+').parse().map_err(|_| format!("it is {}", v.minor)));
+        minor.map_err(|why| unknowns.push(format!("Whether the API server is too old for the release: {why}."))).ok()
     }
 
     /// The daemon's Deployment, which shows how it is configured; null if it cannot be read.
