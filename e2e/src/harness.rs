@@ -43,7 +43,7 @@ pub use options::Options;
 pub use process::{Identity, Launch};
 pub use programs::Programs;
 use site::{Owner, Site};
-pub use toolbox::Toolbox;
+pub use toolbox::{Toolbox, is_oldest_kubernetes};
 
 /// A running cluster. Dropping it ends the cluster, unless the handle was detached or attached.
 #[derive(Debug)]

@@ -20,8 +20,11 @@ failed() { say "error: $*"; exit 1; }
 
 content_key() { cat "$@" | sha256sum | cut -c1-12; }
 
-# Folder of the Go tools (etcd, kube-*, kubelet, kubectl, kwok).
-go_tools_dir() { printf '%s/tools-%s\n' "$CVO_CACHE" "$(content_key "$CVO_ROOT"/e2e/tools/go.mod "$CVO_ROOT"/e2e/tools/go.sum)"; }
+# go_tools_dir [MODULE]: the folder of the Go tools of e2e/tools (etcd, kube-*, kubelet, kubectl, kwok), or of another module.
+go_tools_dir() {
+    local module=$CVO_ROOT/${1:-e2e/tools}
+    printf '%s/tools-%s\n' "$CVO_CACHE" "$(content_key "$module/go.mod" "$module/go.sum")"
+}
 
 # Folder of containerd, runc, the CNI plugins and the registry.
 node_tools_dir() { printf '%s/node-%s\n' "$CVO_CACHE" "$(content_key "$CVO_ROOT"/hack/lib/node-packages.txt)"; }
@@ -43,37 +46,38 @@ require_disk() {
     [ "$free" -ge "$want" ] || lacking "$dir has $free GiB free, $want GiB are needed: free some, or set TMPDIR to another disk"
 }
 
-# install_go_tools: builds the pinned Go tools once. 5 to 15 minutes on 2 cores, 0.5 GB kept (and 2 GB of Go's own cache).
+# install_go_tools [MODULE]: builds the pinned Go tools of e2e/tools once, or of another module. 5 to 15 minutes on 2 cores,
+# 0.5 GB kept (and 2 GB of Go's own cache).
 install_go_tools() {
-    local dir tmp version ldflags started name package
-    dir=$(go_tools_dir)
+    local module=${1:-e2e/tools} dir tmp version ldflags started name package
+    dir=$(go_tools_dir "$module")
     [ -d "$dir" ] && return
     command -v go >/dev/null || lacking "the cluster tools are built from source: install Go 1.26 or newer (https://go.dev/dl)"
     mkdir -p "$CVO_CACHE" && require_disk 5 "$CVO_CACHE"
-    version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$CVO_ROOT/e2e/tools/go.mod")
+    version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$CVO_ROOT/$module/go.mod")
     # Without these the API server reports v0.0.0, which misleads clients that depend on the version.
     ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$version"
     ldflags+=" -X k8s.io/component-base/version.gitMajor=$(cut -d. -f1 <<<"${version#v}")"
     ldflags+=" -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$version")"
-    say "Building etcd, Kubernetes $version and kwok from e2e/tools into $dir: once, 5 to 15 minutes on 2 cores."
+    say "Building the programs of $module, with Kubernetes $version, into $dir: once, 5 to 15 minutes on 2 cores."
     build_folder tools && tmp=$BUILD_FOLDER
     while read -r name package; do
         started=$SECONDS
-        watched build_go_tool "$ldflags" "$tmp/$name" "$package" </dev/null ||
+        watched build_go_tool "$module" "$ldflags" "$tmp/$name" "$package" </dev/null ||
             failed "building $name ($package) failed, see above"
         say "  $name: $((SECONDS - started)) s"
-    done < <(go_tools)
+    done < <(go_tools "$module")
     keep "$tmp" "$dir"
 }
 
-# build_go_tool LDFLAGS PROGRAM PACKAGE
+# build_go_tool MODULE LDFLAGS PROGRAM PACKAGE
 build_go_tool() {
-    cd "$CVO_ROOT/e2e/tools" && CGO_ENABLED=0 go build -trimpath -ldflags "$1" -o "$2" "$3"
+    cd "$CVO_ROOT/$1" && CGO_ENABLED=0 go build -trimpath -ldflags "$2" -o "$3" "$4"
 }
 
-# go_tools: name and package of each tool, read from the `tool` directives of e2e/tools/go.mod.
+# go_tools MODULE: name and package of each tool, read from the `tool` directives of its go.mod.
 go_tools() {
-    awk '/^tool \(/ {on = 1; next} /^\)/ {on = 0} on {print $1}' "$CVO_ROOT/e2e/tools/go.mod" | while read -r package; do
+    awk '/^tool \(/ {on = 1; next} /^\)/ {on = 0} on {print $1}' "$CVO_ROOT/$1/go.mod" | while read -r package; do
         case $package in
             # The last element of etcd's package path is the module's major version.
             go.etcd.io/etcd/server/v3) printf 'etcd %s\n' "$package" ;;

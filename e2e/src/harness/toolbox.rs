@@ -11,10 +11,15 @@ use sha2::{Digest, Sha256};
 use super::error::{HarnessError, Result};
 use crate::workspace;
 
-/// The two folders of tools. The one for nodes may be missing where no node is used.
+/// Set to `oldest`, clusters have the oldest Kubernetes that cvo supports instead of the newest; etcd and kwok are the same.
+const KUBERNETES: &str = "CVO_TEST_KUBERNETES";
+
+/// The folders of tools. The one for nodes may be missing where no node is used.
 #[derive(Debug, Clone)]
 pub struct Toolbox {
     go: PathBuf,
+    /// What takes precedence over `go`.
+    oldest: Option<PathBuf>,
     node: PathBuf,
 }
 
@@ -25,14 +30,23 @@ impl Toolbox {
         let cache = cache_dir();
         let go_key = content_key(&[root.join("e2e/tools/go.mod"), root.join("e2e/tools/go.sum")])?;
         let node_key = content_key(&[root.join("hack/lib/node-packages.txt")])?;
-        let found = Self { go: cache.join(format!("tools-{go_key}")), node: cache.join(format!("node-{node_key}")) };
-        require(&found.go("kube-apiserver"))?;
+        let oldest = || -> Result<PathBuf> {
+            let module = root.join("e2e/tools/oldest");
+            let key = content_key(&[module.join("go.mod"), module.join("go.sum")])?;
+            Ok(cache.join(format!("tools-{key}")))
+        };
+        let oldest = is_oldest_kubernetes().then(oldest).transpose()?;
+        let go = cache.join(format!("tools-{go_key}"));
+        let found = Self { go, oldest, node: cache.join(format!("node-{node_key}")) };
+        require(&found.go("etcd"))?;
+        require(&found.oldest.as_ref().unwrap_or(&found.go).join("kube-apiserver"))?;
         Ok(found)
     }
 
     /// A program built from e2e/tools.
     pub fn go(&self, name: &str) -> PathBuf {
-        self.go.join(name)
+        let oldest = self.oldest.as_ref().map(|folder| folder.join(name)).filter(|program| program.exists());
+        oldest.unwrap_or_else(|| self.go.join(name))
     }
 
     /// A program from Debian's packages (containerd, ctr, runc, docker-registry).
@@ -49,6 +63,11 @@ impl Toolbox {
     pub fn path(&self) -> String {
         format!("{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", self.node.join("bin").display())
     }
+}
+
+/// Whether clusters have the oldest Kubernetes that cvo supports.
+pub fn is_oldest_kubernetes() -> bool {
+    env::var_os(KUBERNETES).is_some_and(|value| value == "oldest")
 }
 
 /// An error that says how to install the program when it is missing.

@@ -2,12 +2,13 @@
 //! is the same from the cluster and from the two releases, and needs only the right to read.
 
 use cvo::testing::cluster::Kinds;
-use e2e::harness::{audit, programs};
-use e2e::real_payload::{lay_out, manifests};
+use e2e::harness::{audit, is_oldest_kubernetes, programs};
+use e2e::real_payload::{lay_out, lay_out_whole, manifests};
 use e2e::simulator::{cluster::SimulatedCluster, simulation::Workloads};
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{Api, PostParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -124,4 +125,42 @@ async fn allow_reading(cluster: &SimulatedCluster) {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": PLANNER}]}))
     .unwrap();
     Api::all(cluster.client.clone()).create(&PostParams::default(), &binding).await.unwrap();
+}
+
+/// Of the definitions of the real release, the server is asked for each whether it would take it.
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_names_the_definitions_that_this_server_refuses() {
+    let Some(manifests) = manifests() else { return };
+    let (mut cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
+    let release = lay_out_whole(&manifests, &cluster).unwrap();
+    let kubeconfig = cluster.control_plane.kubeconfig().display().to_string();
+    let to = release.folder.display().to_string();
+    let from_cluster = ["--kubeconfig", &kubeconfig, "--from", "cluster", "--to", &to, "--to-image", &release.image];
+    let (_, plan) = run_plan(&from_cluster).await;
+    let blockers = plan["blockers"].as_array().unwrap().iter().filter(|blocker| blocker["cause"] == "serverVersion");
+    let named: BTreeMap<String, String> = blockers.map(|b| (text(b, "object"), text(b, "message"))).collect();
+
+    let resource = ApiResource::erase::<CustomResourceDefinition>(&());
+    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &resource);
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let payload = release.load().unwrap();
+    let mut refused = BTreeMap::new();
+    let mut asked = 0;
+    for manifest in payload.manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition") {
+        if api.get_opt(&manifest.id.name).await.unwrap().is_some() {
+            continue;
+        }
+        asked += 1;
+        let object: DynamicObject = serde_json::from_value(manifest.object().unwrap()).unwrap();
+        if let Err(error) = api.create(&dry_run, &object).await {
+            refused.insert(manifest.id.to_string(), error.to_string());
+        }
+    }
+    println!("{} of {asked} definitions are refused: {named:#?}", refused.len());
+    assert!(asked > 100, "{asked}");
+    assert_eq!(refused.is_empty(), !is_oldest_kubernetes(), "{refused:#?}");
+    let (named, refused): (Vec<_>, Vec<_>) = (named.keys().collect(), refused.keys().collect());
+    assert_eq!(named, refused);
+    cluster.stop_daemon().await.unwrap();
+    cluster.close().await.unwrap();
 }
