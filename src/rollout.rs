@@ -246,6 +246,13 @@ impl Rollout {
         let failures = run.attempt.failures;
         let reported = (failures >= PATIENCE).then(|| failure.error.clone());
         self.report_waiting(node, position, failure.error.reason.as_str(), &failure.error.message, reported, now);
+        if failure.cause == Cause::WebhookAway
+            && failures >= PATIENCE
+            && !applied
+            && self.runs.get_mut(node).is_some_and(|run| run.pass_over(position))
+        {
+            return self.step(node, now);
+        }
         let until = self.until_gone(&failure.cause, position, failures);
         let pause = doubled(Duration::from_millis(500), failures, PAUSE_CAP);
         self.attempt(node, position, applied, Delay { pause, until });
@@ -261,7 +268,7 @@ impl Rollout {
                 Wake::KindServed { refresh: failures >= PATIENCE || !self.release_defines_group_of(position) }
             }
             Cause::KindGone => Wake::Refresh,
-            Cause::Other => Wake::Timeout,
+            Cause::WebhookAway | Cause::Other => Wake::Timeout,
         }
     }
 

@@ -101,6 +101,13 @@ impl ApiError {
     pub(crate) fn is_rejected(&self) -> bool {
         self.is_refused() || matches!(&self.cause, Cause::Server { code: 401 | 403 | 404 | 413, .. })
     }
+
+    /// A webhook that the request needs does not answer: it converts the stored object, or it is asked about every write.
+    pub(crate) fn is_of_webhook(&self) -> bool {
+        const OF_WEBHOOKS: [&str; 2] = ["conversion webhook for ", "failed calling webhook "];
+        matches!(&self.cause, Cause::Server { code: 500.., message, .. }
+            if OF_WEBHOOKS.iter().any(|part| message.contains(part)))
+    }
 }
 
 #[cfg(test)]

@@ -143,5 +143,7 @@ pub(crate) enum Cause {
     KindNotServed,
     /// Discovery has named the kind, and the server does not know its resource.
     KindGone,
+    /// A webhook that converts the object, or is asked about it, does not answer.
+    WebhookAway,
     Other,
 }

@@ -4,7 +4,7 @@
 use crate::graph::Mode;
 use crate::payload::Manifest;
 use crate::status::failure::UpdateError;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What a node does next.
@@ -25,6 +25,8 @@ pub(crate) struct NodeRun {
     queue: VecDeque<usize>,
     /// Definitions that are applied, and whose gates are still to be passed.
     definitions: VecDeque<usize>,
+    /// Those that a webhook keeps from being applied, and that wait until something else of this node is in place.
+    passed_over: BTreeSet<usize>,
     /// The next manifest is of a kind that is not served before these definitions are established.
     needs_definitions: bool,
     pub attempt: Attempt,
@@ -96,6 +98,20 @@ impl NodeRun {
         self.needs_definitions
     }
 
+    /// A webhook keeps the present manifest from being applied. `true` if it now waits behind others, one of which may bring
+    /// that webhook.
+    pub(crate) fn pass_over(&mut self, position: usize) -> bool {
+        if self.queue.front() != Some(&position) {
+            return false;
+        }
+        self.passed_over.insert(position);
+        let others = self.queue.iter().any(|other| !self.passed_over.contains(other));
+        if others {
+            self.queue.rotate_left(1);
+        }
+        others
+    }
+
     /// The definition is applied; its gate is passed later.
     pub(crate) fn defer_gate(&mut self) {
         self.definitions.extend(self.queue.pop_front());
@@ -103,6 +119,7 @@ impl NodeRun {
 
     /// The manifest is in place and its gate passed.
     pub(crate) fn passed(&mut self, position: usize) {
+        self.passed_over.clear();
         self.queue.retain(|p| *p != position);
         self.definitions.retain(|p| *p != position);
         self.needs_definitions &= !self.definitions.is_empty();

@@ -116,6 +116,32 @@ fn failed_attempt_is_repeated_with_the_wake_of_its_cause() {
 }
 
 #[test]
+fn manifest_that_waits_for_a_webhook_is_passed_over() {
+    let (mut run, _) = update(&[("0000_10_a_1", "widget"), ("0000_10_a_2", "config"), ("0000_10_a_3", "config")]);
+    let away = || failed(Cause::WebhookAway);
+    run.ends(0, away());
+    assert_eq!(run.ends(0, away()), "apply 0 after 1s");
+    assert_eq!(run.ends(0, away()), "apply 1", "with the third failure");
+    assert!(run.rollout.failure().is_some(), "reported");
+    assert_eq!(run.ends(1, applied()), "apply 2");
+    assert_eq!(run.ends(2, applied()), "apply 0", "which may have brought the webhook");
+    for next in ["500ms", "1s", "2s", "4s"] {
+        assert_eq!(run.ends(0, away()), format!("apply 0 after {next}"), "it is alone");
+    }
+    assert_eq!((run.ends(0, applied()).as_str(), run.rollout.is_completed()), ("", true));
+
+    // Two of them do not make room for each other without end.
+    let (mut run, _) = update(&[("0000_10_a_1", "widget"), ("0000_10_a_2", "config")]);
+    for (position, next) in [(0, "apply 0 after 500ms"), (0, "apply 0 after 1s"), (0, "apply 1")] {
+        assert_eq!(run.ends(position, away()), next);
+    }
+    for next in ["500ms", "1s", "2s", "4s", "8s"] {
+        assert_eq!(run.ends(1, away()), format!("apply 1 after {next}"));
+    }
+    assert_eq!(run.ends(1, applied()), "apply 0");
+}
+
+#[test]
 fn kind_that_the_release_defines_is_waited_for_before_the_server_is_asked() {
     let definition = manifest(
         "0000_10_a_1",

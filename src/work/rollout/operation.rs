@@ -226,6 +226,7 @@ fn failure(error: &ApplyError, manifest: &Manifest) -> Failure {
         ApplyError::Terminating(_) => Cause::Terminating,
         ApplyError::KindNotServed => Cause::KindNotServed,
         ApplyError::KindGone(_) => Cause::KindGone,
+        ApplyError::Api(error) if error.is_of_webhook() => Cause::WebhookAway,
         ApplyError::Api(_) | ApplyError::OwnerGone | ApplyError::Manifest(_) => Cause::Other,
     };
     let error = error.update_error(manifest);
