@@ -48,8 +48,8 @@ pub struct Clients {
     /// For everything but watches.
     pub call: Client,
     watches: Mutex<(Client, usize)>,
-    /// When the API server said last that it is ready, after it was asked.
-    ready: tokio::sync::Mutex<Option<Instant>>,
+    /// When the API server was found ready last, and whether that had to be waited for.
+    ready: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 impl std::fmt::Debug for Clients {
@@ -108,8 +108,8 @@ impl Clients {
         let begun = Instant::now();
         let mut last = self.ready.lock().await;
         // Another caller has asked meanwhile.
-        if last.is_some_and(|ready| ready > begun) {
-            return true;
+        if let Some((_, waited)) = last.filter(|(at, _)| *at > begun) {
+            return waited;
         }
         let (mut waited, mut pause) = (false, Duration::from_millis(100));
         while begun.elapsed() < NOT_READY && !self.is_ready().await {
@@ -117,7 +117,7 @@ impl Clients {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(ASK_AGAIN);
         }
-        *last = Some(Instant::now());
+        *last = Some((Instant::now(), waited));
         waited
     }
 

@@ -22,7 +22,7 @@ use super::kinds::Kind;
 use super::objects::Objects;
 use crate::gate::Observed;
 use crate::payload::ObjectId;
-use course::{Course, Next};
+use course::{Course, End, Next};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 /// A kind without a watch for this long is told of.
 const UNWATCHED: Duration = Duration::from_secs(60);
 /// A kind that is not served is asked for again this often, whatever its definition does: an extension server has none.
-const NOT_SERVED: Duration = Duration::from_secs(300);
+const NOT_SERVED: Duration = Duration::from_secs(120);
 
 /// An object that a feed has read, compared with the desired one.
 #[derive(Debug, Default)]
@@ -44,7 +44,15 @@ pub(crate) struct Comparison {
     pub view: Option<Observed>,
 }
 
-pub(crate) type Compare = Arc<dyn Fn(&ObjectId, &Value) -> Comparison + Send + Sync>;
+type Compare = dyn Fn(&ObjectId, &Value) -> Comparison + Send + Sync;
+
+/// What a feed asks of its user.
+#[derive(Clone)]
+pub(crate) struct Callbacks {
+    pub compare: Arc<Compare>,
+    /// The time is over after which everything is read again, whatever the watch has said.
+    pub before_relist: Arc<dyn Fn(&Kind) + Send + Sync>,
+}
 
 /// What a feed tells of itself.
 #[derive(Clone, Debug, Default)]
@@ -62,10 +70,12 @@ pub(crate) struct Feed {
     pub kind: Kind,
     pub objects: Objects,
     pub index: Arc<Index>,
-    pub compare: Compare,
+    pub callbacks: Callbacks,
     /// Lists everything again this often.
     pub relist: Duration,
     pub state: watch::Sender<FeedState>,
+    /// Told when `unwatched` of the state changes.
+    pub hindrances: watch::Sender<()>,
 }
 
 impl std::fmt::Debug for Feed {
@@ -93,6 +103,9 @@ impl Feed {
             if ended.watched.is_some() {
                 unwatched_since = None;
             }
+            if matches!(ended.end, End::Relist) {
+                (self.callbacks.before_relist)(&self.kind);
+            }
             if let Some(error) = ended.end.error() {
                 if error.is_not_found() && definition.is_none() {
                     definition = Some(self.definition());
@@ -114,20 +127,24 @@ impl Feed {
     }
 
     fn tell_failure(&self, error: &ApiError, unwatched: bool) {
-        self.state.send_if_modified(|state| {
-            let unwatched = unwatched && error.is_answer();
-            let changed = unwatched != state.unwatched || state.error.as_ref() != Some(error);
-            state.error = Some(error.clone());
-            state.unwatched = unwatched;
-            changed
-        });
+        self.tell(Some(error), unwatched && error.is_answer());
     }
 
     fn tell_watched(&self) {
+        self.tell(None, false);
+    }
+
+    fn tell(&self, error: Option<&ApiError>, unwatched: bool) {
+        let before = self.state.borrow().unwatched;
         self.state.send_if_modified(|state| {
-            let changed = state.error.take().is_some();
-            std::mem::take(&mut state.unwatched) || changed
+            let changed = unwatched != state.unwatched || state.error.as_ref() != error;
+            state.error = error.cloned();
+            state.unwatched = unwatched;
+            changed
         });
+        if before != unwatched {
+            self.hindrances.send_replace(());
+        }
     }
 
     fn tell_ready(&self) {
@@ -156,7 +173,7 @@ impl Feed {
 
     /// A tracked object, read as a whole.
     fn on_list(&self, id: &ObjectId, object: Value) {
-        let Comparison { as_desired, view } = (self.compare)(id, &object);
+        let Comparison { as_desired, view } = (self.callbacks.compare)(id, &object);
         self.index.on_list(id, object, as_desired, view);
     }
 

@@ -288,6 +288,15 @@ impl Index {
         self.changed.notify_one();
     }
 
+    /// The object may be written once more, although it counts as desired.
+    pub(crate) fn doubt(&self, id: &ObjectId) {
+        let version = match self.lock().entries.get(id).map(|entry| &entry.state) {
+            Some(State::Present { revision, .. }) => revision.resource_version.clone(),
+            _ => return,
+        };
+        self.contradict(id, &version);
+    }
+
     /// A list of the whole kind, as of `version`, does not contain the object.
     pub(crate) fn on_missing_from_list(&self, id: &ObjectId, version: &str) {
         if self.is_unread(id) {

@@ -6,7 +6,7 @@ use crate::api::cluster_version::ClusterVersionStatus;
 use crate::api::condition::{self, Condition, ConditionStatus};
 use crate::error::{CAUSE, listed, shortened};
 use crate::graph::Mode;
-use crate::status::facts::{Conflict, LoadStatus, LoadStep};
+use crate::status::facts::{Conflict, KeptFields, LoadStatus, LoadStep, Unwatched};
 use crate::status::failure::MESSAGE;
 use crate::status::{Facts, release};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -26,6 +26,11 @@ pub(crate) const DROPPED_OBJECTS: &str = "DroppedObjects";
 /// The annotation of objects that are to stay although the release no longer contains them.
 pub(crate) const KEEP: &str = "release.openshift.io/keep";
 
+/// Changes of some kinds are noticed late.
+pub(crate) const KINDS_NOT_WATCHED: &str = "KindsNotWatched";
+/// The API server does not accept some fields as the release defines them.
+pub(crate) const FIELDS_NOT_ACCEPTED: &str = "FieldsNotAccepted";
+
 /// Reason of `Invalid`, and of `Progressing` while the spec is invalid.
 pub(crate) const INVALID_CLUSTER_VERSION: &str = "InvalidClusterVersion";
 
@@ -39,8 +44,8 @@ const RETIRED: [&str; 6] = [
     "ImplicitlyEnabled",
 ];
 
-/// At most this many objects, and fields of each, are named in `Contested`, so that its message stays readable.
-const CONFLICTS_NAMED: usize = 10;
+/// At most this many objects, and fields of each, are named in a message, so that it stays readable.
+const NAMED: usize = 10;
 
 /// A condition to be written; writing finds out whether its status changed, and with it the transition time.
 #[derive(Debug, PartialEq)]
@@ -79,6 +84,8 @@ pub(super) fn write(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time
     if facts.dropped.is_some() || facts.mode != Mode::Reconcile {
         set_or_remove(conditions, DROPPED_OBJECTS, dropped_objects(facts), now);
     }
+    set_or_remove(conditions, KINDS_NOT_WATCHED, kinds_not_watched(&facts.unwatched), now);
+    set_or_remove(conditions, FIELDS_NOT_ACCEPTED, fields_not_accepted(&facts.kept), now);
 }
 
 /// `lastTransitionTime` moves only when the status changes; reason and message are always the latest.
@@ -187,12 +194,8 @@ fn contested(facts: &Facts) -> Option<NewCondition> {
     if facts.conflicts.is_empty() || failing {
         return None;
     }
-    let mut lines: Vec<String> = facts.conflicts.iter().take(CONFLICTS_NAMED).map(conflict_line).collect();
-    let unnamed = facts.conflicts.len().saturating_sub(CONFLICTS_NAMED);
-    if unnamed > 0 {
-        lines.push(format!("and {unnamed} more"));
-    }
-    let message = format!("Another client keeps changing what the release defines: {}", lines.join("; "));
+    let message =
+        format!("Another client keeps changing what the release defines: {}", some(&facts.conflicts, conflict_line));
     Some(NewCondition::new(CONTESTED, ConditionStatus::True, "FieldManagerConflict", message))
 }
 
@@ -213,10 +216,41 @@ fn conflict_line(conflict: &Conflict) -> String {
         "" => "an unknown field manager".to_owned(),
         name => format!("field manager {name:?}"),
     };
-    let mut fields: Vec<&str> = conflict.fields.iter().take(CONFLICTS_NAMED).map(String::as_str).collect();
-    if conflict.fields.len() > CONFLICTS_NAMED {
-        fields.push("…");
-    }
-    let fields = if fields.is_empty() { "fields unknown".to_owned() } else { fields.join(", ") };
+    let fields = field_names(&conflict.fields);
     format!("{} by {manager} ({fields}; repaired {} times in ten minutes)", conflict.object, conflict.repairs)
+}
+
+fn field_names(fields: &[String]) -> String {
+    let mut names: Vec<&str> = fields.iter().take(NAMED).map(String::as_str).collect();
+    if fields.len() > NAMED {
+        names.push("…");
+    }
+    if names.is_empty() { "fields unknown".to_owned() } else { names.join(", ") }
+}
+
+/// The first few, and how many more there are.
+fn some<T>(all: &[T], line: impl Fn(&T) -> String) -> String {
+    let mut lines: Vec<String> = all.iter().take(NAMED).map(line).collect();
+    let unnamed = all.len().saturating_sub(NAMED);
+    if unnamed > 0 {
+        lines.push(format!("and {unnamed} more"));
+    }
+    lines.join("; ")
+}
+
+/// Present only while there are such kinds.
+fn kinds_not_watched(unwatched: &[Unwatched]) -> Option<NewCondition> {
+    let lines = some(unwatched, |kind| format!("{} ({})", kind.kind, shortened(&kind.cause, CAUSE)));
+    let message = format!("These kinds cannot be watched, so changes of their objects are noticed late: {lines}");
+    (!unwatched.is_empty())
+        .then(|| NewCondition::new(KINDS_NOT_WATCHED, ConditionStatus::True, "CannotListOrWatch", message))
+}
+
+/// Present only while there are such fields.
+fn fields_not_accepted(kept: &[KeptFields]) -> Option<NewCondition> {
+    let lines = some(kept, |kept| format!("{} ({})", kept.object, field_names(&kept.fields)));
+    let message = format!(
+        "The API server, or a webhook, keeps these fields different from the release whatever is written: {lines}"
+    );
+    (!kept.is_empty()).then(|| NewCondition::new(FIELDS_NOT_ACCEPTED, ConditionStatus::True, "KeptByServer", message))
 }

@@ -47,6 +47,10 @@ pub(crate) struct Facts {
     /// Objects that the release no longer contains and that still exist, as `ObjectId` displays them; `None` while that is
     /// not known of all.
     pub dropped: Option<Vec<String>>,
+    /// Kinds that have had no watch for more than a minute.
+    pub unwatched: Vec<Unwatched>,
+    /// Objects with fields that the API server does not accept as they are desired.
+    pub kept: Vec<KeptFields>,
 }
 
 impl Facts {
@@ -73,6 +77,8 @@ impl Facts {
             conflicts: Vec::new(),
             pending_deletions: Vec::new(),
             dropped: None,
+            unwatched: Vec::new(),
+            kept: Vec::new(),
         }
     }
 }
@@ -195,4 +201,21 @@ pub(crate) struct Conflict {
     pub fields: Vec<String>,
     /// Repairs within the last ten minutes.
     pub repairs: u32,
+}
+
+/// A kind whose changes are noticed late.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Unwatched {
+    /// `<plural>.<group>`.
+    pub kind: String,
+    /// The error of the last attempt.
+    pub cause: String,
+}
+
+/// What the API server, or a webhook in front of it, keeps different from what was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KeptFields {
+    /// As `ObjectId` displays it.
+    pub object: String,
+    pub fields: Vec<String>,
 }

@@ -1,5 +1,6 @@
 //! Applies the manifests of a release: what the index knows of an object decides which request is needed, if any.
 
+mod admission;
 mod desired;
 mod error;
 mod object;
@@ -10,18 +11,20 @@ pub(crate) use object::namespace_id;
 
 use super::cluster_configuration::{ConfigurationChanges, ConfigurationWatcher};
 use super::feeds::{Cluster, Feeds};
-use crate::cluster::feed::Comparison;
+use crate::cluster::feed::{Callbacks, Comparison};
 use crate::cluster::index::View;
 use crate::cluster::{ApiError, CachedState, Clients, Index, Kind, Kinds, Objects};
 use crate::gate::Observed;
 use crate::merge::Owner;
 use crate::payload::{DefinedKind, Manifest, ObjectId};
 use crate::rollout::Applied;
+use crate::status::facts::{KeptFields, Unwatched};
 use desired::DesiredObjects;
 use object::ObjectApply;
 use server_keeps::ServerKeeps;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Applies manifests. Shared by all nodes.
@@ -31,6 +34,8 @@ pub(crate) struct Applier {
     desired: Arc<DesiredObjects>,
     configuration: Arc<ConfigurationWatcher>,
     server_keeps: Arc<ServerKeeps>,
+    /// Changes with what [`Applier::unwatched`] and [`Applier::kept`] return.
+    hindrances: watch::Sender<()>,
     /// CustomResourceDefinitions that this process has created: there are no objects of their kinds yet.
     created_crds: Mutex<HashSet<ObjectId>>,
 }
@@ -38,18 +43,46 @@ pub(crate) struct Applier {
 impl Applier {
     pub(crate) fn new(clients: Arc<Clients>, objects: Objects, kinds: Arc<Kinds>, stop: CancellationToken) -> Applier {
         let configuration = Arc::new(ConfigurationWatcher::new(stop.clone()));
-        let server_keeps = Arc::<ServerKeeps>::default();
+        let hindrances = watch::channel(()).0;
+        let server_keeps = Arc::new(ServerKeeps::new(hindrances.clone()));
         let desired = Arc::new(DesiredObjects::new(configuration.clone(), server_keeps.clone()));
         let index = Arc::<Index>::default();
         let comparing = desired.clone();
         let compare = Arc::new(move |id: &_, live: &_| comparing.compare(id, live));
-        let feeds = Arc::new(Feeds::new(clients, objects.clone(), index.clone(), compare, stop));
+        let (keeps, asking) = (server_keeps.clone(), index.clone());
+        let before_relist = Arc::new(move |kind: &Kind| {
+            keeps.ask_again(&asking, |id| id.group == kind.group && id.kind == kind.kind);
+        });
+        tokio::spawn(admission::follow(
+            clients.clone(),
+            kinds.clone(),
+            server_keeps.clone(),
+            index.clone(),
+            stop.clone(),
+        ));
+        let callbacks = Callbacks { compare, before_relist };
+        let feeds = Arc::new(Feeds::new(clients, objects.clone(), index.clone(), callbacks, hindrances.clone(), stop));
         let cluster = Cluster { objects, index, kinds, feeds };
-        Applier { cluster, desired, configuration, server_keeps, created_crds: Mutex::default() }
+        Applier { cluster, desired, configuration, server_keeps, hindrances, created_crds: Mutex::default() }
     }
 
     pub(crate) fn index(&self) -> &Index {
         &self.cluster.index
+    }
+
+    /// Changes whenever [`Applier::unwatched`] or [`Applier::kept`] does.
+    pub(crate) fn hindrances(&self) -> watch::Receiver<()> {
+        self.hindrances.subscribe()
+    }
+
+    /// Kinds that have had no watch for more than a minute.
+    pub(crate) fn unwatched(&self) -> Vec<Unwatched> {
+        self.cluster.feeds.unwatched()
+    }
+
+    /// Objects with fields that the server keeps different from what was written.
+    pub(crate) fn kept(&self) -> Vec<KeptFields> {
+        self.server_keeps.kept()
     }
 
     pub(crate) fn kinds(&self) -> &Kinds {
@@ -85,6 +118,8 @@ impl Applier {
         // Before any feed starts: nothing is compared without the configuration that it depends on.
         self.configuration.follow(&self.cluster, manifests);
         self.start(manifests, DesiredObjects::set);
+        self.server_keeps.retain(|id| self.desired.contains(id));
+        self.server_keeps.ask_again(&self.cluster.index, |_| true);
     }
 
     /// Adds manifests whose kind is served only now.

@@ -1,8 +1,9 @@
 //! The feeds of all kinds that a release contains: each is started once, and ready when all existing objects are in the
 //! index.
 
-use crate::cluster::feed::{Compare, Feed, FeedState};
+use crate::cluster::feed::{Callbacks, Feed, FeedState};
 use crate::cluster::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects};
+use crate::status::facts::Unwatched;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,7 +29,8 @@ pub(super) struct Feeds {
     clients: Arc<Clients>,
     objects: Objects,
     index: Arc<Index>,
-    compare: Compare,
+    callbacks: Callbacks,
+    hindrances: watch::Sender<()>,
     stop: CancellationToken,
     slots: Mutex<HashMap<Kind, Slot>>,
 }
@@ -52,10 +54,11 @@ impl Feeds {
         clients: Arc<Clients>,
         objects: Objects,
         index: Arc<Index>,
-        compare: Compare,
+        callbacks: Callbacks,
+        hindrances: watch::Sender<()>,
         stop: CancellationToken,
     ) -> Self {
-        Feeds { clients, objects, index, compare, stop, slots: Mutex::default() }
+        Feeds { clients, objects, index, callbacks, hindrances, stop, slots: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Kind, Slot>> {
@@ -95,13 +98,26 @@ impl Feeds {
             kind: kind.clone(),
             objects: self.objects.clone(),
             index: self.index.clone(),
-            compare: self.compare.clone(),
+            callbacks: self.callbacks.clone(),
+            hindrances: self.hindrances.clone(),
             relist: RELIST,
             state,
         };
         let (clients, stop) = (self.clients.clone(), self.stop.clone());
         tokio::spawn(async move { feed.run(&clients, stop).await });
         receiver
+    }
+
+    /// Kinds that have had no watch for more than a minute, by name.
+    pub(crate) fn unwatched(&self) -> Vec<Unwatched> {
+        let unwatched = |(kind, slot): (&Kind, &Slot)| {
+            let state = slot.state.borrow();
+            let cause = state.error.as_ref().filter(|_| state.unwatched)?.to_string();
+            Some(Unwatched { kind: format!("{}.{}", kind.plural, kind.group).trim_end_matches('.').to_owned(), cause })
+        };
+        let mut all: Vec<Unwatched> = self.lock().iter().filter_map(unwatched).collect();
+        all.sort_by(|a, b| a.kind.cmp(&b.kind));
+        all
     }
 
     /// Starts the feed if that has not been done, and waits until all existing objects are in the index; not forever, so that

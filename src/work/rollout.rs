@@ -9,6 +9,7 @@ use crate::cluster::index::ChangeKind;
 use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
 use crate::rollout::{Command, Event, Plan, Rollout};
+use crate::status::facts::{KeptFields, Unwatched};
 use jiff::Timestamp;
 use operation::{Logged, Operations};
 use std::collections::HashMap;
@@ -50,6 +51,7 @@ impl RunningRollout {
             },
             running: JoinSet::new(),
             configuration,
+            hindrances: applier.hindrances(),
             moved,
         };
         let executor = tokio::spawn(executor.run(commands, admitted.clone()));
@@ -81,6 +83,11 @@ impl RunningRollout {
         deleted.iter().filter(|id| self.applier.index().is_present(id)).map(ToString::to_string).collect()
     }
 
+    /// Kinds that cannot be watched, and fields that the server does not accept.
+    pub(crate) fn hindrances(&self) -> (Vec<Unwatched>, Vec<KeptFields>) {
+        (self.applier.unwatched(), self.applier.kept())
+    }
+
     /// Starts nothing more and waits until what is under way has ended.
     pub(crate) async fn cancel(&mut self) {
         self.state().cancel();
@@ -110,6 +117,7 @@ struct Executor {
     running: JoinSet<Option<Event>>,
     positions: Positions,
     configuration: ConfigurationChanges,
+    hindrances: watch::Receiver<()>,
     moved: watch::Sender<()>,
 }
 
@@ -132,6 +140,7 @@ impl Executor {
                 changes = applier.index().changes(), if !cancelled => {
                     events.extend(changes.into_iter().filter_map(|(id, kind)| self.changed(&id, kind)));
                 }
+                Ok(()) = self.hindrances.changed(), if !cancelled => {}
                 sources = self.configuration.next(), if !cancelled => events.push(Event::ConfigurationChanged(sources)),
             }
             // Who looks at the state afterwards looks once, however much has happened.

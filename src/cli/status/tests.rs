@@ -287,6 +287,8 @@ fn conditions_that_need_attention() {
         ("ReleaseAccepted", "True", "PayloadLoaded", false),
         ("Invalid", "True", "", true),
         ("Contested", "True", "FieldManagerConflict", true),
+        ("KindsNotWatched", "True", "CannotListOrWatch", true),
+        ("FieldsNotAccepted", "True", "KeptByServer", true),
         ("RetrievedUpdates", "False", "NoChannel", false),
         ("RetrievedUpdates", "False", "RemoteFailed", true),
         ("Available", "False", "", false),

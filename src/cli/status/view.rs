@@ -7,7 +7,8 @@ use crate::api::{
     ClusterOperator, ClusterVersionStatus, Condition, ConditionStatus, HistoryEntry, HistoryState, Release,
 };
 use crate::status::conditions::{
-    AVAILABLE, CONTESTED, DROPPED_OBJECTS, FAILING, INVALID, PROGRESSING, RELEASE_ACCEPTED, RETRIEVED_UPDATES,
+    AVAILABLE, CONTESTED, DROPPED_OBJECTS, FAILING, FIELDS_NOT_ACCEPTED, INVALID, KINDS_NOT_WATCHED, PROGRESSING,
+    RELEASE_ACCEPTED, RETRIEVED_UPDATES,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -92,12 +93,14 @@ impl Concern {
 type Test = fn(&Condition) -> bool;
 
 /// When a condition needs attention.
-const CONCERNS: [(&str, Test); 6] = [
+const CONCERNS: [(&str, Test); 8] = [
     (FAILING, |c| c.status != ConditionStatus::False),
     (INVALID, |c| c.status == ConditionStatus::True),
     (RELEASE_ACCEPTED, |c| c.status != ConditionStatus::True),
     (CONTESTED, |c| c.status == ConditionStatus::True),
     (DROPPED_OBJECTS, |c| c.status == ConditionStatus::True),
+    (KINDS_NOT_WATCHED, |c| c.status == ConditionStatus::True),
+    (FIELDS_NOT_ACCEPTED, |c| c.status == ConditionStatus::True),
     // Without a channel no updates are expected.
     (RETRIEVED_UPDATES, |c| c.status == ConditionStatus::False && !matches!(c.reason.as_str(), "" | "NoChannel")),
 ];

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::condition::{Condition, ConditionStatus::Unknown};
-use crate::status::facts::{Conflict, LoadStatus, LoadStep};
+use crate::status::facts::{Conflict, KeptFields, LoadStatus, LoadStep, Unwatched};
 
 #[test]
 fn available_stays_true_during_next_update() {
@@ -151,6 +151,25 @@ fn conflict_names_object_field_manager_fields_and_count() {
     ] {
         assert!(find(&compute(&status, &quiet, at(NOW).0).conditions, "Contested").is_none());
     }
+}
+
+#[test]
+fn kinds_and_fields_are_named_as_long_as_they_count() {
+    let unwatched = Unwatched { kind: "widgets.example.com".into(), cause: "cannot watch widgets: forbidden".into() };
+    let kept = KeptFields { object: "configmap \"ns/a\"".into(), fields: vec![".data.x".into(), ".data.y".into()] };
+    let facts = Facts { unwatched: vec![unwatched], kept: vec![kept; 12], ..facts() };
+    let (status, reason, message) = said(&facts, "KindsNotWatched");
+    assert_eq!((status, reason.as_str()), (True, "CannotListOrWatch"));
+    assert!(message.ends_with(": widgets.example.com (cannot watch widgets: forbidden)"), "{message}");
+    let (status, reason, message) = said(&facts, "FieldsNotAccepted");
+    assert_eq!((status, reason.as_str()), (True, "KeptByServer"));
+    assert!(
+        message.contains(": configmap \"ns/a\" (.data.x, .data.y); ") && message.ends_with("; and 2 more"),
+        "{message}"
+    );
+    let status = compute(&ClusterVersionStatus::default(), &facts, at(NOW).0);
+    let quiet = compute(&status, &super::facts(), at(NOW).0).conditions;
+    assert!(find(&quiet, "KindsNotWatched").is_none() && find(&quiet, "FieldsNotAccepted").is_none());
 }
 
 fn condition(type_: &str, status: ConditionStatus) -> Condition {

@@ -78,6 +78,10 @@ impl DesiredObjects {
         self.manifests.write().unwrap_or_else(PoisonError::into_inner).extend(manifests);
     }
 
+    pub(crate) fn contains(&self, id: &ObjectId) -> bool {
+        self.manifests.read().unwrap_or_else(PoisonError::into_inner).contains_key(id)
+    }
+
     /// The ClusterVersion that owns every object.
     pub(crate) fn set_owner(&self, owner: Owner) {
         *self.owner.write().unwrap_or_else(PoisonError::into_inner) = Some(owner);
@@ -117,7 +121,10 @@ impl DesiredObjects {
         }
         let desired = self.of(manifest);
         let same = match desired.step(Some(live)) {
-            Ok(Step::Skip(_)) => true,
+            Ok(Step::Skip(_)) => {
+                self.server_keeps.forget(id);
+                true
+            }
             Ok(Step::Change { .. }) => self.server_keeps.is_known(id, desired.fingerprint, live),
             _ => false,
         };

@@ -103,6 +103,7 @@ impl ObjectApply<'_> {
         let outcome = match created {
             Ok(object) => {
                 let view = gate::observe_json(id, object.get());
+                self.server_keeps.forget(id);
                 index.record_write(id, Revision::read(&object), self.desired.fingerprint, view);
                 index.release_events(id);
                 if operator {
@@ -201,17 +202,20 @@ impl ObjectApply<'_> {
         index.hold_events(id);
         let written = self.cluster.objects.replace(self.kind, &id.namespace, &id.name, object).await;
         let written = written.map(|answer| {
-            match self.desired.step(Some(&answer)) {
+            let in_vain = match self.desired.step(Some(&answer)) {
                 Ok(Step::Change { fields, .. }) => {
-                    self.server_keeps.remember(id, self.desired.fingerprint, &answer, &fields);
+                    self.server_keeps.remember(id, self.desired.fingerprint, &answer, &fields)
                 }
-                _ => self.server_keeps.forget(id),
-            }
+                _ => {
+                    self.server_keeps.forget(id);
+                    false
+                }
+            };
             self.record(answer);
+            in_vain
         });
         index.release_events(id);
-        written?;
-        Ok(Applied::Updated { fields, by: last_writer(live) })
+        if written? { Ok(Applied::Unchanged) } else { Ok(Applied::Updated { fields, by: last_writer(live) }) }
     }
 
     /// DELETE and, once the old object is gone, POST. If this is interrupted in between, the next attempt finds the object

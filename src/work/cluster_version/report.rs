@@ -41,6 +41,7 @@ impl ClusterVersionController {
         if let Some(Current { rollout, selection, .. }) = &self.current {
             facts.version_hash.clone_from(&selection.hash);
             facts.pending_deletions = rollout.pending_deletions();
+            (facts.unwatched, facts.kept) = rollout.hindrances();
             let rollout = rollout.state();
             facts.actual.clone_from(&rollout.plan().release);
             (facts.mode, facts.completed) = (rollout.current_mode(), rollout.is_completed());
