@@ -137,7 +137,8 @@ impl Proxy {
     }
 }
 
-fn serving(pki: &Path) -> anyhow::Result<rustls::ServerConfig> {
+/// With the certificate of the API server, which is valid for 127.0.0.1.
+pub fn serving(pki: &Path) -> anyhow::Result<rustls::ServerConfig> {
     let chain: Vec<_> = CertificateDer::pem_file_iter(pki.join("serving.crt"))?.collect::<Result<_, _>>()?;
     let key = PrivateKeyDer::from_pem_file(pki.join("serving.key"))?;
     let mut config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use e2e::{
     harness::audit,
-    simulator::cluster::{LIMIT, SimulatedCluster, find_condition},
+    simulator::cluster::{InitialEvents, LIMIT, SimulatedCluster, find_condition},
 };
 
 /// Far below every period of the daemon, and long enough for a machine that is busy with other tests.
@@ -174,7 +174,18 @@ fn other_drifts() -> Vec<Row> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_and_deleted_objects_are_restored_by_watch() {
-    let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
+    changed_and_deleted_objects_are_restored(InitialEvents::Sent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the same on other API servers"]
+async fn changed_and_deleted_objects_are_restored_without_initial_events() {
+    changed_and_deleted_objects_are_restored(InitialEvents::Disabled).await;
+    changed_and_deleted_objects_are_restored(InitialEvents::RefusedFor("configmaps")).await;
+}
+
+async fn changed_and_deleted_objects_are_restored(initial_events: InitialEvents) {
+    let (cluster, _proxy, _) = SimulatedCluster::with_installed_behind_proxy(initial_events, &["1.0.0"]).await.unwrap();
     let begun = Timestamp::now();
     for drift in drifts() {
         drift.make_and_await_repair(&cluster).await;

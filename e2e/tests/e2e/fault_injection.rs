@@ -18,7 +18,7 @@ use e2e::{
     harness::audit,
     random::SeededRandom,
     simulator::{
-        cluster::{LIMIT, SimulatedCluster},
+        cluster::{InitialEvents, LIMIT, SimulatedCluster},
         releases::Release,
     },
 };
@@ -27,8 +27,11 @@ use e2e::{
 const VERSIONS: [&str; 3] = ["1.0.0", "1.0.1", "1.0.2"];
 
 /// A cluster whose daemon connects to the proxy, at the second version; and how long the undisturbed update took.
-async fn updated_undisturbed(seed: u64) -> (SimulatedCluster, Proxy, Vec<Release>, Duration) {
-    let (mut cluster, releases) = SimulatedCluster::with_samples(&VERSIONS).await.unwrap();
+async fn updated_undisturbed(
+    initial_events: InitialEvents,
+    seed: u64,
+) -> (SimulatedCluster, Proxy, Vec<Release>, Duration) {
+    let (mut cluster, releases) = SimulatedCluster::with_samples_on(initial_events, &VERSIONS).await.unwrap();
     let proxy = cluster.proxy(seed).await.unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
@@ -85,7 +88,11 @@ fn assert_in_order(cluster: &SimulatedCluster, release: &Release, asked: Timesta
 }
 
 async fn update_with(what: &str, faults: Faults, happened: impl Fn(&Tally) -> bool) {
-    let (cluster, proxy, releases, quiet) = updated_undisturbed(SeededRandom::seed()).await;
+    update_on(InitialEvents::Sent, what, faults, happened).await;
+}
+
+async fn update_on(initial_events: InitialEvents, what: &str, faults: Faults, happened: impl Fn(&Tally) -> bool) {
+    let (cluster, proxy, releases, quiet) = updated_undisturbed(initial_events, SeededRandom::seed()).await;
     proxy.set(faults);
     let asked = Timestamp::now();
     cluster.request(&releases[2]).await.unwrap();
@@ -118,12 +125,29 @@ async fn update_survives_lost_answers_and_a_slow_network() {
     update_with("one answer in 25 lost, up to 200 ms late", faults, |tally| tally.lost >= 2).await;
 }
 
+/// On API servers that do not send initial events, or not of one kind.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the same on other API servers"]
+async fn updates_without_initial_events_survive_faults() {
+    for initial_events in [InitialEvents::Disabled, InitialEvents::RefusedFor("configmaps")] {
+        let refused = Faults { refuse_one_in: 4, ..Faults::default() };
+        update_on(initial_events, "one request in 4 refused", refused, |tally| tally.refused_writes >= 2).await;
+        let cut = Faults { watch_life: Some(Duration::from_secs(1)), ..Faults::default() };
+        update_on(initial_events, "watches cut every second", cut, |tally| tally.watches_cut >= 10).await;
+        update_despite_restarts(initial_events).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn update_survives_five_restarts_of_the_api_server() {
+    update_despite_restarts(InitialEvents::Sent).await;
+}
+
+async fn update_despite_restarts(initial_events: InitialEvents) {
     /// The server is killed while this write of the update is in flight: that of the own Deployment, and four of the others.
     const AT_WRITE: [usize; 5] = [1, 3, 5, 7, 9];
 
-    let (cluster, proxy, releases, quiet) = updated_undisturbed(SeededRandom::seed()).await;
+    let (cluster, proxy, releases, quiet) = updated_undisturbed(initial_events, SeededRandom::seed()).await;
     proxy.set(Faults::default());
     let asked = Timestamp::now();
     cluster.request(&releases[2]).await.unwrap();

@@ -62,6 +62,7 @@ async fn changes_in_a_gap_are_undone_without_initial_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the same on another API server"]
 async fn changes_in_a_gap_are_undone_where_one_kind_has_no_initial_events() {
     changes_in_a_gap_are_undone(InitialEvents::RefusedFor("configmaps")).await;
 }

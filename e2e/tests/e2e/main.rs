@@ -15,6 +15,7 @@ mod gaps;
 mod killed;
 mod long_answers;
 mod merge;
+mod obstinate;
 mod plan;
 mod platform;
 mod real_payload;

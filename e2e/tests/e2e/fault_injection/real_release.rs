@@ -6,7 +6,11 @@ use e2e::{
     harness::audit::DAEMON,
     random::SeededRandom,
     real_payload::{lay_out_all, manifests},
-    simulator::{cluster::SimulatedCluster, releases::Release, simulation::Workloads},
+    simulator::{
+        cluster::{InitialEvents, SimulatedCluster},
+        releases::Release,
+        simulation::Workloads,
+    },
 };
 use jiff::Timestamp;
 use std::time::Duration;
@@ -69,10 +73,10 @@ impl Updates {
 }
 
 /// Install, and four updates: undisturbed, requests refused, watches cut, API server restarted.
-async fn update_with_faults(delay: Duration) {
+async fn update_with_faults(initial_events: InitialEvents, delay: Duration) {
     let Some(manifests) = manifests() else { return };
     let seed = SeededRandom::seed();
-    let mut cluster = SimulatedCluster::start(Workloads::Simulated).await.unwrap();
+    let mut cluster = SimulatedCluster::start_on(initial_events, Workloads::Simulated).await.unwrap();
     let releases = lay_out_all(&manifests, &cluster, &VERSIONS).await.unwrap();
     let proxy = cluster.proxy(seed).await.unwrap();
     cluster.install(&releases[0]).await.unwrap();
@@ -105,12 +109,19 @@ async fn update_with_faults(delay: Duration) {
 /// Operators report at once: as many requests in as short a time as possible.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_release_is_updated_despite_faults() {
-    update_with_faults(Duration::ZERO).await;
+    update_with_faults(InitialEvents::Sent, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the same on other API servers"]
+async fn real_release_is_updated_despite_faults_without_initial_events() {
+    update_with_faults(InitialEvents::Disabled, Duration::ZERO).await;
+    update_with_faults(InitialEvents::RefusedFor("configmaps"), Duration::ZERO).await;
 }
 
 /// Each operator takes five seconds, as real ones do or longer: here the time with faults can be compared.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes several minutes"]
 async fn real_release_with_slow_operators_is_updated_despite_faults() {
-    update_with_faults(Duration::from_secs(5)).await;
+    update_with_faults(InitialEvents::Sent, Duration::from_secs(5)).await;
 }
