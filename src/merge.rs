@@ -10,6 +10,7 @@ mod desired;
 mod equal;
 pub(crate) mod initial;
 pub(crate) mod inject;
+mod job;
 pub(crate) mod metadata;
 mod openshift;
 mod plain;
@@ -102,18 +103,6 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const ROLE_REF: Immutable = Immutable::Recreate(&["roleRef"]);
 const SELECTOR: Immutable = Immutable::Refuse(&["spec.selector"]);
-const JOB_FIELDS: Immutable = Immutable::Recreate(&[
-    "spec.template",
-    "spec.selector",
-    "spec.manualSelector",
-    "spec.completions",
-    "spec.completionMode",
-    "spec.podFailurePolicy",
-    "spec.backoffLimitPerIndex",
-    "spec.successPolicy",
-    "spec.managedBy",
-]);
-
 const KINDS: &[Kind] = &[
     kind("", "Namespace", plain::METADATA_ONLY),
     kind("", "ConfigMap", plain::CONFIG_MAP),
@@ -124,7 +113,11 @@ const KINDS: &[Kind] = &[
     Kind { immutable: SELECTOR, ..kind("apps", "Deployment", workload::DEPLOYMENT) },
     Kind { immutable: SELECTOR, ..kind("apps", "DaemonSet", workload::DAEMON_SET) },
     Kind { immutable: SELECTOR, ..kind("apps", "StatefulSet", workload::STATEFUL_SET) },
-    Kind { immutable: JOB_FIELDS, ..kind("batch", "Job", workload::JOB) },
+    Kind {
+        adapt: job::keep_immutable,
+        immutable: Immutable::Recreate(job::IMMUTABLE),
+        ..kind("batch", "Job", workload::JOB)
+    },
     kind("batch", "CronJob", workload::CRON_JOB),
     kind("", "LimitRange", plain::LIMIT_RANGE),
     kind("policy", "PodDisruptionBudget", plain::DISRUPTION_BUDGET),

@@ -1,6 +1,7 @@
 //! The desired object of a manifest: what is created if the object is absent, and compared with it otherwise.
 
 use super::inject::{ClusterConfiguration, InjectError};
+use super::job;
 use super::metadata::{Owner, prepare};
 use crate::payload::Manifest;
 use serde_json::Value;
@@ -14,7 +15,8 @@ pub(crate) enum DesiredError {
     Inject(#[from] InjectError),
 }
 
-/// The object of the manifest with the cluster's configuration injected, an owner reference, and no status. Of
+/// The object of the manifest with the cluster's configuration injected, an owner reference, and no status. A Job says what
+/// it is created from. Of
 /// `configuration` it only depends on the sources that `Source::of` returns.
 pub(crate) fn desired(
     manifest: &Manifest,
@@ -27,5 +29,8 @@ pub(crate) fn desired(
         cause,
     })?;
     configuration.inject(manifest, &mut object)?;
+    if (manifest.id.group.as_str(), manifest.id.kind.as_str()) == ("batch", "Job") {
+        job::record(&mut object);
+    }
     Ok(prepare(object, owner, manifest.create_only()))
 }

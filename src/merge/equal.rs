@@ -61,13 +61,14 @@ pub(super) fn blank(key: &str, value: &Value, zero_is_absent: bool) -> bool {
     empty && !SIGNIFICANT.contains(&key)
 }
 
-/// Fields without a rule that an API server with Go types sets to a default if they are empty, so that an empty value means
+/// Fields, beside those with a rule for a default, that an API server with Go types sets to a default if they are empty, so that an empty value means
 /// the same as none.
 const FILLED: &[&str] = &[
     "imagePullPolicy",
     "matchingPrecedence",
     "metrics",
     "podManagementPolicy",
+    "policyTypes",
     "pullPolicy",
     "restartPolicy",
     "schedulerName",

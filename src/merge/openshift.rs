@@ -62,8 +62,10 @@ pub(super) fn imply_host_path<'a>(_live: &Value, desired: &'a Value) -> Cow<'a, 
 
 pub(super) const IMAGE_STREAM: &Shape = &Shape {
     base: ROOT,
-    ..open(&[field(
+    // A manifest without a spec means an empty one.
+    ..open(&[default(
         "spec",
+        Absent::Empty,
         Rule::Map(&Shape {
             others: Rule::Never,
             ..open(&[
@@ -87,7 +89,7 @@ pub(super) const IMAGE_STREAM: &Shape = &Shape {
 };
 
 const TAG: &[super::rule::Field] = &[
-    field("from", Rule::Exact),
+    both_ways("from", Rule::Exact),
     default(
         "importPolicy",
         Absent::Empty,
@@ -97,8 +99,9 @@ const TAG: &[super::rule::Field] = &[
 
 pub(super) const OPERATOR_GROUP: &Shape = &Shape {
     base: ROOT,
-    ..open(&[field(
+    ..open(&[default(
         "spec",
+        Absent::Empty,
         Rule::Map(&open(&[
             both_ways("selector", Rule::Exact),
             both_ways("targetNamespaces", Rule::Exact),

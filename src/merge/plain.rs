@@ -3,7 +3,7 @@
 use super::metadata::ROOT;
 use super::rule::{
     Absent, BYTES, ENTRIES, Elements, QUANTITIES, QUANTITIES_WHOLE, Rule, Shape, both_ways, closed, default, field,
-    open,
+    if_set, open,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ pub(super) const CONFIG_MAP: &Shape = &Shape {
 };
 
 pub(super) const SECRET: &Shape =
-    &Shape { base: ROOT, ..open(&[field("data", BYTES), field("stringData", Rule::Never)]) };
+    &Shape { base: ROOT, ..open(&[field("data", BYTES), field("stringData", Rule::Never), if_set("type")]) };
 
 /// `stringData` can be written but not read: the API server moves it to `data`, where it overwrites equal keys.
 pub(super) fn encode_text<'a>(_live: &Value, desired: &'a Value) -> Cow<'a, Value> {
@@ -54,8 +54,9 @@ pub(super) const SERVICE_ACCOUNT: &Shape = &Shape {
 /// Owned as a whole, since every rule or peer that another client adds would allow more traffic.
 pub(super) const NETWORK_POLICY: &Shape = &Shape {
     base: ROOT,
-    ..open(&[field(
+    ..open(&[default(
         "spec",
+        Absent::Empty,
         Rule::Map(&closed(&[
             default("podSelector", Absent::Empty, Rule::Exact),
             default("policyTypes", Absent::Infer(policy_types), Rule::List(&Elements::Unordered(Rule::Exact))),

@@ -118,6 +118,11 @@ pub(super) const fn both_ways(name: &'static str, rule: Rule) -> Field {
     Field { name, absent: Absent::Clear, rule }
 }
 
+/// A text that stays if the manifest omits it or sets it to an empty one.
+pub(super) const fn if_set(name: &'static str) -> Field {
+    Field { name, absent: Absent::Infer(|_| None), rule: Rule::Deep }
+}
+
 /// A field with a default.
 pub(super) const fn default(name: &'static str, absent: Absent, rule: Rule) -> Field {
     Field { name, absent, rule }

@@ -1,6 +1,7 @@
 //! Tests for all kinds: an object that an API server returned does not differ from its manifest, drift is found by its path,
 //! merging is idempotent, and what others own stays.
 
+mod absent;
 mod drift;
 mod empty;
 mod foreign;

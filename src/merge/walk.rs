@@ -162,15 +162,15 @@ impl Walk {
         at: &At<'_>,
     ) -> Merged {
         let mut changes = Vec::new();
+        let null_is_zero = shape.verbatim && self.zero_is_absent;
+        let decoded = |value: &'a Value| -> &'a Value {
+            match (value, shape.others) {
+                (Value::Null, Rule::Quantity) if null_is_zero => &ZERO,
+                (Value::Null, _) if null_is_zero => &EMPTY_TEXT,
+                _ => value,
+            }
+        };
         for (key, value) in desired {
-            let null_is_zero = shape.verbatim && self.zero_is_absent;
-            let decoded = |value: &'a Value| -> &'a Value {
-                match (value, shape.others) {
-                    (Value::Null, Rule::Quantity) if null_is_zero => &ZERO,
-                    (Value::Null, _) if null_is_zero => &EMPTY_TEXT,
-                    _ => value,
-                }
-            };
             if self.is_set(shape, key, decoded(value)) {
                 let rule = shape.rule(key, desired);
                 let live = live.get(key).map(decoded);
@@ -190,7 +190,9 @@ impl Walk {
         }
         if shape.extra == Extra::Remove {
             for (key, value) in live {
-                if shape.field(key).is_none() && !desired.contains_key(key) {
+                // A null of the manifest means that it has no such key.
+                let wanted = desired.get(key).is_some_and(|value| !decoded(value).is_null());
+                if shape.field(key).is_none() && !wanted && !decoded(value).is_null() {
                     let at = at.then(Step::Key(key));
                     let merged = if shape.verbatim {
                         self.differs(&at);

@@ -43,7 +43,7 @@ fn skips_verification(spec: &Map<String, Value>) -> bool {
 }
 
 /// If CA bundles are injected, each webhook keeps its live one. A new webhook gets the first live bundle, since the same
-/// controller injects all of them.
+/// controller injects all of them. One that exists without a bundle is left to that controller.
 pub(super) fn keep_bundles<'a>(live: &Value, desired: &'a Value) -> Cow<'a, Value> {
     let webhooks = || live.get("webhooks").and_then(Value::as_array).into_iter().flatten();
     let bundle = |webhook: &'_ Value| webhook.pointer("/clientConfig/caBundle").cloned();
@@ -52,14 +52,15 @@ pub(super) fn keep_bundles<'a>(live: &Value, desired: &'a Value) -> Cow<'a, Valu
     };
     let mut adapted = desired.clone();
     for webhook in adapted.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
-        let own = webhooks().find(|live| live.get("name") == webhook.get("name")).and_then(bundle);
+        let known = webhooks().find(|live| live.get("name") == webhook.get("name"));
+        let Some(kept) = known.map_or_else(|| Some(first.clone()), bundle) else { continue };
         if webhook.get("clientConfig").is_none()
             && let Some(webhook) = webhook.as_object_mut()
         {
             webhook.insert("clientConfig".into(), json!({}));
         }
         if let Some(client) = webhook.get_mut("clientConfig") {
-            set_bundle(client, own.as_ref().unwrap_or(&first));
+            set_bundle(client, &kept);
         }
     }
     Cow::Owned(adapted)

@@ -3,7 +3,7 @@
 use super::metadata::{ROOT, TEMPLATE_METADATA};
 use super::rule::{
     ADDITIVE, Absent, ENTRIES, Elements, Extra, Field, Order, QUANTITIES_WHOLE, Rule, Shape, WHOLE_EXACT, both_ways,
-    closed, default, field, open,
+    closed, default, field, if_set, open,
 };
 use super::volume::{FIELD_REF, RESOURCE_REF, VOLUMES};
 use serde_json::{Map, Value, json};
@@ -61,8 +61,8 @@ const DAEMON_STRATEGY: Rule = Rule::Map(&closed(&[
 
 /// The API server refuses the parameters of a rolling update with another type.
 fn if_rolling(strategy: &Map<String, Value>) -> Option<Value> {
-    let kind = strategy.get("type").and_then(Value::as_str).unwrap_or("RollingUpdate");
-    (kind == "RollingUpdate").then(|| json!({}))
+    let kind = strategy.get("type").and_then(Value::as_str).unwrap_or_default();
+    (kind.is_empty() || kind == "RollingUpdate").then(|| json!({}))
 }
 
 pub(super) const STATEFUL_SET: &Shape = &Shape {
@@ -167,6 +167,12 @@ const POD: &[Field] = &[
     default("serviceAccount", Absent::Infer(|pod| account(pod, "serviceAccountName")), Rule::Deep),
     field("nodeSelector", ENTRIES),
     field("tolerations", ADDITIVE),
+    field("imagePullSecrets", ADDITIVE),
+    field(
+        "hostAliases",
+        Rule::List(&Elements::Keyed { key: "ip", rule: Rule::Exact, extra: Extra::Keep, order: Order::Live }),
+    ),
+    if_set("priorityClassName"),
     field(
         "affinity",
         Rule::Map(&open(&[
@@ -184,6 +190,7 @@ const POD: &[Field] = &[
             both_ways("runAsNonRoot", Rule::Deep),
             both_ways("fsGroup", Rule::Deep),
             both_ways("seccompProfile", Rule::Exact),
+            both_ways("seLinuxOptions", SELINUX),
             field("appArmorProfile", Rule::Exact),
             field("supplementalGroups", ADDITIVE),
             field(
@@ -193,6 +200,9 @@ const POD: &[Field] = &[
         ])),
     ),
 ];
+
+/// What the manifest sets is enforced, if it has this block.
+const SELINUX: Rule = Rule::Map(&open(&[if_set("user"), if_set("role"), if_set("type"), if_set("level")]));
 
 fn account(pod: &Map<String, Value>, field: &str) -> Option<Value> {
     pod.get(field).filter(|name| name.as_str().is_some_and(|name| !name.is_empty())).cloned()
@@ -237,6 +247,7 @@ const ON_HOST: Rule = Rule::Map(&Shape {
 
 /// The fields that do not depend on the network.
 const CONTAINER: &[Field] = &[
+    if_set("workingDir"),
     both_ways("command", Rule::Exact),
     both_ways("args", Rule::Exact),
     both_ways("env", Rule::List(&Elements::Whole(Rule::Map(&closed(&[both_ways("valueFrom", VALUE_FROM)]))))),
@@ -264,7 +275,9 @@ const CONTAINER: &[Field] = &[
             both_ways("allowPrivilegeEscalation", Rule::Deep),
             both_ways("seccompProfile", Rule::Exact),
             field("appArmorProfile", Rule::Exact),
-            field("capabilities", Rule::Map(&open(&[field("add", ADDITIVE), field("drop", ADDITIVE)]))),
+            // Additive inside a block of the manifest only: without one nobody else may grant privileges to its containers.
+            both_ways("capabilities", Rule::Map(&open(&[field("add", ADDITIVE), field("drop", ADDITIVE)]))),
+            both_ways("seLinuxOptions", SELINUX),
         ])),
     ),
 ];

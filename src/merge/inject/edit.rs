@@ -8,17 +8,20 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// Sets fields, which are text or lists of text, in the map `under`, which is created if needed. `None` if the text is not a
-/// single document for which `applies` is true, or if nothing changes.
+/// Sets fields, which are text or lists of text, in the map `under`, which is created if needed, and ends the text with a
+/// newline. `None` if the text is not a single document for which `applies` is true, or if nothing changes.
 pub(super) fn set(text: &str, applies: fn(&Value) -> bool, under: &str, fields: &[(&str, Value)]) -> Option<String> {
     let document = only(text).filter(applies)?;
     let desired = with(&document, under, fields);
-    if desired == document {
-        return None;
-    }
-    let edited = tree(text).and_then(|root| edit(text, &root, under, fields));
-    let correct = edited.filter(|edited| only(edited).as_ref() == Some(&desired));
-    Some(correct.unwrap_or_else(|| format!("{desired}\n")))
+    let edited = if desired == document {
+        Some(text.to_owned())
+    } else {
+        tree(text).and_then(|root| edit(text, &root, under, fields))
+    };
+    let ended = edited.map(|edited| if edited.ends_with('\n') { edited } else { format!("{edited}\n") });
+    let correct = ended.filter(|text| only(text).as_ref() == Some(&desired));
+    let new = correct.unwrap_or_else(|| format!("{desired}\n"));
+    (new != text).then_some(new)
 }
 
 /// The document, if there is exactly one.
@@ -174,7 +177,10 @@ impl<'t> Reader<'t> {
 enum Style {
     /// Over several lines, its keys at this column.
     Block(usize),
+    /// On one line.
     Flow,
+    /// On one line, as the whole document, which may be JSON and then stays so.
+    Json,
 }
 
 /// The new value of a key.
@@ -192,11 +198,14 @@ impl New<'_> {
                 let indent = " ".repeat(column);
                 list.iter().map(|item| format!("\n{indent}- {}", word(item))).collect()
             }
-            (New::Field(value @ Value::String(_)), Style::Block(_)) => format!(" {}", word(value)),
+            (New::Field(Value::Array(list)), Style::Flow) => {
+                format!(" [{}]", list.iter().map(word).collect::<Vec<_>>().join(", "))
+            }
+            (New::Field(value @ Value::String(_)), Style::Block(_) | Style::Flow) => format!(" {}", word(value)),
             // JSON is valid YAML.
             (New::Field(value), _) => format!(" {value}"),
-            (New::Map(fields), Style::Flow) => {
-                let write = |(name, value): &(&str, Value)| format!("\"{name}\":{}", New::Field(value).written(style));
+            (New::Map(fields), Style::Flow | Style::Json) => {
+                let write = |(name, value): &(&str, Value)| style.entry(name, New::Field(value));
                 format!(" {{{}}}", fields.iter().map(write).collect::<Vec<_>>().join(", "))
             }
             (New::Map(fields), Style::Block(column)) => {
@@ -209,24 +218,34 @@ impl New<'_> {
     }
 }
 
+impl Style {
+    fn entry(self, key: &str, new: New) -> String {
+        let quote = if matches!(self, Style::Json) { "\"" } else { "" };
+        format!("{quote}{key}{quote}:{}", new.written(self))
+    }
+}
+
 /// A range and its new text.
 type Edit = (Range<usize>, String);
 
 fn edit(text: &str, root: &Node, under: &str, fields: &[(&str, Value)]) -> Option<String> {
+    let flow = if matches!(root.shape, Shape::FlowMap(_)) { Style::Json } else { Style::Flow };
     let mut edits = Vec::new();
     match root.entry(under) {
-        None => edits.push(missing(text, root, &[(under, New::Map(fields))])?),
-        Some(entry) if entry.value.entries().is_none() => edits.push(replaced(text, root, entry, New::Map(fields))?),
+        None => edits.push(missing(text, root, &[(under, New::Map(fields))], flow)?),
+        Some(entry) if entry.value.entries().is_none() => {
+            edits.push(replaced(text, root, entry, New::Map(fields), flow)?);
+        }
         Some(Entry { value: map, .. }) => {
             let mut absent = Vec::new();
             for (name, value) in fields {
                 match map.entry(name) {
-                    Some(field) => edits.push(replaced(text, map, field, New::Field(value))?),
+                    Some(field) => edits.push(replaced(text, map, field, New::Field(value), flow)?),
                     None => absent.push((*name, New::Field(value))),
                 }
             }
             if !absent.is_empty() {
-                edits.push(missing(text, map, &absent)?);
+                edits.push(missing(text, map, &absent, flow)?);
             }
         }
     }
@@ -252,9 +271,9 @@ impl Node {
         self.entries()?.iter().find(|entry| entry.key == key)
     }
 
-    /// The style of a map's entries.
-    fn style(&self, text: &str) -> Option<Style> {
-        let Shape::BlockMap(entries) = &self.shape else { return Some(Style::Flow) };
+    /// The style of a map's entries; `flow` if they are on one line.
+    fn style(&self, text: &str, flow: Style) -> Option<Style> {
+        let Shape::BlockMap(entries) = &self.shape else { return Some(flow) };
         let start = entries.first()?.key_range.start;
         let line = text.get(..start)?.rfind('\n').map_or(0, |newline| newline + 1);
         Some(Style::Block(text.get(line..start)?.chars().count()))
@@ -262,26 +281,26 @@ impl Node {
 }
 
 /// A new value for an entry of `map`.
-fn replaced(text: &str, map: &Node, entry: &Entry, new: New) -> Option<Edit> {
+fn replaced(text: &str, map: &Node, entry: &Entry, new: New, flow: Style) -> Option<Edit> {
     let colon = entry.key_range.end + text.get(entry.key_range.end..)?.find(':')? + 1;
     let style = match entry.value.shape {
         // A list on one line stays on one line.
-        Shape::FlowList => Style::Flow,
-        _ => map.style(text)?,
+        Shape::FlowList => flow,
+        _ => map.style(text, flow)?,
     };
     Some((colon..entry.value.range.end.max(colon), new.written(style)))
 }
 
 /// New entries at the end of `map`.
-fn missing(text: &str, map: &Node, new: &[(&str, New)]) -> Option<Edit> {
+fn missing(text: &str, map: &Node, new: &[(&str, New)], flow: Style) -> Option<Edit> {
     let entries = map.entries()?;
     let end = map.range.end;
-    let style = map.style(text)?;
+    let style = map.style(text, flow)?;
     let Style::Block(column) = style else {
         let last = entries.last().map(|last| last.value.range.end.max(last.key_range.end));
         let at = last.or(end.checked_sub(1))?;
         let separator = if entries.is_empty() { "" } else { ", " };
-        let written: Vec<_> = new.iter().map(|(key, new)| format!("\"{key}\":{}", new.written(style))).collect();
+        let written: Vec<_> = new.iter().map(|(key, new)| style.entry(key, *new)).collect();
         return Some((at..at, format!("{separator}{}", written.join(", "))));
     };
     let indent = " ".repeat(column);

@@ -196,8 +196,9 @@ fn edited(text: &str) -> String {
 
 #[test]
 fn settings_are_set_and_the_rest_of_the_text_stays() {
-    let block = "  minTLSVersion: VersionTLS12\n  cipherSuites:\n  - TLS_A\n  - TLS_B_1\n";
-    let flow = "\"minTLSVersion\": \"VersionTLS12\", \"cipherSuites\": [\"TLS_A\",\"TLS_B_1\"]";
+    let block = "  cipherSuites:\n  - TLS_A\n  - TLS_B_1\n  minTLSVersion: VersionTLS12\n";
+    let flow = "cipherSuites: [TLS_A, TLS_B_1], minTLSVersion: VersionTLS12";
+    let json = "\"cipherSuites\": [\"TLS_A\",\"TLS_B_1\"], \"minTLSVersion\": \"VersionTLS12\"";
     let suites = "  cipherSuites:\n  - TLS_A\n  - TLS_B_1\n";
     let table: Vec<(&str, String)> = vec![
         ("", format!("servingInfo:\n{block}")),
@@ -221,7 +222,7 @@ fn settings_are_set_and_the_rest_of_the_text_stays() {
         ),
         (
             "servingInfo:\n  cipherSuites: [X, Y] # them\n  minTLSVersion: ''\n",
-            "servingInfo:\n  cipherSuites: [\"TLS_A\",\"TLS_B_1\"] # them\n  minTLSVersion: VersionTLS12\n".into(),
+            "servingInfo:\n  cipherSuites: [TLS_A, TLS_B_1] # them\n  minTLSVersion: VersionTLS12\n".into(),
         ),
         ("servingInfo:\nz: 1\n", format!("servingInfo:\n{block}z: 1\n")),
         ("servingInfo: null\n", format!("servingInfo:\n{block}")),
@@ -231,13 +232,52 @@ fn settings_are_set_and_the_rest_of_the_text_stays() {
     for (rest, expected) in table {
         assert_eq!(edited(&format!("{HEAD}{rest}")), format!("{HEAD}{expected}"), "{rest:?}");
     }
-    // A text without a newline at the end stays without one.
-    let (text, expected) = (HEAD.trim_end(), format!("{HEAD}servingInfo:\n{}", block.trim_end()));
-    assert_eq!(edited(text), expected);
     assert_eq!(edited(&format!("---\n{HEAD}")), format!("---\n{HEAD}servingInfo:\n{block}"));
-    let json = "{\"apiVersion\":\"config.openshift.io/v1\",\"kind\":\"GenericControllerConfig\"}";
-    let served = format!("{},\"servingInfo\": {{{flow}}}}}", json.trim_end_matches('}'));
-    assert_eq!(edited(json), served.replace(",\"servingInfo", ", \"servingInfo"));
+    let text = "{\"apiVersion\":\"config.openshift.io/v1\",\"kind\":\"GenericControllerConfig\"}";
+    let served = format!("{}, \"servingInfo\": {{{json}}}}}\n", text.trim_end_matches('}'));
+    assert_eq!(edited(text), served);
+    serde_json::from_str::<Value>(&served).unwrap();
+}
+
+/// What the original operator writes for the configurations of a release, so that an operator that watches its file is not
+/// restarted when the cluster changes hands.
+#[test]
+fn settings_are_written_byte_by_byte_as_by_the_original() {
+    const WRITTEN: &str = "  cipherSuites:\n  - TLS_A\n  - TLS_B_1\n  minTLSVersion: VersionTLS12\n";
+    const KIND: &str = "apiVersion: config.openshift.io/v1\nkind: GenericControllerConfig\n";
+    let complete = format!("{HEAD}servingInfo:\n{WRITTEN}");
+    for (text, expected) in [
+        (HEAD.to_owned(), complete.clone()),
+        (HEAD.trim_end().to_owned(), complete.clone()),
+        // A literal block with `|-` has no newline at its end.
+        (
+            format!("{KIND}servingInfo:\n  bindAddress: \":60000\""),
+            format!("{KIND}servingInfo:\n  bindAddress: \":60000\"\n{WRITTEN}"),
+        ),
+        (
+            format!("{HEAD}leaderElection:\n  namespace: a\nservingInfo:\n  bindNetwork: \"tcp\"\n"),
+            format!("{HEAD}leaderElection:\n  namespace: a\nservingInfo:\n  bindNetwork: \"tcp\"\n{WRITTEN}"),
+        ),
+        // What is there keeps its place.
+        (
+            format!("{HEAD}servingInfo:\n  minTLSVersion: VersionTLS10\n  bindAddress: ':1'\n"),
+            format!(
+                "{HEAD}servingInfo:\n  minTLSVersion: VersionTLS12\n  bindAddress: ':1'\n  cipherSuites:\n  - TLS_A\n  - TLS_B_1\n"
+            ),
+        ),
+        (
+            format!("{HEAD}servingInfo: {{}}\n"),
+            format!("{HEAD}servingInfo: {{cipherSuites: [TLS_A, TLS_B_1], minTLSVersion: VersionTLS12}}\n"),
+        ),
+        (
+            format!("{HEAD}servingInfo:\n  cipherSuites: [X]\n  a: 1\n"),
+            format!("{HEAD}servingInfo:\n  cipherSuites: [TLS_A, TLS_B_1]\n  a: 1\n  minTLSVersion: VersionTLS12\n"),
+        ),
+        (complete.trim_end().to_owned(), complete.clone()),
+    ] {
+        assert_eq!(edited(&text), expected);
+        assert_eq!(edited(&expected), expected, "once more");
+    }
 }
 
 #[test]

@@ -142,7 +142,8 @@ const CONFIGURATIONS: [(&str, &str); 2] = [
 
 /// Sets both settings in every configuration file among the ConfigMap's data.
 pub(super) fn inject(object: &mut Value, tls: &Tls) {
-    let settings = [("minTLSVersion", json!(tls.min_version)), ("cipherSuites", json!(tls.ciphers))];
+    // In the order in which the original operator writes them, so that nothing restarts when one takes over from the other.
+    let settings = [("cipherSuites", json!(tls.ciphers)), ("minTLSVersion", json!(tls.min_version))];
     let data = object.get_mut("data").and_then(Value::as_object_mut);
     for entry in data.into_iter().flat_map(|data| data.values_mut()) {
         if let Some(edited) =

@@ -3,18 +3,23 @@
 use super::*;
 
 /// A live and a desired object without apiVersion, kind and metadata.
-struct Row {
+pub(super) struct Row {
     api_version: &'static str,
     kind: &'static str,
     live: Value,
     desired: Value,
 }
 
-fn row(api_version: &'static str, kind: &'static str, live: Value, desired: Value) -> Row {
+pub(super) fn row(api_version: &'static str, kind: &'static str, live: Value, desired: Value) -> Row {
     Row { api_version, kind, live, desired }
 }
 
 impl Row {
+    /// The merged object and the paths that differed.
+    pub(super) fn changed(&self) -> (Value, Vec<String>) {
+        super::changed(&self.object(&self.live), &self.object(&self.desired))
+    }
+
     fn object(&self, body: &Value) -> Value {
         let mut object = body.clone();
         object["apiVersion"] = json!(self.api_version);
@@ -24,16 +29,16 @@ impl Row {
     }
 }
 
-fn pods(spec: Value) -> Value {
+pub(super) fn pods(spec: Value) -> Value {
     json!({"spec": {"template": {"spec": spec}}})
 }
 
 /// A pod with one container.
-fn container(field: &str, value: Value) -> Value {
+pub(super) fn container(field: &str, value: Value) -> Value {
     pods(json!({"containers": [{"name": "a", field: value}]}))
 }
 
-fn assert_same(rows: impl IntoIterator<Item = Row>) {
+pub(super) fn assert_same(rows: impl IntoIterator<Item = Row>) {
     for row in rows {
         let (live, desired) = (row.object(&row.live), row.object(&row.desired));
         assert_eq!(merge(&live, &desired), Ok(Outcome::Same), "{} {}", row.kind, row.desired);
@@ -168,14 +173,14 @@ fn empty_value_restores_the_default() {
         row("scheduling.k8s.io/v1", "PriorityClass", json!({"description": "x"}), json!({"description": ""})),
     ];
     for row in rows {
-        changed(&row.object(&row.live), &row.object(&row.desired));
+        row.changed();
     }
 }
 
 /// Rows: the objects, a pointer, and the value that must be there after the merge.
-fn assert_merged(rows: impl IntoIterator<Item = (Row, &'static str, Option<Value>)>) {
+pub(super) fn assert_merged(rows: impl IntoIterator<Item = (Row, &'static str, Option<Value>)>) {
     for (row, pointer, expected) in rows {
-        let (object, _) = changed(&row.object(&row.live), &row.object(&row.desired));
+        let (object, _) = row.changed();
         assert_eq!(object.pointer(pointer), expected.as_ref(), "{} {pointer} in {object}", row.kind);
     }
 }
