@@ -84,8 +84,9 @@ fn policy_types(policy: &Map<String, Value>) -> Option<Value> {
 /// The API server refuses both numbers together, so the one that the manifest omits is removed.
 pub(super) const DISRUPTION_BUDGET: &Shape = &Shape {
     base: ROOT,
-    ..open(&[field(
+    ..open(&[default(
         "spec",
+        Absent::Empty,
         Rule::Map(&open(&[
             both_ways("minAvailable", Rule::IntOrString),
             both_ways("maxUnavailable", Rule::IntOrString),
@@ -109,8 +110,9 @@ pub(super) const LIMIT_RANGE: &Shape = &Shape {
             Rule::List(&Elements::Whole(Rule::Map(&open(&[
                 field("max", QUANTITIES_WHOLE),
                 field("min", QUANTITIES_WHOLE),
-                field("default", QUANTITIES_WHOLE),
-                field("defaultRequest", QUANTITIES_WHOLE),
+                // The API server adds what is missing in these, from the maximum and the minimum.
+                field("default", QUANTITIES),
+                field("defaultRequest", QUANTITIES),
                 field("maxLimitRequestRatio", QUANTITIES_WHOLE),
             ])))),
         )])),

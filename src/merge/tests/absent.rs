@@ -168,6 +168,16 @@ fn missing_spec_means_an_empty_one() {
                 "/spec",
                 Some(json!({"podSelector": {}})),
             ),
+            (
+                row(
+                    "policy/v1",
+                    "PodDisruptionBudget",
+                    json!({"spec": {"minAvailable": 1, "selector": {}}}),
+                    none.clone(),
+                ),
+                "/spec",
+                Some(json!({"selector": {}})),
+            ),
         ]);
         assert_same([
             row(
@@ -209,6 +219,7 @@ fn empty_value_that_the_server_fills_in_needs_no_write() {
     let on_nodes = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
     let in_order = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}});
     let strategy = |field: &str, strategy: Value| json!({"spec": {field: strategy}});
+    let limits = |default: Value| json!({"spec": {"limits": [{"type": "Container", "max": {"memory": "1Gi"}, "default": default}]}});
     let policy = |types: Value| json!({"spec": {"podSelector": {}, "policyTypes": types}});
     assert_same([
         row("apps/v1", "Deployment", strategy("strategy", rolling), strategy("strategy", json!({"type": ""}))),
@@ -226,6 +237,14 @@ fn empty_value_that_the_server_fills_in_needs_no_write() {
         ),
         row("networking.k8s.io/v1", "NetworkPolicy", policy(json!(["Ingress"])), policy(json!([]))),
         row("v1", "Secret", json!({"type": "Opaque"}), json!({"type": ""})),
+        row(
+            "v1",
+            "Service",
+            json!({"spec": {"type": "NodePort", "externalTrafficPolicy": "Cluster"}}),
+            json!({"spec": {"type": "NodePort", "externalTrafficPolicy": ""}}),
+        ),
+        row("v1", "LimitRange", limits(json!({"cpu": "1", "memory": "1Gi"})), limits(json!({"cpu": "1"}))),
+        row("v1", "LimitRange", limits(json!({"cpu": "1"})), limits(json!({}))),
         row(
             "apps/v1",
             "Deployment",
