@@ -31,7 +31,7 @@ pub mod graph {
 pub mod merge {
     pub use crate::merge::initial::initial;
     pub use crate::merge::metadata::{Owner, prepare};
-    pub use crate::merge::{Outcome, merge};
+    pub use crate::merge::{MergeError, Outcome, merge};
 }
 pub mod payload {
     pub use crate::payload::capability::Capabilities;

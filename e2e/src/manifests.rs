@@ -2,8 +2,10 @@
 
 pub mod extensions;
 pub mod openshift;
+pub mod ownership;
 mod pods;
 mod small;
+pub mod variants;
 mod volumes;
 mod workloads;
 

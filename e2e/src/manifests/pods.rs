@@ -106,7 +106,10 @@ const POD: &[(&str, Make)] = &[
     ("serviceAccountName", |d| json!(d.pick(&["default", "web"]))),
     ("automountServiceAccountToken", flag),
     ("imagePullSecrets", |d| json!(d.pick(&[json!([{"name": "pull"}]), json!([{"name": "a"}, {"name": "b"}])]))),
-    ("hostAliases", |_| json!([{"ip": "10.0.0.9", "hostnames": ["a.example", "b.example"]}])),
+    (
+        "hostAliases",
+        |d| json!([{"ip": d.pick(&["10.0.0.9", "10.0.0.8"]), "hostnames": d.pick(&[vec!["a.example", "b.example"], vec!["b.example"]])}]),
+    ),
     ("enableServiceLinks", flag),
     ("preemptionPolicy", |d| json!(d.pick(&["Never", "PreemptLowerPriority"]))),
     ("readinessGates", |_| json!([{"conditionType": "example.com/ready"}])),
@@ -126,6 +129,7 @@ const POD: &[(&str, Make)] = &[
             ("appArmorProfile", profile),
             ("seLinuxOptions", |d| json!(d.pick(&[json!({"level": "s0:c1,c2"}), json!({"type": "spc_t"})]))),
             ("supplementalGroups", |d| json!(d.pick(&[[1, 2], [2, 3]]))),
+            ("sysctls", |d| json!([{"name": d.pick(&["vm.a", "vm.b"]), "value": d.pick(&["1", "2"])}])),
             ("supplementalGroupsPolicy", |d| json!(d.pick(&["Merge", "Strict"]))),
         ])
     }),

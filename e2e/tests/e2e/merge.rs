@@ -1,7 +1,10 @@
-//! Merging converges on a real API server for every kind that it serves: a created object needs no further write, one write
+//! Merging on a real API server. It converges on a real API server for every kind that it serves: a created object needs no further write, one write
 //! updates an object from any release to any other and undoes any drift, and what others added stays.
 //!
 //! `CVO_SEED` repeats a run, `CVO_CASES` is the number of objects of each kind.
+
+mod owned;
+mod single;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -311,16 +314,31 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     Some(value)
 }
 
-/// What a rollout wrote is not written again, drift is repaired, and what others added stays.
-#[tokio::test(flavor = "multi_thread")]
-async fn every_kind_converges_on_a_real_server() {
+/// A cluster with only the controllers that write into the tested objects.
+async fn cluster() -> (Cluster, Arc<Server>) {
     let seed = SeededRandom::seed();
-    // Only the controllers that write into the tested objects.
     let controllers = Some("serviceaccount-controller,clusterrole-aggregation-controller".into());
     let cluster = Cluster::up(Options { controllers, ..Options::default() }).await.unwrap();
     let client = cluster.client().await.unwrap();
     let owner = Owner { name: "version".into(), uid: "5d9b3a7e-0000-4000-8000-000000000001".into() };
-    let server = Arc::new(Server { client, seed, owner });
+    (cluster, Arc::new(Server { client, seed, owner }))
+}
+
+/// A rollout enforces what the release owns and changes nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn rollout_enforces_what_the_release_owns_and_nothing_else() {
+    let (cluster, server) = cluster().await;
+    let kinds = served_kinds(&server).await;
+    single::rollouts(&server).await;
+    owned::random_rollouts(server, kinds).await;
+    cluster.down().await.unwrap();
+}
+
+/// What a rollout wrote is not written again, drift is repaired, and what others added stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_converges_on_a_real_server() {
+    let (cluster, server) = cluster().await;
+    let seed = server.seed;
     let kinds = served_kinds(&server).await;
 
     let begun = std::time::Instant::now();
