@@ -1,9 +1,11 @@
 //! Merges the desired object of a manifest into the live object, and says which fields differ.
 //!
 //! Works on raw JSON, so that fields newer than this program survive on both sides. A table of rules by kind says which
-//! fields the payload owns. For kinds without an entry it owns every field that the manifest sets. Defaults that the API
-//! server fills in are not a difference, nor are two ways of writing the same value.
+//! fields the payload owns. For kinds without an entry it owns every field that the manifest sets, and those that the
+//! manifest of a former release has set. Defaults that the API server fills in are not a difference, nor are two ways of
+//! writing the same value.
 
+mod apply;
 mod ca_bundle;
 mod crd;
 mod desired;
@@ -13,10 +15,13 @@ pub(crate) mod inject;
 mod job;
 pub(crate) mod metadata;
 mod openshift;
+mod ownership;
 mod plain;
 mod quantity;
 mod rbac;
 mod rule;
+mod schema;
+mod schemas;
 mod service;
 mod step;
 mod volume;
@@ -24,9 +29,14 @@ mod walk;
 mod webhook;
 mod workload;
 
+pub(crate) use apply::{configuration, taken_over};
 pub(crate) use desired::desired;
 pub(crate) use initial::initial;
 pub(crate) use metadata::Owner;
+pub use ownership::FIELD_MANAGER;
+pub(crate) use ownership::ReadSchema;
+pub(crate) use schema::Schema;
+pub(crate) use schemas::{Schemas, may_define};
 pub(crate) use step::{Skip, Step, step};
 
 use rule::{Rule, Shape};
@@ -79,6 +89,8 @@ struct Kind {
     shape: &'static Shape,
     adapt: Adapt,
     immutable: Immutable,
+    /// Written by server-side apply: see [`apply`].
+    applied: bool,
 }
 
 /// Fields that the API server does not let change, and what is done if one differs.
@@ -96,7 +108,7 @@ fn unadapted<'a>(_live: &Value, desired: &'a Value) -> Cow<'a, Value> {
 }
 
 const fn kind(group: &'static str, kind: &'static str, shape: &'static Shape) -> Kind {
-    Kind { group, kind, shape, adapt: unadapted, immutable: Immutable::Nothing }
+    Kind { group, kind, shape, adapt: unadapted, immutable: Immutable::Nothing, applied: false }
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -125,7 +137,11 @@ const KINDS: &[Kind] = &[
     kind("node.k8s.io", "RuntimeClass", plain::RUNTIME_CLASS),
     kind("networking.k8s.io", "IngressClass", plain::INGRESS_CLASS),
     kind("networking.k8s.io", "NetworkPolicy", plain::NETWORK_POLICY),
-    kind("flowcontrol.apiserver.k8s.io", "FlowSchema", plain::FLOW_SCHEMA),
+    Kind {
+        adapt: ownership::keep_elements_of_others,
+        applied: true,
+        ..kind("flowcontrol.apiserver.k8s.io", "FlowSchema", plain::FLOW_SCHEMA)
+    },
     kind("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", plain::PRIORITY_LEVEL),
     kind(ADMISSION, "ValidatingAdmissionPolicyBinding", plain::POLICY_BINDING),
     kind(RBAC, "Role", rbac::ROLE),
@@ -145,7 +161,16 @@ const KINDS: &[Kind] = &[
     kind("config.openshift.io", "ClusterOperator", plain::METADATA_ONLY),
 ];
 
-const GENERIC: Kind = kind("", "", plain::GENERIC);
+const GENERIC: Kind = Kind { adapt: ownership::keep_elements_of_others, applied: true, ..kind("", "", plain::GENERIC) };
+
+fn rules(group: &str, kind: &str) -> &'static Kind {
+    KINDS.iter().find(|k| k.group == group && k.kind == kind).unwrap_or(&GENERIC)
+}
+
+/// Whether objects of this kind are written by server-side apply.
+pub(crate) fn is_applied(group: &str, kind: &str) -> bool {
+    rules(group, kind).applied
+}
 
 /// Groups with a dot whose API servers have Go types and therefore drop empty fields. Objects of other such groups are
 /// custom resources and are stored as they were written.
@@ -177,25 +202,42 @@ const TYPED: &[&str] = &[
     "user.openshift.io",
 ];
 
+/// Groups without a dot are built into Kubernetes.
+fn is_typed(group: &str) -> bool {
+    !group.contains('.') || TYPED.contains(&group)
+}
+
 /// Merges a desired object (see [`metadata::prepare`]) into the live object. Merging it into the result again gives `Same`.
 ///
 /// # Errors
 /// One of the two is not an object, they are different objects, or a field differs that can neither be changed in place nor
 /// by recreating the object.
 pub fn merge(live: &Value, desired: &Value) -> Result<Outcome, MergeError> {
+    merge_with(live, desired, &|| None)
+}
+
+/// The same for an object whose kind has this schema.
+fn merge_with(live: &Value, desired: &Value, schema: ReadSchema<'_>) -> Result<Outcome, MergeError> {
     let identity = Identity::of(desired)?;
     identity.check(live)?;
-    let kind = KINDS.iter().find(|k| k.group == identity.group && k.kind == identity.kind).unwrap_or(&GENERIC);
+    let kind = rules(identity.group, identity.kind);
     let adapted = metadata::fit_owners(live, (kind.adapt)(live, desired));
-    // Groups without a dot are built into Kubernetes.
-    let typed = !identity.group.contains('.') || TYPED.contains(&identity.group);
+    let typed = is_typed(identity.group);
     let mut walk = Walk::new(typed);
-    let merged = match walk.value(Rule::Map(kind.shape), live, &adapted, &At::ROOT) {
-        // A PUT without a field that the kind requires would be refused.
-        Merged::Set(object) => initial(identity.with_type(object)),
-        Merged::Keep | Merged::Remove => return Ok(Outcome::Same),
+    let merged = walk.value(Rule::Map(kind.shape), live, &adapted, &At::ROOT);
+    let mut fields = walk.differences;
+    if kind.applied {
+        let dropped = ownership::dropped(live, desired, typed, schema);
+        let new: Vec<String> = dropped.into_iter().filter(|path| !fields.contains(path)).collect();
+        fields.extend(new);
+    }
+    let merged = match merged {
+        Merged::Set(object) => object,
+        Merged::Keep | Merged::Remove if fields.is_empty() => return Ok(Outcome::Same),
+        Merged::Keep | Merged::Remove => live.clone(),
     };
-    let fields = walk.differences;
+    // A PUT without a field that the kind requires would be refused.
+    let merged = initial(identity.with_type(merged));
     let differing = |roots: &[&str]| fields.iter().find(|path| roots.iter().any(|root| below(path, root))).cloned();
     match kind.immutable {
         Immutable::Recreate(roots) if differing(roots).is_some() => {

@@ -284,6 +284,7 @@ struct Walk<'a> {
     /// Position and identity of what is to be created.
     created: Vec<(usize, ObjectId)>,
     served: HashSet<(String, String)>,
+    schemas: merge::Schemas,
 }
 
 impl<'a> Walk<'a> {
@@ -295,6 +296,7 @@ impl<'a> Walk<'a> {
             blockers: Vec::new(),
             created: Vec::new(),
             served: live::kinds_defined(input.manifests),
+            schemas: merge::Schemas::default(),
         }
     }
 
@@ -342,7 +344,12 @@ impl<'a> Walk<'a> {
                 return Action::Unknown { why: why.clone() };
             }
         };
-        let decided = merge::step(live.as_ref(), manifest, || (self.input.prepared)(manifest));
+        let definitions = || {
+            let all = self.input.manifests.iter();
+            all.filter(|definition| merge::may_define(definition, manifest)).cloned().collect()
+        };
+        let schema = || self.schemas.of(manifest, definitions);
+        let decided = merge::step(live.as_ref(), manifest, &schema, || (self.input.prepared)(manifest));
         let fields = |paths: Vec<String>, after: &Value| {
             let shown = self.input.values && manifest.id.kind != "Secret";
             field::fields(paths, live.as_ref().filter(|_| shown), Some(after).filter(|_| shown))

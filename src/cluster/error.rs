@@ -108,6 +108,13 @@ impl ApiError {
         matches!(&self.cause, Cause::Server { code: 500.., message, .. }
             if OF_WEBHOOKS.iter().any(|part| message.contains(part)))
     }
+
+    /// The server cannot apply the manifest, although it may accept it in a POST or PUT: a field is in no schema, or two
+    /// elements of a list have the same key. Or it does not serve apply.
+    pub(crate) fn cannot_apply(&self) -> bool {
+        let Cause::Server { code, message, .. } = &self.cause else { return false };
+        matches!(code, 405 | 415) || *code == 500 && message.starts_with("failed to create typed patch object")
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::error::ApiError;
 use super::kinds::Kind;
 use super::objects::Objects;
 use super::partial_object::PartialObject;
+use crate::merge;
 use crate::payload::ObjectId;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -13,11 +14,11 @@ use std::collections::{HashMap, HashSet};
 pub(crate) type ReadObjects = HashMap<ObjectId, Result<Option<Value>, ApiError>>;
 
 /// Reads the objects with these ids, which have no namespace where the kind is cluster-scoped. `managedFields` is removed
-/// from them, because it is often half of an object.
+/// from them where no merge needs it, because it is often half of an object.
 pub(crate) async fn read(objects: &Objects, kind: &Kind, mut ids: HashSet<ObjectId>) -> ReadObjects {
     let mut found = ReadObjects::new();
     let listed = list(objects, kind, &mut ids, |id, object| {
-        found.insert(id, Ok(Some(without_managed_fields(object))));
+        found.insert(id, Ok(Some(trimmed(kind, object))));
     });
     match listed.await {
         Ok(listed) if listed.complete => found.extend(ids.into_iter().map(|id| (id, Ok(None)))),
@@ -25,7 +26,7 @@ pub(crate) async fn read(objects: &Objects, kind: &Kind, mut ids: HashSet<Object
         Ok(_) | Err(_) => {
             for id in ids {
                 let object = objects.get(kind, &id.namespace, &id.name).await;
-                found.insert(id, object.map(|object| object.map(without_managed_fields)));
+                found.insert(id, object.map(|object| object.map(|object| trimmed(kind, object))));
             }
         }
     }
@@ -83,8 +84,10 @@ pub(super) async fn list(
     }
 }
 
-fn without_managed_fields(mut object: Value) -> Value {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+fn trimmed(kind: &Kind, mut object: Value) -> Value {
+    if !merge::is_applied(&kind.group, &kind.kind)
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+    {
         metadata.remove("managedFields");
     }
     object

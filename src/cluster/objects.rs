@@ -1,11 +1,12 @@
-//! Reads and writes single objects as JSON. Every write has a precondition, so that a late one overwrites nothing: PUT the
-//! resourceVersion that it is based on, DELETE the uid.
+//! Reads and writes single objects as JSON. Every write has a precondition, so that a late one overwrites nothing: PUT and
+//! apply the resourceVersion that they are based on, DELETE the uid.
 
 use super::error::{ApiError, Cause};
 use super::kinds::Kind;
 use crate::api::object_meta;
+pub use crate::merge::FIELD_MANAGER;
 use kube::Client;
-use kube::api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,8 +17,6 @@ use std::time::Duration;
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Objects in one page of a list; limits memory.
 const PAGE: u32 = 250;
-/// The field manager of our writes.
-pub const FIELD_MANAGER: &str = "cluster-version-operator";
 
 /// The result of a DELETE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +115,23 @@ impl Objects {
     ) -> Result<Box<RawValue>, ApiError> {
         let attempt = format!("create {}", label(kind, namespace, name));
         let request = kube::core::Request::new(kind.path(namespace)).create(&post(), body);
+        self.write(&attempt, request).await
+    }
+
+    /// Server-side apply of a [`crate::merge::configuration`], which has the resourceVersion that it is based on. Neither it
+    /// nor the answer is decoded, which takes far more memory, since many objects are created at once.
+    pub(crate) async fn apply(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        configuration: Box<RawValue>,
+    ) -> Result<Box<RawValue>, ApiError> {
+        let attempt = format!("apply {}", label(kind, namespace, name));
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let request =
+            kube::core::Request::new(kind.path(namespace)).patch(name, &params, &Patch::Apply(&configuration));
+        drop(configuration);
         self.write(&attempt, request).await
     }
 

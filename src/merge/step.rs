@@ -1,7 +1,7 @@
 //! Decides what to do with the object of a manifest. Rollouts and plans use the same function. It only depends on the live
 //! object, so that every mode decides alike, and a process that was restarted too.
 
-use super::{MergeError, Outcome, initial, merge};
+use super::{MergeError, Outcome, ReadSchema, initial, merge_with};
 use crate::api::object_meta;
 use crate::payload::Manifest;
 use serde_json::Value;
@@ -38,13 +38,14 @@ pub(crate) enum Skip {
 }
 
 /// Decides for one manifest. `live` is the latest known state of its object. `desired` returns the desired object (see
-/// [`super::desired()`]); it is only called if the decision depends on it.
+/// [`super::desired()`]), and `schema` the defaults of its kind; both are only called if the decision depends on them.
 ///
 /// # Errors
-/// Those of [`merge`] and of `desired`, and an invalid value of the annotation for deletion.
+/// Those of [`super::merge`] and of `desired`, and an invalid value of the annotation for deletion.
 pub(crate) fn step<E: From<MergeError>>(
     live: Option<&Value>,
     manifest: &Manifest,
+    schema: ReadSchema<'_>,
     desired: impl FnOnce() -> Result<Value, E>,
 ) -> Result<Step, E> {
     let delete = manifest.delete().map_err(MergeError::Manifest)?;
@@ -54,7 +55,7 @@ pub(crate) fn step<E: From<MergeError>>(
         Some(_) if delete => Step::Delete,
         None => Step::Create(initial(desired()?)),
         Some(_) if manifest.create_only() => Step::Skip(Skip::CreateOnly),
-        Some(live) => match merge(live, &desired()?)? {
+        Some(live) => match merge_with(live, &desired()?, schema)? {
             Outcome::Same => Step::Skip(Skip::AsDesired),
             Outcome::Changed { object, fields } => Step::Change { object, fields },
             Outcome::Replace { object, fields } => Step::Replace { object, fields },

@@ -44,6 +44,15 @@ impl Request {
         ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
     }
 
+    /// What it did to the object: its verb, except that an apply creates or updates.
+    pub fn effect(&self) -> &str {
+        match (self.verb.as_str(), self.code) {
+            ("patch", 201) => "create",
+            ("patch", _) => "update",
+            (verb, _) => verb,
+        }
+    }
+
     /// Whether it changed something successfully.
     pub fn wrote(&self) -> bool {
         self.is_write() && (200..300).contains(&self.code)

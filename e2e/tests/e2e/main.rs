@@ -9,6 +9,7 @@ mod cluster_configuration;
 mod clusters;
 mod drift;
 mod dropped;
+mod dropped_fields;
 mod fault_injection;
 mod filters;
 mod gaps;

@@ -17,7 +17,7 @@ use tokio::process::Command;
 /// A user who may read everything and write nothing.
 const PLANNER: &str = "planner";
 
-/// A write as the audit log names it: verb, and `group/resource/ namespace/name`.
+/// A write as the audit log names it: effect, and `group/resource/ namespace/name`.
 type Write = (String, String);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +61,7 @@ async fn update_writes_exactly_what_the_plan_said() {
     cluster.completed(second).await.unwrap();
     let during = audit::within(&cluster.requests().unwrap(), asked..Timestamp::now());
     let done = audit::writes(&during).into_iter().filter(|request| request.wrote());
-    let done: Vec<Write> = done.map(|request| (request.verb.clone(), request.object())).collect();
+    let done: Vec<Write> = done.map(|request| (request.effect().to_owned(), request.object())).collect();
     let (expected, happened): (BTreeSet<_>, BTreeSet<_>) = (planned.keys().collect(), done.iter().collect());
     assert_eq!(happened, expected, "what was planned was done, and nothing else");
     assert_eq!(done.len(), expected.len(), "each once: {done:#?}");

@@ -239,7 +239,7 @@ async fn plan(platform: &Platform, to: &Release) -> BTreeSet<String> {
 }
 
 fn line(write: &Request) -> String {
-    format!("{} {} {}/{}", write.verb, write.resource, write.namespace, write.name)
+    format!("{} {} {}/{}", write.effect(), write.resource, write.namespace, write.name)
 }
 
 /// Not bookkeeping, retrieval, or a stored signature.

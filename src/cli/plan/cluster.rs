@@ -9,8 +9,8 @@ use crate::cluster::kinds::Kind;
 use crate::cluster::list::{self, ReadObjects};
 use crate::cluster::{ApiError, Clients, Kinds, Objects, access};
 use crate::graph::Mode;
-use crate::merge::Owner;
 use crate::merge::inject::{ClusterConfiguration, Source};
+use crate::merge::{self, Owner};
 use crate::payload::capability::CapabilityInputs;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
 use crate::plan::{self, Action, Blocker, Cause, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side};
@@ -323,7 +323,10 @@ impl Cluster {
 fn needed_permissions(forecast: &Forecast) -> BTreeSet<(String, String, &'static str)> {
     let mut needed = BTreeSet::new();
     for step in forecast.steps() {
+        let applied = merge::is_applied(&step.object.group, &step.object.kind);
         let verbs: &[&'static str] = match step.action {
+            Action::Create if applied => &["create", "patch"],
+            Action::Change { .. } if applied => &["update", "patch"],
             Action::Create => &["create"],
             Action::Change { .. } => &["update"],
             Action::Replace { .. } => &["delete", "create"],

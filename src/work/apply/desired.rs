@@ -6,10 +6,11 @@ use super::server_keeps::ServerKeeps;
 use crate::cluster::feed::Comparison;
 use crate::gate;
 use crate::merge::inject::{ClusterConfiguration, Source};
-use crate::merge::{self, Owner, Step};
+use crate::merge::{self, Owner, Schema, Schemas, Step};
 use crate::payload::{Manifest, ObjectId};
 use crate::work::cluster_configuration::ConfigurationWatcher;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -24,6 +25,7 @@ pub(super) struct DesiredObjects {
     stoppable: RwLock<Option<ObjectId>>,
     configuration: Arc<ConfigurationWatcher>,
     server_keeps: Arc<ServerKeeps>,
+    schemas: Schemas,
 }
 
 /// One manifest and everything else that its object depends on, at one moment.
@@ -31,6 +33,7 @@ pub(super) struct DesiredObjects {
 pub(super) struct Desired<'a> {
     pub manifest: &'a Manifest,
     pub owner: Option<Owner>,
+    objects: &'a DesiredObjects,
     configuration: ClusterConfiguration,
     /// A Deployment that stays scaled to zero if it is.
     stoppable: bool,
@@ -45,10 +48,22 @@ impl Desired<'_> {
             .map_err(|e| ApplyError::Manifest(e.to_string()))
     }
 
+    /// Whether it is written by server-side apply. An object that is only created is not, since it is never written again.
+    pub(crate) fn is_applied(&self) -> bool {
+        merge::is_applied(&self.manifest.id.group, &self.manifest.id.kind) && !self.manifest.create_only()
+    }
+
+    /// The configuration to apply.
+    pub(crate) fn configuration(&self, live: Option<&Value>) -> Result<Box<RawValue>, ApplyError> {
+        let configuration = merge::configuration(live, self.object()?);
+        to_raw_value(&configuration).map_err(|e| ApplyError::Manifest(e.to_string()))
+    }
+
     /// What to do, given the live object.
     pub(crate) fn step(&self, live: Option<&Value>) -> Result<Step, ApplyError> {
         let stopped = self.stoppable && live.and_then(|live| live.pointer("/spec/replicas")) == Some(&Value::from(0));
-        merge::step(live, self.manifest, || {
+        let schema = || self.objects.schema(self.manifest);
+        merge::step(live, self.manifest, &schema, || {
             let mut object = self.object()?;
             if let Some(replicas) = object.pointer_mut("/spec/replicas").filter(|_| stopped) {
                 *replicas = Value::from(0);
@@ -66,16 +81,27 @@ impl DesiredObjects {
             stoppable: RwLock::default(),
             configuration,
             server_keeps,
+            schemas: Schemas::default(),
         }
     }
 
     /// Replaces all. Ids are as the cluster knows them.
     pub(crate) fn set(&self, manifests: HashMap<ObjectId, Arc<Manifest>>) {
         *self.manifests.write().unwrap_or_else(PoisonError::into_inner) = manifests;
+        self.schemas.forget();
     }
 
     pub(crate) fn add(&self, manifests: HashMap<ObjectId, Arc<Manifest>>) {
         self.manifests.write().unwrap_or_else(PoisonError::into_inner).extend(manifests);
+        self.schemas.forget();
+    }
+
+    /// The defaults of the kind of a manifest, if it is known or the release defines it.
+    fn schema(&self, manifest: &Manifest) -> Option<Arc<Schema>> {
+        self.schemas.of(manifest, || {
+            let manifests = self.manifests.read().unwrap_or_else(PoisonError::into_inner);
+            manifests.values().filter(|definition| merge::may_define(definition, manifest)).cloned().collect()
+        })
     }
 
     pub(crate) fn contains(&self, id: &ObjectId) -> bool {
@@ -91,7 +117,7 @@ impl DesiredObjects {
         *self.stoppable.write().unwrap_or_else(PoisonError::into_inner) = deployment;
     }
 
-    pub(crate) fn of<'a>(&self, manifest: &'a Manifest) -> Desired<'a> {
+    pub(crate) fn of<'a>(&'a self, manifest: &'a Manifest) -> Desired<'a> {
         let owner = self.owner.read().unwrap_or_else(PoisonError::into_inner).clone();
         let sources = Source::of(manifest);
         let configuration =
@@ -102,7 +128,7 @@ impl DesiredObjects {
         owner.as_ref().map(|o| (&o.name, &o.uid)).hash(&mut hasher);
         sources.into_iter().for_each(|source| configuration.part(source).hash(&mut hasher));
         stoppable.hash(&mut hasher);
-        Desired { manifest, owner, configuration, stoppable, fingerprint: hasher.finish() }
+        Desired { manifest, owner, objects: self, configuration, stoppable, fingerprint: hasher.finish() }
     }
 
     /// Compares an object that a feed has read.

@@ -9,10 +9,11 @@ use crate::cluster::objects::{FIELD_MANAGER, Removed};
 use crate::cluster::revision::Revision;
 use crate::cluster::{ApiError, CachedState, Cause, Kind};
 use crate::gate;
-use crate::merge::{Skip, Step};
+use crate::merge::{self, Skip, Step};
 use crate::payload::ObjectId;
 use crate::rollout::Applied;
 use crate::work::feeds::Cluster;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -94,9 +95,12 @@ impl ObjectApply<'_> {
         self.check_namespace()?;
         let (index, id) = (&self.cluster.index, self.id);
         let Some(body) = self.body()? else { return Ok(Some(Applied::Unchanged)) };
+        let configuration = self.desired.is_applied().then(|| self.desired.configuration(None)).transpose()?;
         index.hold_events(id);
-        let created = self.cluster.objects.create_raw(self.kind, &id.namespace, &id.name, body).await;
-        if created.is_ok() || created.as_ref().is_err_and(ApiError::is_already_exists) {
+        let created = self.write_new(configuration, body).await;
+        // The answer to an apply of a new object is a conflict.
+        let exists = |error: &ApiError| error.is_already_exists() || error.is_conflict();
+        if created.is_ok() || created.as_ref().is_err_and(exists) {
             self.cluster.feeds.on_write(self.kind);
         }
         let operator = self.kind.group == "config.openshift.io" && self.kind.kind == "ClusterOperator";
@@ -111,7 +115,7 @@ impl ObjectApply<'_> {
                 }
                 return Ok(Some(Applied::Created));
             }
-            Err(error) if error.is_already_exists() => {
+            Err(error) if exists(&error) => {
                 index.invalidate(id);
                 Ok(None)
             }
@@ -131,6 +135,22 @@ impl ObjectApply<'_> {
     fn body(&self) -> Result<Option<Vec<u8>>, ApplyError> {
         let Step::Create(object) = self.desired.step(None)? else { return Ok(None) };
         serde_json::to_vec(&object).map(Some).map_err(|e| ApplyError::Manifest(e.to_string()))
+    }
+
+    /// Writes an object that does not exist: by apply if there is a configuration for it.
+    async fn write_new(&self, configuration: Option<Box<RawValue>>, body: Vec<u8>) -> Result<Box<RawValue>, ApiError> {
+        let (objects, ObjectId { namespace, name, .. }) = (&self.cluster.objects, self.id);
+        if let Some(configuration) = configuration {
+            match objects.apply(self.kind, namespace, name, configuration).await {
+                Err(error) if error.cannot_apply() => self.warn_of(&error),
+                applied => return applied,
+            }
+        }
+        objects.create_raw(self.kind, namespace, name, body).await
+    }
+
+    fn warn_of(&self, error: &ApiError) {
+        tracing::warn!(object = %self.id, %error, "written as a whole instead, so that fields that a later release drops stay");
     }
 
     /// Tools that collect data for support look for the related objects of a ClusterOperator, so a new one has them before
@@ -196,12 +216,11 @@ impl ObjectApply<'_> {
         }
     }
 
-    /// PUT.
+    /// Brings the object to its desired state by writing it.
     async fn change(&self, live: &Value, object: &Value, fields: Vec<String>) -> Result<Applied, ApplyError> {
         let (index, id) = (&self.cluster.index, self.id);
         index.hold_events(id);
-        let written = self.cluster.objects.replace(self.kind, &id.namespace, &id.name, object).await;
-        let written = written.map(|answer| {
+        let written = self.write(live, object).await.map(|answer| {
             let in_vain = match self.desired.step(Some(&answer)) {
                 Ok(Step::Change { fields, .. }) => {
                     self.server_keeps.remember(id, self.desired.fingerprint, &answer, &fields)
@@ -216,6 +235,42 @@ impl ObjectApply<'_> {
         });
         index.release_events(id);
         if written? { Ok(Applied::Unchanged) } else { Ok(Applied::Updated { fields, by: last_writer(live) }) }
+    }
+
+    /// PUT of `object`, or apply, and the answer.
+    async fn write(&self, live: &Value, object: &Value) -> Result<Value, ApplyError> {
+        if self.desired.is_applied() {
+            match self.apply(live).await {
+                Err(ApplyError::Api(error)) if error.cannot_apply() => self.warn_of(&error),
+                applied => return applied,
+            }
+            if object == live {
+                return Ok(live.clone());
+            }
+        }
+        Ok(self.put(object).await?)
+    }
+
+    async fn put(&self, object: &Value) -> Result<Value, ApiError> {
+        self.cluster.objects.replace(self.kind, &self.id.namespace, &self.id.name, object).await
+    }
+
+    /// Applies, and takes the object over from an orchestrator that has written it by plain updates if it still has fields
+    /// that the manifest lacks. Not before the first apply, which fails if the server cannot apply the manifest at all.
+    async fn apply(&self, live: &Value) -> Result<Value, ApplyError> {
+        let applied = self.apply_once(live).await?;
+        if !matches!(self.desired.step(Some(&applied)), Ok(Step::Change { .. })) {
+            return Ok(applied);
+        }
+        let Some(taken_over) = merge::taken_over(&applied) else { return Ok(applied) };
+        self.apply_once(&self.put(&taken_over).await?).await
+    }
+
+    async fn apply_once(&self, live: &Value) -> Result<Value, ApplyError> {
+        let configuration = self.desired.configuration(Some(live))?;
+        let objects = &self.cluster.objects;
+        let answer = objects.apply(self.kind, &self.id.namespace, &self.id.name, configuration).await?;
+        serde_json::from_str(answer.get()).map_err(|e| ApplyError::Manifest(e.to_string()))
     }
 
     /// DELETE and, once the old object is gone, POST. If this is interrupted in between, the next attempt finds the object

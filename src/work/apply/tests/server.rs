@@ -28,6 +28,7 @@ struct Store {
     no_initial_events: Option<u16>,
     /// Collections, and the answer to lists and watches of them.
     closed: BTreeMap<String, (u16, &'static str)>,
+    refuses_apply: bool,
     /// The kinds in discovery: `example.com/v1`, kind and plural, all of them namespaced.
     served: Vec<(String, String, String)>,
 }
@@ -140,6 +141,11 @@ impl Server {
         store.remove(&place);
     }
 
+    /// From now on it answers to every apply as to a manifest with a field that is in no schema.
+    pub(crate) fn refuse_apply(&self) {
+        self.lock().refuses_apply = true;
+    }
+
     /// Requests since the last time, as `POST /api/v1/…`.
     pub(crate) fn requests(&self) -> Vec<String> {
         let all = std::mem::take(&mut self.lock().requests);
@@ -248,6 +254,20 @@ impl Store {
                 self.webhook.iter().for_each(|webhook| webhook(&mut object));
                 Ok(self.store(&place, object))
             }
+            ("PATCH", _) if self.refuses_apply => Err((500, "failed to create typed patch object")),
+            // Apply; it does not keep managedFields, so it only adds.
+            ("PATCH", known) => {
+                let applied = read();
+                let version = &applied["metadata"]["resourceVersion"];
+                if known.as_ref().is_some_and(|live| live["metadata"]["resourceVersion"] != *version) {
+                    return Err((409, "Conflict"));
+                }
+                let before = known.clone().unwrap_or_else(|| json!({}));
+                let mut object = before.clone();
+                set(&mut object, applied.clone());
+                self.webhook.iter().for_each(|webhook| webhook(&mut object));
+                Ok(if object == before { before } else { self.store(place, object) })
+            }
             (_, None) => Err((404, "NotFound")),
             ("GET", Some(object)) => Ok(object),
             ("PUT", Some(live)) => {
@@ -276,6 +296,16 @@ impl Store {
             }
             (other, _) => panic!("{other} is not served"),
         }
+    }
+}
+
+/// Sets every field of `applied`.
+fn set(object: &mut Value, applied: Value) {
+    match (object, applied) {
+        (Value::Object(object), Value::Object(applied)) => {
+            applied.into_iter().for_each(|(key, value)| set(object.entry(key).or_insert(Value::Null), value));
+        }
+        (object, applied) => *object = applied,
     }
 }
 

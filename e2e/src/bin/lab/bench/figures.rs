@@ -116,7 +116,7 @@ impl Measured {
 
     /// Adds when the last object was created, and for the JSON how many were created in each second.
     pub(super) fn add_creations(&mut self, requests: &[Request], start: Timestamp) {
-        let created = requests.iter().filter(|r| r.verb == "create" && r.code == 201);
+        let created = requests.iter().filter(|r| r.effect() == "create" && r.code == 201);
         let after: Vec<SignedDuration> = created.map(|r| r.at.duration_since(start)).collect();
         self.add_known(LAST, after.iter().max().map(SignedDuration::as_secs_f64));
         for second in after.iter().filter_map(|after| usize::try_from(after.as_secs()).ok()) {
