@@ -3,7 +3,7 @@
 use std::{sync::Mutex, time::Duration};
 
 use cvo::testing::api::{
-    ClusterOperator, ClusterVersion, HistoryState,
+    ClusterOperator, ClusterVersion, HistoryState, NAMESPACE,
     progress::{NodeState, Progress},
 };
 use jiff::Timestamp;
@@ -16,9 +16,12 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::{
+    harness::audit::Request,
+    simulator::cluster::{SimulatedCluster, find_condition},
+};
 
 /// Far below every period of the daemon, and long enough for a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(30);
@@ -109,30 +112,86 @@ fn newest(object: &ClusterVersion) -> HistoryState {
     object.status.as_ref().unwrap().history[0].state
 }
 
+/// An admission policy that refuses some requests. It counts only a moment after it was created: until `probe`, a dry run
+/// of such a request, is refused by it.
+struct Refusal {
+    client: Client,
+}
+
+const REFUSAL: &str = "refusal";
+
+impl Refusal {
+    async fn of(client: &Client, rule: Value, allowed: &str, probe: impl AsyncFn() -> kube::Result<()>) -> Refusal {
+        let policy = json!({"metadata": {"name": REFUSAL}, "spec": {"failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": allowed, "message": "not today"}]}});
+        let binding = json!({"metadata": {"name": REFUSAL},
+            "spec": {"policyName": REFUSAL, "validationActions": ["Deny"]}});
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
+        policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
+        bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+        let refused = async {
+            while !probe().await.is_err_and(|error| error.to_string().contains("not today")) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(SOON, refused).await.expect("the policy counts");
+        Refusal { client: client.clone() }
+    }
+
+    async fn end(self) {
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(self.client.clone());
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
+        bindings.delete(REFUSAL, &DeleteParams::default()).await.unwrap();
+        policies.delete(REFUSAL, &DeleteParams::default()).await.unwrap();
+    }
+}
+
 /// Refuses to create the ConfigMap `settings` in namespace `beta`.
-async fn refuse_settings(client: &Client) -> (Api<ValidatingAdmissionPolicy>, Api<ValidatingAdmissionPolicyBinding>) {
-    let policy = json!({"metadata": {"name": "no-settings"}, "spec": {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
-            "operations": ["CREATE"], "resourceNames": ["settings"]}]},
-        "validations": [{"expression": "object.metadata.namespace != 'beta'", "message": "no settings today"}]}});
-    let binding = json!({"metadata": {"name": "no-settings"},
-        "spec": {"policyName": "no-settings", "validationActions": ["Deny"]}});
-    let policies = Api::all(client.clone());
-    let bindings = Api::all(client.clone());
-    policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
-    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
-    // A policy counts only a moment after it was created.
-    let probe: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "settings"}})).unwrap();
+async fn refuse_settings(client: &Client) -> Refusal {
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"],
+        "resourceNames": ["settings"]});
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "beta");
+    let settings: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "settings"}})).unwrap();
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    let refused = async {
-        while !maps.create(&dry_run, &probe).await.is_err_and(|e| e.to_string().contains("no settings today")) {
-            tokio::task::yield_now().await;
+    let create = async || maps.create(&dry_run, &settings).await.map(drop);
+    Refusal::of(client, rule, "object.metadata.namespace != 'beta'", create).await
+}
+
+/// Whatever happens after the first write of an update: its history, with `verified` and the risks that were accepted,
+/// is known to the next process.
+#[tokio::test(flavor = "multi_thread")]
+async fn update_writes_nothing_before_its_history_entry() {
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
+    let rule = json!({"apiGroups": ["config.openshift.io"], "apiVersions": ["v1"],
+        "resources": ["clusterversions/status"], "operations": ["UPDATE"]});
+    let allowed = "!has(object.status.history) || object.status.history[0].version != '1.0.1'";
+    let versions = cluster.versions();
+    let before = versions.get("version").await.unwrap();
+    let mut entry = before.status.clone().unwrap().history.remove(0);
+    entry.version = "1.0.1".into();
+    let patch = Patch::Merge(json!({"status": {"history": [entry]}}));
+    let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+    let probe = async || versions.patch_status("version", &dry_run, &patch).await.map(drop);
+    let refusal = Refusal::of(&cluster.client, rule, allowed, probe).await;
+    let begun = Timestamp::now();
+    cluster.request(&releases[1]).await.unwrap();
+    let since = || cluster.requests().unwrap().into_iter().filter(|request| request.at > begun);
+    let refused = |request: &Request| request.resource_path() == "clusterversions/status" && request.code == 422;
+    let tried = async {
+        while since().filter(refused).count() < 3 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(SOON, refused).await.expect("the policy counts");
-    (policies, bindings)
+    tokio::time::timeout(SOON, tried).await.expect("the daemon tries to write the status");
+    let wrote = |request: &Request| request.wrote() && !request.is_bookkeeping();
+    let of_update = |request: &Request| request.namespace != NAMESPACE && wrote(request);
+    assert_eq!(since().filter(of_update).collect::<Vec<_>>(), [], "nothing of the release");
+    refusal.end().await;
+    let updated = cluster.completed(&releases[1]).await.unwrap();
+    assert_eq!((newest(&updated), updated.status.unwrap().history[0].verified), (HistoryState::Completed, true));
+    assert!(since().any(|request| of_update(&request)));
+    cluster.close().await.unwrap();
 }
 
 /// What broke after its turn is waited for by name, and nothing is recorded Completed before.
@@ -143,7 +202,7 @@ async fn update_does_not_complete_while_something_fails_again() {
     cluster.request(&releases[1]).await.unwrap();
     wait_begun(&cluster, None).await;
 
-    let (policies, bindings) = refuse_settings(&cluster.client).await;
+    let refusal = refuse_settings(&cluster.client).await;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "beta");
     maps.delete("settings", &DeleteParams::default()).await.unwrap();
     cluster.simulation.hold("alpha");
@@ -167,7 +226,7 @@ async fn update_does_not_complete_while_something_fails_again() {
     };
     let done = |progress: &Progress| progress.nodes.iter().all(|node| node.state == NodeState::Done);
     cluster.until_progress("all nodes to be done", done).await.unwrap();
-    let both = |object: &ClusterVersion| names(object, &["alpha", "beta/settings", "no settings today"]);
+    let both = |object: &ClusterVersion| names(object, &["alpha", "beta/settings", "not today"]);
     let failing = cluster.until("both to be named", both).await.unwrap();
     assert_eq!(newest(&failing), HistoryState::Partial, "{:?}", failing.status);
 
@@ -175,8 +234,7 @@ async fn update_does_not_complete_while_something_fails_again() {
     let one = |object: &ClusterVersion| names(object, &["beta/settings"]) && !names(object, &["alpha"]);
     let failing = cluster.until("one to be named", one).await.unwrap();
     assert_eq!(newest(&failing), HistoryState::Partial, "{:?}", failing.status);
-    bindings.delete("no-settings", &DeleteParams::default()).await.unwrap();
-    policies.delete("no-settings", &DeleteParams::default()).await.unwrap();
+    refusal.end().await;
     let completed = cluster.completed(&releases[1]).await.unwrap();
     assert!(find_condition(&completed, "Failing", "False").is_some(), "{:?}", completed.status);
     assert!(maps.get_opt("settings").await.unwrap().is_some());
