@@ -14,6 +14,7 @@ use super::{
     process::{self, Launch},
     programs, ready,
     site::Site,
+    toolbox::is_oldest_kubernetes,
 };
 
 /// The image whose process holds a pod's namespaces. Nothing can be pulled from outside, so it contains the program
@@ -128,7 +129,7 @@ config_path = "{dir}/certs.d"
 }
 
 fn kubelet_config(site: &Site) -> serde_json::Value {
-    json!({
+    let mut config = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "address": site.node_address(),
@@ -160,5 +161,11 @@ fn kubelet_config(site: &Site) -> serde_json::Value {
         // Tests kill containers, and the default back-off of five minutes is longer than a test.
         "featureGates": {"KubeletCrashLoopBackOffMax": true},
         "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
-    })
+    });
+    // What came after the oldest Kubernetes.
+    let newer = ["failCgroupV1", "featureGates", "crashLoopBackOff"];
+    if let Some(fields) = config.as_object_mut().filter(|_| is_oldest_kubernetes()) {
+        fields.retain(|name, _| !newer.contains(&name.as_str()));
+    }
+    config
 }

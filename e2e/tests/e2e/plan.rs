@@ -157,7 +157,7 @@ async fn plan_names_the_definitions_that_this_server_refuses() {
         }
     }
     println!("{} of {asked} definitions are refused: {named:#?}", refused.len());
-    assert!(asked > 100, "{asked}");
+    assert!(asked > 80, "{asked}");
     assert_eq!(refused.is_empty(), !is_oldest_kubernetes(), "{refused:#?}");
     let (named, refused): (Vec<_>, Vec<_>) = (named.keys().collect(), refused.keys().collect());
     assert_eq!(named, refused);

@@ -5,7 +5,8 @@ mod additions;
 
 use additions::Additions;
 use cvo::testing::api::HistoryState;
-use e2e::harness::audit;
+use cvo::testing::payload::Manifest;
+use e2e::harness::{audit, is_oldest_kubernetes};
 use e2e::random::SeededRandom;
 use e2e::real_payload::{lay_out, manifests};
 use e2e::simulator::daemon::{Ended, Usage};
@@ -16,6 +17,7 @@ use e2e::simulator::{
 };
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Added labels, annotations, finalizers, ConfigMap keys, pull secrets, tolerations, node selectors and template
@@ -76,10 +78,13 @@ async fn installed_updated_and_left_alone(initial_events: InitialEvents) {
     print_cost("second rollout", &cluster, restarted, rested);
     let again = audit::within(&cluster.requests().unwrap(), restarted..rested);
     assert!(!again.is_empty(), "the daemon's requests are told apart");
-    assert!(audit::writes(&again).is_empty(), "a second rollout writes nothing: {:#?}", audit::writes(&again));
+    let mut writes = audit::writes(&again);
+    let dropped = dropped_by_server(second);
+    writes.retain(|request| !dropped.contains(&request.object()));
+    assert!(writes.is_empty(), "a second rollout writes nothing: {writes:#?}");
     // Else a refused watch, a list, and a watch.
-    let reads = if initial_events == InitialEvents::Sent { 1 } else { 3 };
-    assert_each_kind_is_read_once(&again, second, reads);
+    let sent = initial_events == InitialEvents::Sent && !is_oldest_kubernetes();
+    assert_each_kind_is_read_once(&again, second, if sent { 1 } else { 3 });
     assert_eq!(additions.violations().await, Vec::<String>::new(), "after the second rollout");
     println!("{} additions to 100 objects are as they should be", additions.number());
 
@@ -89,6 +94,14 @@ async fn installed_updated_and_left_alone(initial_events: InitialEvents) {
     assert_eq!(images, [(first.image.as_str(), true), (&second.image, true), (&second.image, true)]);
     drop(state);
     cluster.close().await.unwrap();
+}
+
+/// Objects with a field that the oldest Kubernetes drops. Each process finds that out by a write, which changes nothing.
+fn dropped_by_server(release: &Release) -> BTreeSet<String> {
+    let payload = release.load().unwrap();
+    let has_field = |m: &&Arc<Manifest>| m.object().unwrap().pointer("/spec/template/spec/hostUsers").is_some();
+    let deployments = payload.manifests.iter().filter(|m| m.id.kind == "Deployment" && is_oldest_kubernetes());
+    deployments.filter(has_field).map(|m| format!("apps/deployments/ {}/{}", m.id.namespace, m.id.name)).collect()
 }
 
 fn print_usage(ended: &Ended) {
