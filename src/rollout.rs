@@ -146,7 +146,7 @@ impl Rollout {
                 node.started = Some(now);
             }
         }
-        if self.prerequisites.are_done() {
+        if self.prerequisites.are_namespaces_done() {
             started.into_iter().for_each(|node| self.step(node, now));
         }
     }
@@ -155,10 +155,14 @@ impl Rollout {
         if applied == Some(&Applied::Created) && self.is_definition(position) {
             self.commands.push(Command::ServeKinds(position));
         }
-        let next = self.prerequisites.ended();
+        let nodes_wait = !self.prerequisites.are_namespaces_done();
+        let (next, waiting) = self.prerequisites.ended(position);
         self.commands.extend(next.into_iter().map(Command::CreatePrerequisite));
-        if self.prerequisites.are_done() {
+        if nodes_wait && self.prerequisites.are_namespaces_done() {
             self.frontier.running().into_iter().for_each(|node| self.step(node, now));
+        }
+        if let Some(node) = waiting {
+            self.step(node, now);
         }
     }
 
@@ -167,6 +171,7 @@ impl Rollout {
         let Some(run) = self.runs.get_mut(node) else { return };
         match run.step(&self.plan.manifests, self.plan.mode) {
             Step::Precreate(position) => self.commands.push(Command::Precreate { node, position }),
+            Step::Apply(position) if self.prerequisites.hold(position, node) => {}
             Step::Apply(position) => self.attempt(node, position, false, Delay::default()),
             Step::Gate(position) => self.attempt(node, position, true, Delay::default()),
             Step::Done => self.node_done(node, now),
@@ -240,6 +245,11 @@ impl Rollout {
         let Some(run) = self.runs.get_mut(node) else { return };
         if failure.cause == Cause::KindNotServed && !definition && run.wait_for_definitions() {
             return self.step(node, now);
+        }
+        let group = self.plan.manifests.get(position).map(|m| m.id.group.as_str()).unwrap_or_default();
+        if failure.cause == Cause::KindNotServed && self.prerequisites.bring(group, &self.plan.manifests) {
+            let delay = Delay { pause: PAUSE_CAP, until: Wake::KindServed { refresh: false } };
+            return self.attempt(node, position, applied, delay);
         }
         run.attempt.failures = run.attempt.failures.saturating_add(1);
         run.attempt.reported = None;
@@ -556,11 +566,11 @@ impl Rollout {
         self.is_gated_kind(position) && self.manifest(position).is_some_and(waited_for)
     }
 
-    /// A CustomResourceDefinition of the release brings kinds of this group; they are named `<plural>.<group>`.
+    /// A CustomResourceDefinition of the release brings kinds of this group.
     fn release_defines_group_of(&self, position: usize) -> bool {
         let group = self.manifest(position).map(|m| m.id.group.as_str());
         let definitions = self.plan.manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition");
-        definitions.filter_map(|m| m.id.name.split_once('.')).any(|(_, defined)| Some(defined) == group)
+        definitions.filter_map(|m| prerequisites::defined_group(m)).any(|defined| Some(defined) == group)
     }
 }
 

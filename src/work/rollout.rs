@@ -14,16 +14,26 @@ use jiff::Timestamp;
 use operation::{Logged, Operations};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// Moves within this time are told together.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// A rollout under way. Dropping it without [`RunningRollout::cancel`] leaves its tasks running.
 #[derive(Debug)]
 pub(crate) struct RunningRollout {
     state: Arc<Mutex<Rollout>>,
     applier: Arc<Applier>,
-    progress: watch::Receiver<()>,
+    /// Whether it has completed.
+    progress: watch::Receiver<bool>,
+    /// It has moved since [`RunningRollout::moved`] returned last.
+    moved: bool,
+    /// When that was.
+    told: Instant,
     executor: JoinHandle<()>,
     admitted: Arc<Notify>,
     cancel: CancellationToken,
@@ -38,7 +48,7 @@ impl RunningRollout {
         let (rollout, commands) = Rollout::start(plan, Timestamp::now());
         let state = Arc::new(Mutex::new(rollout));
         let cancel = CancellationToken::new();
-        let (moved, progress) = watch::channel(());
+        let (moved, progress) = watch::channel(false);
         let admitted = Arc::<Notify>::default();
         let executor = Executor {
             state: state.clone(),
@@ -55,7 +65,7 @@ impl RunningRollout {
             moved,
         };
         let executor = tokio::spawn(executor.run(commands, admitted.clone()));
-        RunningRollout { state, applier, progress, executor, admitted, cancel }
+        RunningRollout { state, applier, progress, moved: false, told: Instant::now(), executor, admitted, cancel }
     }
 
     /// Lets it begin to write, unless it has been cancelled. Calling it again changes nothing.
@@ -68,13 +78,20 @@ impl RunningRollout {
         lock(&self.state)
     }
 
-    /// Waits until the state has moved since the last call. Cancel safe.
+    /// Waits until the state has moved since the last call. Its completion is told at once, all else together with what
+    /// happens within the same moment, because an install moves a hundred times a second. Cancel safe.
     pub(crate) async fn moved(&mut self) {
-        if self.progress.changed().await.is_err()
-            && let Err(error) = (&mut self.executor).await
-        {
-            ended_badly(error);
+        if !self.moved {
+            if self.progress.changed().await.is_err()
+                && let Err(error) = (&mut self.executor).await
+            {
+                ended_badly(error);
+            }
+            self.moved = true;
         }
+        let completed = self.progress.wait_for(|completed| *completed);
+        let _elapsed = tokio::time::timeout_at(self.told + MOMENT, completed).await;
+        (self.moved, self.told) = (false, Instant::now());
     }
 
     /// Objects that the release has deleted and that are there still or again, in the order of the release.
@@ -118,7 +135,7 @@ struct Executor {
     positions: Positions,
     configuration: ConfigurationChanges,
     hindrances: watch::Receiver<()>,
-    moved: watch::Sender<()>,
+    moved: watch::Sender<bool>,
 }
 
 impl Executor {
@@ -148,13 +165,14 @@ impl Executor {
                 self.take(ended, &mut events);
             }
             let now = Timestamp::now();
-            let commands = {
+            let (commands, completed) = {
                 let mut rollout = lock(&self.state);
-                events.into_iter().flat_map(|event| rollout.on(event, now)).collect()
+                let commands = events.into_iter().flat_map(|event| rollout.on(event, now)).collect();
+                (commands, rollout.is_completed())
             };
             self.perform(commands);
             self.let_own_deployment_be_stopped();
-            self.moved.send_replace(());
+            self.moved.send_replace(completed);
         }
     }
 

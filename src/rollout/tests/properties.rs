@@ -43,7 +43,11 @@ impl Executor {
         }
         let nodes: Vec<usize> = self.running.iter().filter_map(node_of).collect();
         assert_eq!(nodes.len(), nodes.iter().collect::<HashSet<_>>().len(), "a node does one thing at a time");
-        let positions: Vec<usize> = self.running.iter().filter_map(reconciled).collect();
+        let prerequisite = |command: &Command| match command {
+            Command::CreatePrerequisite(position) => Some(*position),
+            _ => reconciled(command),
+        };
+        let positions: Vec<usize> = self.running.iter().filter_map(prerequisite).collect();
         assert_eq!(
             positions.len(),
             positions.iter().collect::<HashSet<_>>().len(),

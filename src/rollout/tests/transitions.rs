@@ -244,7 +244,7 @@ fn definitions_of_an_install_hold_only_kinds_that_are_not_served() {
 }
 
 #[test]
-fn install_creates_namespaces_then_definitions_but_none_behind_a_job() {
+fn install_creates_namespaces_then_definitions_beside_the_nodes_but_none_behind_a_job() {
     let files = [
         ("0000_10_a_1", "config"),
         ("0000_20_b_1", "definition"),
@@ -254,13 +254,45 @@ fn install_creates_namespaces_then_definitions_but_none_behind_a_job() {
     ];
     let (mut run, first) = start(&files, Mode::Install);
     assert_eq!((first.as_str(), run.node(0)), ("prerequisite 2", Running));
+    let next = run.on(Event::PrerequisiteDone { position: 2, applied: None });
     assert_eq!(
-        run.on(Event::PrerequisiteDone { position: 2, applied: None }),
-        "prerequisite 1",
-        "a failure is no matter"
+        next, "prerequisite 1, apply 0, apply 2",
+        "a failure is no matter, and the node of the definition waits"
     );
     let next = run.on(Event::PrerequisiteDone { position: 1, applied: Some(Applied::Unchanged) });
-    assert_eq!(next, "apply 0, apply 1, apply 2");
+    assert_eq!(next, "apply 1");
+}
+
+#[test]
+fn install_creates_the_definitions_first_that_most_manifests_need() {
+    let definition =
+        |name: &str| manifest("0000_10_a_1", "apiextensions.k8s.io/v1", "CustomResourceDefinition", name, json!({}));
+    let widget = |name: &str| object("0000_20_b_1", "widget", name);
+    let manifests = vec![definition("a.other.com"), definition("widgets.example.com"), widget("1"), widget("2")];
+    let (run, first) = Run::start(plan(manifests, Mode::Install));
+    assert!(first.starts_with("prerequisite 1, prerequisite 0"), "{first}");
+    assert_eq!(run.running.len(), 3, "{first}");
+}
+
+/// It is not late, so nothing is reported, however long the server takes.
+#[test]
+fn kind_whose_definition_is_on_its_way_is_waited_for_in_silence() {
+    let definition = manifest(
+        "0000_10_a_1",
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "widgets.example.com",
+        json!({}),
+    );
+    let widget = object("0000_20_b_1", "widget", "a");
+    let (mut run, first) = Run::start(plan(vec![definition, widget], Mode::Install));
+    assert_eq!(first, "prerequisite 0, apply 1");
+    for _ in 0..5 {
+        assert_eq!(run.ends(1, failed(Cause::KindNotServed)), "apply 1 after 30s until served");
+        assert_eq!(run.rollout.failure(), None);
+    }
+    run.on(Event::PrerequisiteDone { position: 0, applied: Some(Applied::Created) });
+    assert_eq!(run.ends(1, failed(Cause::KindNotServed)), "apply 1 after 500ms until served");
 }
 
 #[test]
