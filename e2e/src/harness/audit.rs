@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 /// The user that the daemon acts as where a release installs it: the service account of its manifests.
@@ -16,10 +16,12 @@ pub const DAEMON: &str = "system:serviceaccount:openshift-cluster-version:cluste
 
 /// One request that was answered, or a watch that has begun. Some requests are listed without an answer (see the audit
 /// policy).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// When it arrived.
     pub at: Timestamp,
+    /// Until it was answered, or a watch began.
+    pub took: SignedDuration,
     /// Who sent it, or the impersonated user.
     pub user: String,
     /// Name of the pod whose token authenticated the request, if any.
@@ -145,6 +147,7 @@ struct Event {
     object_ref: ObjectRef,
     response_status: Code,
     request_received_timestamp: Option<Timestamp>,
+    stage_timestamp: Option<Timestamp>,
 }
 
 #[derive(Deserialize, Default)]
@@ -173,8 +176,10 @@ struct ObjectRef {
 impl Event {
     fn request(mut self) -> Option<Request> {
         let pod = self.user.extra.remove("authentication.kubernetes.io/pod-name").unwrap_or_default();
+        let at = self.request_received_timestamp?;
         Some(Request {
-            at: self.request_received_timestamp?,
+            at,
+            took: self.stage_timestamp.map(|answered| answered.duration_since(at)).unwrap_or_default(),
             user: self.impersonated_user.unwrap_or(self.user).username,
             pod: pod.into_iter().next().unwrap_or_default(),
             verb: self.verb,

@@ -12,6 +12,7 @@ mod machine;
 mod release;
 mod repair;
 mod steady;
+mod timeline;
 
 use super::interrupt::interrupted;
 use anyhow::{Context, bail};

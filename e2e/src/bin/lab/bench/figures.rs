@@ -1,6 +1,7 @@
 //! Figures of one run of one row, their targets, and the summary of several runs, as a table and as JSON.
 
 use super::machine;
+use super::timeline::{self, Second};
 use anyhow::Context;
 use e2e::harness::audit::{Request, by_verb};
 use e2e::harness::files;
@@ -82,8 +83,8 @@ pub(super) struct Measured {
     /// The daemon's requests and how often it made them: `update apps/deployments/`, refused ones as `create
     /// /configmaps/ 404`.
     asked: BTreeMap<String, usize>,
-    /// Objects created in each second since the start.
-    created: Vec<usize>,
+    /// Each second since the start.
+    timeline: Vec<Second>,
 }
 
 impl Measured {
@@ -114,32 +115,20 @@ impl Measured {
         }
     }
 
-    /// Adds when the last object was created, and for the JSON how many were created in each second.
+    /// Adds when the last object was created, and for the JSON what happened in each second.
     pub(super) fn add_creations(&mut self, requests: &[Request], start: Timestamp) {
         let created = requests.iter().filter(|r| r.effect() == "create" && r.code == 201);
         let after: Vec<SignedDuration> = created.map(|r| r.at.duration_since(start)).collect();
         self.add_known(LAST, after.iter().max().map(SignedDuration::as_secs_f64));
-        for second in after.iter().filter_map(|after| usize::try_from(after.as_secs()).ok()) {
-            if self.created.len() <= second {
-                self.created.resize(second + 1, 0);
-            }
-            if let Some(number) = self.created.get_mut(second) {
-                *number += 1;
-            }
-        }
+        self.timeline = timeline::of(requests, start);
     }
 
-    /// The most frequent requests, one on each line, and the objects created in each second.
+    /// The most frequent requests, one on each line, and what happened in each second.
     pub(super) fn details(&self, lines: usize) -> String {
         let mut asked: Vec<(&String, &usize)> = self.asked.iter().collect();
         asked.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
         let lines = asked.iter().take(lines).map(|(what, number)| format!("  {number:>5} x {what}\n"));
-        let mut lines: String = lines.collect();
-        if !self.created.is_empty() {
-            let numbers: Vec<String> = self.created.iter().map(usize::to_string).collect();
-            lines.push_str(&format!("  created in each second: {}\n", numbers.join(" ")));
-        }
-        lines
+        lines.collect::<String>() + &timeline::text(&self.timeline)
     }
 
     pub(super) fn value(&self, name: &str) -> Option<f64> {
@@ -277,7 +266,7 @@ impl Report {
         let runs = self.found.iter().map(|(run, row, measured)| {
             let figures: serde_json::Map<_, _> = measured.figures.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
             json!({"run": run, "row": row, "figures": figures, "requests": measured.asked,
-                "createdEachSecond": measured.created})
+                "timeline": measured.timeline})
         });
         let runs: Vec<_> = runs.collect();
         let report = json!({
@@ -324,16 +313,12 @@ mod tests {
     fn requests_are_counted_by_verb_and_resource() {
         let request = |verb: &str, resource: &str, code| Request {
             at: Timestamp::UNIX_EPOCH + SignedDuration::from_millis(1500),
-            user: "daemon".to_owned(),
-            pod: String::new(),
             verb: verb.to_owned(),
-            uri: "/readyz".to_owned(),
-            group: String::new(),
             resource: resource.to_owned(),
-            subresource: String::new(),
             namespace: "n".to_owned(),
             name: "a".to_owned(),
             code,
+            ..Request::default()
         };
         let requests = [
             request("create", "configmaps", 404),
@@ -348,7 +333,7 @@ mod tests {
         assert_eq!((value(REQUESTS), value("requests: create"), value("requests refused")), (4.0, 3.0, 1.0));
         assert!(measured.details(1).starts_with("      2 x create /configmaps/\n"), "{}", measured.details(1));
         assert_eq!(measured.asked.get("create /configmaps/ 404"), Some(&1));
-        assert_eq!((measured.created.as_slice(), value(LAST)), ([0, 2].as_slice(), 1.5));
+        assert_eq!((measured.timeline.len(), value(LAST)), (2, 1.5));
     }
 
     #[test]
