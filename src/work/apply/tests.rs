@@ -19,12 +19,13 @@ use tokio_util::sync::CancellationToken;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Version, kind, plural, namespaced.
-const KINDS: [(&str, &str, &str, bool); 9] = [
+const KINDS: [(&str, &str, &str, bool); 10] = [
     ("v1", "ConfigMap", "configmaps", true),
     ("v1", "Namespace", "namespaces", false),
     ("v1", "Service", "services", true),
     ("v1", "ServiceAccount", "serviceaccounts", true),
     ("apps/v1", "Deployment", "deployments", true),
+    ("batch/v1", "Job", "jobs", true),
     ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
     ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", true),
     ("config.openshift.io/v1", "ClusterOperator", "clusteroperators", false),
@@ -645,4 +646,93 @@ async fn manifest_that_cannot_be_applied_is_written_as_a_whole() {
         [format!("PATCH {WIDGET}"), format!("POST {collection}"), format!("PATCH {WIDGET}"), format!("PUT {WIDGET}")];
     assert_eq!(server.writes(), wanted);
     assert_eq!(server.get(WIDGET).unwrap()["spec"]["a"], 2);
+}
+
+/// A server that lags behind, or whose aggregated server has gone.
+#[tokio::test]
+async fn known_kind_that_the_server_does_not_find_is_tried_after_a_pause_and_discovery() {
+    let server = Server::default();
+    server.stop_serving("example.com/v1/widgets");
+    let applier = process(&server).await;
+    let widget = manifest(&object("example.com/v1", "Widget", json!({"spec": {"a": 1}})));
+    let mut rollout = RunningRollout::start(plan(vec![widget], Mode::Update), applier.clone());
+    rollout.admit();
+    let reported = async {
+        while rollout.state().failure().is_none() {
+            rollout.moved().await;
+        }
+    };
+    assert!(tokio::time::timeout(LIMIT, reported).await.is_ok(), "nothing is reported");
+    let failure = rollout.state().failure().unwrap();
+    assert!(failure.message.contains("example.com/v1/widgets"), "the server's answer is shown: {failure:?}");
+    let requests = server.requests();
+    let count = |matches: fn(&str) -> bool| requests.iter().filter(|r| matches(r)).count();
+    let write = |r: &str| !r.starts_with("WATCH") && !r.starts_with("GET") && r.contains("/namespaces/b/widgets");
+    assert_eq!(count(write), 3, "{requests:?}");
+    assert_eq!(count(|r| r == "GET /apis"), 2, "{requests:?}");
+    rollout.cancel().await;
+}
+
+#[tokio::test]
+async fn object_to_be_deleted_is_looked_for_where_discovery_does_not_name_its_kind() {
+    const GADGET: &str = "/apis/example.org/v1/namespaces/b/gadgets/a";
+    let gadget = to_delete(object("example.org/v1", "Gadget", json!({"spec": {}})));
+    let server = Server::default();
+    let applier = process(&server).await;
+    assert_eq!(apply_one(&applier, &gadget).await, Applied::Unchanged, "the server does not serve it");
+    server.put(GADGET, object("example.org/v1", "Gadget", json!({"spec": {}})));
+    server.set_away("example.org/v1");
+    let error = applier.apply(&gadget).await.unwrap_err();
+    assert!(matches!(&error, ApplyError::Api(error) if error.to_string().contains("unable to handle")), "{error:?}");
+    server.serve("example.org/v1", "Gadget", "gadgets");
+    assert_eq!(apply_one(&applier, &gadget).await, Applied::Deleted);
+    assert_eq!(server.get(GADGET), None);
+    // In another version it is the same object.
+    server.put(GADGET, object("example.org/v1", "Gadget", json!({"spec": {}})));
+    let old = to_delete(object("example.org/v1beta1", "Gadget", json!({"spec": {}})));
+    let applier = process_with(&server, vec![kind(("example.org/v1", "Gadget", "gadgets", true))]).await;
+    assert_eq!(apply_one(&applier, &old).await, Applied::Deleted);
+}
+
+#[tokio::test]
+async fn job_that_a_webhook_rewrites_runs_once() {
+    let template = |image: &str| json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+    let job = |image: &str| manifest(&object("batch/v1", "Job", json!({"spec": {"template": template(image)}})));
+    let server = Server::default();
+    let mirror = |object: &mut Value| {
+        if let Some(image) = object.pointer_mut("/spec/template/spec/containers/0/image") {
+            *image = json!("mirror.invalid/x");
+        }
+    };
+    server.set_webhook(Box::new(mirror));
+    assert_eq!(apply_one(&process(&server).await, &job("a")).await, Applied::Created);
+    server.requests();
+    // Another process, which knows nothing of the first.
+    assert_eq!(apply_one(&process(&server).await, &job("a")).await, Applied::Unchanged);
+    assert_eq!(server.writes(), Vec::<String>::new());
+    let next = apply_one(&process(&server).await, &job("b")).await;
+    assert_eq!(
+        updated(&next),
+        ["metadata.annotations[release.openshift.io/created-from-spec]", "spec.template.spec.containers[main].image"]
+    );
+    assert_eq!(server.writes().len(), 2, "a new release runs it again");
+}
+
+#[tokio::test]
+async fn deployment_that_may_be_stopped_stays_scaled_to_zero() {
+    const PATH: &str = "/apis/apps/v1/namespaces/b/deployments/a";
+    let deployment = manifest(&object("apps/v1", "Deployment", json!({"spec": {"replicas": 1, "paused": false}})));
+    let server = Server::default();
+    let applier = process(&server).await;
+    assert_eq!(apply_one(&applier, &deployment).await, Applied::Created);
+    let stop = |live: &mut Value| live["spec"] = json!({"replicas": 0, "paused": true});
+    server.edit(PATH, stop);
+    applier.set_stoppable(Some(deployment.id.clone()));
+    applier.index().invalidate(&deployment.id);
+    assert_eq!(updated(&apply_one(&applier, &deployment).await), ["spec.paused"]);
+    assert!(applier.is_scaled_to_zero(&deployment.id));
+    // While it is being updated it is not.
+    applier.set_stoppable(None);
+    assert_eq!(updated(&apply_one(&applier, &deployment).await), ["spec.replicas"]);
+    assert!(!applier.is_scaled_to_zero(&deployment.id));
 }

@@ -31,6 +31,10 @@ struct Store {
     refuses_apply: bool,
     /// The kinds in discovery: `example.com/v1`, kind and plural, all of them namespaced.
     served: Vec<(String, String, String)>,
+    /// Groups with version that are served by another server, which is away.
+    away: Vec<String>,
+    /// Collections that are not served, whatever discovery says.
+    gone: Vec<String>,
 }
 
 #[derive(Clone, Default)]
@@ -108,7 +112,19 @@ impl Server {
 
     /// Adds this kind to discovery.
     pub(crate) fn serve(&self, version: &str, kind: &str, plural: &str) {
-        self.lock().served.push((version.into(), kind.into(), plural.into()));
+        let mut store = self.lock();
+        store.away.retain(|away| away != version);
+        store.served.push((version.into(), kind.into(), plural.into()));
+    }
+
+    /// The server of this group and version is away until it is served.
+    pub(crate) fn set_away(&self, version: &str) {
+        self.lock().away.push(version.into());
+    }
+
+    /// From now on this collection, such as `example.com/v1/widgets`, is not served.
+    pub(crate) fn stop_serving(&self, collection: &str) {
+        self.lock().gone.push(collection.into());
     }
 
     /// From now on it changes every object that is written.
@@ -241,6 +257,9 @@ impl Store {
 
     fn request(&mut self, method: &Method, place: &Place, body: &Bytes) -> Result<Value, (u16, &'static str)> {
         let read = || serde_json::from_slice::<Value>(body).unwrap();
+        if self.gone.contains(&place.collection) {
+            return Err((404, "NotFound"));
+        }
         let known = self.objects.get(&place.key()).cloned();
         match (method.as_str(), known) {
             ("POST", _) => {
@@ -321,15 +340,52 @@ fn discovery(store: &Store) -> Value {
         "items": store.served.iter().map(group).collect::<Vec<_>>()})
 }
 
+/// The resources of a group and version, such as `example.com/v1`.
+fn resources(store: &Store, version: &str) -> (u16, Value) {
+    if store.away.iter().any(|away| away == version) {
+        return (
+            503,
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 503,
+            "reason": "ServiceUnavailable", "message": "the server is currently unable to handle the request"}),
+        );
+    }
+    let of_version = store.served.iter().filter(|(served, ..)| served == version);
+    let resources: Vec<Value> = of_version
+        .map(|(_, kind, plural)| json!({"name": plural, "singularName": "", "namespaced": true, "kind": kind, "verbs": ["get"]}))
+        .collect();
+    match resources.is_empty() {
+        true => (
+            404,
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 404,
+            "reason": "NotFound", "message": "the server could not find the requested resource"}),
+        ),
+        false => (200, json!({"kind": "APIResourceList", "groupVersion": version, "resources": resources})),
+    }
+}
+
 /// An event as servers write it, with the type first.
 fn line(event: &str, object: &Value) -> String {
     format!("{{\"type\":\"{event}\",\"object\":{object}}}\n")
 }
 
 async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: Bytes) -> Response {
+    let json = |code: u16, body: Value| {
+        Response::builder()
+            .status(code)
+            .header("content-type", "application/json")
+            .body(body.to_string().into())
+            .unwrap()
+    };
+    if let Some(version) = uri.path().strip_prefix("/apis/").filter(|rest| rest.matches('/').count() == 1) {
+        let mut store = server.lock();
+        store.requests.push((method.to_string(), uri.path().to_owned()));
+        let (code, body) = resources(&store, version);
+        return json(code, body);
+    }
     if ["/api", "/apis"].contains(&uri.path()) {
+        server.lock().requests.push((method.to_string(), uri.path().to_owned()));
         let list = if uri.path() == "/apis" { discovery(&server.lock()) } else { discovery(&Store::default()) };
-        return Response::builder().header("content-type", "application/json").body(list.to_string().into()).unwrap();
+        return json(200, list);
     }
     if uri.path() == "/readyz" {
         return Response::new(Body::from("ok"));
@@ -367,5 +423,5 @@ async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: By
                 "reason": reason, "message": format!("{reason}: {} {:?}", place.collection, place.name)}),
         ),
     };
-    Response::builder().status(code).header("content-type", "application/json").body(answer.to_string().into()).unwrap()
+    json(code, answer)
 }
