@@ -333,7 +333,11 @@ const KINDS: &[(&str, &str, Table)] = &[
         &[("spec", Fields(&[("limited", Whole), ("exempt", Whole)]))],
     ),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema", &[("spec", Fields(&[("rules", WholeIfSet)]))]),
-    ("node.k8s.io", "RuntimeClass", &[("overhead", FieldsIfSet(&[("podFixed", WholeIfSet)]))]),
+    (
+        "node.k8s.io",
+        "RuntimeClass",
+        &[("overhead", FieldsIfSet(&[("podFixed", WholeIfSet)])), ("scheduling", Fields(&[("nodeSelector", Entries)]))],
+    ),
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", &[("spec", Fields(&[("paramRef", Whole)]))]),
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", &[("webhooks", Whole)]),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", &[("webhooks", Whole)]),

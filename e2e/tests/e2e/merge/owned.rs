@@ -251,7 +251,8 @@ fn cases(kinds: &[Kind], count: usize) -> Vec<(Kind, usize, usize)> {
     some.map(|(kind, number, turns)| (kind.clone(), number, turns)).collect()
 }
 
-pub(super) async fn random_rollouts(server: Arc<Server>, kinds: Vec<Kind>) {
+/// The problems.
+pub(super) async fn random_rollouts(server: Arc<Server>, kinds: Vec<Kind>) -> Vec<String> {
     let count = std::env::var("CVO_ROLLOUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
     let begun = std::time::Instant::now();
     let tested = stream::iter(cases(&kinds, count)).map(|(kind, number, turns)| {
@@ -278,7 +279,8 @@ pub(super) async fn random_rollouts(server: Arc<Server>, kinds: Vec<Kind>) {
             few.push(kind);
         }
     }
-    let shown: Vec<&str> = problems.iter().take(40).map(String::as_str).collect();
-    assert!(shown.is_empty(), "{} problems, seed {}:\n{}", problems.len(), server.seed, shown.join("\n"));
-    assert!(few.is_empty(), "too few rollouts to prove anything, or none wrote: {few:?}");
+    if !few.is_empty() {
+        problems.push(format!("too few rollouts to prove anything, or none wrote: {few:?}"));
+    }
+    problems
 }

@@ -203,7 +203,8 @@ fn operator_group() -> Single {
     }
 }
 
-pub(super) async fn rollouts(server: &Server) {
+/// The problems.
+pub(super) async fn rollouts(server: &Server) -> Vec<String> {
     let mut all = [privileges(), nulls(), empty_and_foreign()].concat();
     if e2e::real_payload::manifests().is_some() {
         all.push(operator_group());
@@ -215,7 +216,7 @@ pub(super) async fn rollouts(server: &Server) {
         problems.extend(single.check(server, &format!("single{number}")).await);
     }
     println!("{} single rollouts", all.len());
-    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    problems
 }
 
 impl Single {
