@@ -157,6 +157,13 @@ fn empty_value_restores_the_default() {
             container("startupProbe", json!({"periodSeconds": 0})),
         ),
         row("apps/v1", "Deployment", json!({"spec": {"replicas": 3}}), json!({"spec": {"replicas": 0}})),
+        // Without a value it is 300.
+        row(
+            "autoscaling/v2",
+            "HorizontalPodAutoscaler",
+            json!({"spec": {"behavior": {"scaleDown": {"selectPolicy": "Max"}}}}),
+            json!({"spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}}),
+        ),
         row("apps/v1", "Deployment", pods(json!({"hostPID": true})), pods(json!({"hostPID": false}))),
         row(
             "apps/v1",
@@ -274,6 +281,16 @@ fn settings_of_another_pod_option_are_removed() {
             ),
             "/spec/template/spec/volumes/0/downwardAPI",
             Some(json!({})),
+        ),
+        (
+            row(
+                "apps/v1",
+                "DaemonSet",
+                pods(json!({"volumes": [{"name": "v", "emptyDir": {}}]})),
+                pods(json!({"volumes": [{"name": "v", "image": {}}]})),
+            ),
+            "/spec/template/spec/volumes/0",
+            Some(json!({"name": "v", "image": {}})),
         ),
         (
             row(
