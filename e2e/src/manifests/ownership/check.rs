@@ -28,7 +28,9 @@ pub struct Sides<'a> {
 pub fn problems(kind: &Kind, sides: Sides) -> Vec<String> {
     let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
     let table = KINDS.iter().find(|(g, k, _)| *g == group && *k == kind.kind).map_or(&[][..], |(_, _, table)| table);
-    let built_in = served().iter().any(|k| k.kind == kind.kind && k.kind != "Gadget");
+    // Constraints have Go types, too.
+    let typed = |k: &Kind| k.kind == kind.kind && k.kind != "Gadget";
+    let built_in = kind.kind == "SecurityContextConstraints" || served().iter().any(typed);
     let mut check = Check { built_in, problems: Vec::new() };
     // Moved to the data by the server.
     let mut manifest = sides.manifest.clone();
@@ -123,14 +125,22 @@ const MEANINGFUL: &[&str] = &[
     "selector",
 ];
 
-/// A quantity in thousandths. Only servers with Go types write equal ones alike.
-fn amount(value: &Value) -> Option<i64> {
+/// A quantity in thousandths. Servers keep one of several ways to write it.
+fn amount(value: &Value) -> Option<f64> {
+    const SUFFIXES: [(&str, f64); 5] =
+        [("m", 0.001), ("k", 1e3), ("M", 1e6), ("Mi", 1_048_576.0), ("Gi", 1_073_741_824.0)];
     match value {
-        Value::Number(number) => number.as_i64().map(|n| n * 1000),
-        Value::String(text) => match text.strip_suffix('m') {
-            Some(number) => number.parse().ok(),
-            None => text.parse::<i64>().ok().map(|n| n * 1000),
-        },
+        Value::Number(number) => number.as_f64().map(|n| n * 1000.0),
+        Value::String(text) => {
+            let number = text.trim_end_matches(char::is_alphabetic);
+            let suffix = text.strip_prefix(number).unwrap_or_default();
+            let scale = if suffix.is_empty() {
+                Some(1.0)
+            } else {
+                SUFFIXES.iter().find(|(s, _)| *s == suffix).map(|(_, f)| *f)
+            };
+            number.parse::<f64>().ok().zip(scale).map(|(number, scale)| number * scale * 1000.0)
+        }
         _ => None,
     }
 }
@@ -183,7 +193,8 @@ impl Check {
                 c.len() == r.len() && m.len() == c.len() && elements.all(|((m, c), r)| self.satisfied(m, c, r))
             }
             (Value::Object(m), Value::Object(_), Value::Object(_)) => m.iter().all(|(key, m)| {
-                let unset = m.is_null() || is_zero(m) && !is_zero(&created[key]);
+                let unset =
+                    m.is_null() || m.as_object().is_some_and(Map::is_empty) || is_zero(m) && !is_zero(&created[key]);
                 unset || self.satisfied(m, &created[key], &result[key])
             }),
             _ => self.same("", created, result),

@@ -100,8 +100,12 @@ impl<'a> Object<'a> {
     async fn created(&self, desired: &Value) -> Result<Value, String> {
         let new = merge::initial(with_name(desired.clone(), &format!("{}-new", self.name())));
         let list = format!("{}?dryRun=All", self.kind.list());
-        if let Ok(created) = self.server.call(Method::POST, &list, Some(&new)).await {
-            return Ok(created);
+        let post = self.server.call(Method::POST, &list, Some(&new)).await;
+        // The name of some is a part of them.
+        let named =
+            !self.kind.is_made() || ["CustomResourceDefinition", "APIService"].contains(&self.kind.kind.as_str());
+        if post.is_ok() || !named {
+            return post.map_err(|refusal| refusal.message);
         }
         let mut only = merge::initial(desired.clone());
         only["metadata"]["resourceVersion"] = self.live["metadata"]["resourceVersion"].clone();
