@@ -157,6 +157,12 @@ fn empty_value_restores_the_default() {
             container("startupProbe", json!({"periodSeconds": 0})),
         ),
         row("apps/v1", "Deployment", json!({"spec": {"replicas": 3}}), json!({"spec": {"replicas": 0}})),
+        row(
+            "batch/v1",
+            "CronJob",
+            json!({"spec": {"jobTemplate": {"spec": {"completionMode": "Indexed"}}}}),
+            json!({"spec": {"jobTemplate": {"spec": {"completionMode": "Indexed", "backoffLimitPerIndex": 0}}}}),
+        ),
         // Without a value it is 300.
         row(
             "autoscaling/v2",
