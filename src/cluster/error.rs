@@ -109,11 +109,13 @@ impl ApiError {
             if OF_WEBHOOKS.iter().any(|part| message.contains(part)))
     }
 
-    /// The server cannot apply the manifest, although it may accept it in a POST or PUT: a field is in no schema, or two
-    /// elements of a list have the same key. Or it does not serve apply.
+    /// The server cannot apply the manifest, although it may accept it in a POST or PUT: a field is in no schema, two elements
+    /// of a list have the same key, or a field is not in the schema of the version that was applied last. Or it does not
+    /// serve apply.
     pub(crate) fn cannot_apply(&self) -> bool {
+        const WITHOUT_SCHEMA: [&str; 2] = ["failed to create typed patch object", "failed to prune fields"];
         let Cause::Server { code, message, .. } = &self.cause else { return false };
-        matches!(code, 405 | 415) || *code == 500 && message.starts_with("failed to create typed patch object")
+        matches!(code, 405 | 415) || *code == 500 && WITHOUT_SCHEMA.iter().any(|part| message.starts_with(part))
     }
 }
 

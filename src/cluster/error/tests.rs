@@ -13,3 +13,22 @@ fn long_answer_is_shortened_where_it_is_shown_and_whole_for_the_log() {
     assert!(error.whole().len() <= ANSWER + 100 && error.whole().len() > 60_000, "{} bytes", error.whole().len());
     assert!(error.is_refused() && error.is_rejected());
 }
+
+#[test]
+fn manifest_that_cannot_be_applied_is_told_from_a_server_that_fails() {
+    let answer = |code, message: &str| {
+        let status = Status { code, message: message.into(), ..Status::default() };
+        ApiError::of("apply it", kube::Error::Api(Box::new(status))).cannot_apply()
+    };
+    assert!(answer(
+        500,
+        "failed to create typed patch object (a/b; v1, Kind=B): .spec.x: field not declared in schema"
+    ));
+    assert!(answer(
+        500,
+        "failed to prune fields: failed to convert merged object to last applied version: .spec.x: field not declared in schema"
+    ));
+    assert!(answer(415, "the body of the request was in an unknown format"));
+    assert!(!answer(500, "conversion webhook for v1, Kind=B failed"));
+    assert!(!answer(422, "spec.x: Invalid value"));
+}
