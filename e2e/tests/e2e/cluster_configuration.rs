@@ -70,6 +70,34 @@ fn has_proxy(object: Option<&Deployment>, address: &str) -> bool {
     })
 }
 
+/// A workload whose pods cannot start because of a wrong proxy is waited for, and gets the corrected one meanwhile.
+async fn correct_the_proxy_of_a_waiting_workload(
+    cluster: &SimulatedCluster,
+    proxies: &Api<DynamicObject>,
+    deployments: &Api<Deployment>,
+) {
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let cordon = |yes: bool| Patch::Merge(json!({"spec": {"unschedulable": yes}}));
+    nodes.patch("fake-0", &PatchParams::default(), &cordon(true)).await.unwrap();
+    let wrong = json!({"status": {"httpsProxy": "http://wrong.invalid:3128"}});
+    proxies.patch_status("cluster", &PatchParams::default(), &Patch::Merge(&wrong)).await.unwrap();
+    let injected = |object: Option<&Deployment>| has_proxy(object, "http://wrong.invalid:3128");
+    cluster.until_object("the wrong proxy", deployments.clone(), "proxied", SOON, injected).await.unwrap();
+    let other = json!([{"group": "", "kind": "ConfigMap", "namespace": "x", "name": "y", "unmanaged": true}]);
+    cluster.patch(json!({"spec": {"overrides": other}})).await.unwrap();
+    let waits = |progress: &Progress| {
+        progress.rollout.mode == "update" && progress.nodes.iter().flat_map(|n| &n.waiting).any(|w| w.name == "proxied")
+    };
+    cluster.until_progress("the workload to be waited for", waits).await.unwrap();
+    let right = json!({"status": {"httpsProxy": "http://right.invalid:3128"}});
+    proxies.patch_status("cluster", &PatchParams::default(), &Patch::Merge(&right)).await.unwrap();
+    let injected = |object: Option<&Deployment>| has_proxy(object, "http://right.invalid:3128");
+    cluster.until_object("the corrected proxy", deployments.clone(), "proxied", SOON, injected).await.unwrap();
+    nodes.patch("fake-0", &PatchParams::default(), &cordon(false)).await.unwrap();
+    let well = |progress: &Progress| progress.rollout.mode == "reconcile";
+    cluster.until_progress("the rollout to end", well).await.unwrap();
+}
+
 /// The proxy and the TLS settings of a running cluster; the objects that set them do not exist at first.
 #[tokio::test(flavor = "multi_thread")]
 async fn workloads_and_configurations_follow_the_cluster_configuration() {
@@ -106,28 +134,7 @@ async fn workloads_and_configurations_follow_the_cluster_configuration() {
         println!("{address} injected after {after:?}");
     }
 
-    // A workload whose pods cannot start because of a wrong proxy is waited for, and gets the corrected one meanwhile.
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let cordon = |yes: bool| Patch::Merge(json!({"spec": {"unschedulable": yes}}));
-    nodes.patch("fake-0", &PatchParams::default(), &cordon(true)).await.unwrap();
-    let wrong = json!({"status": {"httpsProxy": "http://wrong.invalid:3128"}});
-    proxies.patch_status("cluster", &PatchParams::default(), &Patch::Merge(&wrong)).await.unwrap();
-    let injected = |object: Option<&Deployment>| has_proxy(object, "http://wrong.invalid:3128");
-    cluster.until_object("the wrong proxy", deployments.clone(), "proxied", SOON, injected).await.unwrap();
-    let other = json!([{"group": "", "kind": "ConfigMap", "namespace": "x", "name": "y", "unmanaged": true}]);
-    cluster.patch(json!({"spec": {"overrides": other}})).await.unwrap();
-    let waits = |progress: &Progress| {
-        progress.rollout.mode == "update" && progress.nodes.iter().flat_map(|n| &n.waiting).any(|w| w.name == "proxied")
-    };
-    cluster.until_progress("the workload to be waited for", waits).await.unwrap();
-    let right = json!({"status": {"httpsProxy": "http://right.invalid:3128"}});
-    proxies.patch_status("cluster", &PatchParams::default(), &Patch::Merge(&right)).await.unwrap();
-    let injected = |object: Option<&Deployment>| has_proxy(object, "http://right.invalid:3128");
-    cluster.until_object("the corrected proxy", deployments.clone(), "proxied", SOON, injected).await.unwrap();
-    nodes.patch("fake-0", &PatchParams::default(), &cordon(false)).await.unwrap();
-    let well = |progress: &Progress| progress.rollout.mode == "reconcile";
-    cluster.until_progress("the rollout to end", well).await.unwrap();
-
+    correct_the_proxy_of_a_waiting_workload(&cluster, &proxies, &deployments).await;
     let servers = api("APIServer", "apiservers");
     let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "APIServer", "metadata": {"name": "cluster"},
         "spec": {"tlsSecurityProfile": {"type": "Modern"}}});
