@@ -27,11 +27,12 @@ pub struct Sides<'a> {
 /// The paths at which the rollout did not enforce what the release owns, or changed what it does not own.
 pub fn problems(kind: &Kind, sides: Sides) -> Vec<String> {
     let group = kind.api_version.split_once('/').map_or("", |(group, _)| group);
-    let table = KINDS.iter().find(|(g, k, _)| *g == group && *k == kind.kind).map_or(&[][..], |(_, _, table)| table);
+    let listed = KINDS.iter().find(|(g, k, _)| *g == group && *k == kind.kind);
+    let table = listed.map_or(&[][..], |(_, _, table)| table);
     // Constraints have Go types, too.
     let typed = |k: &Kind| k.kind == kind.kind && k.kind != "Gadget";
     let built_in = kind.kind == "SecurityContextConstraints" || served().iter().any(typed);
-    let mut check = Check { built_in, problems: Vec::new() };
+    let mut check = Check { built_in, listed: listed.is_some(), problems: Vec::new() };
     // Moved to the data by the server.
     let mut manifest = sides.manifest.clone();
     if let Some(text) = sides.manifest["stringData"].as_object().filter(|_| kind.kind == "Secret") {
@@ -148,6 +149,8 @@ fn amount(value: &Value) -> Option<f64> {
 struct Check {
     /// The kind is built into Kubernetes.
     built_in: bool,
+    /// The table has the kind.
+    listed: bool,
     problems: Vec<String>,
 }
 
@@ -199,6 +202,13 @@ impl Check {
             }),
             _ => self.same("", created, result),
         }
+    }
+
+    /// Whether the result has every element of the manifest's list.
+    fn contained(&self, s: Sides) -> bool {
+        let list = |side: &'_ Value| side.as_array().cloned().unwrap_or_default();
+        let result = list(s.result);
+        list(s.manifest).iter().zip(list(s.created)).all(|(m, c)| result.iter().any(|r| self.satisfied(m, &c, r)))
     }
 
     fn expect(&mut self, holds: bool, path: &str, what: &str, s: Sides) {
@@ -286,6 +296,10 @@ impl Check {
             Value::Object(_) if selector(s.manifest) || selector(s.live) => self.as_created(key, path, s),
             Value::Object(map) if map.is_empty() => self.stays(key, path, s),
             Value::Object(_) => self.fields(&[], Set, path, s),
+            // Of kinds that the table does not have, others may own elements of a list with keys.
+            Value::Array(list) if !self.listed && list.iter().all(Value::is_object) => {
+                self.expect(self.contained(s), path, "is not enforced", s);
+            }
             Value::Array(list) if !list.is_empty() => {
                 self.expect(self.satisfied(s.manifest, s.created, s.result), path, "is not enforced", s);
             }
