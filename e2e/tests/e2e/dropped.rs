@@ -122,7 +122,7 @@ async fn dropped_objects_are_named_until_they_are_deleted_or_annotated() {
 
     let about = |object: &str| object.contains("-later") || object.contains("priorityclasses");
     let since = cluster.writes().unwrap().into_iter().filter(|request| about(&request.object()));
-    let verbs: Vec<String> = since.map(|request| request.verb.clone()).collect();
+    let verbs: Vec<String> = since.map(|request| request.effect().to_owned()).collect();
     assert_eq!(verbs, ["create", "create", "create"], "the daemon deletes and changes none of them");
     cluster.stop_daemon().await.unwrap();
     cluster.close().await.unwrap();

@@ -36,7 +36,7 @@ pub(super) fn of(requests: &[Request], start: Timestamp) -> Vec<Second> {
             let share = (until.min(begin + SignedDuration::from_secs(1)) - from.max(begin)).as_secs_f64();
             second.in_flight += share;
             *second.by_resource.entry(what.clone()).or_default() += share;
-            second.created += usize::from(index == first && request.verb == "create" && request.code == 201);
+            second.created += usize::from(index == first && request.effect() == "create" && request.code == 201);
         }
     }
     seconds
