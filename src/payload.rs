@@ -17,7 +17,7 @@ pub(crate) mod typed;
 pub(crate) mod yaml;
 
 pub(crate) use capability::Capabilities;
-pub(crate) use definition::DefinedKind;
+pub(crate) use definition::{DefinedKind, defined_group};
 pub(crate) use features::Features;
 pub(crate) use filter::{ApplyFilter, Filter, check_inclusion};
 pub(crate) use load::{LoadError, LoadOptions, Payload, PayloadFiles, SourceFile, load};

@@ -1,7 +1,7 @@
 //! The schemas of the kinds that a release defines, read when an object may have fields that its manifest lacks.
 
 use super::schema::Schema;
-use crate::payload::{DefinedKind, Manifest};
+use crate::payload::{DefinedKind, Manifest, defined_group};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,8 +41,8 @@ impl Schemas {
 
 /// Whether this manifest may define the kind of the other, by its name.
 pub(crate) fn may_define(definition: &Manifest, manifest: &Manifest) -> bool {
-    let plural = definition.id.name.strip_suffix(manifest.id.group.as_str());
-    definition.id.kind == "CustomResourceDefinition" && plural.is_some_and(|plural| plural.ends_with('.'))
+    let group = || defined_group(&definition.id.name);
+    definition.id.kind == "CustomResourceDefinition" && group() == Some(manifest.id.group.as_str())
 }
 
 fn read(manifest: &Manifest, definitions: impl FnOnce() -> Vec<Arc<Manifest>>) -> Option<Schema> {

@@ -38,6 +38,11 @@ struct Version {
     served: Value,
 }
 
+/// The group of the kinds that a CustomResourceDefinition of this name brings: it is named `<plural>.<group>`.
+pub(crate) fn defined_group(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(_, group)| group)
+}
+
 impl DefinedKind {
     pub fn of_manifest(definition: &Manifest) -> serde_json::Result<DefinedKind> {
         DefinedKind::read(&definition.raw.bytes())
@@ -58,3 +63,6 @@ impl DefinedKind {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 
 use super::server_keeps::ServerKeeps;
 use crate::cluster::{Clients, Index, Kind, Kinds, WatchBackoff};
+use crate::payload::defined_group;
 use futures::stream::{self, BoxStream, StreamExt};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -64,7 +65,8 @@ async fn watch(clients: &Clients, kinds: &Kinds, keeps: &ServerKeeps, index: &In
         match next.await {
             Ok(Some((kind, event))) => {
                 let changed = known.entry(kind).or_default().on(event);
-                let group = |name: String| (kind == DEFINITIONS).then(|| group_of(&name).to_owned());
+                let group =
+                    |name: String| (kind == DEFINITIONS).then(|| defined_group(&name).unwrap_or_default().to_owned());
                 if !changed.is_empty() {
                     turns = TAKEN_IN.iter();
                     concerned.extend(changed.into_iter().map(group));
@@ -83,11 +85,6 @@ async fn watch(clients: &Clients, kinds: &Kinds, keeps: &ServerKeeps, index: &In
             }
         }
     }
-}
-
-/// Definitions are named `<plural>.<group>`.
-fn group_of(definition: &str) -> &str {
-    definition.split_once('.').map_or("", |(_, group)| group)
 }
 
 type Metadata = PartialObjectMeta<DynamicObject>;

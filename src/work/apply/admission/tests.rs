@@ -29,5 +29,4 @@ fn changes_are_told_after_the_first_list() {
     assert_eq!(on(InitApply(object("a", Some(2), "9"))), "");
     assert_eq!(on(InitApply(object("d", Some(1), "9"))), "");
     assert_eq!(on(InitDone), "b d");
-    assert_eq!(group_of("widgets.example.com"), "example.com");
 }
