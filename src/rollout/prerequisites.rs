@@ -3,7 +3,7 @@
 //! wait for their turn, since nothing may overtake a Job.
 
 use crate::graph::Mode;
-use crate::payload::Manifest;
+use crate::payload::{Manifest, defined_group};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Prerequisites {
         let mut users: BTreeMap<&str, usize> = BTreeMap::new();
         manifests.iter().for_each(|manifest| *users.entry(&manifest.id.group).or_default() += 1);
         definitions.sort_by_key(|position| {
-            let group = manifests.get(*position).and_then(|manifest| defined_group(manifest));
+            let group = manifests.get(*position).and_then(|manifest| defined_group(&manifest.id.name));
             Reverse(group.and_then(|group| users.get(group)).copied().unwrap_or(0))
         });
         Prerequisites {
@@ -83,11 +83,6 @@ impl Prerequisites {
     /// Whether a definition that has not ended yet brings kinds of this group.
     pub(crate) fn bring(&self, group: &str, manifests: &[Arc<Manifest>]) -> bool {
         let pending = self.definitions.iter().filter_map(|position| manifests.get(*position));
-        pending.filter_map(|manifest| defined_group(manifest)).any(|defined| defined == group)
+        pending.filter_map(|manifest| defined_group(&manifest.id.name)).any(|defined| defined == group)
     }
-}
-
-/// The group of the kinds that a CustomResourceDefinition brings; it is named `<plural>.<group>`.
-pub(crate) fn defined_group(definition: &Manifest) -> Option<&str> {
-    definition.id.name.split_once('.').map(|(_, group)| group)
 }

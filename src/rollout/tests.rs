@@ -4,8 +4,11 @@ mod properties;
 mod transitions;
 
 use super::*;
+use crate::gate::Verdict;
 use crate::graph;
+use crate::merge::inject::Source;
 use crate::payload::{Origin, load};
+use crate::status::failure::Reason;
 use serde_json::{Value, json};
 
 fn at(seconds: i64) -> Timestamp {
@@ -30,6 +33,11 @@ fn object(file: &str, kind: &str, name: &str) -> Arc<Manifest> {
         _ => ("v1", "ConfigMap"),
     };
     manifest(file, version, kind, name, json!({}))
+}
+
+/// A definition by its name.
+fn definition(name: &str) -> Arc<Manifest> {
+    manifest("0000_10_a_1", "apiextensions.k8s.io/v1", "CustomResourceDefinition", name, json!({}))
 }
 
 fn plan(manifests: Vec<Arc<Manifest>>, mode: Mode) -> Plan {

@@ -143,13 +143,7 @@ fn manifest_that_waits_for_a_webhook_is_passed_over() {
 
 #[test]
 fn kind_that_the_release_defines_is_waited_for_before_the_server_is_asked() {
-    let definition = manifest(
-        "0000_10_a_1",
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "widgets.example.com",
-        json!({}),
-    );
+    let definition = definition("widgets.example.com");
     let widget = object("0000_10_b_1", "widget", "a");
     let (mut run, first) = Run::start(plan(vec![definition, widget], Mode::Update));
     assert_eq!(first, "apply 0, apply 1");
@@ -265,8 +259,6 @@ fn install_creates_namespaces_then_definitions_beside_the_nodes_but_none_behind_
 
 #[test]
 fn install_creates_the_definitions_first_that_most_manifests_need() {
-    let definition =
-        |name: &str| manifest("0000_10_a_1", "apiextensions.k8s.io/v1", "CustomResourceDefinition", name, json!({}));
     let widget = |name: &str| object("0000_20_b_1", "widget", name);
     let manifests = vec![definition("a.other.com"), definition("widgets.example.com"), widget("1"), widget("2")];
     let (run, first) = Run::start(plan(manifests, Mode::Install));
@@ -277,13 +269,7 @@ fn install_creates_the_definitions_first_that_most_manifests_need() {
 /// It is not late, so nothing is reported, however long the server takes.
 #[test]
 fn kind_whose_definition_is_on_its_way_is_waited_for_in_silence() {
-    let definition = manifest(
-        "0000_10_a_1",
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "widgets.example.com",
-        json!({}),
-    );
+    let definition = definition("widgets.example.com");
     let widget = object("0000_20_b_1", "widget", "a");
     let (mut run, first) = Run::start(plan(vec![definition, widget], Mode::Install));
     assert_eq!(first, "prerequisite 0, apply 1");

@@ -1,0 +1,231 @@
+//! The turn of each manifest in its node: it is applied, its gate is waited for, and what fails is tried again.
+
+use super::node::Step;
+use super::{
+    Applied, Cause, Command, Delay, Failure, HAND_OVER, Judged, Object, Outcome, PATIENCE, PAUSE_CAP, Purpose,
+    Reconcile, Rollout, UNSTABLE, Wake, doubled, unsettled,
+};
+use crate::api::progress::NodeState;
+use crate::gate::Verdict;
+use crate::graph::Mode;
+use crate::status::failure::{Effect, Reason, UpdateError};
+use jiff::Timestamp;
+use std::time::Duration;
+
+impl Rollout {
+    /// Goes on with the next manifest of a node.
+    pub(super) fn step(&mut self, node: usize, now: Timestamp) {
+        let Some(run) = self.runs.get_mut(node) else { return };
+        match run.step(&self.plan.manifests, self.plan.mode) {
+            Step::Precreate(position) => self.commands.push(Command::Precreate { node, position }),
+            Step::Apply(position) if self.prerequisites.hold(position, node) => {}
+            Step::Apply(position) => self.attempt(node, position, false, Delay::default()),
+            Step::Gate(position) => self.attempt(node, position, true, Delay::default()),
+            Step::Done => self.node_done(node, now),
+        }
+    }
+
+    /// The next attempt at the present manifest of a node.
+    pub(super) fn attempt(&mut self, node: usize, position: usize, applied: bool, delay: Delay) {
+        let deferred = !applied && self.is_definition(position);
+        let gated = !deferred && self.is_gated(position) && !self.is_own_deployment(position);
+        if let Some(object) = self.objects.get_mut(position) {
+            object.changed = false;
+        }
+        self.commands.push(Command::Reconcile(Reconcile {
+            position,
+            purpose: if applied { Purpose::Gate { node } } else { Purpose::Apply { node } },
+            gate: gated.then_some(self.plan.mode),
+            delay,
+        }));
+    }
+
+    pub(super) fn on_attempt(
+        &mut self,
+        node: usize,
+        position: usize,
+        applied_before: bool,
+        outcome: Outcome,
+        now: Timestamp,
+    ) {
+        let Some(run) = self.runs.get_mut(node) else { return };
+        let repaired = outcome.applied.as_ref().filter(|applied| applied_before && **applied != Applied::Unchanged);
+        let mut pause = Duration::ZERO;
+        if let (Some(applied), Some(object)) = (repaired, self.objects.get_mut(position)) {
+            object.repairs.record_write(applied, now);
+            pause = object.repairs.pause(now);
+        }
+        if let Some(failure) = outcome.failure {
+            let applied = applied_before || outcome.applied.is_some();
+            return self.on_failed_attempt(node, position, applied, &failure, now);
+        }
+        run.attempt.failures = 0;
+        if repaired.is_some() {
+            // Another client that keeps changing the object is answered more and more slowly.
+            return self.attempt(node, position, true, Delay::of(pause));
+        }
+        if !applied_before && self.is_definition(position) && !self.is_deletion(position) {
+            // In an install the prerequisites have seen to those that were created there.
+            if self.plan.mode != Mode::Install || outcome.applied == Some(Applied::Created) {
+                self.commands.push(Command::ServeKinds(position));
+            }
+            if let Some(run) = self.runs.get_mut(node) {
+                run.defer_gate();
+            }
+            return self.step(node, now);
+        }
+        if self.plan.hand_over && self.is_own_deployment(position) && !self.is_deletion(position) {
+            return self.hand_over(node, position, now);
+        }
+        match outcome.judged {
+            Some(judged) => self.on_judged(node, position, judged, now),
+            None => self.passed(node, position, now),
+        }
+    }
+
+    pub(super) fn on_failed_attempt(
+        &mut self,
+        node: usize,
+        position: usize,
+        applied: bool,
+        failure: &Failure,
+        now: Timestamp,
+    ) {
+        let definition = self.is_definition(position);
+        let Some(run) = self.runs.get_mut(node) else { return };
+        if failure.cause == Cause::KindNotServed && !definition && run.wait_for_definitions() {
+            return self.step(node, now);
+        }
+        let group = self.plan.manifests.get(position).map(|m| m.id.group.as_str()).unwrap_or_default();
+        if failure.cause == Cause::KindNotServed && self.prerequisites.bring(group, &self.plan.manifests) {
+            let delay = Delay { pause: PAUSE_CAP, until: Wake::KindServed { refresh: false } };
+            return self.attempt(node, position, applied, delay);
+        }
+        run.attempt.failures = run.attempt.failures.saturating_add(1);
+        run.attempt.reported = None;
+        let failures = run.attempt.failures;
+        let reported = (failures >= PATIENCE).then(|| failure.error.clone());
+        self.report_waiting(node, position, failure.error.reason.as_str(), &failure.error.message, reported, now);
+        if failure.cause == Cause::WebhookAway
+            && failures >= PATIENCE
+            && !applied
+            && self.runs.get_mut(node).is_some_and(|run| run.pass_over(position))
+        {
+            return self.step(node, now);
+        }
+        let until = self.until_gone(&failure.cause, position, failures);
+        let pause = doubled(Duration::from_millis(500), failures, PAUSE_CAP);
+        self.attempt(node, position, applied, Delay { pause, until });
+    }
+
+    pub(super) fn on_judged(&mut self, node: usize, position: usize, judged: Judged, now: Timestamp) {
+        let Some(run) = self.runs.get_mut(node) else { return };
+        if !judged.as_desired {
+            run.attempt.unstable = run.attempt.unstable.saturating_add(1);
+            let unstable = run.attempt.unstable;
+            if unstable == UNSTABLE {
+                run.attempt.reported = None;
+                let message = unsettled(&self.id(position));
+                self.report_waiting(node, position, "Unsettled", &message, None, now);
+            }
+            let pause = doubled(Duration::from_millis(10), unstable, Duration::from_secs(1));
+            return self.attempt(node, position, true, Delay::of(pause));
+        }
+        run.attempt.unstable = 0;
+        let (reason, message, error) = match judged.verdict {
+            Verdict::Ready => return self.passed(node, position, now),
+            Verdict::Failing(error) if error.effect == Effect::Report => {
+                self.failures.of_object(self.id(position), Some(error));
+                return self.passed(node, position, now);
+            }
+            Verdict::Waiting { reason, message, report } => (reason, message, report),
+            Verdict::Failing(error) => (error.reason.to_string(), error.message.clone(), Some(error)),
+        };
+        let report = (reason, message, error);
+        if let Some(run) = self.runs.get_mut(node).filter(|run| run.attempt.reported.as_ref() != Some(&report)) {
+            run.attempt.reported = Some(report.clone());
+            let (reason, message, error) = report;
+            self.report_waiting(node, position, &reason, &message, error, now);
+        }
+        self.park(node, position);
+    }
+
+    /// The own Deployment carries the new release: this process waits to be stopped, and its successor goes on. Until
+    /// then the Deployment is brought back whenever another client changes it.
+    pub(super) fn hand_over(&mut self, node: usize, position: usize, now: Timestamp) {
+        if !std::mem::replace(&mut self.handing_over, true) {
+            let message = "the new release's own Deployment is applied; waiting for this process to be replaced";
+            self.report_waiting(node, position, "HandOver", message, None, now);
+            self.commands.push(Command::HandOverTimer { node, after: HAND_OVER });
+        }
+        self.park(node, position);
+    }
+
+    /// Waits for the object to change, unless it has changed since the attempt began.
+    pub(super) fn park(&mut self, node: usize, position: usize) {
+        if self.objects.get(position).is_some_and(|object| object.changed) {
+            return self.attempt(node, position, true, Delay::default());
+        }
+        if let Some(run) = self.runs.get_mut(node) {
+            run.attempt.parked = true;
+        }
+    }
+
+    pub(super) fn on_hand_over_expired(&mut self, node: usize, now: Timestamp) {
+        let own = |object: &Object| object.id == self.plan.own_deployment;
+        let Some(position) = self.objects.iter().position(own) else { return };
+        let message = format!(
+            "{} was applied {} s ago, but this process has not been asked to stop: look at the Deployment's events and \
+             pods; the old release still serves",
+            self.id(position),
+            HAND_OVER.as_secs()
+        );
+        let error = UpdateError::new(Reason::HandOverTimedOut, message.as_str());
+        self.report_waiting(node, position, "HandOverTimedOut", &message, Some(error), now);
+    }
+
+    pub(super) fn passed(&mut self, node: usize, position: usize, now: Timestamp) {
+        if let Some(progress) = self.nodes.get_mut(node) {
+            progress.done += 1;
+            progress.state = NodeState::Running;
+            progress.waiting.clear();
+            progress.error.clear();
+        }
+        self.failures.of_node(node, None);
+        if let Some(run) = self.runs.get_mut(node) {
+            run.passed(position);
+        }
+        if let Some(object) = self.objects.get_mut(position) {
+            object.passed = true;
+            if std::mem::take(&mut object.changed) {
+                self.reconcile(position, now);
+            }
+        }
+        self.step(node, now);
+    }
+
+    pub(super) fn node_done(&mut self, node: usize, now: Timestamp) {
+        if let Some(progress) = self.nodes.get_mut(node) {
+            progress.state = NodeState::Done;
+            progress.finished = Some(now);
+        }
+        self.failures.of_node(node, None);
+        self.frontier.done(node);
+        self.start_nodes(now);
+        if self.plan.hand_over && self.frontier.is_completed() {
+            self.report_missing_successor();
+        }
+        self.complete_if_in_place(now);
+    }
+
+    /// Everything of another release is in place, and nothing has taken over: if this counted as completed, its
+    /// orchestrator would never run, and the next process would go back to its own release.
+    pub(super) fn report_missing_successor(&mut self) {
+        let id = self.plan.own_deployment.clone();
+        let message = format!(
+            "the release is applied, but its orchestrator cannot take over: {id} is excluded, see spec.overrides and the \
+             capabilities that are enabled"
+        );
+        self.failures.of_object(id, Some(UpdateError::new(Reason::NoSuccessor, message)));
+    }
+}
