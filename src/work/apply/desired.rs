@@ -53,6 +53,12 @@ impl Desired<'_> {
         merge::is_applied(&self.manifest.id.group, &self.manifest.id.kind) && !self.manifest.create_only()
     }
 
+    /// The JSON of the object to create.
+    pub(crate) fn created(&self) -> Result<Vec<u8>, ApplyError> {
+        let object = merge::initial(self.object()?);
+        serde_json::to_vec(&object).map_err(|e| ApplyError::Manifest(e.to_string()))
+    }
+
     /// The configuration to apply.
     pub(crate) fn configuration(&self, live: Option<&Value>) -> Result<Box<RawValue>, ApplyError> {
         let configuration = merge::configuration(live, self.object()?);

@@ -49,7 +49,7 @@ impl ObjectApply<'_> {
     /// replacement is completed, and an object that reappears is deleted again.
     pub(crate) async fn run(&self) -> Result<Applied, ApplyError> {
         let (index, id) = (&self.cluster.index, self.id);
-        let delete = self.desired.manifest.delete() == Ok(true);
+        let delete = self.desired.manifest.delete().map_err(|e| ApplyError::Manifest(e.to_string()))?;
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let live = match index.lookup(id, self.desired.fingerprint) {
@@ -94,13 +94,11 @@ impl ObjectApply<'_> {
     async fn create(&self) -> Result<Option<Applied>, ApplyError> {
         self.check_namespace()?;
         let (index, id) = (&self.cluster.index, self.id);
-        let Some(body) = self.body()? else { return Ok(Some(Applied::Unchanged)) };
-        let configuration = self.desired.is_applied().then(|| self.desired.configuration(None)).transpose()?;
         index.hold_events(id);
-        let created = self.write_new(configuration, body).await;
+        let created = self.write_new().await;
         // The answer to an apply of a new object is a conflict.
         let exists = |error: &ApiError| error.is_already_exists() || error.is_conflict();
-        if created.is_ok() || created.as_ref().is_err_and(exists) {
+        if created.is_ok() || matches!(&created, Err(ApplyError::Api(error)) if exists(error)) {
             self.cluster.feeds.on_write(self.kind);
         }
         let operator = self.kind.group == "config.openshift.io" && self.kind.kind == "ClusterOperator";
@@ -115,38 +113,34 @@ impl ObjectApply<'_> {
                 }
                 return Ok(Some(Applied::Created));
             }
-            Err(error) if exists(&error) => {
+            Err(ApplyError::Api(error)) if exists(&error) => {
                 index.invalidate(id);
                 Ok(None)
             }
-            Err(error) if error.is_not_found() => Err(self.not_found(error)),
+            Err(ApplyError::Api(error)) if error.is_not_found() => Err(self.not_found(error)),
             // Nothing is created before the namespace is gone, and then it is created first.
-            Err(error) if error.is_namespace_terminating() => {
+            Err(ApplyError::Api(error)) if error.is_namespace_terminating() => {
                 Err(ApplyError::NamespaceTerminating(id.namespace.clone()))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         index.release_events(id);
         outcome
     }
 
-    /// The JSON to POST; `None` if nothing is to be created. Not the decoded object, which is many times as large and would
-    /// be kept until the server answers.
-    fn body(&self) -> Result<Option<Vec<u8>>, ApplyError> {
-        let Step::Create(object) = self.desired.step(None)? else { return Ok(None) };
-        serde_json::to_vec(&object).map(Some).map_err(|e| ApplyError::Manifest(e.to_string()))
-    }
-
-    /// Writes an object that does not exist: by apply if there is a configuration for it.
-    async fn write_new(&self, configuration: Option<Box<RawValue>>, body: Vec<u8>) -> Result<Box<RawValue>, ApiError> {
+    /// Writes an object that does not exist. Its JSON is made before the request: the decoded object is many times as large,
+    /// and would be kept until the server answers.
+    async fn write_new(&self) -> Result<Box<RawValue>, ApplyError> {
         let (objects, ObjectId { namespace, name, .. }) = (&self.cluster.objects, self.id);
-        if let Some(configuration) = configuration {
+        if self.desired.is_applied() {
+            let configuration = self.desired.configuration(None)?;
             match objects.apply(self.kind, namespace, name, configuration).await {
                 Err(error) if error.cannot_apply() => self.warn_of(&error),
-                applied => return applied,
+                applied => return Ok(applied?),
             }
         }
-        objects.create_raw(self.kind, namespace, name, body).await
+        let body = self.desired.created()?;
+        Ok(objects.create_raw(self.kind, namespace, name, body).await?)
     }
 
     fn warn_of(&self, error: &ApiError) {
