@@ -1,5 +1,7 @@
 //! Applies manifests to a server in memory that counts requests.
 
+mod applied;
+mod configuration;
 mod reading;
 mod server;
 
@@ -412,39 +414,6 @@ async fn terminating_object_is_waited_for_without_requests() {
     assert_eq!(server.get(BINDING).unwrap()["roleRef"]["name"], "new");
 }
 
-fn proxy(address: &str) -> Value {
-    json!({"apiVersion": "config.openshift.io/v1", "kind": "Proxy", "metadata": {"name": "cluster"}, "spec": {},
-        "status": {"httpProxy": address}})
-}
-
-fn operator() -> Value {
-    let pod = json!({"containers": [{"name": "main", "image": "x"}]});
-    let deployment = json!({"spec": {"replicas": 1, "selector": {}, "template": {"spec": pod}}});
-    annotated(object("apps/v1", "Deployment", deployment), "config.openshift.io/inject-proxy", "main")
-}
-
-const OPERATOR: &str = "/apis/apps/v1/namespaces/b/deployments/a";
-
-/// The proxy in the environment of the operator.
-fn proxy_of_operator(server: &Server) -> Option<String> {
-    let live = server.get(OPERATOR)?;
-    let variable = live.pointer("/spec/template/spec/containers/0/env/0")?;
-    Some(variable["value"].as_str()?.to_owned())
-}
-
-async fn until_proxy(server: &Server, rollout: &mut RunningRollout, address: Option<&str>) {
-    let following = async {
-        while proxy_of_operator(server).as_deref() != address {
-            tokio::select! { _ = rollout.moved() => {} () = tokio::time::sleep(Duration::from_millis(5)) => {} }
-        }
-    };
-    assert!(
-        tokio::time::timeout(LIMIT, following).await.is_ok(),
-        "the proxy does not become {address:?} but is {:?}",
-        proxy_of_operator(server)
-    );
-}
-
 /// A rollout over one manifest that has completed.
 async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode) -> RunningRollout {
     let mut rollout = RunningRollout::start(plan(vec![manifest.clone()], mode), applier.clone());
@@ -467,60 +436,6 @@ fn plan(manifests: Vec<Arc<Manifest>>, mode: Mode) -> Plan {
         hand_over: false,
         manifests,
     }
-}
-
-#[tokio::test]
-async fn workload_follows_the_proxy_at_once_without_a_conflict() {
-    let server = Server::default();
-    server.put(PROXY, proxy("http://one"));
-    let applier = process_with(&server, vec![proxies()]).await;
-    // In another mode its gate would wait for pods that do not run.
-    let mut rollout = completed(&applier, &manifest(&operator()), Mode::Install).await;
-    assert_eq!(
-        proxy_of_operator(&server).as_deref(),
-        Some("http://one"),
-        "the proxy is read before the workload is created"
-    );
-    let requests = server.requests();
-    let of_the_proxy: Vec<_> = requests.iter().filter(|r| r.contains("proxies")).collect();
-    assert_eq!(of_the_proxy, ["WATCH /apis/config.openshift.io/v1/proxies"]);
-
-    for address in ["http://two", "http://three", "http://four", "http://five"] {
-        server.edit(PROXY, |live| live["status"]["httpProxy"] = json!(address));
-        until_proxy(&server, &mut rollout, Some(address)).await;
-        let writes = server.requests().into_iter().filter(|r| !r.starts_with("GET")).collect::<Vec<_>>();
-        assert_eq!(writes, [format!("PUT {OPERATOR}")]);
-    }
-    assert_eq!(rollout.state().conflicts(jiff::Timestamp::now()), [], "nobody else writes");
-    server.edit(PROXY, |live| live["status"] = json!({}));
-    until_proxy(&server, &mut rollout, None).await;
-    server.edit(PROXY, |live| live["status"] = json!({"httpProxy": "http://six"}));
-    until_proxy(&server, &mut rollout, Some("http://six")).await;
-    server.remove(PROXY);
-    until_proxy(&server, &mut rollout, None).await;
-    rollout.cancel().await;
-}
-
-#[tokio::test]
-async fn proxy_that_appears_with_its_kind_is_followed() {
-    let server = Server::default();
-    let applier = process(&server).await;
-    let mut rollout = completed(&applier, &manifest(&operator()), Mode::Install).await;
-    assert_eq!(proxy_of_operator(&server), None, "if the kind is not served, the object counts as absent");
-    assert!(!server.requests().iter().any(|r| r.contains("proxies")));
-    server.put(PROXY, proxy("http://late"));
-    applier.kinds().add([proxies()]);
-    until_proxy(&server, &mut rollout, Some("http://late")).await;
-    rollout.cancel().await;
-}
-
-#[tokio::test]
-async fn configuration_that_no_manifest_needs_is_not_read() {
-    let server = Server::default();
-    server.put(PROXY, proxy("http://one"));
-    let applier = process_with(&server, vec![proxies()]).await;
-    assert_eq!(apply_one(&applier, &manifest(&config("1"))).await, Applied::Created);
-    assert!(!server.requests().iter().any(|r| r.contains("proxies")));
 }
 
 #[tokio::test]
@@ -588,64 +503,6 @@ async fn kind_defined_by_another_client_is_found() {
     assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "discovery is not asked again");
     assert!(server.get("/apis/example.org/v1/namespaces/b/gadgets/a").is_some());
     rollout.cancel().await;
-}
-
-fn widget(spec: Value) -> Arc<Manifest> {
-    manifest(&object("example.com/v1", "Widget", json!({ "spec": spec })))
-}
-
-const WIDGET: &str = "/apis/example.com/v1/namespaces/b/widgets/a";
-
-#[tokio::test]
-async fn object_of_a_kind_without_rules_is_applied_on_the_state_that_is_known() {
-    let server = Server::default();
-    let applier = process(&server).await;
-    let (one, two) = (widget(json!({"a": 1})), widget(json!({"a": 2})));
-    assert_eq!(apply_one(&applier, &one).await, Applied::Created);
-    assert_eq!(updated(&apply_one(&applier, &two).await), ["spec.a"]);
-    assert_eq!(server.writes(), [format!("PATCH {WIDGET}"), format!("PATCH {WIDGET}")]);
-    // Another client creates it meanwhile: the apply must not touch what has not been read.
-    server.remove(WIDGET);
-    let id = applier.resolve(&one).unwrap().1;
-    until(&applier, "the deletion to be known", |a| !a.index().is_present(&id)).await;
-    applier.index().hold_events(&id);
-    server.put(WIDGET, object("example.com/v1", "Widget", json!({"spec": {"a": 7, "theirs": 1}})));
-    assert!(updated(&apply_one(&applier, &two).await).contains(&"spec.a".to_owned()));
-    let writes = server.writes();
-    assert_eq!(writes, [format!("PATCH {WIDGET}"), format!("PATCH {WIDGET}")], "the first is refused");
-    assert_eq!(server.get(WIDGET).unwrap()["spec"], json!({"a": 2, "theirs": 1}));
-}
-
-#[tokio::test]
-async fn object_of_plain_updates_is_taken_over_only_if_it_has_dropped_fields() {
-    let server = Server::default();
-    let mut live = object("example.com/v1", "Widget", json!({"spec": {"a": 1, "old": 1}}));
-    live["metadata"]["ownerReferences"] = json!([{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "name": "version",
-        "uid": "owner", "controller": true}]);
-    let set = json!({"f:spec": {"f:a": {}, "f:old": {}}});
-    live["metadata"]["managedFields"] = json!([{"manager": "cluster-version-operator", "operation": "Update",
-        "apiVersion": "example.com/v1", "fieldsType": "FieldsV1", "fieldsV1": set}]);
-    server.put(WIDGET, live);
-    let applier = process(&server).await;
-    assert_eq!(apply_one(&applier, &widget(json!({"a": 1, "old": 1}))).await, Applied::Unchanged);
-    assert_eq!(server.writes(), Vec::<String>::new());
-    assert_eq!(updated(&apply_one(&applier, &widget(json!({"a": 1}))).await), ["spec.old"]);
-    assert_eq!(server.writes(), ["PATCH", "PUT", "PATCH"].map(|verb| format!("{verb} {WIDGET}")));
-    assert_eq!(server.get(WIDGET).unwrap()["metadata"]["managedFields"][0]["operation"], "Apply");
-}
-
-#[tokio::test]
-async fn manifest_that_cannot_be_applied_is_written_as_a_whole() {
-    let server = Server::default();
-    server.refuse_apply();
-    let applier = process(&server).await;
-    assert_eq!(apply_one(&applier, &widget(json!({"a": 1}))).await, Applied::Created);
-    assert_eq!(updated(&apply_one(&applier, &widget(json!({"a": 2}))).await), ["spec.a"]);
-    let collection = WIDGET.trim_end_matches("/a");
-    let wanted =
-        [format!("PATCH {WIDGET}"), format!("POST {collection}"), format!("PATCH {WIDGET}"), format!("PUT {WIDGET}")];
-    assert_eq!(server.writes(), wanted);
-    assert_eq!(server.get(WIDGET).unwrap()["spec"]["a"], 2);
 }
 
 /// A server that lags behind, or whose aggregated server has gone.
