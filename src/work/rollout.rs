@@ -171,8 +171,9 @@ impl Executor {
                 (commands, rollout.is_completed())
             };
             self.perform(commands);
-            self.let_own_deployment_be_stopped();
-            self.moved.send_replace(completed);
+            if self.moved.send_replace(completed) != completed {
+                self.let_own_deployment_be_stopped();
+            }
         }
     }
 

@@ -121,12 +121,13 @@ impl ClusterVersionController {
     /// This process is about to be stopped; nothing else would say why.
     fn tell_scaled_to_zero(&mut self) {
         let Some((current, live)) = self.current.as_ref().zip(self.live.live()) else { return };
-        let deployment = current.rollout.state().plan().own_deployment.clone();
-        let resting = current.rollout.state().current_mode() == Mode::Reconcile;
-        let stopped = resting && self.parts.applier.is_scaled_to_zero(&deployment);
+        let rollout = current.rollout.state();
+        let deployment = &rollout.plan().own_deployment;
+        let resting = rollout.current_mode() == Mode::Reconcile;
+        let stopped = resting && self.parts.applier.is_scaled_to_zero(deployment);
         if stopped && !self.stopped {
             tracing::warn!(%deployment, "scaled to zero by another client; it stays so");
-            self.parts.events.publish(events::scaled_to_zero(&deployment), &self.parts.name, &live.uid);
+            self.parts.events.publish(events::scaled_to_zero(deployment), &self.parts.name, &live.uid);
         }
         self.stopped = stopped;
     }
