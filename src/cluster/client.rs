@@ -100,9 +100,7 @@ impl Clients {
         watches.1 += 1;
         Ok(watches.0.clone())
     }
-}
 
-impl Clients {
     /// Waits until the API server is ready, for a while. `false` if it was so at once.
     pub(crate) async fn wait_until_ready(&self) -> bool {
         let begun = Instant::now();

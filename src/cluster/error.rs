@@ -30,14 +30,14 @@ pub(crate) enum Cause {
     Timeout,
     #[error("the API server's answer cannot be read: {0}")]
     Answer(String),
-    #[error("this process is no longer the leader")]
-    NotLeader,
+    #[error(transparent)]
+    NotLeader(#[from] NotLeader),
 }
 
 /// A write is not sent, because this process lost the lease.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("this process is no longer the leader")]
-pub(super) struct NotLeader;
+pub(crate) struct NotLeader;
 
 impl ApiError {
     pub(crate) fn of(attempt: &str, error: kube::Error) -> Self {
@@ -48,7 +48,7 @@ impl ApiError {
                 Cause::Server { code: status.code, reason, message }
             }
             kube::Error::SerdeError(e) => Cause::Answer(bounded(&e.to_string())),
-            kube::Error::Service(e) if e.is::<NotLeader>() => Cause::NotLeader,
+            kube::Error::Service(e) if e.is::<NotLeader>() => NotLeader.into(),
             other => Cause::Transport(bounded(&chain(&other))),
         };
         ApiError { attempt: attempt.to_owned(), cause }

@@ -1,7 +1,7 @@
 //! Reads and writes single objects as JSON. Every write has a precondition, so that a late one overwrites nothing: PUT and
 //! apply the resourceVersion that they are based on, DELETE the uid.
 
-use super::error::{ApiError, Cause};
+use super::error::{ApiError, Cause, NotLeader};
 use super::kinds::Kind;
 use crate::api::object_meta;
 pub use crate::merge::FIELD_MANAGER;
@@ -188,7 +188,7 @@ impl Objects {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, ApiError> {
         if !(self.may_write)() {
-            return Err(ApiError { attempt: attempt.to_owned(), cause: Cause::NotLeader });
+            return Err(ApiError { attempt: attempt.to_owned(), cause: NotLeader.into() });
         }
         let request = request.map(|mut request| {
             request.extensions_mut().insert(self.may_write.clone());

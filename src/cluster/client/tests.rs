@@ -59,6 +59,6 @@ async fn write_is_not_sent_again_after_the_lease_was_lost() {
     let map = serde_json::json!({"metadata": {"name": "x", "namespace": "ns"}});
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let error = objects.replace(&kind, "ns", "x", &map).await.unwrap_err();
-    assert!(matches!(error.cause, Cause::NotLeader), "{error}");
+    assert!(matches!(error.cause, Cause::NotLeader(_)), "{error}");
     assert_eq!(requests.load(Ordering::Relaxed), 1, "what was sent before is not sent again");
 }

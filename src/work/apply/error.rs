@@ -78,6 +78,6 @@ fn reason(error: &ApiError) -> Reason {
     match &error.cause {
         Cause::Server { code, reason, .. } => classify(*code, reason),
         Cause::Transport(_) | Cause::Timeout => Reason::ClusterDown,
-        Cause::Answer(_) | Cause::NotLeader => Reason::Failed,
+        Cause::Answer(_) | Cause::NotLeader(_) => Reason::Failed,
     }
 }
