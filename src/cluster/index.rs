@@ -289,7 +289,7 @@ impl Index {
     }
 
     /// The object may be written once more, although it counts as desired.
-    pub(crate) fn doubt(&self, id: &ObjectId) {
+    pub(crate) fn mark_outdated(&self, id: &ObjectId) {
         let version = match self.lock().entries.get(id).map(|entry| &entry.state) {
             Some(State::Present { revision, .. }) => revision.resource_version.clone(),
             _ => return,

@@ -82,7 +82,7 @@ impl ServerKeeps {
             answer.again = true;
             asked.push(id.clone());
         }
-        asked.iter().for_each(|id| index.doubt(id));
+        asked.iter().for_each(|id| index.mark_outdated(id));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
