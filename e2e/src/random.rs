@@ -100,15 +100,7 @@ impl SeededRandom {
     }
 
     fn null_or_empty(&self, value: Value) -> Value {
-        match value {
-            _ if self.chance(50) => Value::Null,
-            Value::Null => Value::Null,
-            Value::Bool(_) => json!(false),
-            Value::Number(_) => json!(0),
-            Value::String(_) => json!(""),
-            Value::Array(_) => json!([]),
-            Value::Object(_) => json!({}),
-        }
+        if self.chance(50) { Value::Null } else { empty(&value) }
     }
 
     /// Up to four entries, for labels, annotations and data.
@@ -151,4 +143,16 @@ fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
+}
+
+/// The empty value of the same type.
+pub fn empty(value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        Value::Bool(_) => json!(false),
+        Value::Number(_) => json!(0),
+        Value::String(_) => json!(""),
+        Value::Array(_) => json!([]),
+        Value::Object(_) => json!({}),
+    }
 }

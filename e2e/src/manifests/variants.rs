@@ -2,7 +2,7 @@
 //! client may leave it.
 
 use super::Kind;
-use crate::random::SeededRandom;
+use crate::random::{SeededRandom, empty};
 use serde_json::{Map, Value, json};
 
 /// Fields of existing objects that the server does not let change, or that it sets, by kind.
@@ -72,17 +72,6 @@ pub fn incomplete(d: &SeededRandom, kind: &Kind, mut manifest: Value) -> Value {
         }
     }
     manifest
-}
-
-fn empty(value: &Value) -> Value {
-    match value {
-        Value::Null => Value::Null,
-        Value::Bool(_) => json!(false),
-        Value::Number(_) => json!(0),
-        Value::String(_) => json!(""),
-        Value::Array(_) => json!([]),
-        Value::Object(_) => json!({}),
-    }
 }
 
 fn unescaped(key: &str) -> String {
