@@ -16,8 +16,7 @@ pub(crate) enum DesiredError {
 }
 
 /// The object of the manifest with the cluster's configuration injected, an owner reference, and no status. A Job says what
-/// it is created from. Of
-/// `configuration` it only depends on the sources that `Source::of` returns.
+/// it is created from. Of `configuration` it only depends on the sources that `Source::of` returns.
 pub(crate) fn desired(
     manifest: &Manifest,
     owner: Option<&Owner>,

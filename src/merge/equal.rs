@@ -65,8 +65,8 @@ pub(super) fn blank(key: &str, value: &Value, zero_is_absent: bool) -> bool {
     empty && !SIGNIFICANT.contains(&key)
 }
 
-/// Fields, beside those with a rule for a default, that an API server with Go types sets to a default if they are empty, so that an empty value means
-/// the same as none.
+/// Fields, beside those with a rule for a default, that an API server with Go types sets to a default if they are empty, so
+/// that an empty value means the same as none.
 const FILLED: &[&str] = &[
     "externalTrafficPolicy",
     "imagePullPolicy",
