@@ -148,6 +148,8 @@ async fn lead(
     let filter = base_filter(&config);
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
     let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds, stop.clone()));
+    let (following, follow_until) = (applier.clone(), stop.clone());
+    tokio::spawn(async move { follow_until.run_until_cancelled(following.follow_operators()).await });
     let retriever = Arc::new(Retriever {
         objects: objects.clone(),
         clients: clients.clone(),

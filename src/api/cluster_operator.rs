@@ -32,6 +32,22 @@ pub struct ClusterOperatorStatus {
     pub extension: Option<serde_json::Value>,
 }
 
+/// What a ClusterOperator reports, without its related objects and extension.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct OperatorReport {
+    pub generation: i64,
+    pub conditions: Vec<Condition>,
+    pub versions: Vec<OperandVersion>,
+}
+
+#[allow(dead_code, reason = "only tests read the store so far")]
+impl OperatorReport {
+    /// The version of this operand; that of `operator` is the release that the operator has reached.
+    pub(crate) fn version(&self, operand: &str) -> Option<&str> {
+        self.versions.iter().find(|version| version.name == operand).map(|version| version.version.as_str())
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperandVersion {
     pub name: String,

@@ -11,6 +11,8 @@
 //!
 //! Every half hour, and when the server does not know any more what happened since the watch was cut off, everything is read
 //! again, compared with what is known, and the differences are told as changes.
+//!
+//! One kind may be followed as a whole: then every object of it is told of as well, whether the index tracks it or not.
 
 mod course;
 mod session;
@@ -46,12 +48,39 @@ pub(crate) struct Comparison {
 
 type Compare = dyn Fn(&ObjectId, &Value) -> Comparison + Send + Sync;
 
+/// What happens to the objects of a kind that is followed as a whole, in the order of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ObjectEvent<'a> {
+    /// Everything is read: what is not told of from here to `Complete` does not exist.
+    Begin,
+    /// It exists, or has changed.
+    Applied(&'a Value),
+    /// By name.
+    Deleted(&'a str),
+    Complete,
+}
+
+/// A kind that is followed as a whole.
+#[derive(Clone)]
+pub(crate) struct WholeKind {
+    pub group: &'static str,
+    pub kind: &'static str,
+    pub tell: Arc<dyn Fn(ObjectEvent<'_>) + Send + Sync>,
+}
+
+impl WholeKind {
+    pub(crate) fn is(&self, kind: &Kind) -> bool {
+        (self.group, self.kind) == (kind.group.as_str(), kind.kind.as_str())
+    }
+}
+
 /// What a feed asks of its user.
 #[derive(Clone)]
 pub(crate) struct Callbacks {
     pub compare: Arc<Compare>,
     /// The time is over after which everything is read again, whatever the watch has said.
     pub before_relist: Arc<dyn Fn(&Kind) + Send + Sync>,
+    pub whole: WholeKind,
 }
 
 /// What a feed tells of itself.
@@ -160,6 +189,8 @@ impl Feed {
     /// The kind is not served, so no object of it exists. Waits until its definition has changed since it was missed first.
     /// A kind of an extension server has none, so not for ever.
     async fn wait_until_served(&self, definition: Option<watch::Receiver<u64>>) {
+        self.tell_whole(ObjectEvent::Begin);
+        self.tell_whole(ObjectEvent::Complete);
         self.on_missing(&self.tracked(), "");
         self.tell_ready();
         tracing::info!(kind = %self.kind.kind, "not served any more; waiting for its definition");
@@ -169,6 +200,17 @@ impl Feed {
 
     fn tracked(&self) -> HashSet<ObjectId> {
         self.index.tracked(&self.kind.group, &self.kind.kind)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.callbacks.whole.is(&self.kind)
+    }
+
+    /// Does nothing for all other kinds.
+    fn tell_whole(&self, event: ObjectEvent<'_>) {
+        if self.is_whole() {
+            (self.callbacks.whole.tell)(event);
+        }
     }
 
     /// A tracked object, read as a whole.

@@ -17,7 +17,7 @@ pub(crate) type ReadObjects = HashMap<ObjectId, Result<Option<Value>, ApiError>>
 /// from them where no merge needs it, because it is often half of an object.
 pub(crate) async fn read(objects: &Objects, kind: &Kind, mut ids: HashSet<ObjectId>) -> ReadObjects {
     let mut found = ReadObjects::new();
-    let listed = list(objects, kind, &mut ids, |id, object| {
+    let listed = list(objects, kind, &mut ids, None, |id, object| {
         found.insert(id, Ok(Some(trimmed(kind, object))));
     });
     match listed.await {
@@ -48,11 +48,16 @@ pub(super) fn too_many(others: usize, ours: usize) -> bool {
     others > ours.saturating_mul(FOR_EACH).max(AT_LEAST)
 }
 
-/// Lists a kind in pages: removes each object that it finds from `missing` and passes it to `found`.
+/// Sees every object of a list.
+pub(super) type Every<'a> = dyn Fn(&Value) + Send + Sync + 'a;
+
+/// Lists a kind in pages: removes each object that it finds from `missing` and passes it to `found`. With `every` the list
+/// does not end early.
 pub(super) async fn list(
     objects: &Objects,
     kind: &Kind,
     missing: &mut HashSet<ObjectId>,
+    every: Option<&Every<'_>>,
     mut found: impl FnMut(ObjectId, Value) + Send,
 ) -> Result<Listed, ApiError> {
     let ours = missing.len();
@@ -63,6 +68,9 @@ pub(super) async fn list(
             version = page.metadata.resource_version;
         }
         for mut object in page.items {
+            if let Some(every) = every {
+                every(&object);
+            }
             let id = PartialObject::of(&object).id(kind);
             if !missing.remove(&id) {
                 continue;
@@ -75,10 +83,12 @@ pub(super) async fn list(
             found(id, object);
         }
         token = page.metadata.continue_token.filter(|token| !token.is_empty());
-        if token.is_none() || missing.is_empty() {
+        if token.is_none() || missing.is_empty() && every.is_none() {
             return Ok(Listed { version, complete: true });
         }
-        if too_many(usize::try_from(page.metadata.remaining_item_count.unwrap_or(0)).unwrap_or(0), ours) {
+        if every.is_none()
+            && too_many(usize::try_from(page.metadata.remaining_item_count.unwrap_or(0)).unwrap_or(0), ours)
+        {
             return Ok(Listed { version, complete: false });
         }
     }

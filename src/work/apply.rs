@@ -11,6 +11,7 @@ pub(crate) use object::namespace_id;
 
 use super::cluster_configuration::{ConfigurationChanges, ConfigurationWatcher};
 use super::feeds::{Cluster, Feeds};
+use super::operators::{self, Operators};
 use crate::cluster::feed::{Callbacks, Comparison};
 use crate::cluster::index::View;
 use crate::cluster::{ApiError, CachedState, Clients, Index, Kind, Kinds, Objects};
@@ -38,6 +39,8 @@ pub(crate) struct Applier {
     hindrances: watch::Sender<()>,
     /// CustomResourceDefinitions that this process has created: there are no objects of their kinds yet.
     created_crds: Mutex<HashSet<ObjectId>>,
+    /// The objects of a release are tracked.
+    tracked: watch::Sender<bool>,
 }
 
 impl Applier {
@@ -60,10 +63,19 @@ impl Applier {
             index.clone(),
             stop.clone(),
         ));
-        let callbacks = Callbacks { compare, before_relist };
+        let operators = Arc::<Operators>::default();
+        let callbacks = Callbacks { compare, before_relist, whole: operators::whole_kind(operators.clone()) };
         let feeds = Arc::new(Feeds::new(clients, objects.clone(), index.clone(), callbacks, hindrances.clone(), stop));
-        let cluster = Cluster { objects, index, kinds, feeds };
-        Applier { cluster, desired, configuration, server_keeps, hindrances, created_crds: Mutex::default() }
+        let cluster = Cluster { objects, index, kinds, feeds, operators };
+        Applier {
+            cluster,
+            desired,
+            configuration,
+            server_keeps,
+            hindrances,
+            created_crds: Mutex::default(),
+            tracked: watch::channel(false).0,
+        }
     }
 
     pub(crate) fn index(&self) -> &Index {
@@ -83,6 +95,23 @@ impl Applier {
     /// Objects with fields that the server keeps different from what was written.
     pub(crate) fn kept(&self) -> Vec<KeptFields> {
         self.server_keeps.kept()
+    }
+
+    /// All ClusterOperators of the cluster.
+    #[allow(dead_code, reason = "only tests read the store so far")]
+    pub(crate) fn operators(&self) -> &Arc<Operators> {
+        &self.cluster.operators
+    }
+
+    /// Reads them also where the release contains none, as soon as the kind is served. The objects of the release come
+    /// first: the list says of those that are tracked by then that they do not exist.
+    pub(crate) async fn follow_operators(&self) {
+        let mut tracked = self.tracked.subscribe();
+        if tracked.wait_for(|tracked| *tracked).await.is_err() {
+            return;
+        }
+        let kind = self.cluster.kinds.served(operators::API_VERSION, operators::KIND).await;
+        self.cluster.feeds.start(&kind);
     }
 
     pub(crate) fn kinds(&self) -> &Kinds {
@@ -118,6 +147,7 @@ impl Applier {
         // Before any feed starts: nothing is compared without the configuration that it depends on.
         self.configuration.follow(&self.cluster, manifests);
         self.start(manifests, DesiredObjects::set);
+        self.tracked.send_replace(true);
         self.server_keeps.retain(|id| self.desired.contains(id));
         self.server_keeps.ask_again(&self.cluster.index, |_| true);
     }

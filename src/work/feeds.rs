@@ -1,6 +1,7 @@
 //! The feeds of all kinds that a release contains: each is started once, and ready when all existing objects are in the
 //! index.
 
+use super::operators::Operators;
 use crate::cluster::feed::{Callbacks, Feed, FeedState};
 use crate::cluster::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects};
 use crate::status::facts::Unwatched;
@@ -22,6 +23,8 @@ pub(super) struct Cluster {
     pub index: Arc<Index>,
     pub kinds: Arc<Kinds>,
     pub feeds: Arc<Feeds>,
+    #[allow(dead_code, reason = "only tests read the store so far")]
+    pub operators: Arc<Operators>,
 }
 
 /// One feed a kind.

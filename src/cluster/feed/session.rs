@@ -1,9 +1,9 @@
 //! One attempt of a feed: everything is read, or a watch goes on where the last one was cut off, until that ends.
 
-use super::Feed;
 use super::course::{Course, End, Ended, Mode};
+use super::{Feed, ObjectEvent};
 use crate::cluster::error::{ApiError, Cause};
-use crate::cluster::list::{list, too_many};
+use crate::cluster::list::{Every, list, too_many};
 use crate::cluster::partial_object::PartialObject;
 use crate::cluster::revision::Revision;
 use crate::gate;
@@ -36,6 +36,7 @@ impl Feed {
             }
         }
         let initial = from.is_none().then(|| {
+            self.tell_whole(ObjectEvent::Begin);
             let missing = self.tracked();
             Initial { tracked: missing.len(), missing, others: 0 }
         });
@@ -48,7 +49,11 @@ impl Feed {
     async fn pages(&self) -> Result<String, ApiError> {
         let mut missing = self.tracked();
         let found = |id: ObjectId, object: Value| self.on_list(&id, object);
-        let listed = list(&self.objects, &self.kind, &mut missing, found).await?;
+        let every = |object: &Value| self.tell_whole(ObjectEvent::Applied(object));
+        self.tell_whole(ObjectEvent::Begin);
+        let every = self.is_whole().then_some(&every as &Every<'_>);
+        let listed = list(&self.objects, &self.kind, &mut missing, every, found).await?;
+        self.tell_whole(ObjectEvent::Complete);
         if listed.complete {
             self.on_missing(&missing, &listed.version);
         } else {
@@ -68,7 +73,10 @@ impl Feed {
     async fn read_by_name(&self, ids: HashSet<ObjectId>, version: &str) {
         let read = |id: ObjectId| async move {
             match self.objects.get(&self.kind, &id.namespace, &id.name).await {
-                Ok(Some(object)) => self.on_list(&id, object),
+                Ok(Some(object)) => {
+                    self.tell_whole(ObjectEvent::Applied(&object));
+                    self.on_list(&id, object);
+                }
                 Ok(None) => self.index.on_missing_from_list(&id, version),
                 Err(error) => tracing::debug!(object = %id, %error, "not read"),
             }
@@ -164,6 +172,7 @@ impl Current<'_> {
                 Ok(WatchEvent::Deleted(object)) => {
                     let name = PartialObject::read(&object);
                     self.feed.index.on_delete(&name.id(&self.feed.kind), &name.metadata.resource_version);
+                    self.feed.tell_whole(ObjectEvent::Deleted(&name.metadata.name));
                     self.version = Some(name.metadata.resource_version);
                 }
                 Ok(WatchEvent::Bookmark(bookmark)) => {
@@ -172,6 +181,7 @@ impl Current<'_> {
                         && let Some(initial) = self.initial.take()
                     {
                         self.feed.on_missing(&initial.missing, &version);
+                        self.feed.tell_whole(ObjectEvent::Complete);
                         self.is_watched();
                         self.feed.tell_ready();
                     }
@@ -189,6 +199,7 @@ impl Current<'_> {
             }
             if let Some(initial) = &self.initial
                 && self.mode == Mode::Stream
+                && !self.feed.is_whole()
                 && too_many(initial.others, initial.tracked)
             {
                 return End::RelistAs(Mode::Metadata);
@@ -222,6 +233,11 @@ impl Current<'_> {
         let id = name.id(&self.feed.kind);
         if !name.metadata.resource_version.is_empty() {
             self.version = Some(name.metadata.resource_version);
+        }
+        if self.feed.is_whole()
+            && let Ok(object) = serde_json::from_str(object.get())
+        {
+            self.feed.tell_whole(ObjectEvent::Applied(&object));
         }
         let index = &self.feed.index;
         if !index.is_tracked(&id) {

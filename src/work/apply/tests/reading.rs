@@ -98,3 +98,34 @@ async fn kind_that_is_not_served_any_more_is_waited_for() {
     until(&applier, "the kind to be read again", found).await;
     assert_eq!(server.requests(), ["WATCH /apis/example.com/v1/widgets"]);
 }
+
+/// With and without initial events: also those that the release does not contain, and however many there are of them.
+#[tokio::test]
+async fn every_cluster_operator_of_the_cluster_is_known() {
+    let path = |name: &str| format!("/apis/config.openshift.io/v1/clusteroperators/{name}");
+    let put = |server: &Server, name: &str| {
+        let operator =
+            json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name}});
+        server.put(&path(name), operator);
+    };
+    for refusal in [None, Some(422)] {
+        let server = Server::default();
+        if let Some(code) = refusal {
+            server.refuse_initial_events(code);
+        }
+        (0..1100).for_each(|number| put(&server, &format!("other-{number:04}")));
+        // The release has no ClusterOperator at all.
+        let (applier, manifest) = (process(&server).await, manifest(&config("1")));
+        let mut following = std::pin::pin!(applier.follow_operators());
+        assert!(futures::poll!(following.as_mut()).is_pending(), "no object of a release is tracked yet");
+        assert_eq!(apply_one(&applier, &manifest).await, Applied::Created);
+        following.await;
+        until(&applier, "all operators", |a| a.operators().current().len() == 1100).await;
+        server.remove(&path("other-0003"));
+        until(&applier, "a deletion", |a| a.operators().current().len() == 1099).await;
+        put(&server, "late");
+        until(&applier, "a new operator", |a| a.operators().current().contains_key("late")).await;
+        server.lose(&path("late"));
+        until(&applier, "the deletion in a gap", |a| !a.operators().current().contains_key("late")).await;
+    }
+}
