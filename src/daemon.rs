@@ -8,6 +8,7 @@ use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadF
 use crate::serve;
 use crate::work::apply::Applier;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
+use crate::work::config_maps::ConfigMaps;
 use crate::work::events::Events;
 use crate::work::features;
 use crate::work::payload_dir::{self, PayloadDirError};
@@ -172,6 +173,7 @@ async fn lead(
         architecture: architecture().to_owned(),
     };
     tokio::spawn(update_service::run(client, requested, retrieved, stop.clone()));
+    let config_maps = ConfigMaps::follow(&clients, &stop);
     let parts = Parts {
         clients,
         applier,
@@ -184,6 +186,7 @@ async fn lead(
         requests,
         updates,
         features,
+        config_maps,
         filter,
         always_enabled: config.always_enabled,
         events,

@@ -12,7 +12,7 @@ mod field;
 mod live;
 mod namespaces;
 
-pub(crate) use concerns::{Blocker, Cause, Severity, conditions, webhooks};
+pub(crate) use concerns::{Blocker, Cause, ClusterState, Severity, conditions, preconditions, webhooks};
 pub(crate) use dot::dot;
 pub(crate) use excluded::{Excluded, ExcludedBy, excluded};
 pub(crate) use field::Field;
@@ -448,7 +448,7 @@ impl<'a> Walk<'a> {
         let (now, message) = match verdict {
             Verdict::Ready => (GateState::Open, String::new()),
             Verdict::Waiting { message, .. } => (GateState::Closed, message),
-            Verdict::Failing(error) => (GateState::Failing, concerns::with_causes(&error)),
+            Verdict::Failing(error) => (GateState::Failing, error.whole()),
         };
         Some(PlannedGate { awaits, now, message })
     }

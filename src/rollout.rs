@@ -208,7 +208,8 @@ impl Rollout {
         let ObjectId { kind, namespace, name, .. } = &manifest.id;
         let same = |w: &&WaitingFor| (&w.kind, &w.namespace, &w.name) == (kind, namespace, name);
         let since = progress.waiting.first().filter(same).and_then(|w| w.since).unwrap_or(now);
-        let failing = error.as_ref().is_some_and(|error| error.effect != Effect::Wait);
+        // One that is given time is waited for; what it amounts to in the end is said by condition Failing.
+        let failing = error.as_ref().is_some_and(|e| !matches!(e.effect, Effect::Wait | Effect::FailAfterInterval));
         progress.state = if failing { NodeState::Failing } else { NodeState::Waiting };
         progress.error = if failing { message.to_owned() } else { String::new() };
         progress.waiting = vec![WaitingFor {

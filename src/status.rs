@@ -6,8 +6,10 @@ pub(crate) mod failure;
 pub(crate) mod history;
 pub(crate) mod release;
 mod summary;
+pub(crate) mod upgradeable;
 
 pub(crate) use facts::Facts;
+pub(crate) use upgradeable::Risk;
 
 use crate::api::cluster_version::{Capabilities, ClusterVersionStatus};
 use crate::api::{HistoryEntry, HistoryState};

@@ -2,6 +2,8 @@
 
 pub(crate) mod choose;
 pub(crate) mod graph;
+pub(crate) mod preconditions;
+pub(crate) mod upgradeable;
 pub(crate) mod validate;
 
 pub(crate) use choose::{Target, choose, mode};

@@ -21,5 +21,10 @@ pub fn precedence(a: &Version, b: &Version) -> Ordering {
     a.cmp_precedence(b)
 }
 
+/// Major and minor of a version; `None` if it is not one.
+pub(crate) fn minor(text: &str) -> Option<(u64, u64)> {
+    parse(text).ok().map(|version| (version.major, version.minor))
+}
+
 #[cfg(test)]
 mod tests;

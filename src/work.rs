@@ -4,6 +4,7 @@
 pub(crate) mod apply;
 pub(crate) mod cluster_configuration;
 pub(crate) mod cluster_version;
+pub(crate) mod config_maps;
 pub(crate) mod dropped;
 pub(crate) mod events;
 pub(crate) mod features;

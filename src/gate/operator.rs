@@ -7,6 +7,9 @@ use crate::status::failure::{Effect, Reason, UpdateError};
 
 /// Availability comes first, then degradation, then versions. A missing condition counts as not available or as degraded. An
 /// install does not wait for versions and goes on past a degraded operator. `Progressing` and `Upgradeable` do not matter.
+///
+/// An operator that has never been available is not failing: it is given the time that a degraded one has. In an install
+/// none has been; later one that says nothing about its availability has not.
 pub(crate) fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let name = desired.name();
     if let Some(error) = no_versions(desired) {
@@ -15,12 +18,14 @@ pub(crate) fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> 
     let Some(live) = live else {
         let message =
             format!("Cluster operator {name} does not exist yet; its operator or the next attempt creates it");
-        return Verdict::Failing(error(Reason::ResourceNotFound, name, message, Effect::Fail));
+        return Verdict::Failing(error(Reason::ResourceNotFound, name, message, Effect::FailAfterInterval));
     };
     let available = live.condition("Available");
     if !Condition::is(available, "True") {
         let message = format!("Cluster operator {name} is not available");
-        let error = error(Reason::OperatorNotAvailable, name, message, Effect::Fail);
+        let silent = available.is_none_or(|condition| condition.status != "False");
+        let effect = if silent || mode == Mode::Install { Effect::FailAfterInterval } else { Effect::Fail };
+        let error = error(Reason::OperatorNotAvailable, name, message, effect);
         return Verdict::Failing(because("Available", available, error));
     }
     let degraded = live.condition("Degraded");

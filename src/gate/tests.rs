@@ -61,7 +61,9 @@ fn cluster_operator_conditions_and_versions() {
     let at =
         |operator: &str, dns: &str| json!([{"name": "operator", "version": operator}, {"name": "dns", "version": dns}]);
     let good = at("2", "7");
-    let down = ["failing ClusterOperatorNotAvailable Fail"; 3];
+    let silent = ["failing ClusterOperatorNotAvailable FailAfterInterval"; 3];
+    let fails = "failing ClusterOperatorNotAvailable Fail";
+    let down = [silent[0], fails, fails];
     let bad = [
         "failing ClusterOperatorDegraded Report",
         "failing ClusterOperatorDegraded FailAfterInterval",
@@ -87,9 +89,9 @@ fn cluster_operator_conditions_and_versions() {
             ready,
         ),
         ("unavailable", operator(&[("Available", "False", "Gone"), FINE], good.clone()), down),
-        ("unknown whether available", operator(&[("Available", "Unknown", ""), FINE], good.clone()), down),
-        ("no Available", operator(&[FINE], good.clone()), down),
-        ("no status", json!({"metadata": {"name": "net"}}), down),
+        ("unknown whether available", operator(&[("Available", "Unknown", ""), FINE], good.clone()), silent),
+        ("no Available", operator(&[FINE], good.clone()), silent),
+        ("no status", json!({"metadata": {"name": "net"}}), silent),
         (
             "unavailable and degraded and late",
             operator(&[("Available", "False", ""), ("Degraded", "True", "")], at("1", "7")),
@@ -120,7 +122,10 @@ fn cluster_operator_conditions_and_versions() {
 fn cluster_operator_must_exist_and_declare_versions() {
     let versions = json!([{"name": "operator", "version": "2"}]);
     let desired = operator(&[], versions.clone());
-    assert_eq!(MODES.map(|mode| verdict(&desired, None, mode)), ["failing UpdatePayloadResourceNotFound Fail"; 3]);
+    assert_eq!(
+        MODES.map(|mode| verdict(&desired, None, mode)),
+        ["failing UpdatePayloadResourceNotFound FailAfterInterval"; 3]
+    );
     for none in [json!([]), json!(null), json!("2")] {
         let desired = operator(&[], none);
         let live = operator(&[UP, FINE], versions.clone());

@@ -2,13 +2,14 @@
 
 use super::{Action, Forecast, Step};
 use crate::api::condition::find;
-use crate::api::{ClusterOperator, ClusterVersion, ConditionStatus, HistoryState};
+use crate::api::{ClusterVersion, ConditionStatus, HistoryState, Release};
 use crate::gate::Verdict;
 use crate::payload::ObjectId;
-use crate::status::failure::UpdateError;
-use crate::version;
+use crate::updates::preconditions::{self, Advice, Finding, Situation};
+use crate::updates::upgradeable::{self, NotUpgradeable, Read, Sources};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Something that may stop the update.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,8 +26,8 @@ pub(crate) struct Blocker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Cause {
-    /// Condition `Upgradeable` is `False`.
-    Upgradeable,
+    /// A precondition of the daemon, which judges it again before it begins.
+    Precondition,
     /// An operator or workload is unhealthy, so that its gate will not open.
     Unhealthy,
     /// The release defines something that cannot be done.
@@ -37,7 +38,7 @@ pub(crate) enum Cause {
     ServerVersion,
     /// A missing permission.
     Permission,
-    /// Another update is in progress, or the new release is older.
+    /// Another update is in progress.
     Order,
 }
 
@@ -60,12 +61,6 @@ impl Blocker {
     }
 }
 
-/// The message of an error with those of its causes.
-pub(super) fn with_causes(error: &UpdateError) -> String {
-    let causes: Vec<&str> = error.nested.iter().map(|e| e.message.as_str()).filter(|text| !text.is_empty()).collect();
-    if causes.is_empty() { error.message.clone() } else { format!("{}: {}", error.message, causes.join("; ")) }
-}
-
 /// What the present verdict of a gate means for the update. An operator that is not at the new version yet does not block,
 /// nor does a workload that rolls out now and will be changed anyway.
 pub(super) fn from_verdict(id: &ObjectId, action: &Action, verdict: &Verdict) -> Option<Blocker> {
@@ -73,7 +68,7 @@ pub(super) fn from_verdict(id: &ObjectId, action: &Action, verdict: &Verdict) ->
     match verdict {
         Verdict::Ready => None,
         Verdict::Failing(error) => {
-            let blocker = Blocker::new(Cause::Unhealthy, id, error.reason.as_str(), with_causes(error));
+            let blocker = Blocker::new(Cause::Unhealthy, id, error.reason.as_str(), error.whole());
             // The change may repair it.
             let changes = action.writes() && !operator;
             Some(if changes { blocker.warns() } else { blocker })
@@ -85,31 +80,55 @@ pub(super) fn from_verdict(id: &ObjectId, action: &Action, verdict: &Verdict) ->
     }
 }
 
-/// Reasons against an update from version `from` to version `to` in the conditions of ClusterVersion and ClusterOperators.
-pub(crate) fn conditions(
-    cluster: &ClusterVersion,
-    operators: &[ClusterOperator],
-    from: &str,
-    to: &str,
-) -> Vec<Blocker> {
+/// What the preconditions depend on beside the ClusterVersion, as read from the cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterState {
+    pub operators: Read<Vec<NotUpgradeable>>,
+    /// Data of the ConfigMaps with the gates and what was acknowledged of them.
+    pub gates: Read<BTreeMap<String, String>>,
+    pub acks: Read<BTreeMap<String, String>>,
+    /// Objects that the running release deletes and that exist.
+    pub deletions: Vec<String>,
+}
+
+/// What the daemon will say of an update to `target`: the preconditions, judged by its own functions.
+pub(crate) fn preconditions(cluster: &ClusterVersion, state: &ClusterState, target: &Release) -> Vec<Blocker> {
+    let status = cluster.status.clone().unwrap_or_default();
+    let is_true = |type_| find(&status.conditions, type_).is_some_and(|c| c.status == ConditionStatus::True);
+    let risks = upgradeable::risks(&Sources {
+        version: &status.desired.version,
+        updating: is_true("Progressing"),
+        overrides: &cluster.spec.overrides,
+        deletions: &state.deletions,
+        operators: &state.operators,
+        gates: &state.gates,
+        acks: &state.acks,
+    });
+    let findings = preconditions::check(&Situation {
+        target,
+        status: &status,
+        overrides: &cluster.spec.overrides,
+        channel: &cluster.spec.channel,
+        risks: Some(&risks),
+        advice: Advice {
+            available: status.available_updates.as_deref().unwrap_or_default(),
+            conditional: &status.conditional_updates,
+            current: is_true("RetrievedUpdates"),
+        },
+    });
+    let own = named(cluster);
+    let blocker = |finding: Finding| {
+        let blocker = Blocker::new(Cause::Precondition, &own, &finding.reason, finding.message);
+        if finding.blocks { blocker } else { blocker.warns() }
+    };
+    findings.into_iter().map(blocker).collect()
+}
+
+/// What the ClusterVersion says of itself that is worth knowing before an update.
+pub(crate) fn conditions(cluster: &ClusterVersion) -> Vec<Blocker> {
     let mut blockers = Vec::new();
     let status = cluster.status.clone().unwrap_or_default();
-    let name = cluster.metadata.name.clone().unwrap_or_default();
-    let own = format!("clusterversion.config.openshift.io {name:?}");
-    let patch = within_one_minor(from, to);
-    let upgradeable = |object: String, conditions: &[crate::api::Condition]| {
-        let condition = find(conditions, "Upgradeable").filter(|c| c.status == ConditionStatus::False)?;
-        let message = format!("Upgradeable is False: {}", condition.message);
-        let blocker = Blocker::new(Cause::Upgradeable, object, &condition.reason, message);
-        // Updates within one minor version are allowed anyway.
-        Some(if patch { blocker.warns() } else { blocker })
-    };
-    blockers.extend(upgradeable(own.clone(), &status.conditions));
-    for operator in operators {
-        let name = operator.metadata.name.clone().unwrap_or_default();
-        let conditions = operator.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
-        blockers.extend(upgradeable(format!("clusteroperator.config.openshift.io {name:?}"), conditions));
-    }
+    let own = named(cluster);
     if let Some(failing) = find(&status.conditions, "Failing").filter(|c| c.status == ConditionStatus::True) {
         let message = format!("the daemon reports Failing: {}", failing.message);
         blockers.push(Blocker::new(Cause::Unhealthy, &own, &failing.reason, message).warns());
@@ -118,21 +137,11 @@ pub(crate) fn conditions(
         let message = format!("{} is still being applied; requesting another release replaces it", newest.version);
         blockers.push(Blocker::new(Cause::Order, &own, "UpdateInProgress", message).warns());
     }
-    if let (Ok(before), Ok(after)) = (version::parse(from), version::parse(to))
-        && version::precedence(&after, &before) == std::cmp::Ordering::Less
-    {
-        let message = format!("{to} is older than {from}");
-        blockers.push(Blocker::new(Cause::Order, &own, "Rollback", message).warns());
-    }
     blockers
 }
 
-/// Whether major and minor version are the same; `false` if one of them is not a version.
-fn within_one_minor(from: &str, to: &str) -> bool {
-    match (version::parse(from), version::parse(to)) {
-        (Ok(from), Ok(to)) => (from.major, from.minor) == (to.major, to.minor),
-        _ => false,
-    }
+fn named(cluster: &ClusterVersion) -> String {
+    format!("clusterversion.config.openshift.io {:?}", cluster.metadata.name.as_deref().unwrap_or_default())
 }
 
 /// A webhook that is called for some of the planned writes.

@@ -1,10 +1,12 @@
 //! Plans of small releases.
 
 use super::*;
-use crate::api::{ClusterOperator, ClusterVersion};
+use crate::api::ClusterVersion;
 use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Capabilities, LoadOptions, Payload, PayloadFiles, SourceFile, load};
+use crate::updates::upgradeable::{NotUpgradeable, Read};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -338,29 +340,31 @@ fn values_are_shown_on_request_but_not_of_secrets() {
     assert_eq!(fields(true), [field(Some("1"), Some("2")), field(None, None)]);
 }
 
-fn not_upgradeable() -> (ClusterVersion, ClusterOperator) {
-    let condition = json!([{"type": "Upgradeable", "status": "False", "reason": "R", "message": "not now",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-    let mut version = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
-        "metadata": {"name": "version"}, "spec": {"clusterID": "x"}, "status": {"conditions": condition}});
-    version["status"]["history"] = json!([{"state": "Completed", "startedTime": "2026-01-01T00:00:00Z",
-        "completionTime": "2026-01-01T00:00:00Z", "version": "1.0.0", "image": "i", "verified": true}]);
-    let operator = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
-        "metadata": {"name": "net"}, "spec": {}, "status": {"conditions": condition}});
-    (serde_json::from_value(version).unwrap(), serde_json::from_value(operator).unwrap())
-}
-
 #[test]
-fn upgradeable_false_blocks_minor_updates_and_warns_about_patches() {
-    let (version, operator) = not_upgradeable();
-    let severities = |to: &str| {
-        let found = conditions(&version, std::slice::from_ref(&operator), "1.0.0", to);
-        assert!(found.iter().all(|b| b.message.contains("not now") || b.cause == Cause::Order), "{found:?}");
-        found.iter().map(|b| (b.cause, b.severity)).collect::<Vec<_>>()
+fn upgradeable_false_blocks_minor_updates_and_lets_patches_pass() {
+    let version = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
+        "spec": {"clusterID": "x", "channel": "fast"}, "status": {"desired": {"version": "4.0.0", "image": "i"},
+        "availableUpdates": [{"version": "4.0.1", "image": "i1"}, {"version": "4.1.0", "image": "i2"}],
+        "history": [{"state": "Completed", "startedTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:00Z",
+        "version": "4.0.0", "image": "i", "verified": true}]}});
+    let version: ClusterVersion = serde_json::from_value(version).unwrap();
+    let refusal = NotUpgradeable { name: "net".into(), reason: "R".into(), message: "not now".into() };
+    let state = ClusterState {
+        operators: Read::Value(vec![refusal]),
+        gates: Read::Value(BTreeMap::new()),
+        acks: Read::Absent,
+        deletions: Vec::new(),
     };
-    assert_eq!(severities("1.1.0"), [(Cause::Upgradeable, Severity::Blocks); 2]);
-    assert_eq!(severities("1.0.1"), [(Cause::Upgradeable, Severity::Warns); 2]);
-    assert_eq!(severities("0.9.0").last(), Some(&(Cause::Order, Severity::Warns)));
+    let found = |version_of_target: &str, image: &str| {
+        let target = Release { version: version_of_target.into(), image: image.into(), ..Release::default() };
+        preconditions(&version, &state, &target)
+    };
+    let [blocker] = &found("4.1.0", "i2")[..] else { panic!("{:?}", found("4.1.0", "i2")) };
+    assert_eq!((blocker.cause, blocker.severity), (Cause::Precondition, Severity::Blocks));
+    assert_eq!(blocker.reason, "ClusterOperatorUpgradeableNet");
+    assert!(blocker.message.contains("net") && blocker.message.contains("not now"), "{blocker:?}");
+    assert_eq!(found("4.0.1", "i1"), []);
+    assert_eq!(found("3.9.0", "i3")[0].reason, "LowDesiredVersion");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::error::{CAUSE, listed, shortened};
 use crate::graph::Mode;
 use crate::status::facts::{Conflict, KeptFields, LoadStatus, LoadStep, Unwatched};
 use crate::status::failure::MESSAGE;
-use crate::status::{Facts, release};
+use crate::status::{Facts, release, upgradeable};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub(crate) const AVAILABLE: &str = "Available";
@@ -17,6 +17,7 @@ pub(crate) const PROGRESSING: &str = "Progressing";
 pub(crate) const RELEASE_ACCEPTED: &str = "ReleaseAccepted";
 pub(crate) const RETRIEVED_UPDATES: &str = "RetrievedUpdates";
 pub(crate) const INVALID: &str = "Invalid";
+pub(crate) const UPGRADEABLE: &str = "Upgradeable";
 pub(crate) const IMPLICIT_CAPABILITIES: &str = "ImplicitlyEnabledCapabilities";
 /// Another client keeps changing what the release defines.
 pub(crate) const CONTESTED: &str = "Contested";
@@ -64,7 +65,7 @@ impl NewCondition {
     }
 }
 
-/// Writes all conditions that follow from the facts. Others, `Upgradeable` among them, stay unchanged.
+/// Writes all conditions that follow from the facts. Others stay unchanged.
 pub(super) fn write(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time) {
     let decided = progress::conditions(facts, status.history.is_empty(), now.0);
     let conditions = &mut status.conditions;
@@ -78,6 +79,12 @@ pub(super) fn write(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time
     }
     set_or_default(conditions, RETRIEVED_UPDATES, retrieved_updates(facts), now);
     set_or_remove(conditions, INVALID, invalid(&facts.invalid), now);
+    // Until everything has been read, what the process before has said stays.
+    if let Some(risks) = &facts.risks {
+        let text = upgradeable::text(risks, &release::actual(facts).version);
+        let not = |(reason, message)| NewCondition::new(UPGRADEABLE, ConditionStatus::False, reason, message);
+        set_or_remove(conditions, UPGRADEABLE, text.map(not), now);
+    }
     set(conditions, implicit_capabilities(facts), now);
     set_or_remove(conditions, CONTESTED, contested(facts), now);
     // While it is not known which of them exist, what the process before has said stays.
@@ -138,7 +145,12 @@ fn available(facts: &Facts) -> Option<NewCondition> {
 fn release_accepted(load: &LoadStatus) -> NewCondition {
     let (reason, mut message) = (load.step.reason(), load.text());
     let status = match (&load.outcome, load.step) {
-        (Some(Err(_)), _) => ConditionStatus::False,
+        (Some(Err(_)), _) => {
+            if load.tries > 1 {
+                message.push_str(&format!(" (tried {} times)", load.tries));
+            }
+            ConditionStatus::False
+        }
         (Some(Ok(())), LoadStep::PayloadLoaded) => {
             if !load.release.architecture.is_empty() {
                 message.push_str(&format!(" architecture=\"{}\"", load.release.architecture));

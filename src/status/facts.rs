@@ -2,6 +2,7 @@
 
 use crate::api::cluster_version::{ConditionalUpdate, Release};
 use crate::graph::Mode;
+use crate::status::Risk;
 use crate::status::failure::UpdateError;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -42,8 +43,8 @@ pub(crate) struct Facts {
     pub invalid: Vec<String>,
     /// Objects that another client keeps changing back.
     pub conflicts: Vec<Conflict>,
-    /// Objects that the release deletes and that still exist, as `ObjectId` displays them.
-    pub pending_deletions: Vec<String>,
+    /// Why the cluster should stay at its minor version; `None` while not everything has been read that decides it.
+    pub risks: Option<Vec<Risk>>,
     /// Objects that the release no longer contains and that still exist, as `ObjectId` displays them; `None` while that is
     /// not known of all.
     pub dropped: Option<Vec<String>>,
@@ -75,7 +76,7 @@ impl Facts {
             waiting_since: BTreeMap::new(),
             invalid: Vec::new(),
             conflicts: Vec::new(),
-            pending_deletions: Vec::new(),
+            risks: None,
             dropped: None,
             unwatched: Vec::new(),
             kept: Vec::new(),
@@ -131,15 +132,26 @@ pub(crate) struct LoadStatus {
     pub release: Release,
     /// Details of what the running step does.
     pub message: String,
+    /// How the request was understood, if that needs to be said.
+    pub note: String,
+    /// How often it was tried, if it failed more than once.
+    pub tries: u32,
 }
 
 impl LoadStatus {
     pub(crate) fn started(release: Release) -> LoadStatus {
-        LoadStatus { step: LoadStep::RetrievePayload, outcome: None, release, message: String::new() }
+        LoadStatus {
+            step: LoadStep::RetrievePayload,
+            outcome: None,
+            release,
+            message: String::new(),
+            note: String::new(),
+            tries: 0,
+        }
     }
 
-    pub(crate) fn failed(release: Release, cause: String) -> LoadStatus {
-        LoadStatus { outcome: Some(Err(cause)), ..LoadStatus::started(release) }
+    pub(crate) fn failed(step: LoadStep, release: Release, cause: String) -> LoadStatus {
+        LoadStatus { step, outcome: Some(Err(cause)), ..LoadStatus::started(release) }
     }
 
     /// The release is loaded, or is the one that this process was started with.
@@ -151,11 +163,12 @@ impl LoadStatus {
     pub(crate) fn text(&self) -> String {
         let (doing, failed) = self.step.text();
         let subject = format!("version=\"{}\" image=\"{}\"", self.release.version, self.release.image);
-        match (&self.outcome, self.step) {
+        let text = match (&self.outcome, self.step) {
             (Some(Err(error)), _) => format!("{failed}: {subject}: {error}"),
             (Some(Ok(())), LoadStep::PayloadLoaded) => format!("Payload loaded {subject}"),
             _ => format!("{doing} {subject}"),
-        }
+        };
+        if self.note.is_empty() { text } else { format!("{text} ({})", self.note) }
     }
 }
 

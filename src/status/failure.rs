@@ -141,9 +141,40 @@ impl UpdateError {
         UpdateError { reason, message, effect: Effect::Fail, names: Vec::new(), nested: Vec::new() }
     }
 
+    /// The message with the causes: what a ClusterOperator says of itself, by its name if it is one of several.
+    pub(crate) fn whole(&self) -> String {
+        if self.reason == Reason::MultipleErrors {
+            return self.message.clone();
+        }
+        let name = |cause: &UpdateError| match cause.names.as_slice() {
+            [name] if self.names.len() > 1 => format!("{name}: "),
+            _ => String::new(),
+        };
+        let causes = self.nested.iter().map(|cause| name(cause) + &cause.cause());
+        let causes: Vec<String> = causes.filter(|text| !text.is_empty()).collect();
+        if causes.is_empty() {
+            return self.message.clone();
+        }
+        let room = MESSAGE.saturating_sub(self.message.len() + 2);
+        format!("{}: {}", self.message, listed(&causes, "; ", room, |n| format!("and {n} more")))
+    }
+
+    /// `reason: message` of a cause; of one that has causes itself, those.
+    fn cause(&self) -> String {
+        if let [cause] = self.nested.as_slice() {
+            return cause.cause();
+        }
+        match (self.reason.as_str(), self.message.as_str()) {
+            (_, message) if self.reason == Reason::NoCondition => message.to_owned(),
+            ("", message) => message.to_owned(),
+            (reason, "") => reason.to_owned(),
+            (reason, message) => format!("{reason}: {message}"),
+        }
+    }
+
     /// Several errors as one, with a bullet for each distinct message that there is room for.
     pub(super) fn multiple(children: Vec<UpdateError>) -> Self {
-        let mut messages: Vec<&str> = children.iter().map(|e| e.message.as_str()).collect();
+        let mut messages: Vec<String> = children.iter().map(UpdateError::whole).collect();
         messages.sort_unstable();
         messages.dedup();
         const LEAD: &str = "Several errors prevent the release from being applied:\n* ";

@@ -13,6 +13,8 @@ pub(crate) struct Target {
     pub release: Release,
     /// Failed verification and preconditions become accepted risks. Only ever set for a release that was requested.
     pub force: bool,
+    /// How the request was understood, if that needs to be said.
+    pub note: String,
 }
 
 impl Target {
@@ -25,13 +27,14 @@ impl Target {
 /// Resolves `spec.desiredUpdate`, whose invalid fields are cleared already. A request that is absent or cannot be met
 /// yields the running release, `own`.
 pub(crate) fn choose(spec: &ClusterVersionSpec, status: &ClusterVersionStatus, own: &Release) -> Target {
-    let stay = || Target { release: own.clone(), force: false };
+    let stay_with = |note: String| Target { release: own.clone(), force: false, note };
+    let stay = || stay_with(String::new());
     let Some(update) = &spec.desired_update else { return stay() };
     if !update.mode.is_empty() {
         // Validation refuses it too: two guards against an update that was not requested.
         return stay();
     }
-    let go = |release| Target { release, force: update.force };
+    let go = |release| Target { release, force: update.force, note: String::new() };
     if !update.image.is_empty() {
         return go(as_requested(update));
     }
@@ -44,7 +47,10 @@ pub(crate) fn choose(spec: &ClusterVersionSpec, status: &ClusterVersionStatus, o
         let version = &status.desired.version;
         return match available(version) {
             Some(release) if !version.is_empty() => go(release),
-            _ => stay(),
+            _ => stay_with(format!(
+                "an update to architecture Multi is asked for, but the available updates have none of {version}: choose a \
+                 channel that has it"
+            )),
         };
     }
     if update.version.is_empty() {
@@ -57,7 +63,13 @@ pub(crate) fn choose(spec: &ClusterVersionSpec, status: &ClusterVersionStatus, o
         // It is running already, so there is nothing to force.
         return stay();
     }
-    from_history(&update.version, &status.history).map_or_else(stay, go)
+    match from_history(&update.version, &status.history) {
+        Some(release) => {
+            let note = "the version is not among the available updates, so the image is that of the history".to_owned();
+            Target { note, ..go(release) }
+        }
+        None => stay(),
+    }
 }
 
 const MULTI: &str = "Multi";

@@ -14,7 +14,6 @@ pub(crate) struct FeatureGates {
 /// What is wrong with a field, in the words of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    Required,
     Forbidden,
     /// The invalid value.
     Invalid(String),
@@ -35,7 +34,6 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FieldError { path, wrong, detail } = self;
         match wrong {
-            Wrong::Required => write!(f, "{path}: Required value: {detail}"),
             Wrong::Forbidden => write!(f, "{path}: Forbidden: {detail}"),
             Wrong::Invalid(value) => write!(f, "{path}: Invalid value: {value:?}: {detail}"),
         }
@@ -89,9 +87,7 @@ fn cluster_id_problem(id: &str) -> Option<&'static str> {
 }
 
 fn desired_update_error(update: &Update, gates: FeatureGates, status: &ClusterVersionStatus) -> Option<FieldError> {
-    const PATH: &str = "spec.desiredUpdate";
     const VERSION: &str = "spec.desiredUpdate.version";
-    let names_nothing = [&update.architecture, &update.version, &update.image].iter().all(|text| text.is_empty());
     let wrong_version = |detail: String| Some(error(VERSION, Wrong::Invalid(update.version.clone()), detail));
 
     // First of all: a request for a mere preflight must never be carried out as an update.
@@ -102,11 +98,6 @@ fn desired_update_error(update: &Update, gates: FeatureGates, status: &ClusterVe
     if !gates.accept_risks && !update.accept_risks.is_empty() {
         let detail = "the feature gate ClusterUpdateAcceptRisks is off";
         return Some(error("spec.desiredUpdate.acceptRisks", Wrong::Forbidden, detail));
-    }
-    if names_nothing && update.accept_risks.is_empty() {
-        let risks = if gates.accept_risks { ", or the risks to accept" } else { "" };
-        let detail = format!("give a version, an image or an architecture{risks}, or remove desiredUpdate");
-        return Some(error(PATH, Wrong::Required, detail));
     }
     if update.version.is_empty() {
         return None;

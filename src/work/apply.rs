@@ -98,7 +98,6 @@ impl Applier {
     }
 
     /// All ClusterOperators of the cluster.
-    #[allow(dead_code, reason = "only tests read the store so far")]
     pub(crate) fn operators(&self) -> &Arc<Operators> {
         &self.cluster.operators
     }

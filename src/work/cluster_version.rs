@@ -2,8 +2,10 @@
 //! rollout, a load, the update service), a deadline or the stop; takes in what happened; decides; performs; and writes
 //! what is to be told.
 
+mod clocks;
 mod decide;
 mod filters;
+mod judgement;
 mod live;
 mod loading;
 mod report;
@@ -11,9 +13,10 @@ mod retry;
 mod status_writer;
 
 use super::apply::Applier;
+use super::config_maps::{Changed, ConfigMaps};
 use super::dropped::Dropped;
 use super::events::{Events, Notice};
-use super::retrieve::{Retriever, Terms};
+use super::retrieve::{Refusal, Retriever, Terms};
 use super::rollout::RunningRollout;
 use super::update_service;
 use crate::api::progress::Progress;
@@ -25,6 +28,7 @@ use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection
 use crate::rollout::Plan;
 use crate::status::facts::Retrieval;
 use crate::updates::{self, FeatureGates, Target};
+use clocks::Clocks;
 use decide::{Action, Loading, Running, Situation};
 use filters::EffectiveFilter;
 use jiff::Timestamp;
@@ -55,6 +59,7 @@ pub(crate) struct Parts {
     pub updates: watch::Receiver<Option<Retrieval>>,
     /// What the FeatureGate says now.
     pub features: watch::Receiver<Arc<Features>>,
+    pub config_maps: ConfigMaps,
     /// Profile and excluded identifier.
     pub filter: Filter,
     /// `--always-enable-capabilities`.
@@ -94,11 +99,13 @@ pub(crate) struct ClusterVersionController {
     refused: Option<Refused>,
     /// Errors of the spec's validation.
     invalid: Vec<String>,
+    /// How the request was understood, if that needs to be said.
+    note: String,
     /// The event that was published last about loading.
     told: Option<Notice>,
     /// The own Deployment was found scaled to zero.
     stopped: bool,
-    clocks: BTreeMap<String, Timestamp>,
+    clocks: Clocks,
     durations: BTreeMap<String, f64>,
     payloads: BTreeMap<String, String>,
 }
@@ -111,8 +118,6 @@ impl std::fmt::Debug for ClusterVersionController {
 
 impl ClusterVersionController {
     pub(crate) fn new(parts: Parts) -> Self {
-        // Clocks belong to a release; those of another one say nothing.
-        let same_release = parts.progress.release.image == parts.own.release.image;
         ClusterVersionController {
             live: live::Latest::new(&parts.name),
             writer: StatusWriter::new(parts.applier.objects().clone(), &parts.name),
@@ -124,9 +129,10 @@ impl ClusterVersionController {
             load: None,
             refused: None,
             invalid: Vec::new(),
+            note: String::new(),
             told: None,
             stopped: false,
-            clocks: if same_release { parts.progress.clocks.clone() } else { BTreeMap::new() },
+            clocks: Clocks::recorded(&parts.progress.release.image, parts.progress.clocks.clone()),
             durations: parts.progress.durations.clone(),
             payloads: parts.progress.payloads.clone(),
             parts,
@@ -138,6 +144,7 @@ impl ClusterVersionController {
         let mut objects = live::watch(&self.parts.clients, stop.clone());
         let mut updates = self.parts.updates.clone();
         let mut features = self.parts.features.clone();
+        let mut operators = self.parts.applier.operators().changes();
         tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
         loop {
             let deadline = self.deadline(Timestamp::now());
@@ -148,7 +155,9 @@ impl ClusterVersionController {
                 news = loading::next(&mut self.load) => self.on_load(news),
                 Ok(()) = updates.changed() => {}
                 Ok(()) = features.changed() => {}
+                Ok(()) = operators.changed() => {}
                 () = self.dropped.changed() => {}
+                changed = self.parts.config_maps.changed() => self.on_config_maps(changed),
                 written = self.writer.ended() => self.live.on_written(written),
                 () = tokio::time::sleep(deadline) => {}
             }
@@ -196,6 +205,7 @@ impl ClusterVersionController {
         let Some((spec, status)) = self.observe_live() else { return self.rest().await };
         // Each action changes the situation. A handful of rounds is enough, and the bound keeps a mistake from spinning.
         for _ in 0..8 {
+            self.judge_load(&spec, &status);
             let actions = self.decide(&spec, &status, Timestamp::now());
             if actions.is_empty() {
                 break;
@@ -205,6 +215,7 @@ impl ClusterVersionController {
                 self.perform(action, &spec, &status).await;
             }
         }
+        self.note = self.note_on(&spec, &status);
         let now = Timestamp::now();
         self.observe_rollout(now);
         self.publish(now);
@@ -262,7 +273,7 @@ impl ClusterVersionController {
                 filter: &current.filter,
             }),
             filter: self.filter.get(),
-            loading: self.load.as_ref().map(|load| Loading { target: &load.target, ended: load.loaded.is_some() }),
+            loading: self.load.as_ref().map(|load| Loading { target: &load.target, stage: load.stage() }),
             refused: self.refused.as_ref().map(|r| (&r.target, r.again)),
             now,
         })
@@ -276,17 +287,23 @@ impl ClusterVersionController {
                 self.start(mode, spec, status).await;
             }
             Action::StartLoaded => {
-                let Some(loaded) = self.load.take().and_then(|load| load.loaded) else { return };
+                let Some((risks, loaded)) = self.load.take().map(|load| (load.accepted_risks(), load.loaded)) else {
+                    return;
+                };
+                let Some(loaded) = loaded else { return };
                 self.refused = None;
-                self.accepted =
-                    Accepted { payload: loaded.payload, verified: loaded.verified, risks: loaded.accepted_risks };
+                self.accepted = Accepted { payload: loaded.payload, verified: loaded.verified, risks };
                 // Older folders are pruned when the next one is extracted.
                 self.payloads = BTreeMap::from([loaded.tree]);
-                self.clocks.clear();
                 self.start(Mode::Update, spec, status).await;
             }
             Action::Restart { mode } => self.start(mode, spec, status).await,
             Action::Load(target) => self.begin_load(target, spec),
+            Action::Preflight => {
+                if let Some(load) = &mut self.load {
+                    load.run_preflight(self.parts.retriever.clone());
+                }
+            }
             Action::StopLoading => self.stop_loading(),
             Action::ForgetRefused => self.refused = None,
         }
@@ -304,6 +321,7 @@ impl ClusterVersionController {
         let selection = self.select(spec, status);
         let manifests = selection.manifests.clone();
         let release = self.accepted.payload.release.clone();
+        self.clocks.begin(&release.image);
         let own_deployment = ObjectId::new("apps", "Deployment", &self.parts.namespace, OWN_DEPLOYMENT);
         let graph = graph::build::build(&manifests, mode, Some(&own_deployment));
         tracing::info!(release = %release.version, ?mode, nodes = graph.len(), manifests = manifests.len(), "rollout begins");
@@ -363,14 +381,27 @@ impl ClusterVersionController {
         }
     }
 
+    /// A signature may be the one that was missing.
+    fn on_config_maps(&mut self, changed: Changed) {
+        if let (Changed::Signatures, Some(refused)) = (changed, &mut self.refused) {
+            refused.on_signature(Timestamp::now());
+        }
+    }
+
     fn on_load(&mut self, news: LoadNews) {
         match (news, self.load.take()) {
-            (LoadNews::Failed(status), Some(Load { target, generation, .. })) => {
+            (LoadNews::Failed(refusal), Some(Load { target, generation, .. })) => {
+                let Refusal { status, tree } = *refusal;
+                self.payloads.extend(tree);
                 tracing::warn!(image = %target.release.image, step = ?status.step, outcome = ?status.outcome, "release not accepted");
                 let before = self.refused.as_ref();
-                self.refused = Some(Refused::new(target, *status, before, generation, Timestamp::now()));
+                self.refused = Some(Refused::new(target, status, before, generation, Timestamp::now()));
             }
-            (LoadNews::Moved | LoadNews::Failed(_), load) => self.load = load,
+            (LoadNews::Moved | LoadNews::Failed(_), load) => {
+                let tree = load.as_ref().and_then(|load| load.loaded.as_ref()).map(|loaded| loaded.tree.clone());
+                self.payloads.extend(tree);
+                self.load = load;
+            }
         }
     }
 }

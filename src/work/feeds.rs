@@ -23,7 +23,6 @@ pub(super) struct Cluster {
     pub index: Arc<Index>,
     pub kinds: Arc<Kinds>,
     pub feeds: Arc<Feeds>,
-    #[allow(dead_code, reason = "only tests read the store so far")]
     pub operators: Arc<Operators>,
 }
 

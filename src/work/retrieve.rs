@@ -65,8 +65,8 @@ pub(crate) struct Loaded {
     pub verified: bool,
     /// What was accepted because of `force`, for the history entry.
     pub accepted_risks: String,
-    /// Folder name and tree hash of the extracted payload, for reuse after a restart.
-    pub tree: (String, String),
+    /// For reuse after a restart.
+    pub tree: Tree,
 }
 
 /// The release's folder in the payload store: its digest, or a hash of a pull spec that has none.
@@ -86,11 +86,22 @@ pub(crate) struct Terms {
     pub overrides: Vec<ComponentOverride>,
 }
 
-/// One load in progress.
+/// A release that is not accepted.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The step that failed, and why.
+    pub status: LoadStatus,
+    /// Folder name and tree hash, if the payload was extracted: the next attempt need not do it again.
+    pub tree: Option<Tree>,
+}
+
+/// Folder name and tree hash of an extracted payload.
+pub(crate) type Tree = (String, String);
+
+/// One load or preflight in progress.
 struct Task<'a> {
     retriever: &'a Retriever,
-    target: &'a Target,
-    terms: &'a Terms,
+    release: &'a Release,
     steps: &'a watch::Sender<LoadStatus>,
     stop: &'a CancellationToken,
 }
@@ -106,26 +117,49 @@ impl Retriever {
         known: BTreeMap<String, String>,
         steps: watch::Sender<LoadStatus>,
         stop: CancellationToken,
-    ) -> Result<Loaded, Box<LoadStatus>> {
-        let task = Task { retriever: &self, target: &target, terms: &terms, steps: &steps, stop: &stop };
-        task.run(&known).await.map_err(|(step, cause)| {
-            Box::new(LoadStatus {
-                step,
-                outcome: Some(Err(cause)),
-                release: target.release.clone(),
-                message: String::new(),
-            })
+    ) -> Result<Loaded, Box<Refusal>> {
+        let task = Task { retriever: &self, release: &target.release, steps: &steps, stop: &stop };
+        task.load(target.force, &terms, &known).await.map_err(|(failure, tree)| {
+            let (step, cause) = failure;
+            Box::new(Refusal { status: LoadStatus::failed(step, target.release.clone(), cause), tree })
+        })
+    }
+
+    /// The target's own binary must be able to load its payload and read this API before anything is applied. It runs only
+    /// once nothing else speaks against the target.
+    pub(crate) async fn preflight(
+        self: Arc<Self>,
+        release: Release,
+        steps: watch::Sender<LoadStatus>,
+        stop: CancellationToken,
+    ) -> Result<(), Box<Refusal>> {
+        let task = Task { retriever: &self, release: &release, steps: &steps, stop: &stop };
+        task.preflight().await.map_err(|(step, cause)| {
+            Box::new(Refusal { status: LoadStatus::failed(step, release.clone(), cause), tree: None })
         })
     }
 }
 
 impl Task<'_> {
-    async fn run(&self, known: &BTreeMap<String, String>) -> Result<Loaded, Failure> {
-        let (verified, accepted_risks) = self.verify().await?;
-        let (place, tree) = self.extract(known).await?;
+    async fn load(
+        &self,
+        force: bool,
+        terms: &Terms,
+        known: &BTreeMap<String, String>,
+    ) -> Result<Loaded, (Failure, Option<Tree>)> {
+        let (verified, accepted_risks) = self.verify(force, terms).await.map_err(|failure| (failure, None))?;
+        let (place, tree) = self.extract(known).await.map_err(|failure| (failure, None))?;
+        match self.read(place, terms).await {
+            Ok(payload) => Ok(Loaded { payload: Arc::new(payload), verified, accepted_risks, tree }),
+            Err(failure) => Err((failure, Some(tree))),
+        }
+    }
+
+    /// The payload in this folder, if it is the release that was asked for and could take over.
+    async fn read(&self, place: PathBuf, terms: &Terms) -> Result<Payload, Failure> {
         self.report(LoadStep::LoadPayload, "reading the manifests");
-        let payload = self.parse(place).await?;
-        let (requested, found) = (&self.target.release.version, &payload.release.version);
+        let payload = self.parse(place, terms).await?;
+        let (requested, found) = (&self.release.version, &payload.release.version);
         if !requested.is_empty() && requested != found {
             let cause = format!(
                 "the release image is version {found}, but version {requested} was requested: ask for {found}, or for the \
@@ -141,32 +175,31 @@ impl Task<'_> {
         if let Some(cause) = payload.missing(&successor) {
             return Err((LoadStep::LoadPayload, format!("its orchestrator could not take over: {cause}")));
         }
-        if payload.manifests.iter().any(|m| m.id == successor && overridden(m, &self.terms.overrides)) {
+        if payload.manifests.iter().any(|m| m.id == successor && overridden(m, &terms.overrides)) {
             let cause = format!(
                 "its orchestrator could not take over: an override in spec.overrides makes {successor} unmanaged; remove it to \
                  update"
             );
             return Err((LoadStep::LoadPayload, cause));
         }
-        self.preflight(&payload.release).await?;
-        Ok(Loaded { payload: Arc::new(payload), verified, accepted_risks, tree })
+        Ok(payload)
     }
 
     fn report(&self, step: LoadStep, message: &str) {
-        let release = self.target.release.clone();
-        self.steps.send_replace(LoadStatus { step, outcome: None, release, message: message.to_owned() });
+        let status = LoadStatus { step, message: message.to_owned(), ..LoadStatus::started(self.release.clone()) };
+        self.steps.send_replace(status);
     }
 
     /// Whether the release is verified, and the accepted risk if it is not.
-    async fn verify(&self) -> Result<(bool, String), Failure> {
+    async fn verify(&self, force: bool, terms: &Terms) -> Result<(bool, String), Failure> {
         self.report(LoadStep::RetrievePayload, "verifying the signature of the release digest");
-        let outcome = match tokio::time::timeout(VERIFY_TIMEOUT, self.try_verify()).await {
+        let outcome = match tokio::time::timeout(VERIFY_TIMEOUT, self.try_verify(terms)).await {
             Ok(outcome) => outcome.map_err(|e| e.to_string()),
             Err(_) => Err(format!("the signature stores did not respond within {} s", VERIFY_TIMEOUT.as_secs())),
         };
         match outcome {
             Ok(()) => Ok((true, String::new())),
-            Err(cause) if self.target.force => {
+            Err(cause) if force => {
                 tracing::warn!(%cause, "the target is not verified; proceeding because the update is forced");
                 Ok((false, format!("Target release was not verified: {cause}")))
             }
@@ -174,8 +207,8 @@ impl Task<'_> {
         }
     }
 
-    async fn try_verify(&self) -> Result<(), VerifyError> {
-        let digest = Digest::parse(verify::digest_of_pull_spec(&self.target.release.image)?)?;
+    async fn try_verify(&self, terms: &Terms) -> Result<(), VerifyError> {
+        let digest = Digest::parse(verify::digest_of_pull_spec(&self.release.image)?)?;
         let manifests = self.retriever.own.manifests.iter().map(AsRef::as_ref);
         let config = Config::from_manifests(manifests)?.ok_or(VerifyError::NotConfigured)?;
         let payload_stores = config.stores.clone();
@@ -183,12 +216,8 @@ impl Task<'_> {
         self.offer_from_cluster(&mut verification).await;
         if !verification.is_satisfied() {
             let given = |stores: &[SignatureStore]| stores.iter().filter_map(|s| Store::parse(&s.url).ok()).collect();
-            self.offer_from_stores(
-                &mut verification,
-                &self.terms.stores.as_deref().map_or(payload_stores, given),
-                &digest,
-            )
-            .await;
+            self.offer_from_stores(&mut verification, &terms.stores.as_deref().map_or(payload_stores, given), &digest)
+                .await;
         }
         verification.finish(Timestamp::now())
     }
@@ -235,8 +264,8 @@ impl Task<'_> {
     }
 
     /// The folder with the target's manifests, extracted now or earlier; with its name and tree hash.
-    async fn extract(&self, known: &BTreeMap<String, String>) -> Result<(PathBuf, (String, String)), Failure> {
-        let name = folder(&self.target.release.image);
+    async fn extract(&self, known: &BTreeMap<String, String>) -> Result<(PathBuf, Tree), Failure> {
+        let name = folder(&self.release.image);
         let place = self.retriever.store.join(&name);
         let fail = |cause: String| (LoadStep::RetrievePayload, cause);
         if let Some(recorded) = known.get(&name)
@@ -250,7 +279,7 @@ impl Task<'_> {
             return Ok((place, (name, tree)));
         };
         let keep: Vec<&str> = known.keys().map(String::as_str).collect();
-        let (running_image, target) = (&self.retriever.own.release.image, &self.target.release);
+        let (running_image, target) = (&self.retriever.own.release.image, self.release);
         let job = job_spec::retrieval(self.placement(node), running_image, target, host_path, &name, &keep);
         let reported = self.run_job(&job, LoadStep::RetrievePayload).await.map_err(|e| fail(e.to_string()))?;
         let tree = hash_of(&place).await.map_err(fail)?;
@@ -265,12 +294,12 @@ impl Task<'_> {
         Ok((place, (name, tree)))
     }
 
-    async fn parse(&self, place: PathBuf) -> Result<Payload, Failure> {
+    async fn parse(&self, place: PathBuf, terms: &Terms) -> Result<Payload, Failure> {
         let options = LoadOptions {
-            image: self.target.release.image.clone(),
+            image: self.release.image.clone(),
             profile: self.retriever.profile.clone(),
             strict_templates: false,
-            filter: self.terms.filter.clone(),
+            filter: terms.filter.clone(),
         };
         let parsed = tokio::task::spawn_blocking(move || {
             let files = payload_dir::read(&place).map_err(|e| e.to_string())?;
@@ -280,12 +309,11 @@ impl Task<'_> {
         parsed.map_err(|cause| (LoadStep::LoadPayload, cause))
     }
 
-    /// The target's own binary must be able to load its payload and read this API before anything is applied.
-    async fn preflight(&self, release: &Release) -> Result<(), Failure> {
+    async fn preflight(&self) -> Result<(), Failure> {
         let Source::Job { node, .. } = &self.retriever.source else { return Ok(()) };
         self.report(LoadStep::PreconditionChecks, "preflight of the target release");
         let (profile, excluded) = (&self.retriever.profile, self.retriever.exclude_manifests.as_deref());
-        let job = job_spec::preflight(self.placement(node), release, profile, excluded);
+        let job = job_spec::preflight(self.placement(node), self.release, profile, excluded);
         let failed = |e| (LoadStep::PreconditionChecks, format!("the preflight of the target release failed: {e}"));
         self.run_job(&job, LoadStep::PreconditionChecks).await.map(drop).map_err(failed)
     }

@@ -2,7 +2,7 @@
 
 use super::release::{self, Given};
 use super::{PlanArgs, always, ensure_some_included, imply, own_deployment, prepare, warnings};
-use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState};
+use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState, MANAGED_NAMESPACE};
 use crate::cli::reach;
 use crate::cli::status::State;
 use crate::cluster::kinds::Kind;
@@ -13,14 +13,17 @@ use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::merge::{self, Owner};
 use crate::payload::capability::CapabilityInputs;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
-use crate::plan::{self, Action, Blocker, Cause, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side};
+use crate::plan::{
+    self, Action, Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side,
+};
+use crate::updates::upgradeable::{self, Read};
 use crate::updates::{self, FeatureGates};
 use crate::work::dropped::is_to_stay;
 use crate::work::features;
 use anyhow::{Context, bail, ensure};
 use futures::StreamExt;
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Kinds that are listed at the same time.
@@ -69,8 +72,9 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
         server: cluster.server_version(&mut unknowns).await,
         values: args.values,
     });
-    let (from, version) = (&status.desired.version, &payload.release.version);
-    forecast.blockers.extend(plan::conditions(&cluster.version, &cluster.state.operators, from, version));
+    let state = cluster.preconditions(before.as_ref()).await;
+    forecast.blockers.extend(plan::preconditions(&cluster.version, &state, &payload.release));
+    forecast.blockers.extend(plan::conditions(&cluster.version));
     forecast.implicit_capabilities = implied.into_iter().collect();
     if let Some(before) = &before {
         let before = before.select(&filter).manifests;
@@ -119,6 +123,35 @@ impl Cluster {
             );
         };
         Ok(Cluster { clients, objects, kinds, version, state })
+    }
+
+    /// What the preconditions depend on. `before`: the release that runs, if it is given.
+    async fn preconditions(&self, before: Option<&Payload>) -> ClusterState {
+        let operators = self.state.operators.iter().map(|operator| {
+            let conditions = operator.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+            (operator.metadata.name.as_deref().unwrap_or_default(), conditions)
+        });
+        let deleted = before.into_iter().flat_map(|before| &before.manifests);
+        let deleted: Vec<_> = deleted.filter(|manifest| manifest.delete() == Ok(true)).cloned().collect();
+        let live = self.live_objects(&deleted).await;
+        let exists = |object: &&LiveObject| matches!(object.state, LiveState::Exists(_) | LiveState::OtherVersion(_));
+        let mut deletions: Vec<String> = live.values().filter(exists).map(|object| object.id.to_string()).collect();
+        deletions.sort();
+        let (gates, acks) = (self.data(MANAGED_NAMESPACE, "admin-gates"), self.data("openshift-config", "admin-acks"));
+        let (gates, acks) = tokio::join!(gates, acks);
+        ClusterState { operators: Read::Value(upgradeable::refusals(operators)), gates, acks, deletions }
+    }
+
+    /// The data of a ConfigMap.
+    async fn data(&self, namespace: &str, name: &str) -> Read<BTreeMap<String, String>> {
+        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        match self.objects.get(&kind, namespace, name).await {
+            Ok(Some(map)) => Read::Value(
+                map.get("data").and_then(|data| serde::Deserialize::deserialize(data).ok()).unwrap_or_default(),
+            ),
+            Ok(None) => Read::Absent,
+            Err(error) => Read::Failed(error.to_string()),
+        }
     }
 
     /// The minor version of the API server.

@@ -136,7 +136,7 @@ fn failing(verdict: &Verdict) -> NewCondition {
         Verdict::Fine | Verdict::Waiting { .. } => NewCondition::new(FAILING, ConditionStatus::False, "", ""),
         Verdict::Slow { late, .. } => NewCondition::new(FAILING, ConditionStatus::Unknown, SLOW, late),
         Verdict::Failing { error, .. } => {
-            NewCondition::new(FAILING, ConditionStatus::True, error.reason.as_str(), &error.message)
+            NewCondition::new(FAILING, ConditionStatus::True, error.reason.as_str(), error.whole())
         }
     }
 }

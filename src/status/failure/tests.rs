@@ -99,3 +99,22 @@ fn many_long_errors_become_one_message_of_bounded_length() {
     assert!(all.message.ends_with(rest), "{}", all.message);
     assert_eq!(all.nested.len(), 17);
 }
+
+#[test]
+fn whole_text_has_what_the_operators_say_of_themselves() {
+    let degraded = |name: &str| UpdateError {
+        nested: vec![UpdateError::new(Reason::Other("Sick".into()), format!("{name} has a fever"))],
+        ..operator(Reason::OperatorDegraded, name, Effect::Fail)
+    };
+    assert_eq!(degraded("dns").whole(), "dns is not well: Sick: dns has a fever");
+    let two = aggregate(vec![degraded("dns"), degraded("etcd")]).unwrap();
+    let text = "Cluster operators dns, etcd are degraded: dns: Sick: dns has a fever; etcd: Sick: etcd has a fever";
+    assert_eq!(two.whole(), text);
+    let mixed = aggregate(vec![degraded("dns"), UpdateError::new(Reason::Other("X".into()), "x is broken")]).unwrap();
+    assert!(mixed.whole().ends_with(":\n* dns is not well: Sick: dns has a fever\n* x is broken"), "{}", mixed.whole());
+    let silent =
+        UpdateError { nested: vec![UpdateError::new(Reason::NoCondition, "it says nothing")], ..degraded("dns") };
+    assert_eq!(silent.whole(), "dns is not well: it says nothing");
+    let many = aggregate((0..900).map(|n| degraded(&format!("operator-{n}"))).collect()).unwrap();
+    assert!(many.whole().len() <= MESSAGE, "{} bytes", many.whole().len());
+}

@@ -61,6 +61,7 @@ fn release_accepted_reports_last_load() {
             outcome: outcome.map(|o| o.map_err(str::to_owned)),
             release: Release { architecture: architecture.into(), ..release("1.1.0", "img-2") },
             message: message.into(),
+            ..LoadStatus::started(Release::default())
         };
         let facts = Facts { load: Some(load), ..facts() };
         assert_eq!(said(&facts, "ReleaseAccepted"), (status, reason.to_owned(), text.replace("{}", subject)));
@@ -223,4 +224,42 @@ fn dropped_objects_are_named_once_the_update_is_over() {
     assert_eq!(later(&restarted), named, "a process that does not know yet changes nothing");
     assert!(!is_named(&later(&Facts { dropped: Some(Vec::new()), ..after.clone() })));
     assert!(!is_named(&later(&Facts { mode: Mode::Update, ..after })), "operators may still remove them");
+}
+
+#[test]
+fn upgradeable_is_only_ever_false_and_stays_while_nothing_is_known() {
+    let risk = |name: &str, message: &str| Risk { name: name.into(), message: message.into(), url: String::new() };
+    let foreign = Condition {
+        type_: "Upgradeable".into(),
+        status: Unknown,
+        last_transition_time: at(NOW - 100),
+        reason: "Foreign".into(),
+        message: "stale".into(),
+    };
+    let before = ClusterVersionStatus { conditions: vec![foreign.clone()], ..ClusterVersionStatus::default() };
+    let write = |risks: Option<Vec<Risk>>| compute(&before, &Facts { risks, ..facts() }, at(NOW).0);
+    let found = |status: &ClusterVersionStatus| find(&status.conditions, "Upgradeable").cloned();
+    assert_eq!(found(&write(None)), Some(foreign));
+    assert_eq!(found(&write(Some(Vec::new()))), None);
+    let one = found(&write(Some(vec![risk("ClusterOperatorUpgradeable-machine-config", "not now")]))).unwrap();
+    assert_eq!((one.status, one.reason.as_str()), (False, "ClusterOperatorUpgradeableMachineConfig"));
+    assert_eq!(one.message, "not now\nUpdates within 1.0 are not affected.");
+    assert_eq!(one.last_transition_time, at(NOW));
+    let two = found(&write(Some(vec![risk("a", "first"), risk("b", "second")]))).unwrap();
+    assert_eq!(two.reason, "MultipleReasons");
+    assert!(two.message.contains("\n* first\n* second\n"), "{two:?}");
+    let many = (0..500).map(|n| risk(&format!("r{n}"), &"x".repeat(200))).collect();
+    assert!(found(&write(Some(many))).unwrap().message.ends_with("are not affected."));
+}
+
+#[test]
+fn refused_release_says_how_often_it_was_tried_and_how_the_request_was_understood() {
+    let refused = LoadStatus {
+        tries: 3,
+        note: "from the history".into(),
+        ..LoadStatus::failed(LoadStep::PreconditionChecks, release("1.1.0", "img-2"), "no".into())
+    };
+    let (status, _, text) = said(&Facts { load: Some(refused), ..facts() }, "ReleaseAccepted");
+    assert_eq!(status, False);
+    assert!(text.ends_with("no (from the history) (tried 3 times)"), "{text}");
 }

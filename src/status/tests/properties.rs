@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::cluster_version::HistoryEntry;
 use crate::error::CAUSE;
-use crate::status::facts::{Conflict, LoadStatus};
+use crate::status::facts::{Conflict, LoadStatus, LoadStep};
 use crate::status::failure::{Effect, MESSAGE, Reason, aggregate};
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ fn long_facts() -> impl Strategy<Value = Facts> {
             facts.invalid = invalid;
             facts.accepted_risks.clone_from(&text);
             facts.waiting_since = names.iter().map(|name| (name.clone(), at(NOW - 50 * MINUTE).0)).collect();
-            facts.load = Some(LoadStatus::failed(release(&text, &text), text.clone()));
+            facts.load = Some(LoadStatus::failed(LoadStep::LoadPayload, release(&text, &text), text.clone()));
             facts.retrieval = Some(Retrieval { outcome: Err((text.clone(), text.clone())), ..Retrieval::nothing() });
             facts.conflicts.push(Conflict { object: text.clone(), manager: text, fields: names.clone(), repairs: 3 });
             facts.capabilities.implicit = names;

@@ -40,14 +40,13 @@ fn desired_update_is_refused_for_its_first_error() {
     let on = FeatureGates { accept_risks: true };
     let off = FeatureGates::default();
     let gate_off = ".acceptRisks: Forbidden: the feature gate";
-    let nothing = ": Required value: give a version";
     // case, update, gates, beginning of the error behind spec.desiredUpdate ("" for none)
     let table = [
         ("risks while the gate is off", Update { accept_risks: risks.clone(), ..version("2.0.0") }, off, gate_off),
         ("the gate comes first", Update { accept_risks: risks.clone(), ..Update::default() }, off, gate_off),
-        ("nothing is named", Update::default(), off, nothing),
-        ("force alone", Update { force: true, ..Update::default() }, off, nothing),
-        ("nothing is named, gate on", Update::default(), on, nothing),
+        ("nothing is named", Update::default(), off, ""),
+        ("force alone", Update { force: true, ..Update::default() }, off, ""),
+        ("nothing is named, gate on", Update::default(), on, ""),
         ("risks alone, gate on", Update { accept_risks: risks.clone(), ..Update::default() }, on, ""),
         ("version and risks, gate on", Update { accept_risks: risks, ..version("2.0.0") }, on, ""),
         ("not a version", version("v2.0.0"), off, ".version: Invalid value: \"v2.0.0\": "),
@@ -141,7 +140,7 @@ fn clear_removes_invalid_fields_only() {
         desired_update: Some(version("1.0.0")),
         ..Default::default()
     };
-    let cleared = |path: &str| clear(&spec, &[error(path, Wrong::Required, "")]);
+    let cleared = |path: &str| clear(&spec, &[error(path, Wrong::Forbidden, "")]);
     assert_eq!(cleared("spec.upstream"), ClusterVersionSpec { upstream: String::new(), ..spec.clone() });
     assert_eq!(cleared("spec.clusterID"), ClusterVersionSpec { cluster_id: String::new(), ..spec.clone() });
     for path in ["spec.desiredUpdate.version", "spec.desiredUpdate.mode"] {

@@ -1,5 +1,6 @@
 //! What the controller does next, as a pure function of the situation.
 
+use super::loading::Stage;
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryState, Release};
 use crate::graph::Mode;
 use crate::payload::ApplyFilter;
@@ -20,7 +21,7 @@ pub(crate) struct Running<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loading<'a> {
     pub target: &'a Target,
-    pub ended: bool,
+    pub stage: Stage,
 }
 
 /// All that the decision may depend on.
@@ -45,8 +46,10 @@ pub(crate) struct Situation<'a> {
 pub(crate) enum Action {
     /// Apply the own release.
     StartOwn { mode: Mode },
-    /// Retrieve, verify and load another release; what runs goes on meanwhile.
+    /// Retrieve, verify and load another release. What runs goes on meanwhile.
     Load(Target),
+    /// Let the loaded release try itself, since no precondition speaks against it.
+    Preflight,
     /// Apply the release that was loaded.
     StartLoaded,
     /// The request was withdrawn or replaced.
@@ -86,6 +89,7 @@ fn first(s: &Situation, target: Target) -> Vec<Action> {
     }
     match s.refused {
         Some((refused, _)) if s.loading.is_none() && refused.is(&target) => start_own(),
+        _ if s.loading.is_some_and(|l| l.stage == Stage::Blocked && l.target.is(&target)) => start_own(),
         _ => load(s, target),
     }
 }
@@ -110,7 +114,8 @@ fn change_release(s: &Situation, running: &Running, target: Target) -> Vec<Actio
 fn load(s: &Situation, target: Target) -> Vec<Action> {
     match s.loading {
         Some(loading) if !loading.target.is(&target) => vec![Action::StopLoading],
-        Some(loading) if loading.ended => vec![Action::StartLoaded],
+        Some(Loading { stage: Stage::Admitted, .. }) => vec![Action::Preflight],
+        Some(Loading { stage: Stage::Ready, .. }) => vec![Action::StartLoaded],
         Some(_) => vec![],
         None => vec![Action::Load(target)],
     }

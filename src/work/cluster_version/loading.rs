@@ -1,8 +1,12 @@
-//! A release being loaded beside the rollout that runs.
+//! A release on its way beside the rollout that runs: loaded, then held until no precondition speaks against it, then tried by
+//! its own preflight.
 
+use crate::api::Release;
 use crate::status::facts::LoadStatus;
+use crate::status::facts::LoadStep;
 use crate::updates::Target;
-use crate::work::retrieve::{Loaded, Retriever, Terms};
+use crate::updates::preconditions::{self, Finding};
+use crate::work::retrieve::{Loaded, Refusal, Retriever, Terms};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -17,16 +21,46 @@ pub(crate) struct Load {
     /// The last step that was told of.
     pub status: LoadStatus,
     pub loaded: Option<Loaded>,
-    task: Option<JoinHandle<Result<Loaded, Box<LoadStatus>>>>,
+    /// What speaks against it, as last judged.
+    findings: Vec<Finding>,
+    preflight: Preflight,
+    task: Option<JoinHandle<Result<Ended, Box<Refusal>>>>,
     steps: watch::Receiver<LoadStatus>,
+    sender: watch::Sender<LoadStatus>,
     cancel: CancellationToken,
+}
+
+/// What a task has achieved.
+enum Ended {
+    Loaded(Box<Loaded>),
+    Preflight,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preflight {
+    Pending,
+    Running,
+    Passed,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Loading,
+    /// A precondition speaks against it. It goes on as soon as that is no longer so.
+    Blocked,
+    /// Nothing speaks against it: its preflight may run.
+    Admitted,
+    Preflight,
+    /// It may be applied.
+    Ready,
 }
 
 /// What is new of it.
 pub(crate) enum LoadNews {
-    /// Another step began, or the release is loaded.
+    /// Another step began or ended.
     Moved,
-    Failed(Box<LoadStatus>),
+    Failed(Box<Refusal>),
 }
 
 impl Load {
@@ -40,8 +74,72 @@ impl Load {
         let status = LoadStatus::started(target.release.clone());
         let (sender, steps) = watch::channel(status.clone());
         let cancel = CancellationToken::new();
-        let loading = retriever.load(target.clone(), terms, payloads, sender, cancel.clone());
-        Load { target, generation, status, loaded: None, task: Some(tokio::spawn(loading)), steps, cancel }
+        let loading = retriever.load(target.clone(), terms, payloads, sender.clone(), cancel.clone());
+        let task = tokio::spawn(async move { loading.await.map(|loaded| Ended::Loaded(Box::new(loaded))) });
+        Load {
+            target,
+            generation,
+            status,
+            loaded: None,
+            findings: Vec::new(),
+            preflight: Preflight::Pending,
+            task: Some(task),
+            steps,
+            sender,
+            cancel,
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match (&self.loaded, self.preflight) {
+            (None, _) => Stage::Loading,
+            _ if preconditions::is_blocked(&self.findings) && !self.target.force => Stage::Blocked,
+            (_, Preflight::Pending) => Stage::Admitted,
+            (_, Preflight::Running) => Stage::Preflight,
+            (_, Preflight::Passed) => Stage::Ready,
+        }
+    }
+
+    /// The release as its payload describes it, once that is loaded.
+    pub(crate) fn release(&self) -> Option<&Release> {
+        self.loaded.as_ref().map(|loaded| &loaded.payload.release)
+    }
+
+    /// What speaks against it now.
+    pub(crate) fn judge(&mut self, findings: Vec<Finding>) {
+        if self.findings != findings {
+            let text = preconditions::summary(&findings, self.target.force);
+            tracing::info!(image = %self.target.release.image, findings = text, "preconditions judged");
+            self.findings = findings;
+        }
+    }
+
+    /// Begins the preflight of the loaded release.
+    pub(crate) fn run_preflight(&mut self, retriever: Arc<Retriever>) {
+        let Some(release) = self.release().cloned() else { return };
+        let running = retriever.preflight(release, self.sender.clone(), self.cancel.clone());
+        self.task = Some(tokio::spawn(async move { running.await.map(|()| Ended::Preflight) }));
+        self.preflight = Preflight::Running;
+    }
+
+    /// What it does, or why it does not go on.
+    pub(crate) fn status(&self) -> LoadStatus {
+        let release = || self.release().unwrap_or(&self.target.release).clone();
+        match self.stage() {
+            Stage::Blocked => {
+                let summary = preconditions::summary(&self.findings, false);
+                LoadStatus::failed(LoadStep::PreconditionChecks, release(), summary)
+            }
+            _ => self.status.clone(),
+        }
+    }
+
+    /// What was accepted although it spoke against the release, for the history.
+    pub(crate) fn accepted_risks(&self) -> String {
+        let verification = self.loaded.as_ref().map(|loaded| loaded.accepted_risks.clone()).unwrap_or_default();
+        let preconditions = preconditions::summary(&self.findings, self.target.force);
+        let texts = [verification, preconditions];
+        texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) fn stop(self) {
@@ -54,7 +152,7 @@ impl Load {
 
 /// Waits for what is new; for ever without a load, or after its end. Cancel safe.
 pub(crate) async fn next(load: &mut Option<Load>) -> LoadNews {
-    let Some(Load { target, status, loaded, task: running, steps, .. }) = load else {
+    let Some(Load { target, status, loaded, preflight, task: running, steps, .. }) = load else {
         return std::future::pending().await;
     };
     let Some(task) = running else { return std::future::pending().await };
@@ -68,14 +166,19 @@ pub(crate) async fn next(load: &mut Option<Load>) -> LoadNews {
     };
     *running = None;
     match ended {
-        Ok(Ok(result)) => {
-            *loaded = Some(result);
+        Ok(Ok(Ended::Loaded(result))) => {
+            *loaded = Some(*result);
+            LoadNews::Moved
+        }
+        Ok(Ok(Ended::Preflight)) => {
+            *preflight = Preflight::Passed;
             LoadNews::Moved
         }
         Ok(Err(failed)) => LoadNews::Failed(failed),
-        Err(error) => LoadNews::Failed(Box::new(LoadStatus::failed(
-            target.release.clone(),
-            format!("loading ended badly: {error}"),
-        ))),
+        Err(error) => {
+            let cause = format!("loading ended badly: {error}");
+            let status = LoadStatus::failed(LoadStep::RetrievePayload, target.release.clone(), cause);
+            LoadNews::Failed(Box::new(Refusal { status, tree: None }))
+        }
     }
 }

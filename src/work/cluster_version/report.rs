@@ -1,10 +1,12 @@
 //! What the controller tells: facts for the status, the progress record, events, and when it has to look again.
 
+use super::loading::Load;
+use super::retry::Refused;
 use super::{ClusterVersionController, Current};
 use crate::api::ClusterVersionStatus;
 use crate::api::progress::{self, Progress, SCHEMA};
 use crate::graph::Mode;
-use crate::rollout::{Rollout, clock};
+use crate::rollout::Rollout;
 use crate::status::facts::LoadStatus;
 use crate::status::{self, Facts};
 use crate::work::events;
@@ -32,6 +34,7 @@ impl ClusterVersionController {
             waiting_since: self.waiting_since(),
             invalid: self.invalid.clone(),
             dropped: self.dropped.named(),
+            risks: self.live.live().and_then(|live| self.risks(&live.spec)),
             ..Facts::new(self.parts.own.release.clone())
         };
         // An update that was interrupted before the hand-over goes on once its release is loaded again.
@@ -40,7 +43,6 @@ impl ClusterVersionController {
         }
         if let Some(Current { rollout, selection, .. }) = &self.current {
             facts.version_hash.clone_from(&selection.hash);
-            facts.pending_deletions = rollout.pending_deletions();
             (facts.unwatched, facts.kept) = rollout.hindrances();
             let rollout = rollout.state();
             facts.actual.clone_from(&rollout.plan().release);
@@ -54,16 +56,27 @@ impl ClusterVersionController {
 
     /// The last attempt to load a release, as long as it is asked for; otherwise the release that runs was accepted.
     fn load_status(&self) -> Option<LoadStatus> {
-        let loading = self.load.as_ref().map(|load| &load.status);
-        let refused = self.refused.as_ref().map(|refused| &refused.status);
+        let loading = self.load.as_ref().map(Load::status);
+        let refused = self.refused.as_ref().map(Refused::status);
+        // While it is tried again, the last cause stands: otherwise it would never be told for how long it has been so.
+        let failed = |status: &LoadStatus| matches!(status.outcome, Some(Err(_)));
+        let told = match (loading, refused) {
+            (Some(loading), Some(refused)) if !failed(&loading) && self.is_refused_before() => Some(refused),
+            (loading, refused) => loading.or(refused),
+        };
         let accepted = || self.current.as_ref().map(|_| LoadStatus::accepted(self.accepted.payload.release.clone()));
-        loading.or(refused).cloned().or_else(accepted)
+        told.or_else(accepted).map(|status| LoadStatus { note: self.note.clone(), ..status })
+    }
+
+    /// Whether the release that is being loaded was refused before.
+    fn is_refused_before(&self) -> bool {
+        self.load.as_ref().zip(self.refused.as_ref()).is_some_and(|(load, refused)| refused.target.is(&load.target))
     }
 
     /// When the daemon began to wait, by ClusterOperator.
     fn waiting_since(&self) -> BTreeMap<String, Timestamp> {
         let awaited = self.current.as_ref().map(|current| current.rollout.state().awaited_operators());
-        let since = |name: String| Some((name.clone(), *self.clocks.get(&clock("ClusterOperator", "", &name))?));
+        let since = |name: String| Some((name.clone(), self.clocks.of_operator(&name)?));
         awaited.into_iter().flatten().filter_map(since).collect()
     }
 
@@ -72,17 +85,8 @@ impl ClusterVersionController {
         let Some(current) = &self.current else { return };
         let mut rollout = current.rollout.state();
         let awaited = rollout.awaited_operators();
-        for name in &awaited {
-            self.clocks.entry(clock("ClusterOperator", "", name)).or_insert(now);
-        }
-        // An operator that is no longer waited for starts afresh the next time. For one whose turn has not come yet in this
-        // process, the clock of the process before goes on.
-        let of_operators = clock("ClusterOperator", "", "");
-        self.clocks.retain(|key, _| {
-            let operator = key.strip_prefix(&of_operators).unwrap_or_default();
-            awaited.contains(operator) || rollout.is_ahead(operator)
-        });
-        rollout.backdate(&self.clocks);
+        self.clocks.observe(&awaited, |operator| rollout.is_ahead(operator), now);
+        rollout.backdate(self.clocks.all());
         // A rollout that finds everything in place says nothing about how long an update takes.
         if rollout.plan().mode != Mode::Reconcile {
             for node in rollout.nodes() {
@@ -160,7 +164,7 @@ impl ClusterVersionController {
                 total: plan.manifests.len(),
             },
             nodes: rollout.nodes().to_vec(),
-            clocks: self.clocks.clone(),
+            clocks: self.clocks.all().clone(),
             durations: self.durations.clone(),
             payloads: self.payloads.clone(),
             dropped: self.dropped.record(),

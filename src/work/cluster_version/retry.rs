@@ -1,6 +1,6 @@
 //! A release that was asked for and not accepted: when it is tried again.
 
-use crate::status::facts::LoadStatus;
+use crate::status::facts::{LoadStatus, LoadStep};
 use crate::updates::Target;
 use jiff::{SignedDuration, Timestamp};
 
@@ -11,8 +11,7 @@ const PAUSE_CAP: SignedDuration = SignedDuration::from_mins(10);
 /// What was refused last.
 pub(crate) struct Refused {
     pub target: Target,
-    /// Why.
-    pub status: LoadStatus,
+    status: LoadStatus,
     pub again: Timestamp,
     attempts: u32,
     /// Of the spec that it was refused by.
@@ -33,10 +32,22 @@ impl Refused {
         Refused { target, status, again: now.saturating_add(pause).unwrap_or(now), attempts, generation }
     }
 
+    /// Why, and how often it was tried.
+    pub(crate) fn status(&self) -> LoadStatus {
+        LoadStatus { tries: self.attempts, ..self.status.clone() }
+    }
+
     /// Another spec may have corrected what was wrong: then it is tried at once.
     pub(crate) fn consider(&mut self, generation: i64, now: Timestamp) {
         if self.generation != generation {
             (self.generation, self.attempts, self.again) = (generation, 0, now);
+        }
+    }
+
+    /// A signature was added to the cluster: if one was missing, it is tried at once.
+    pub(crate) fn on_signature(&mut self, now: Timestamp) {
+        if self.status.step == LoadStep::RetrievePayload {
+            self.again = now;
         }
     }
 }

@@ -3,7 +3,7 @@ use crate::api::Release;
 
 #[test]
 fn failure_is_a_warning_on_one_line_within_the_limit() {
-    let status = |step, outcome| LoadStatus { step, outcome, release: Release::default(), message: String::new() };
+    let status = |step, outcome| LoadStatus { step, outcome, ..LoadStatus::started(Release::default()) };
     let refused = notice(&status(LoadStep::RetrievePayload, Some(Err(format!("a\nb{}", "ü".repeat(2000))))));
     assert!(refused.warning && refused.reason == "RetrievePayloadFailed");
     assert!(refused.note.contains("a // b") && refused.note.len() <= MAX_NOTE && refused.note.ends_with('ü'));

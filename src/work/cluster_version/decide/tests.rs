@@ -29,7 +29,7 @@ fn asking(version: &str) -> ClusterVersionSpec {
 }
 
 fn target(version: &str) -> Target {
-    Target { release: release(version), force: false }
+    Target { release: release(version), ..Target::default() }
 }
 
 /// Name, spec, status; running release and mode; loading, and whether that has ended; refused, and seconds until it is
@@ -39,7 +39,7 @@ type Case = (
     ClusterVersionSpec,
     ClusterVersionStatus,
     Option<(&'static str, Mode)>,
-    Option<(&'static str, bool)>,
+    Option<(&'static str, Stage)>,
     Option<(&'static str, i64)>,
     Vec<Action>,
 );
@@ -48,7 +48,7 @@ fn check(cases: impl IntoIterator<Item = Case>) {
     for (name, spec, status, running, loading, refused, expected) in cases {
         let (own, filter) = (release("1"), ApplyFilter::default());
         let image = running.map(|(v, _)| release(v).image);
-        let loading = loading.map(|(v, ended)| (target(v), ended));
+        let loading = loading.map(|(v, stage)| (target(v), stage));
         let at = refused.map(|(_, s)| Timestamp::from_second(s).unwrap());
         let refused = refused.map(|(v, _)| target(v));
         let situation = Situation {
@@ -57,7 +57,7 @@ fn check(cases: impl IntoIterator<Item = Case>) {
             own: &own,
             running: running.map(|(_, mode)| Running { image: image.as_deref().unwrap(), mode, filter: &filter }),
             filter: &filter,
-            loading: loading.as_ref().map(|(target, ended)| Loading { target, ended: *ended }),
+            loading: loading.as_ref().map(|(target, stage)| Loading { target, stage: *stage }),
             refused: refused.as_ref().zip(at),
             now: Timestamp::UNIX_EPOCH,
         };
@@ -88,14 +88,14 @@ const STEADY: Option<(&str, Mode)> = Some(("1", Mode::Reconcile));
 fn process_begins_with_its_own_release_or_an_interrupted_update() {
     let none = ClusterVersionSpec::default;
     let successor = history(&[(Partial, "1"), (Completed, "0")]);
-    let ended = Some(("2", true));
+    let ended = Some(("2", Stage::Ready));
     check([
         ("fresh cluster", none(), history(&[]), None, None, None, start_own(Mode::Install)),
         ("restart, completed", none(), done(), None, None, None, start_own(Mode::Reconcile)),
         ("a request waits for the first work", asking("2"), done(), None, None, None, start_own(Mode::Reconcile)),
         ("successor", asking("1"), successor, None, None, None, start_own(Mode::Update)),
         ("interrupted before the hand-over", asking("2"), stuck(), None, None, None, load("2")),
-        ("the same, loading", asking("2"), stuck(), None, Some(("2", false)), None, vec![]),
+        ("the same, loading", asking("2"), stuck(), None, Some(("2", Stage::Loading)), None, vec![]),
         ("the same, loaded", asking("2"), stuck(), None, ended, None, vec![Action::StartLoaded]),
         ("the same, refused", asking("2"), stuck(), None, None, Some(("2", 10)), start_own(Mode::Update)),
     ]);
@@ -104,7 +104,7 @@ fn process_begins_with_its_own_release_or_an_interrupted_update() {
 #[test]
 fn rollout_goes_on_while_another_release_is_loaded() {
     let none = ClusterVersionSpec::default;
-    let (running, ended) = (Some(("2", false)), Some(("2", true)));
+    let (running, ended) = (Some(("2", Stage::Loading)), Some(("2", Stage::Ready)));
     let stop = || vec![Action::StopLoading];
     check([
         ("nothing asked", none(), done(), STEADY, None, None, vec![]),
@@ -124,7 +124,7 @@ fn refused_release_is_tried_again_in_time_and_an_install_stays_one() {
     let (not_yet, due) = (Some(("2", 10)), Some(("2", -10)));
     let installing = Some(("1", Mode::Install));
     let updating = Some(("2", Mode::Update));
-    let ended = Some(("2", true));
+    let ended = Some(("2", Stage::Ready));
     check([
         ("not yet", asking("2"), done(), STEADY, None, not_yet, vec![]),
         ("due", asking("2"), done(), STEADY, None, due, load("2")),
@@ -213,10 +213,33 @@ fn changed_filter_counts_whatever_else_is_asked_for() {
             own: &own,
             running: Some(Running { image: &image, mode, filter: &ApplyFilter::default() }),
             filter: &wanted,
-            loading: loading.as_ref().map(|target| Loading { target, ended: false }),
+            loading: loading.as_ref().map(|target| Loading { target, stage: Stage::Loading }),
             refused: None,
             now: Timestamp::UNIX_EPOCH,
         };
         assert_eq!(decide(&situation), expected, "{name}");
     }
+}
+
+/// A release that a precondition speaks against waits where it is, and the own release is reconciled meanwhile.
+#[test]
+fn loaded_release_waits_for_its_preconditions_and_then_tries_itself() {
+    let stage = |stage| Some(("2", stage));
+    let none = ClusterVersionSpec::default;
+    check([
+        ("blocked", asking("2"), done(), STEADY, stage(Stage::Blocked), None, vec![]),
+        ("admitted", asking("2"), done(), STEADY, stage(Stage::Admitted), None, vec![Action::Preflight]),
+        ("tries itself", asking("2"), done(), STEADY, stage(Stage::Preflight), None, vec![]),
+        ("withdrawn", none(), done(), STEADY, stage(Stage::Blocked), None, vec![Action::StopLoading]),
+        ("interrupted, and blocked", asking("2"), stuck(), None, stage(Stage::Blocked), None, start_own(Mode::Update)),
+        (
+            "interrupted, and admitted",
+            asking("2"),
+            stuck(),
+            None,
+            stage(Stage::Admitted),
+            None,
+            vec![Action::Preflight],
+        ),
+    ]);
 }

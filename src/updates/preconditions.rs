@@ -1,0 +1,243 @@
+//! Whether an update to a release may begin, once its payload is loaded: the same answer for the daemon, which waits or begins,
+//! and for a plan of the update, which says what the daemon will do.
+
+use crate::api::cluster_version::{ConditionalUpdate, HistoryEntry, HistoryState, Release};
+use crate::api::{ClusterVersionStatus, ComponentOverride};
+use crate::error::{CAUSE, listed, shortened};
+use crate::status::Risk;
+use crate::status::release::same_digest;
+use crate::status::upgradeable::reason;
+use crate::version;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as MetaCondition;
+use semver::Version;
+use std::cmp::Ordering;
+
+/// Most bytes of all findings in one text.
+const SUMMARY: usize = 3000;
+
+/// Something that speaks against the update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The name of the precondition, such as `ClusterVersionRollback`.
+    pub precondition: &'static str,
+    pub reason: String,
+    /// The cause and the way out.
+    pub message: String,
+    /// The update does not begin unless it is forced. Otherwise it is only recorded.
+    pub blocks: bool,
+}
+
+impl Finding {
+    pub(crate) fn text(&self) -> String {
+        format!("Precondition {} ({}): {}", self.precondition, self.reason, self.message)
+    }
+}
+
+/// All that the answer depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Situation<'a> {
+    /// The release that is asked for.
+    pub target: &'a Release,
+    pub status: &'a ClusterVersionStatus,
+    pub overrides: &'a [ComponentOverride],
+    pub channel: &'a str,
+    /// Why the cluster should stay at its minor version; `None` while not everything has been read.
+    pub risks: Option<&'a [Risk]>,
+    pub advice: Advice<'a>,
+}
+
+/// The newest answer of the update service, judged for this cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Advice<'a> {
+    pub available: &'a [Release],
+    pub conditional: &'a [ConditionalUpdate],
+    /// The last request succeeded.
+    pub current: bool,
+}
+
+const ROLLBACK: &str = "ClusterVersionRollback";
+const GIANT_HOP: &str = "ClusterVersionGiantHop";
+const UPGRADEABLE: &str = "ClusterVersionUpgradeable";
+const RECOMMENDED: &str = "ClusterVersionRecommendedUpdate";
+
+/// Everything that speaks against the update, in a fixed order. `force` changes nothing here: it decides what becomes of it.
+pub(crate) fn check(situation: &Situation<'_>) -> Vec<Finding> {
+    let (current, target) = (&situation.status.desired.version, &situation.target.version);
+    let mut findings = Vec::new();
+    match (version::parse(current), version::parse(target)) {
+        (_, Err(error)) => findings.push(blocks(
+            ROLLBACK,
+            "InvalidDesiredVersion",
+            format!("the version of the release cannot be compared: {error}"),
+        )),
+        (Err(error), Ok(_)) => findings.push(warns(
+            ROLLBACK,
+            "InvalidCurrentVersion",
+            format!("the version of the cluster cannot be compared: {error}"),
+        )),
+        (Ok(current), Ok(target)) => {
+            findings.extend(rollback(situation.status, &current, &target));
+            findings.extend(giant_hop(&current, &target));
+            findings.extend(upgradeable(situation, &current, &target));
+        }
+    }
+    findings.extend(recommended(situation));
+    findings
+}
+
+/// Whether the update may not begin unless it is forced.
+pub(crate) fn is_blocked(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.blocks)
+}
+
+/// All findings in one text; empty without any. If it is forced, the text says so of those that block.
+pub(crate) fn summary(findings: &[Finding], forced: bool) -> String {
+    let texts: Vec<String> = findings.iter().map(|finding| shortened(&finding.text(), CAUSE).into_owned()).collect();
+    let lead = if forced && is_blocked(findings) { "Forced in spite of what blocks the update: " } else { "" };
+    match texts.as_slice() {
+        [] => String::new(),
+        [one] => format!("{lead}{one}"),
+        several => format!("{lead}\n* {}", listed(several, "\n* ", SUMMARY, |n| format!("and {n} more"))),
+    }
+}
+
+fn blocks(precondition: &'static str, reason: &str, message: String) -> Finding {
+    Finding { precondition, reason: reason.to_owned(), message, blocks: true }
+}
+
+fn warns(precondition: &'static str, reason: &str, message: String) -> Finding {
+    Finding { blocks: false, ..blocks(precondition, reason, message) }
+}
+
+fn minor(version: &Version) -> (u64, u64) {
+    (version.major, version.minor)
+}
+
+/// The only way back is to the release before, or to the last one that completed, within the same minor version: others
+/// were never tested.
+fn rollback(status: &ClusterVersionStatus, current: &Version, target: &Version) -> Option<Finding> {
+    if version::precedence(target, current) != Ordering::Less {
+        return None;
+    }
+    let is_target = |entry: &&HistoryEntry| {
+        version::parse(&entry.version).is_ok_and(|v| version::precedence(&v, target) == Ordering::Equal)
+    };
+    let (before, completed) = previous(status);
+    let known = before.into_iter().chain(completed).find(is_target);
+    if known.is_some() && minor(current) == minor(target) {
+        return None;
+    }
+    let way = match before {
+        Some(entry) if known.is_some() => {
+            format!("{} was the release before, but of another minor version", entry.version)
+        }
+        Some(entry) => format!("the release before was {} ({})", entry.version, entry.image),
+        None => "there was no release before".to_owned(),
+    };
+    let message = format!(
+        "{target} is older than {current}, and the only way back is to the release before within one minor version: {way}"
+    );
+    Some(blocks(ROLLBACK, "LowDesiredVersion", message))
+}
+
+/// The newest entries of the history that are about another release than the present one: any, and one that completed.
+fn previous(status: &ClusterVersionStatus) -> (Option<&HistoryEntry>, Option<&HistoryEntry>) {
+    let desired = &status.desired;
+    let differs = |entry: &&HistoryEntry| entry.version != desired.version || entry.image != desired.image;
+    let mut others = status.history.iter().filter(differs);
+    let before = others.next();
+    let completed = before.into_iter().chain(others).find(|entry| entry.state == HistoryState::Completed);
+    (before, completed)
+}
+
+/// Releases are only tested from the minor version before. From 4 the way leads to 5.0 from any minor version.
+fn giant_hop(current: &Version, target: &Version) -> Option<Finding> {
+    let refuse = |reason, what: String| {
+        Some(blocks(GIANT_HOP, reason, format!("{what}: update to a release of the next minor version first")))
+    };
+    let to_five = (current.major, target.major, target.minor) == (4, 5, 0);
+    if target.major > current.major && !to_five {
+        return refuse("MajorVersionUpdate", format!("{target} has another major version than {current}"));
+    }
+    if target.major == current.major && target.minor > current.minor.saturating_add(1) {
+        return refuse(
+            "MultipleMinorVersionsUpdate",
+            format!("{target} is more than one minor version ahead of {current}"),
+        );
+    }
+    None
+}
+
+/// What keeps the cluster at its minor version blocks only updates to a later one.
+fn upgradeable(situation: &Situation<'_>, current: &Version, target: &Version) -> Option<Finding> {
+    let later = minor(target) > minor(current);
+    let Some(risks) = situation.risks else {
+        let message = "cluster operators and acknowledgements have not been read yet".to_owned();
+        return later.then(|| blocks(UPGRADEABLE, "UnknownError", message));
+    };
+    if later {
+        let reason = reason(risks)?;
+        let texts: Vec<&str> = risks.iter().map(|risk| risk.message.as_str()).collect();
+        return Some(blocks(UPGRADEABLE, &reason, listed(&texts, "; ", SUMMARY, |n| format!("and {n} more"))));
+    }
+    if situation.overrides.iter().any(|component| component.unmanaged) {
+        let message = "spec.overrides makes objects unmanaged, which this update does not change either".to_owned();
+        return Some(warns(UPGRADEABLE, "ClusterVersionOverridesSet", message));
+    }
+    let history = &situation.status.history;
+    let from = history.iter().find(|entry| entry.state == HistoryState::Completed).or(history.last())?;
+    let begun = version::parse(&from.version).ok().filter(|from| minor(from) < minor(current))?;
+    let updating = history.first().is_some_and(|newest| newest.state == HistoryState::Partial);
+    let reason = if begun.major < current.major {
+        "MajorVersionClusterUpdateInProgress"
+    } else {
+        "MinorVersionClusterUpdateInProgress"
+    };
+    let message = format!("the update from {begun} to {current} is in progress, and goes on to {target} instead");
+    (updating && minor(target) == minor(current)).then(|| warns(UPGRADEABLE, reason, message))
+}
+
+/// Whether the update service recommends the release for this cluster. A release that it does not know may be a build for
+/// a test or from a mirror: that is recorded.
+fn recommended(situation: &Situation<'_>) -> Option<Finding> {
+    let Situation { target, advice, .. } = situation;
+    let is_target = |release: &Release| same_digest(&release.image, &target.image);
+    if advice.available.iter().any(is_target) {
+        return None;
+    }
+    if let Some(update) = advice.conditional.iter().find(|update| is_target(&update.release)) {
+        return not_recommended(target, update);
+    }
+    let (version, channel) = (&target.version, situation.channel);
+    if advice.available.iter().chain(advice.conditional.iter().map(|u| &u.release)).any(|r| r.version == *version) {
+        let message = format!("the update service offers {version}, but with another image than {}", target.image);
+        return Some(warns(RECOMMENDED, "UnknownUpdate", message));
+    }
+    if channel.is_empty() {
+        let message = format!("whether {version} is recommended is not known, because spec.channel is empty");
+        return Some(warns(RECOMMENDED, "NoChannel", message));
+    }
+    let message = if advice.current {
+        format!("channel {channel} has no update from {} to {version}", situation.status.desired.version)
+    } else {
+        format!("whether {version} is recommended is not known: see condition RetrievedUpdates")
+    };
+    Some(warns(RECOMMENDED, "UnknownUpdate", message))
+}
+
+/// A conditional update whose risks apply, or may apply.
+fn not_recommended(target: &Release, update: &ConditionalUpdate) -> Option<Finding> {
+    let condition = update.conditions.iter().find(|condition| condition.type_ == "Recommended");
+    let (status, reason, message) = match condition {
+        Some(MetaCondition { status, .. }) if status == "True" => return None,
+        Some(condition) => (condition.status.as_str(), condition.reason.as_str(), condition.message.as_str()),
+        None => ("Unknown", "UnknownConditionType", "its risks have not been evaluated yet"),
+    };
+    let lead =
+        if status == "False" { "is not recommended for this cluster" } else { "may have risks for this cluster" };
+    let message = format!("{} {lead}: {message}", target.version);
+    Some(blocks(RECOMMENDED, reason, message))
+}
+
+#[cfg(test)]
+mod tests;
