@@ -83,6 +83,15 @@ impl Platform {
 
     /// Publishes an update graph: the releases, and the versions from which each can be reached.
     pub fn publish_graph(&self, releases: &[(&Release, &[&str])]) -> anyhow::Result<()> {
+        self.publish_graph_with_risks(releases, json!([]))
+    }
+
+    /// The same with conditional edges, as the update service writes them.
+    pub fn publish_graph_with_risks(
+        &self,
+        releases: &[(&Release, &[&str])],
+        conditional: serde_json::Value,
+    ) -> anyhow::Result<()> {
         let nodes: Vec<_> = releases
             .iter()
             .map(|(release, _)| {
@@ -100,7 +109,8 @@ impl Platform {
                 edges.push(json!([index(from).with_context(|| format!("{from} is not in the graph"))?, to]));
             }
         }
-        Ok(files::write_json(&www(&self.cluster).join("graph"), &json!({"nodes": nodes, "edges": edges}))?)
+        let graph = json!({"nodes": nodes, "edges": edges, "conditionalEdges": conditional});
+        Ok(files::write_json(&www(&self.cluster).join("graph"), &graph)?)
     }
 }
 

@@ -317,9 +317,9 @@ async fn second_rollout_writes_nothing() {
             "PUT configmaps" => records.min(*count),
             // The heartbeat of the simulated node, and events, among them late ones of controllers.
             "PATCH leases" | "PATCH nodes/status" | "POST events" | "PATCH events" => *count,
-            // Late writes of a controller, such as that of the own Deployment when the daemon is replaced.
-            status
-                if status.ends_with("/status") && !of_daemon.iter().any(|r| status.ends_with(&r.resource_path())) =>
+            // Late writes of controllers, such as those for the own Deployment when the daemon is replaced.
+            late if (late.ends_with("/status") || late.ends_with(" endpointslices"))
+                && !of_daemon.iter().any(|r| late.ends_with(&r.resource_path())) =>
             {
                 *count
             }

@@ -19,6 +19,7 @@ mod merge;
 mod obstinate;
 mod plan;
 mod platform;
+mod preconditions;
 mod real_payload;
 mod restored;
 mod spec_changes;

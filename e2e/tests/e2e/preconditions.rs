@@ -1,0 +1,202 @@
+//! What may be updated to what, on a cluster with a real node: preconditions refuse a release before anything of it runs, and
+//! let it go on as soon as what spoke against it is gone, without another Job; with force it goes on at once.
+
+use std::time::Duration;
+
+use cvo::testing::api::{self, ClusterVersion, ConditionStatus, HistoryEntry};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use e2e::{
+    harness::{Cluster, Options, Programs, audit, machine},
+    platform::{
+        Platform, Release,
+        follow::{completed, condition, is_true},
+        releases::Contents,
+    },
+};
+
+/// For one step on a busy machine.
+const LIMIT: Duration = Duration::from_secs(240);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn preconditions_refuse_a_release_until_they_are_met_or_forced() {
+    if !machine::is_root() {
+        println!("skipped: a node needs root");
+        return;
+    }
+    let programs = Programs::find().unwrap();
+    let options = Options { node: true, registry: true, audit: true, ..Default::default() };
+    let platform = Platform::prepare(Cluster::up(options).await.unwrap(), programs).await.unwrap();
+    let [first, patch, minor, next_patch, far] = releases(&platform).await;
+    platform.install(&first).await.unwrap();
+    platform.until_completed(&first, LIMIT).await.unwrap();
+
+    refused_by_an_operator_and_not_for_a_patch(&platform, &minor, &patch).await;
+    freed_by_an_acknowledgement(&platform, &minor).await;
+    refused_unless_forced(&platform, &patch, &next_patch, &far).await;
+    platform.cluster.down().await.unwrap();
+}
+
+/// 4.1.0, 4.1.1, 4.2.0, and, not recommended, 4.2.1; 4.4.0 is known to no graph.
+async fn releases(platform: &Platform) -> [Release; 5] {
+    let release = async |version| {
+        let release = platform.release(Contents { version, folders: &["base"], previous: &[] }).await.unwrap();
+        platform.sign(&release).await.unwrap();
+        release
+    };
+    let all = [
+        release("4.1.0").await,
+        release("4.1.1").await,
+        release("4.2.0").await,
+        release("4.2.1").await,
+        release("4.4.0").await,
+    ];
+    let [first, patch, minor, next_patch, _] = &all;
+    let graph: [(&Release, &[&str]); 4] =
+        [(first, &[]), (patch, &["4.1.0"]), (minor, &["4.1.0", "4.1.1"]), (next_patch, &[])];
+    let risk = json!({"url": "https://example.com/risk", "name": "Broken", "message": "Everything breaks.",
+        "matchingRules": [{"type": "Always"}]});
+    let conditional = json!([{"edges": [{"from": "4.2.0", "to": "4.2.1"}], "risks": [risk]}]);
+    platform.publish_graph_with_risks(&graph, conditional).unwrap();
+    all
+}
+
+/// A cluster operator that the release does not know counts as well.
+async fn refused_by_an_operator_and_not_for_a_patch(platform: &Platform, minor: &Release, patch: &Release) {
+    let client = platform.cluster.client().await.unwrap();
+    set_upgradeable(&client, "False").await;
+    let said = Timestamp::now();
+    let upgradeable = |version: &ClusterVersion| {
+        condition(version, "Upgradeable")
+            .is_some_and(|c| c.message.contains("storage-add-on") && c.message.contains("PoolBusy"))
+    };
+    let version = platform.until("Upgradeable to name the operator", LIMIT, upgradeable).await.unwrap();
+    println!("Upgradeable after {} ms: {:?}", since(said), condition(&version, "Upgradeable").unwrap());
+
+    ask(platform, minor).await;
+    let message = refused(platform, minor, "ClusterVersionUpgradeable").await;
+    assert!(message.contains("storage-add-on"), "{message}");
+    let jobs = jobs(platform);
+    assert_eq!(jobs.iter().filter(|job| job.contains("preflight")).count(), 0, "nothing of the target runs: {jobs:?}");
+
+    ask(platform, patch).await;
+    platform.until_completed(patch, LIMIT).await.unwrap();
+    set_upgradeable(&client, "True").await;
+    let gone = |version: &ClusterVersion| condition(version, "Upgradeable").is_none();
+    platform.until("Upgradeable to go", LIMIT, gone).await.unwrap();
+}
+
+async fn freed_by_an_acknowledgement(platform: &Platform, minor: &Release) {
+    let client = platform.cluster.client().await.unwrap();
+    let merge = async |namespace: &str, name: &str, data: Value| {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        let patch = Patch::Merge(json!({"data": data}));
+        maps.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    };
+    merge(api::MANAGED_NAMESPACE, "admin-gates", json!({"ack-4.1-apis": "Old APIs go away."})).await;
+    ask(platform, minor).await;
+    let message = refused(platform, minor, "ClusterVersionUpgradeable").await;
+    assert!(message.contains("Old APIs go away.") && message.contains("openshift-config/admin-acks"), "{message}");
+    let before = jobs(platform).len();
+
+    merge("openshift-config", "admin-acks", json!({"ack-4.1-apis": "True"})).await;
+    let still = platform.until("the wrong value to be named", LIMIT, |version| {
+        condition(version, "ReleaseAccepted").is_some_and(|c| c.message.contains("\"True\""))
+    });
+    still.await.unwrap();
+    merge("openshift-config", "admin-acks", json!({"ack-4.1-apis": "true"})).await;
+    let acknowledged = Timestamp::now();
+    let goes_on = |version: &ClusterVersion| {
+        condition(version, "ReleaseAccepted").is_some_and(|c| c.status != ConditionStatus::False)
+    };
+    platform.until("the release to be accepted", LIMIT, goes_on).await.unwrap();
+    println!("went on {} ms after the acknowledgement", since(acknowledged));
+    platform.until_completed(minor, LIMIT).await.unwrap();
+    let after = jobs(platform);
+    let new: Vec<_> = after.iter().skip(before).filter(|job| !job.contains("preflight")).collect();
+    assert_eq!(new, Vec::<&String>::new(), "the payload was not extracted again");
+}
+
+async fn refused_unless_forced(platform: &Platform, patch: &Release, next_patch: &Release, far: &Release) {
+    ask_version(platform, patch).await;
+    let message = refused(platform, patch, "LowDesiredVersion").await;
+    assert!(message.contains("image is that of the history"), "{message}");
+    ask(platform, far).await;
+    refused(platform, far, "MultipleMinorVersionsUpdate").await;
+    ask(platform, next_patch).await;
+    let message = refused(platform, next_patch, "ClusterVersionRecommendedUpdate").await;
+    println!("not recommended: {message}");
+
+    for (release, precondition) in [
+        (next_patch, "ClusterVersionRecommendedUpdate"),
+        (far, "ClusterVersionGiantHop"),
+        (next_patch, "ClusterVersionRollback"),
+    ] {
+        platform.ask(json!({"image": release.image, "version": release.version, "force": true})).await.unwrap();
+        let version = platform.until_completed(release, LIMIT).await.unwrap();
+        let entry = newest(&version);
+        assert!(entry.accepted_risks.starts_with("Forced in spite of"), "{entry:?}");
+        assert!(entry.accepted_risks.contains(precondition), "{entry:?}");
+        assert!(entry.verified, "forced or not, the signature was found: {entry:?}");
+        println!("forced: {}", entry.accepted_risks);
+    }
+}
+
+/// Waits until the release is refused by this precondition or for this reason, and returns the message.
+async fn refused(platform: &Platform, release: &Release, by: &str) -> String {
+    let refused = |version: &ClusterVersion| {
+        condition(version, "ReleaseAccepted").is_some_and(|c| {
+            c.status == ConditionStatus::False && c.message.contains(&release.image) && c.message.contains(by)
+        })
+    };
+    let version = platform.until(&format!("{} to be refused by {by}", release.version), LIMIT, refused).await.unwrap();
+    let accepted = condition(&version, "ReleaseAccepted").unwrap();
+    assert_eq!(accepted.reason, "PreconditionChecks", "{accepted:?}");
+    assert!(!completed(&version, release) && !is_true(&version, "Failing"), "{version:?}");
+    accepted.message.clone()
+}
+
+async fn ask(platform: &Platform, release: &Release) {
+    platform.ask_image(&release.image, &release.version).await.unwrap();
+}
+
+async fn ask_version(platform: &Platform, release: &Release) {
+    platform.ask_version(&release.version).await.unwrap();
+}
+
+fn newest(version: &ClusterVersion) -> &HistoryEntry {
+    &version.status.as_ref().unwrap().history[0]
+}
+
+fn since(time: Timestamp) -> i128 {
+    Timestamp::now().duration_since(time).as_millis()
+}
+
+/// Names of the Jobs that the daemon has created in its own namespace, in order.
+fn jobs(platform: &Platform) -> Vec<String> {
+    let requests = audit::requests(&platform.cluster.audit_log(), audit::DAEMON).unwrap();
+    let created = |r: &&audit::Request| {
+        r.wrote() && r.effect() == "create" && r.resource == "jobs" && r.namespace == api::NAMESPACE
+    };
+    requests.iter().filter(created).map(|request| request.name.clone()).collect()
+}
+
+/// A ClusterOperator of an add-on, with this status of condition `Upgradeable`.
+async fn set_upgradeable(client: &Client, status: &str) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterOperator"));
+    let operators: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
+        "metadata": {"name": "storage-add-on"}, "spec": {}});
+    let created = operators.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await;
+    assert!(created.is_ok() || matches!(&created, Err(kube::Error::Api(e)) if e.code == 409), "{created:?}");
+    let condition = json!({"type": "Upgradeable", "status": status, "reason": "PoolBusy", "message": "a pool updates",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+    operators.patch_status("storage-add-on", &PatchParams::default(), &patch).await.unwrap();
+}
