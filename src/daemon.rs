@@ -6,11 +6,15 @@ use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
 use crate::serve;
+use crate::updates::advice::Asker;
 use crate::work::apply::Applier;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
+use crate::work::egress;
 use crate::work::events::Events;
 use crate::work::features;
 use crate::work::payload_dir::{self, PayloadDirError};
+pub(crate) use crate::work::promql;
+use crate::work::promql::Querier;
 use crate::work::record;
 use crate::work::retrieve::Retriever;
 pub(crate) use crate::work::retrieve::Source as PayloadSource;
@@ -35,6 +39,8 @@ pub(crate) struct Config {
     pub serving: Option<(PathBuf, PathBuf)>,
     pub kubeconfig: Option<PathBuf>,
     pub update_service: Option<String>,
+    /// Where the queries of published risks are sent.
+    pub metrics: promql::Source,
     pub namespace: String,
     pub name: String,
     pub profile: String,
@@ -147,6 +153,7 @@ async fn lead(
     let features = features::watch(&clients, kinds.clone(), features, stop.clone());
     let filter = base_filter(&config);
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
+    let way = egress::follow(&clients, objects.clone(), kinds.clone(), stop.clone());
     let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds, stop.clone()));
     let retriever = Arc::new(Retriever {
         objects: objects.clone(),
@@ -157,19 +164,27 @@ async fn lead(
         store: config.payload_store,
         profile: config.profile,
         exclude_manifests: config.exclude_manifests,
+        way: way.clone(),
     });
     let events = Events::start(clients.call.clone(), &config.namespace, &config.identity, stop.clone());
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
-    let recording = tokio::spawn(record::keep(objects, config.namespace.clone(), received, record_stop.clone()));
+    let recording =
+        tokio::spawn(record::keep(objects.clone(), config.namespace.clone(), received, record_stop.clone()));
     let (requests, requested) = watch::channel(None);
     let (retrieved, updates) = watch::channel(None);
-    let client = update_service::Client {
-        update_service: config.update_service,
-        own: own.release.clone(),
-        architecture: architecture().to_owned(),
+    let service = update_service::Service {
+        asker: Asker {
+            update_service: config.update_service,
+            own: own.release.clone(),
+            architecture: architecture().to_owned(),
+            period: update_service::period(),
+        },
+        recorded: progress.advice.clone(),
+        querier: Querier { source: config.metrics, objects: objects.clone(), version: own.release.version.clone() },
+        way: way.clone(),
     };
-    tokio::spawn(update_service::run(client, requested, retrieved, stop.clone()));
+    tokio::spawn(update_service::run(service, requested, retrieved, stop.clone()));
     let parts = Parts {
         clients,
         applier,

@@ -1,7 +1,11 @@
 //! Which release to update to: the answer of the update service, validation of the spec, and the choice of the target.
 
+pub(crate) mod advice;
 pub(crate) mod choose;
+pub(crate) mod evaluations;
 pub(crate) mod graph;
+pub(crate) mod promql;
+pub(crate) mod risks;
 pub(crate) mod validate;
 
 pub(crate) use choose::{Target, choose, mode};
