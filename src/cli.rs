@@ -35,7 +35,7 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    Start(start::StartArgs),
+    Start(Box<start::StartArgs>),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     Plan(Box<plan::PlanArgs>),
@@ -107,7 +107,7 @@ fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
 async fn perform(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Plan(args) => return plan::run(*args).await,
-        Command::Start(args) => start::run(args).await,
+        Command::Start(args) => start::run(*args).await,
         Command::Render(args) => render::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Graph(args) => graph::run(&args),

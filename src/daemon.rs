@@ -6,12 +6,16 @@ use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
 use crate::serve;
+use crate::updates::advice::Asker;
 use crate::work::apply::Applier;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::config_maps::ConfigMaps;
+use crate::work::egress;
 use crate::work::events::Events;
 use crate::work::features;
 use crate::work::payload_dir::{self, PayloadDirError};
+pub(crate) use crate::work::promql;
+use crate::work::promql::Querier;
 use crate::work::record;
 use crate::work::retrieve::Retriever;
 pub(crate) use crate::work::retrieve::Source as PayloadSource;
@@ -36,6 +40,8 @@ pub(crate) struct Config {
     pub serving: Option<(PathBuf, PathBuf)>,
     pub kubeconfig: Option<PathBuf>,
     pub update_service: Option<String>,
+    /// Where the queries of published risks are sent.
+    pub metrics: promql::Source,
     pub namespace: String,
     pub name: String,
     pub profile: String,
@@ -148,6 +154,7 @@ async fn lead(
     let features = features::watch(&clients, kinds.clone(), features, stop.clone());
     let filter = base_filter(&config);
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
+    let way = egress::follow(&clients, objects.clone(), kinds.clone(), stop.clone());
     let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds, stop.clone()));
     let (following, follow_until) = (applier.clone(), stop.clone());
     tokio::spawn(async move { follow_until.run_until_cancelled(following.follow_operators()).await });
@@ -160,19 +167,22 @@ async fn lead(
         store: config.payload_store,
         profile: config.profile,
         exclude_manifests: config.exclude_manifests,
+        way: way.clone(),
     });
     let events = Events::start(clients.call.clone(), &config.namespace, &config.identity, stop.clone());
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
-    let recording = tokio::spawn(record::keep(objects, config.namespace.clone(), received, record_stop.clone()));
-    let (requests, requested) = watch::channel(None);
-    let (retrieved, updates) = watch::channel(None);
-    let client = update_service::Client {
+    let recording =
+        tokio::spawn(record::keep(objects.clone(), config.namespace.clone(), received, record_stop.clone()));
+    let asker = Asker {
         update_service: config.update_service,
         own: own.release.clone(),
         architecture: architecture().to_owned(),
+        period: update_service::period(),
     };
-    tokio::spawn(update_service::run(client, requested, retrieved, stop.clone()));
+    let querier = Querier { source: config.metrics, objects, version: own.release.version.clone() };
+    let service = update_service::Service { asker, recorded: progress.advice.clone(), querier, way };
+    let (requests, updates) = ask_for_updates(service, &stop);
     let config_maps = ConfigMaps::follow(&clients, &stop);
     let parts = Parts {
         clients,
@@ -194,6 +204,17 @@ async fn lead(
     ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
     let _recorded = recording.await;
+}
+
+/// Asks the update service what the controller requests, until `stop`.
+fn ask_for_updates(
+    service: update_service::Service,
+    stop: &CancellationToken,
+) -> (watch::Sender<Option<update_service::Request>>, watch::Receiver<Option<update_service::Told>>) {
+    let (requests, requested) = watch::channel(None);
+    let (told, updates) = watch::channel(None);
+    tokio::spawn(update_service::run(service, requested, told, stop.clone()));
+    (requests, updates)
 }
 
 /// Repeats a read until the server answers; `None` if stopped before.

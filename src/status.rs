@@ -11,10 +11,10 @@ pub(crate) mod upgradeable;
 pub(crate) use facts::Facts;
 pub(crate) use upgradeable::Risk;
 
-use crate::api::cluster_version::{Capabilities, ClusterVersionStatus};
+use crate::api::cluster_version::{Capabilities, ClusterVersionStatus, ConditionalUpdateRisk};
 use crate::api::{HistoryEntry, HistoryState};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as MetaCondition, Time};
 
 /// The status to write: `previous`, changed by what is known now. The same facts give the same status however often it is
 /// computed, so it need only be written when it differs from `previous`.
@@ -48,9 +48,32 @@ fn publish_updates(status: &mut ClusterVersionStatus, facts: &Facts) {
     if !retrieval.answered && status.history.first().is_some_and(of_own_release) {
         return;
     }
-    let known = retrieval.outcome.is_ok() || !retrieval.available.is_empty();
-    status.available_updates = known.then(|| retrieval.available.clone());
-    status.conditional_updates = retrieval.conditional.clone();
+    status.available_updates = retrieval.known.then(|| retrieval.available.clone());
+    let before = std::mem::replace(&mut status.conditional_updates, retrieval.conditional.clone());
+    for update in &mut status.conditional_updates {
+        let Some(before) = before.iter().find(|before| before.release.image == update.release.image) else { continue };
+        keep_times(&before.conditions, &mut update.conditions);
+        keep_times_of_risks(&before.risks, &mut update.risks);
+    }
+    let before = std::mem::replace(&mut status.conditional_update_risks, retrieval.risks.clone());
+    keep_times_of_risks(&before, &mut status.conditional_update_risks);
+}
+
+fn keep_times_of_risks(before: &[ConditionalUpdateRisk], now: &mut [ConditionalUpdateRisk]) {
+    for risk in now {
+        let known = before.iter().find(|known| known.name == risk.name);
+        keep_times(known.map_or(&[], |known| &known.conditions), &mut risk.conditions);
+    }
+}
+
+/// A condition whose status is the same as before has been so since before, whichever process evaluated it.
+fn keep_times(before: &[MetaCondition], now: &mut [MetaCondition]) {
+    for condition in now {
+        let same = |known: &&MetaCondition| (&known.type_, &known.status) == (&condition.type_, &condition.status);
+        if let Some(known) = before.iter().find(same) {
+            condition.last_transition_time = known.last_transition_time.clone();
+        }
+    }
 }
 
 /// The API server stores a `metav1.Time` in whole seconds: a fraction would be read back as a difference.

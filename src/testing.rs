@@ -58,6 +58,9 @@ pub mod updates {
         pub use crate::updates::graph::response::parse_updates;
         pub use crate::updates::graph::uri_problem;
     }
+    pub mod promql {
+        pub use crate::updates::promql::{Answer, answer, query_url};
+    }
 }
 pub mod verify {
     pub use crate::verify::config::Config;

@@ -1,8 +1,12 @@
 //! Which release to update to: the answer of the update service, validation of the spec, and the choice of the target.
 
+pub(crate) mod advice;
 pub(crate) mod choose;
+pub(crate) mod evaluations;
 pub(crate) mod graph;
 pub(crate) mod preconditions;
+pub(crate) mod promql;
+pub(crate) mod risks;
 pub(crate) mod upgradeable;
 pub(crate) mod validate;
 

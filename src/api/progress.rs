@@ -35,6 +35,9 @@ pub struct Progress {
     pub dropped: Vec<DroppedObject>,
     /// A copy of `status.history`, to restore it if the ClusterVersion is deleted.
     pub history: Vec<HistoryEntry>,
+    /// How old the update advice in status is; `None` before the update service was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Advice>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -80,6 +83,33 @@ pub enum NodeState {
     Waiting,
     Failing,
     Done,
+}
+
+/// The age of the update advice: what ClusterVersion.status does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Advice {
+    /// URL of the update service, channel and architecture in the question.
+    pub service: String,
+    pub channel: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub architecture: String,
+    /// When the update service was asked last, and when it last answered this question with a graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered: Option<Timestamp>,
+    /// What the queries of published risks said last, by a hash of the query.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub verdicts: BTreeMap<String, RecordedVerdict>,
+}
+
+/// What a query of a published risk said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedVerdict {
+    pub matches: bool,
+    pub evaluated: Timestamp,
 }
 
 /// An object that the release no longer contains.

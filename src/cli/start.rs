@@ -1,7 +1,7 @@
 //! `cvo start`: the daemon.
 
 use crate::cluster::lease::Times;
-use crate::daemon::{self, Config, PayloadSource};
+use crate::daemon::{self, Config, PayloadSource, promql};
 use crate::payload::capability;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -31,6 +31,28 @@ pub(crate) struct StartArgs {
     /// URL of the update service; overrides spec.upstream.
     #[arg(long, value_name = "URL")]
     update_service: Option<String>,
+    /// URL of the Prometheus API that the queries of published risks are sent to.
+    #[arg(
+        long,
+        default_value = "https://thanos-querier.openshift-monitoring.svc.cluster.local:9091",
+        value_name = "URL"
+    )]
+    metrics_url: String,
+    /// Service whose address is used in place of the host of --metrics-url.
+    #[arg(long, default_value = "thanos-querier", value_name = "NAME")]
+    metrics_service: String,
+    /// Namespace of that Service.
+    #[arg(long, default_value = "openshift-monitoring", value_name = "NAME")]
+    metrics_namespace: String,
+    /// CAs that sign the certificate of --metrics-url; empty for those of the operating system.
+    #[arg(long, default_value = "/etc/tls/service-ca/service-ca.crt", value_name = "FILE")]
+    metrics_ca_bundle_file: String,
+    /// Bearer token for --metrics-url; empty for none.
+    #[arg(long, default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token", value_name = "FILE")]
+    metrics_token_file: String,
+    /// Resolve the host of --metrics-url by DNS, and do not look the Service up.
+    #[arg(long)]
+    use_dns_for_services: bool,
     /// Namespace of the daemon.
     #[arg(long, env = "CVO_NAMESPACE", default_value = crate::api::NAMESPACE, value_name = "NAME")]
     namespace: String,
@@ -106,6 +128,19 @@ pub(crate) async fn run(args: StartArgs) -> anyhow::Result<()> {
             PayloadSource::Job { node: args.node_name, host_path: args.payload_host_path }
         }
     };
+    let file = |path: String| (!path.is_empty()).then(|| PathBuf::from(path));
+    let by_service = !args.use_dns_for_services;
+    anyhow::ensure!(
+        !by_service || !args.metrics_service.is_empty() && !args.metrics_namespace.is_empty(),
+        "--metrics-service and --metrics-namespace must name a Service; use --use-dns-for-services to resolve the host of \
+         --metrics-url by DNS instead"
+    );
+    let metrics = promql::Source {
+        url: args.metrics_url,
+        service: by_service.then_some((args.metrics_namespace, args.metrics_service)),
+        ca_bundle: file(args.metrics_ca_bundle_file),
+        token: file(args.metrics_token_file),
+    };
     let lease = Times {
         duration: Duration::from_secs(args.lease_duration),
         renew_deadline: Duration::from_secs(args.lease_renew_deadline),
@@ -118,6 +153,7 @@ pub(crate) async fn run(args: StartArgs) -> anyhow::Result<()> {
         serving: args.serving_cert_file.zip(args.serving_key_file),
         kubeconfig: args.kubeconfig,
         update_service: args.update_service,
+        metrics,
         namespace: args.namespace,
         name: args.name,
         profile: args.profile,

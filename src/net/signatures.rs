@@ -24,16 +24,16 @@ pub(crate) enum Found {
     Nothing { source: String },
 }
 
-/// Reads signatures of `digest` from all stores and passes each result to `satisfied`, which returns whether that is
+/// Reads signatures of `digest` from all stores, each with its client, and passes each result to `satisfied`, which returns whether that is
 /// enough. Returns true as soon as it is, false when every store has been read.
 ///
 /// Within a store the signatures are read in order, from 1 to `MAX_SIGNATURES`. The first that is missing ends the store,
 /// and so does a server that cannot be reached; other failures do not.
-pub(crate) async fn from_stores<F>(client: &Client, stores: &[Store], digest: &Digest, mut satisfied: F) -> bool
+pub(crate) async fn from_stores<F>(stores: &[(Store, Client)], digest: &Digest, mut satisfied: F) -> bool
 where
     F: FnMut(Found) -> bool,
 {
-    let each = stores.iter().map(|store| found_in(client, store, digest));
+    let each = stores.iter().map(|(store, client)| found_in(client, store, digest));
     let mut all = stream::select_all(each);
     while let Some(found) = all.next().await {
         if satisfied(found) {

@@ -170,7 +170,7 @@ fn release_accepted(load: &LoadStatus) -> NewCondition {
 
 fn retrieved_updates(facts: &Facts) -> Option<NewCondition> {
     facts.retrieval.as_ref().map(|retrieval| match &retrieval.outcome {
-        Ok(()) => NewCondition::new(RETRIEVED_UPDATES, ConditionStatus::True, "", ""),
+        Ok(message) => NewCondition::new(RETRIEVED_UPDATES, ConditionStatus::True, "", message),
         Err((reason, message)) => NewCondition::new(RETRIEVED_UPDATES, ConditionStatus::False, reason, message),
     })
 }

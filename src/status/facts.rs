@@ -1,6 +1,6 @@
 //! The input of `status::compute`: one value that every step of the work loop updates.
 
-use crate::api::cluster_version::{ConditionalUpdate, Release};
+use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk, Release};
 use crate::graph::Mode;
 use crate::status::Risk;
 use crate::status::failure::UpdateError;
@@ -182,26 +182,18 @@ pub(crate) struct CapabilityFacts {
 /// The answer of the update service, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Retrieval {
-    /// On failure reason and message of the condition.
-    pub outcome: Result<(), (String, String)>,
+    /// The message of the condition, usually empty; on failure reason and message.
+    pub outcome: Result<String, (String, String)>,
     /// The own release as the update graph describes it: fills in missing metadata.
     pub current: Option<Release>,
     /// The update service has answered this process. Until then the lists are empty and those in the status stay.
     pub answered: bool,
+    /// The lists are those of an answer, also if they are empty and the service has failed since.
+    pub known: bool,
     pub available: Vec<Release>,
     pub conditional: Vec<ConditionalUpdate>,
-}
-
-impl Retrieval {
-    /// An answer without updates.
-    pub(crate) fn nothing() -> Retrieval {
-        Retrieval { outcome: Ok(()), current: None, answered: true, available: Vec::new(), conditional: Vec::new() }
-    }
-
-    /// Before the first answer.
-    pub(crate) fn unanswered() -> Retrieval {
-        Retrieval { answered: false, ..Retrieval::nothing() }
-    }
+    /// For `conditionalUpdateRisks`.
+    pub risks: Vec<ConditionalUpdateRisk>,
 }
 
 /// An object that another client keeps changing, field by field, after each repair.

@@ -16,10 +16,11 @@ const ALWAYS_KEPT: usize = 5;
 /// Entries are never reordered, and only pruning removes one. An entry becomes Completed through `facts.completed` alone,
 /// so a rollout that failed or was cancelled is never recorded as a success.
 pub(crate) fn merge(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time) {
-    let actual = release::actual(facts);
+    let mut actual = release::actual(facts);
     if actual.image.is_empty() {
         return;
     }
+    release::keep_metadata(&mut actual, &status.desired, facts);
     match status.history.first_mut() {
         Some(newest) if same_release(newest, &actual) => continue_entry(newest, &actual, facts, now),
         newest => {

@@ -44,6 +44,15 @@ pub(crate) fn actual(facts: &Facts) -> Release {
     release
 }
 
+/// As long as the update graph does not say anything about the release, what it said before stays: after a restart, and
+/// while the update service fails, `desired` keeps its channels and URL.
+pub(crate) fn keep_metadata(release: &mut Release, before: &Release, facts: &Facts) {
+    let told = facts.retrieval.as_ref().is_some_and(|retrieval| retrieval.outcome.is_ok());
+    if !told && same_digest(&release.image, &before.image) {
+        fill(release, before);
+    }
+}
+
 fn fill(release: &mut Release, other: &Release) {
     let texts = [
         (&mut release.version, &other.version),

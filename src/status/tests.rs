@@ -7,7 +7,7 @@ mod properties;
 use super::facts::Retrieval;
 use super::failure::{Reason, UpdateError};
 use super::*;
-use crate::api::cluster_version::{HistoryState, Release};
+use crate::api::cluster_version::{ConditionalUpdate, HistoryState, Release};
 use crate::api::condition::ConditionStatus::{self, False, True};
 use crate::api::condition::find;
 use crate::graph::Mode;
@@ -26,6 +26,21 @@ pub(crate) fn release(version: &str, image: &str) -> Release {
 /// An update to 1.0.1 that has just begun.
 pub(super) fn facts() -> Facts {
     Facts { actual: release("1.0.1", "img-1"), mode: Mode::Update, ..Facts::new(release("1.0.0", "img-0")) }
+}
+
+impl Retrieval {
+    /// An answer without updates.
+    pub(super) fn nothing() -> Retrieval {
+        Retrieval {
+            outcome: Ok(String::new()),
+            current: None,
+            answered: true,
+            known: true,
+            available: Vec::new(),
+            conditional: Vec::new(),
+            risks: Vec::new(),
+        }
+    }
 }
 
 fn said(facts: &Facts, type_: &str) -> (ConditionStatus, String, String) {
@@ -48,6 +63,101 @@ fn restart_after_completion_changes_nothing() {
     let again = compute(&before, &Facts { done: 0, ..update }, at(NOW + 60).0);
     assert_eq!((&again.history, again.history.len()), (&before.history, 2));
     assert_eq!((again.history[0].state, again.history[1].state), (HistoryState::Partial, HistoryState::Completed));
+}
+
+#[test]
+fn restart_changes_nothing_of_the_advice() {
+    let image = "img-1@sha256:1";
+    let described = |channels: &[&str]| Release {
+        url: "https://errata".into(),
+        channels: channels.iter().map(|&channel| channel.into()).collect(),
+        ..release("1.0.1", image)
+    };
+    let own = Facts {
+        completed: true,
+        mode: Mode::Reconcile,
+        actual: release("1.0.1", image),
+        ..Facts::new(release("1.0.1", image))
+    };
+    let update = conditional("1.1.0", "True", NOW);
+    let retrieval = Retrieval {
+        current: Some(described(&["a", "b"])),
+        available: vec![release("1.1.0", "img-2")],
+        conditional: vec![update.clone()],
+        risks: update.risks,
+        ..Retrieval::nothing()
+    };
+    let answered = Facts { retrieval: Some(retrieval.clone()), ..own.clone() };
+    let before = compute(&ClusterVersionStatus::default(), &answered, at(NOW).0);
+    assert_eq!(before.desired, described(&["a", "b"]));
+    assert_eq!(compute(&before, &own, at(NOW + 60).0), before, "before the update service is asked");
+    // The same answer, evaluated by the next process.
+    let later = conditional("1.1.0", "True", NOW + 60);
+    let again = Retrieval { conditional: vec![later.clone()], risks: later.risks, ..retrieval.clone() };
+    let again = Facts { retrieval: Some(again), ..own.clone() };
+    assert_eq!(compute(&before, &again, at(NOW + 60).0), before, "after the same answer");
+    // A failure says nothing about the release that runs.
+    let failed =
+        Retrieval { outcome: Err(("VersionNotFound".into(), "gone".into())), known: false, ..Retrieval::nothing() };
+    let failed = compute(&before, &Facts { retrieval: Some(failed), ..own.clone() }, at(NOW + 60).0);
+    assert_eq!(failed.desired, described(&["a", "b"]));
+    // What an answer says does.
+    let moved = Retrieval { current: Some(described(&["c"])), ..Retrieval::nothing() };
+    let moved = Facts { retrieval: Some(moved), ..own.clone() };
+    assert_eq!(compute(&before, &moved, at(NOW + 60).0).desired, described(&["c"]));
+    // Another release starts without the metadata of this one.
+    let other = Facts { actual: release("1.1.0", "img-2"), retrieval: None, ..own };
+    assert_eq!(compute(&before, &other, at(NOW + 60).0).desired, release("1.1.0", "img-2"));
+}
+
+/// An update with a risk, as judged at a time.
+fn conditional(version: &str, recommended: &str, evaluated: i64) -> ConditionalUpdate {
+    let condition = |type_: &str| MetaCondition {
+        type_: type_.into(),
+        status: recommended.into(),
+        reason: "R".into(),
+        message: "m".into(),
+        last_transition_time: at(evaluated),
+        observed_generation: None,
+    };
+    let risk = ConditionalUpdateRisk {
+        url: "https://r".into(),
+        name: "R".into(),
+        message: "m".into(),
+        matching_rules: Vec::new(),
+        conditions: vec![condition("Applies")],
+    };
+    ConditionalUpdate {
+        release: release(version, "img-2"),
+        risks: vec![risk],
+        conditions: vec![condition("Recommended")],
+        risk_names: vec!["R".into()],
+    }
+}
+
+#[test]
+fn conditions_of_updates_keep_their_time_until_their_status_changes() {
+    let judged = |recommended, evaluated| {
+        let update = conditional("1.1.0", recommended, evaluated);
+        let retrieval = Retrieval { risks: update.risks.clone(), conditional: vec![update], ..Retrieval::nothing() };
+        Facts { retrieval: Some(retrieval), ..facts() }
+    };
+    let times = |status: &ClusterVersionStatus| {
+        let update = &status.conditional_updates[0];
+        [&update.conditions[0], &update.risks[0].conditions[0], &status.conditional_update_risks[0].conditions[0]]
+            .map(|condition| condition.last_transition_time.0.as_second())
+    };
+    let first = compute(&ClusterVersionStatus::default(), &judged("Unknown", NOW), at(NOW).0);
+    assert_eq!(times(&first), [NOW; 3]);
+    let same = compute(&first, &judged("Unknown", NOW + 60), at(NOW + 60).0);
+    assert_eq!(times(&same), [NOW; 3]);
+    let changed = compute(&same, &judged("True", NOW + 90), at(NOW + 95).0);
+    assert_eq!(times(&changed), [NOW + 90; 3]);
+    // By image: another update of the same version is another one.
+    let mut other = judged("True", NOW + 120);
+    other.retrieval.as_mut().unwrap().conditional[0].release.image = "img-3".into();
+    let other = compute(&changed, &other, at(NOW + 120).0);
+    assert_eq!(times(&other), [NOW + 120, NOW + 120, NOW + 90]);
 }
 
 #[test]

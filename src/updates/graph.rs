@@ -22,6 +22,8 @@ pub enum Reason {
     InvalidCurrentVersion,
     /// The request could not be built.
     InvalidRequest,
+    /// The cluster's bundle of trusted CAs cannot be used.
+    InvalidTrustBundle,
     /// Transport, timeout, TLS.
     RemoteFailed,
     /// Another HTTP status than 200, or the body broke off.
@@ -32,10 +34,11 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Whether the service fails rather than the request: the updates of an earlier response to the same request then
-    /// stay available for a while.
+    /// Whether the service, or the way to it, fails rather than the request: the updates of an earlier response to the same
+    /// request then stay available for a while.
     pub fn is_transient(self) -> bool {
-        matches!(self, Reason::RemoteFailed | Reason::ResponseFailed | Reason::ResponseInvalid)
+        use Reason::{InvalidTrustBundle, RemoteFailed, ResponseFailed, ResponseInvalid};
+        matches!(self, RemoteFailed | ResponseFailed | ResponseInvalid | InvalidTrustBundle)
     }
 }
 

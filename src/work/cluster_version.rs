@@ -20,13 +20,12 @@ use super::retrieve::{Refusal, Retriever, Terms};
 use super::rollout::RunningRollout;
 use super::update_service;
 use crate::api::progress::Progress;
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, OWN_DEPLOYMENT};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, HistoryState, OWN_DEPLOYMENT};
 use crate::cluster::Clients;
 use crate::graph::{self, Mode};
 use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection};
 use crate::rollout::Plan;
-use crate::status::facts::Retrieval;
 use crate::updates::{self, FeatureGates, Target};
 use clocks::Clocks;
 use decide::{Action, Loading, Running, Situation};
@@ -56,7 +55,7 @@ pub(crate) struct Parts {
     pub records: watch::Sender<Progress>,
     /// The request to the update service, which the controller keeps up to date.
     pub requests: watch::Sender<Option<update_service::Request>>,
-    pub updates: watch::Receiver<Option<Retrieval>>,
+    pub updates: watch::Receiver<Option<update_service::Told>>,
     /// What the FeatureGate says now.
     pub features: watch::Receiver<Arc<Features>>,
     pub config_maps: ConfigMaps,
@@ -238,23 +237,60 @@ impl ClusterVersionController {
             refused.consider(live.generation, Timestamp::now());
         }
         self.parts.applier.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
-        let errors = updates::validate(&self.parts.name, FeatureGates::default(), &spec, &status);
+        let gates = self.gates();
+        let errors = updates::validate(&self.parts.name, gates, &spec, &status);
         self.invalid = errors.iter().map(ToString::to_string).chain(self.live.problems()).collect();
         let valid = updates::clear(&spec, &errors);
         self.filter.update(&self.accepted.payload, &valid, &status, &self.features());
+        self.request_updates(spec, &valid, &status, gates);
+        Some((valid, status))
+    }
+
+    /// The feature gates of the running release.
+    fn gates(&self) -> FeatureGates {
+        let features = self.features();
+        let enabled = features.enabled([self.parts.own.release.version.as_str()]);
+        FeatureGates { accept_risks: enabled.is_some_and(|gates| gates.contains("ClusterUpdateAcceptRisks")) }
+    }
+
+    /// Tells the task that asks the update service what to ask. `spec` is as it was given, and `valid` without its errors.
+    fn request_updates(
+        &self,
+        spec: ClusterVersionSpec,
+        valid: &ClusterVersionSpec,
+        status: &ClusterVersionStatus,
+        gates: FeatureGates,
+    ) {
+        let known = self.parts.requests.borrow().as_ref().map(|request| request.offered.clone());
+        // The updates in status are for the running release only once it is the one that was completed last.
+        let own = |entry: &HistoryEntry| {
+            entry.state == HistoryState::Completed && entry.image == self.parts.own.release.image
+        };
+        let offered = known.unwrap_or_else(|| {
+            let current = status.history.first().is_some_and(own);
+            update_service::offered(
+                status.available_updates.as_deref().filter(|_| current),
+                &status.conditional_updates,
+            )
+        });
+        // A request for a version that is only offered once a risk is accepted is invalid until then: the risks count.
+        let accepted = spec.desired_update.iter().flat_map(|update| &update.accept_risks);
+        let accepted = accepted.map(|risk| risk.name.clone()).collect();
         let request = update_service::Request {
             // The URL as it was given, valid or not: without it the default service would be queried.
             upstream: spec.upstream,
             channel: spec.channel,
             cluster_id: spec.cluster_id,
             architecture: valid.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
+            accepted_risks: gates.accept_risks.then_some(accepted),
+            own_risks: gates.accept_risks.then(|| self.risks(valid)).flatten().unwrap_or_default(),
+            offered,
         };
         self.parts.requests.send_if_modified(|current| {
             let changed = current.as_ref() != Some(&request);
             *current = Some(request);
             changed
         });
-        Some((valid, status))
     }
 
     fn features(&self) -> Arc<Features> {

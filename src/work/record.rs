@@ -150,7 +150,8 @@ fn bounded(record: &Progress) -> String {
         rest.nodes_left_out = record.nodes_left_out + record.nodes.len() - rest.nodes.len();
         let text = text(&rest);
         let maps = rest.clocks.len() + rest.durations.len() + rest.payloads.len();
-        let lists = rest.nodes.len() + rest.history.len() + rest.dropped.len() + maps;
+        let verdicts = rest.advice.as_ref().map_or(0, |advice| advice.verdicts.len());
+        let lists = rest.nodes.len() + rest.history.len() + rest.dropped.len() + maps + verdicts;
         if text.len() <= LIMIT {
             return text;
         }
@@ -163,6 +164,9 @@ fn bounded(record: &Progress) -> String {
         halve(&mut rest.clocks);
         halve(&mut rest.durations);
         halve(&mut rest.payloads);
+        if let Some(advice) = &mut rest.advice {
+            halve(&mut advice.verdicts);
+        }
     }
     text(&Progress { schema: record.schema, nodes_left_out: record.nodes.len(), ..Progress::default() })
 }

@@ -5,11 +5,12 @@ pub(crate) mod copy;
 mod job;
 mod job_spec;
 
+use super::egress::Way;
 use super::payload_dir;
-use crate::api::cluster_version::SignatureStore;
+use crate::api::cluster_version::{ConfigMapName, SignatureStore};
 use crate::api::{ComponentOverride, MANAGED_NAMESPACE, OWN_DEPLOYMENT, Release};
 use crate::cluster::{Clients, Kind, Objects};
-use crate::net::http;
+use crate::net::http::{self, Bundle, Egress, Purpose};
 use crate::net::signatures::{self, Found};
 use crate::payload::filter::{Filter, overridden};
 use crate::payload::{LoadOptions, ObjectId, Payload, load};
@@ -32,6 +33,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Finding signatures may take this long; a forced update then proceeds unverified.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Where the CA of a signature store in the spec is.
+const CONFIG_NAMESPACE: &str = "openshift-config";
+const CA_KEY: &str = "ca.crt";
 
 /// Where target payloads come from.
 #[derive(Clone, Debug)]
@@ -56,6 +61,8 @@ pub(crate) struct Retriever {
     pub profile: String,
     /// `EXCLUDE_MANIFESTS`, which the target's preflight gets too.
     pub exclude_manifests: Option<String>,
+    /// How requests to signature stores leave the cluster.
+    pub way: Way,
 }
 
 /// A release ready to be applied.
@@ -215,19 +222,36 @@ impl Task<'_> {
         let mut verification = Verifier::new(config).begin(&digest);
         self.offer_from_cluster(&mut verification).await;
         if !verification.is_satisfied() {
-            let given = |stores: &[SignatureStore]| stores.iter().filter_map(|s| Store::parse(&s.url).ok()).collect();
-            self.offer_from_stores(&mut verification, &terms.stores.as_deref().map_or(payload_stores, given), &digest)
-                .await;
+            let of_payload = || payload_stores.into_iter().map(|store| (store, None)).collect();
+            let stores = match &terms.stores {
+                None => of_payload(),
+                Some(given) => given.iter().filter_map(|s| Some((Store::parse(&s.url).ok()?, s.ca.as_ref()))).collect(),
+            };
+            self.offer_from_stores(&mut verification, stores, &digest).await;
         }
         verification.finish(Timestamp::now())
     }
 
-    async fn offer_from_stores(&self, verification: &mut Verification, stores: &[Store], digest: &Digest) {
-        let client = match http::client(&self.retriever.own.release.version) {
-            Ok(client) => client,
-            Err(error) => return verification.record("signature stores", error.to_string(), Timestamp::now()),
+    async fn offer_from_stores(
+        &self,
+        verification: &mut Verification,
+        stores: Vec<(Store, Option<&ConfigMapName>)>,
+        digest: &Digest,
+    ) {
+        let mut way = self.retriever.way.clone();
+        // A request that is sent before the way is known could go out directly where a proxy is needed.
+        let egress = match way.wait_for(Option::is_some).await {
+            Ok(egress) => egress.clone().unwrap_or_default(),
+            Err(_) => return,
         };
-        signatures::from_stores(&client, stores, digest, |found| {
+        let mut asked = Vec::new();
+        for (store, ca) in stores {
+            match self.client(&egress, ca).await {
+                Ok(client) => asked.push((store, client)),
+                Err(cause) => verification.record(&store.location(digest, 1), cause, Timestamp::now()),
+            }
+        }
+        signatures::from_stores(&asked, digest, |found| {
             let now = Timestamp::now();
             match found {
                 Found::Candidate { source, signature } => return verification.offer(&source, &signature, now),
@@ -237,6 +261,25 @@ impl Task<'_> {
             false
         })
         .await;
+    }
+
+    /// A client for one store. A store whose CA cannot be read is not asked.
+    async fn client(&self, egress: &Egress, ca: Option<&ConfigMapName>) -> Result<reqwest::Client, String> {
+        let more_roots = match ca.map(|ca| ca.name.as_str()).filter(|name| !name.is_empty()) {
+            None => None,
+            Some(name) => {
+                let place = format!("ConfigMap {CONFIG_NAMESPACE}/{name}, key {CA_KEY}");
+                let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+                let map = self.retriever.objects.get(&kind, CONFIG_NAMESPACE, name).await.map_err(|e| e.to_string())?;
+                let pem = map.as_ref().and_then(|map| map.get("data")?.get(CA_KEY)?.as_str());
+                let pem = pem.ok_or_else(|| format!("its CA is missing: {place}"))?.to_owned();
+                Some(Bundle { pem, origin: place })
+            }
+        };
+        let version = &self.retriever.own.release.version;
+        let purpose =
+            Purpose { version, egress, more_roots: more_roots.as_ref(), address: None, timeout: http::TIMEOUT };
+        http::build(&purpose).map_err(|e| e.to_string())
     }
 
     /// Offers the signatures in the cluster: keys of `binaryData` in labelled ConfigMaps that begin with the digest.

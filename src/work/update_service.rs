@@ -1,132 +1,238 @@
-//! Queries the update service for the updates of this cluster, when the request changes and every few minutes.
+//! Asks the update service for the updates of this cluster, evaluates the risks in its answer, and tells what is to be
+//! published. What is asked when, and what counts, is decided in `updates::advice`.
 
-use crate::api::Release;
-use crate::net::http::{self, HttpError};
+use super::egress::Way;
+use super::promql::Querier;
+use crate::api::progress;
+use crate::net::http::{self, Egress, Get, HttpError};
 use crate::status::facts::Retrieval;
+use crate::updates::advice::{Advice, Asker, Failure, Published, Question};
+pub(crate) use crate::updates::advice::{Request, offered};
+use crate::updates::evaluations::QueryError;
 use crate::updates::graph::{self, MAX_BODY, Reason, RetrievalError, Updates};
-use std::time::{Duration, Instant};
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Chosen once per process between this and half as much again, so that many clusters do not query at the same moment.
 const PERIOD: Duration = Duration::from_secs(150);
+/// How long a publication waits for the answers to queries that are under way.
+const GATHER: SignedDuration = SignedDuration::from_secs(1);
 
-/// How long updates stay available while the service fails: meanwhile it may have learned of a risk.
-const MAX_CACHE_AGE: Duration = Duration::from_secs(24 * 3600);
-
-/// What the administrator's spec says about updates.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Request {
-    pub upstream: String,
-    pub channel: String,
-    pub cluster_id: String,
-    /// `Multi`, or empty for that of the running release.
-    pub architecture: String,
+pub(crate) fn period() -> Duration {
+    crate::cluster::jittered(PERIOD, 1, PERIOD)
 }
 
-/// The part of each query that does not change while the process lives.
-#[derive(Clone, Debug)]
-pub(crate) struct Client {
-    /// `--update-service`, which overrides the spec.
-    pub update_service: Option<String>,
-    /// The running release.
-    pub own: Release,
-    /// Architecture of the running binary as the update service names it (`amd64`).
-    pub architecture: String,
+/// What the task is built from.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub asker: Asker,
+    /// What an earlier process left in the progress record.
+    pub recorded: Option<progress::Advice>,
+    pub querier: Querier,
+    pub way: Way,
 }
 
-/// Runs until `stop`. A changed request is sent at once.
+/// What the task tells: for the status, and for the progress record.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    /// The request that this belongs to.
+    pub request: Request,
+    /// `None` before the first answer or failure.
+    pub retrieval: Option<Retrieval>,
+    pub record: Option<progress::Advice>,
+}
+
+impl Told {
+    /// What may be published for a request: never what was asked for another one.
+    pub(crate) fn for_request(&self, request: Option<&Request>) -> Option<Retrieval> {
+        self.retrieval.clone().filter(|_| request.is_some_and(|request| request.asks_the_same(&self.request)))
+    }
+}
+
+type Asking = BoxFuture<'static, (Question, Result<Answer, Failure>)>;
+type Querying = FuturesUnordered<BoxFuture<'static, (String, Result<bool, QueryError>)>>;
+
+/// Runs until `stop`.
 pub(crate) async fn run(
-    client: Client,
+    service: Service,
     mut requests: watch::Receiver<Option<Request>>,
-    updates: watch::Sender<Option<Retrieval>>,
+    told: watch::Sender<Option<Told>>,
     stop: CancellationToken,
 ) {
-    let period = crate::cluster::jittered(PERIOD, 1, PERIOD);
-    let mut cached = CachedResponse::new(Instant::now());
+    let Service { asker, recorded, querier, mut way } = service;
+    let client = Client { own: asker.own.clone(), tagged: None };
+    let mut task = Task { advice: Advice::new(asker, recorded, Timestamp::now()), client, told, unsaid: None };
+    let (mut asking, mut queries): (Option<Asking>, Querying) = (None, FuturesUnordered::new());
+    // No question before the way is known: it would go out directly where a proxy is needed.
+    if !matches!(stop.run_until_cancelled(way.wait_for(Option::is_some)).await, Some(Ok(_))) {
+        return;
+    }
+    way.mark_unchanged();
+    requests.mark_changed();
     loop {
-        let request = requests.borrow_and_update().clone();
-        if let Some(request) = request {
-            let Some(response) = stop.run_until_cancelled(client.query(&request)).await else { return };
-            let next = cached.store(request, response, Instant::now());
-            updates.send_if_modified(|last| {
-                let changed = last.as_ref() != Some(&next);
-                *last = Some(next);
-                changed
-            });
+        let now = Timestamp::now();
+        if let Some(question) = task.advice.ask(now) {
+            let egress = way.borrow().clone().unwrap_or_default();
+            asking = Some(task.client.clone().ask(question, egress).boxed());
         }
+        for query in task.advice.queries(now) {
+            let querier = querier.clone();
+            queries.push(async move { (query.clone(), querier.query(&query).await) }.boxed());
+        }
+        let pause = task.publish_or_wait(now);
         tokio::select! {
             () = stop.cancelled() => return,
-            changed = requests.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(period), if cached.request.is_some() => {}
+            changed = requests.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                if let Some(request) = requests.borrow_and_update().clone() {
+                    task.advice.on_request(request, Timestamp::now());
+                    task.changed(Timestamp::now());
+                }
+            }
+            (question, answer) = next(&mut asking) => {
+                asking = None;
+                task.on_answer(&question, answer);
+            }
+            Some((query, verdict)) = queries.next() => {
+                task.advice.on_verdict(&query, verdict, Timestamp::now());
+                task.changed(Timestamp::now());
+            }
+            Ok(()) = way.changed() => task.advice.on_new_way(Timestamp::now()),
+            () = tokio::time::sleep(pause) => task.changed(Timestamp::now()),
         }
     }
 }
 
-/// The last response, and the request it belongs to.
-struct CachedResponse {
-    request: Option<Request>,
-    retrieval: Retrieval,
-    /// When the service last confirmed it.
-    confirmed: Instant,
+/// Waits for the question that is under way; for ever without one. Cancel safe.
+async fn next(asking: &mut Option<Asking>) -> (Question, Result<Answer, Failure>) {
+    match asking {
+        Some(asking) => asking.await,
+        None => std::future::pending().await,
+    }
 }
 
-impl CachedResponse {
-    /// No response yet. The updates that an earlier process wrote to status count as confirmed now.
-    fn new(now: Instant) -> Self {
-        CachedResponse { request: None, retrieval: Retrieval::unanswered(), confirmed: now }
+struct Task {
+    advice: Advice,
+    client: Client,
+    told: watch::Sender<Option<Told>>,
+    /// Since when something is known that was not told.
+    unsaid: Option<Timestamp>,
+}
+
+impl Task {
+    fn changed(&mut self, now: Timestamp) {
+        self.unsaid.get_or_insert(now);
     }
 
-    /// Stores a response and returns what is known now. A transient failure of the service does not withdraw the updates
-    /// of its last response to the same request until they are too old.
-    fn store(&mut self, request: Request, response: Result<Updates, RetrievalError>, now: Instant) -> Retrieval {
-        let changed = self.request.replace(request).is_some_and(|last| self.request.as_ref() != Some(&last));
-        let fresh = now.duration_since(self.confirmed) < MAX_CACHE_AGE;
-        if response.is_ok() || changed {
-            self.confirmed = now;
-        }
-        match response {
-            Ok(Updates { current, available, conditional, notes: _ }) => {
-                self.retrieval = Retrieval { current: Some(current), available, conditional, ..Retrieval::nothing() };
+    fn on_answer(&mut self, question: &Question, answer: Result<Answer, Failure>) {
+        match &answer {
+            Ok(answer) => {
+                if self.client.tagged.as_ref().is_none_or(|before| before.updates.notes != answer.updates.notes) {
+                    answer.updates.notes.iter().for_each(|note| tracing::info!(%note, "update service"));
+                }
+                self.client.tagged = Some(answer.clone());
             }
-            Err(error) if error.reason.is_transient() && !changed && fresh => {
-                self.retrieval.outcome = Err(error.into())
-            }
-            Err(error) => self.retrieval = Retrieval { outcome: Err(error.into()), ..Retrieval::nothing() },
+            Err(failure) => tracing::info!(error = %failure.error, "no updates retrieved"),
         }
-        self.retrieval.clone()
+        let now = Timestamp::now();
+        let jitter = f64::from(u8::try_from(now.subsec_nanosecond() % 256).unwrap_or(0)) / 256.0;
+        self.advice.on_answer(question, answer.map(|answer| answer.updates), jitter, now);
+        self.changed(now);
     }
+
+    /// Tells what is known, unless more is to be expected at once, and says how long to wait.
+    fn publish_or_wait(&mut self, now: Timestamp) -> Duration {
+        let wait = |until: Timestamp| Duration::try_from(until.duration_since(now)).unwrap_or(Duration::ZERO);
+        let deadline = self.advice.deadline(now).map_or(Duration::from_secs(3600), wait);
+        let Some(since) = self.unsaid else { return deadline };
+        let gathered = since.checked_add(GATHER).unwrap_or(Timestamp::MIN);
+        if !self.advice.is_settled(now) && (since..gathered).contains(&now) {
+            return deadline.min(wait(gathered));
+        }
+        self.unsaid = None;
+        let next = Told {
+            request: self.advice.request().clone(),
+            retrieval: self.advice.published(now).map(retrieval),
+            record: self.advice.record(),
+        };
+        self.told.send_if_modified(|last| {
+            let changed = last.as_ref() != Some(&next);
+            *last = Some(next);
+            changed
+        });
+        deadline
+    }
+}
+
+fn retrieval(published: Published) -> Retrieval {
+    let Published { outcome, current, known, keep, updates } = published;
+    Retrieval {
+        outcome: outcome.map_err(Into::into),
+        current,
+        answered: known || !keep,
+        known,
+        available: updates.available,
+        conditional: updates.conditional,
+        risks: updates.risks,
+    }
+}
+
+/// The last answer, and what it was the answer to.
+#[derive(Clone, Debug)]
+struct Answer {
+    url: String,
+    tag: Option<String>,
+    updates: Updates,
+}
+
+#[derive(Clone, Debug)]
+struct Client {
+    own: crate::api::Release,
+    /// The last answer: the service need not send it again.
+    tagged: Option<Answer>,
 }
 
 impl Client {
-    async fn query(&self, request: &Request) -> Result<Updates, RetrievalError> {
-        let response = self.try_query(request).await;
-        match &response {
-            Ok(updates) => updates.notes.iter().for_each(|note| tracing::info!(%note, "update service")),
-            Err(error) => tracing::info!(%error, "no updates retrieved"),
-        }
-        response
+    async fn ask(self, question: Question, egress: Egress) -> (Question, Result<Answer, Failure>) {
+        let answer = self.try_ask(&question, &egress).await;
+        (question, answer)
     }
 
-    async fn try_query(&self, request: &Request) -> Result<Updates, RetrievalError> {
-        let upstream = graph::service(self.update_service.as_deref(), &request.upstream);
-        let desired = if request.architecture.is_empty() { &self.own.architecture } else { &request.architecture };
-        let architecture = if desired == "Multi" { "multi" } else { self.architecture.as_str() };
-        let channel = &request.channel;
-        let url = graph::request_url(upstream, architecture, channel, &request.cluster_id, &self.own.version)?;
-        let client = http::client(&self.own.version).map_err(|e| failed(&e))?;
-        let body = http::get_bounded(&client, &url, MAX_BODY).await.map_err(|e| failed(&e))?;
-        graph::parse_updates(&body, &self.own, channel, desired)
+    async fn try_ask(&self, question: &Question, egress: &Egress) -> Result<Answer, Failure> {
+        let url = question.url()?;
+        let client = http::client(&self.own.version, egress).map_err(|e| failed(question, &e))?;
+        let last = self.tagged.as_ref().filter(|last| last.url == url);
+        let what = Get { accept: "application/json", known: last.and_then(|last| last.tag.as_deref()), token: None };
+        let response = http::get(&client, &url, &what, MAX_BODY).await.map_err(|e| failed(question, &e))?;
+        if let (true, Some(last)) = (response.unchanged, last) {
+            return Ok(last.clone());
+        }
+        let updates =
+            graph::parse_updates(&response.body, &self.own, &question.channel, &question.desired_architecture);
+        let updates = updates.map_err(|error| question.failed(error.reason, &error.message))?;
+        Ok(Answer { url, tag: response.tag, updates })
     }
 }
 
 /// A service that answered with an error has another reason than one that could not be reached.
-fn failed(error: &HttpError) -> RetrievalError {
+fn failed(question: &Question, error: &HttpError) -> Failure {
     let reason = match error {
         HttpError::Status { .. } | HttpError::Body { .. } | HttpError::TooLarge { .. } => Reason::ResponseFailed,
-        _ => Reason::RemoteFailed,
+        HttpError::TrustBundle(_) => Reason::InvalidTrustBundle,
+        HttpError::Client(_) | HttpError::Proxy(_) | HttpError::Transport { .. } => Reason::RemoteFailed,
     };
-    RetrievalError::new(reason, error.to_string())
+    let retry_after = match error {
+        HttpError::Status { retry_after, .. } => *retry_after,
+        _ => None,
+    };
+    let error: RetrievalError = question.failed(reason, error);
+    Failure { error, retry_after }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::net::http::client;
+use crate::net::http::{Egress, client};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -41,10 +41,11 @@ fn digest() -> Digest {
 }
 
 async fn collect(stores: &[Store]) -> Vec<Found> {
-    let client = client("1").unwrap();
+    let client = client("1", &Egress::default()).unwrap();
     let mut seen = Vec::new();
     let digest = digest();
-    let enough = from_stores(&client, stores, &digest, |found| {
+    let stores: Vec<_> = stores.iter().map(|store| (store.clone(), client.clone())).collect();
+    let enough = from_stores(&stores, &digest, |found| {
         seen.push(found);
         false
     });
@@ -98,10 +99,10 @@ async fn at_most_nine_signatures_are_read() {
 #[tokio::test]
 async fn satisfied_consumer_ends_the_search_while_another_store_hangs() {
     let (_, base) = start(&[("a/sha256=ab/signature-1", 200, b"good")]).await;
-    let stores = ["hang", "a"].map(|path| Store::parse(&format!("{base}/{path}")).unwrap());
-    let client = client("1").unwrap();
+    let client = client("1", &Egress::default()).unwrap();
+    let stores = ["hang", "a"].map(|path| (Store::parse(&format!("{base}/{path}")).unwrap(), client.clone()));
     let digest = digest();
-    let search = from_stores(&client, &stores, &digest, |found| matches!(found, Found::Candidate { .. }));
+    let search = from_stores(&stores, &digest, |found| matches!(found, Found::Candidate { .. }));
     assert!(tokio::time::timeout(Duration::from_secs(20), search).await.unwrap());
 }
 

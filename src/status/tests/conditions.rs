@@ -71,16 +71,17 @@ fn release_accepted_reports_last_load() {
 #[test]
 fn available_updates_are_null_when_unknown_and_empty_when_none() {
     let some = vec![release("1.1.0", "img-2")];
-    let failed = Err(("RemoteFailed".to_owned(), "no route".to_owned()));
-    // outcome, available, published, condition
+    let failed: Result<String, _> = Err(("RemoteFailed".to_owned(), "no route".to_owned()));
+    // outcome, known, available, published, condition
     let table = [
-        (Ok(()), Vec::new(), Some(Vec::new()), (True, "", "")),
-        (Ok(()), some.clone(), Some(some.clone()), (True, "", "")),
-        (failed.clone(), Vec::new(), None, (False, "RemoteFailed", "no route")),
-        (failed, some.clone(), Some(some.clone()), (False, "RemoteFailed", "no route")),
+        (Ok(String::new()), true, Vec::new(), Some(Vec::new()), (True, "", "")),
+        (Ok("one is left out".into()), true, some.clone(), Some(some.clone()), (True, "", "one is left out")),
+        (failed.clone(), false, Vec::new(), None, (False, "RemoteFailed", "no route")),
+        (failed.clone(), true, Vec::new(), Some(Vec::new()), (False, "RemoteFailed", "no route")),
+        (failed, true, some.clone(), Some(some.clone()), (False, "RemoteFailed", "no route")),
     ];
-    for (outcome, available, published, (status, reason, message)) in table {
-        let retrieval = Some(Retrieval { outcome, available, ..Retrieval::nothing() });
+    for (outcome, known, available, published, (status, reason, message)) in table {
+        let retrieval = Some(Retrieval { outcome, known, available, ..Retrieval::nothing() });
         let facts = Facts { retrieval, ..facts() };
         let computed = compute(&ClusterVersionStatus::default(), &facts, at(NOW).0);
         assert_eq!(computed.available_updates, published);
@@ -89,7 +90,8 @@ fn available_updates_are_null_when_unknown_and_empty_when_none() {
     // Before the first answer the updates that the predecessor published stay, or a placeholder.
     let previous = ClusterVersionStatus { available_updates: Some(some.clone()), ..Default::default() };
     assert_eq!(compute(&previous, &facts(), at(NOW).0).available_updates, Some(some.clone()));
-    let unanswered = Retrieval { outcome: Err(("RemoteFailed".into(), "no route".into())), ..Retrieval::unanswered() };
+    let outcome = Err(("RemoteFailed".into(), "no route".into()));
+    let unanswered = Retrieval { outcome, answered: false, known: false, ..Retrieval::nothing() };
     let unanswered = Facts { actual: facts().own, completed: true, retrieval: Some(unanswered), ..facts() };
     let entry = |image: &str| {
         let status = compute(&ClusterVersionStatus::default(), &facts(), at(NOW).0);

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most bytes of a response that are read; whole channels have a few hundred kilobytes.
 pub(crate) const MAX_BODY: usize = 16 << 20;
 /// What the schema of ClusterVersion accepts at most.
-const MAX_CONDITIONAL: usize = 500;
-const MAX_RISKS: usize = 200;
+pub(crate) const MAX_CONDITIONAL: usize = 500;
+pub(crate) const MAX_RISKS: usize = 200;
 /// Most available updates that are kept.
-const MAX_AVAILABLE: usize = 500;
+pub(crate) const MAX_AVAILABLE: usize = 500;
 /// Most bytes that either list may have as JSON: an API server refuses an object of more than about 1.5 MB, and with it
 /// the whole status. Whole channels have less than 150 kB.
 const MAX_LIST: usize = 512 << 10;
@@ -182,7 +182,11 @@ fn find_own<'a>(
     let same = |(_, (_, v)): &(usize, (&Node, &Version))| version::precedence(v, &version) == Ordering::Equal;
     let found = nodes.iter().zip(versions).enumerate().find(same);
     found.map(|(index, (node, _))| (index, node)).ok_or_else(|| {
-        let message = format!("Version {} is not in the update graph of channel {channel:?}", own.version);
+        let message = format!(
+            "Version {} is not in the update graph of channel {channel:?}, so no updates are known: this is normal for channels \
+             that do not carry it, and spec.channel can name another one",
+            own.version
+        );
         RetrievalError::new(Reason::VersionNotFound, message)
     })
 }
@@ -318,7 +322,7 @@ fn unusable_risk(risks: &[ConditionalUpdateRisk]) -> Option<String> {
 
 /// An absolute URL that the API server accepts too. Its parser is stricter than the one here, and it would refuse the
 /// whole status because of one URL.
-fn is_uri(text: &str) -> bool {
+pub(crate) fn is_uri(text: &str) -> bool {
     let host = text.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
     let plain = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~:[]@!$&'()*+,;=".contains(c);
     url::Url::parse(text).is_ok()
@@ -352,15 +356,15 @@ fn sort(updates: &mut Updates, nodes: &[Node], versions: &[Version]) {
     updates.available.sort_by(order);
     updates.conditional.sort_by(|a, b| order(&a.release, &b.release));
     let notes = [
-        fit(&mut updates.available, MAX_AVAILABLE, "updates"),
-        fit(&mut updates.conditional, MAX_CONDITIONAL, "conditional updates"),
+        fit(&mut updates.available, MAX_AVAILABLE, MAX_LIST, "updates"),
+        fit(&mut updates.conditional, MAX_CONDITIONAL, MAX_LIST, "conditional updates"),
     ];
     updates.notes.extend(notes.into_iter().flatten());
 }
 
-/// Keeps the first items that fit into status, and returns a note about the others.
-fn fit<T: Serialize>(list: &mut Vec<T>, most: usize, what: &str) -> Option<String> {
-    let mut free = MAX_LIST;
+/// Keeps the first items that fit into status, at most `most` with `bytes` bytes as JSON, and returns a note about the others.
+pub(crate) fn fit<T: Serialize>(list: &mut Vec<T>, most: usize, bytes: usize, what: &str) -> Option<String> {
+    let mut free = bytes;
     let fits = |item: &T| {
         let bytes = serde_json::to_vec(item).map_or(usize::MAX, |json| json.len());
         free.checked_sub(bytes).map(|left| free = left).is_some()

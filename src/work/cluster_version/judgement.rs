@@ -38,7 +38,7 @@ impl ClusterVersionController {
     pub(super) fn judge_load(&mut self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
         let Some(release) = self.load.as_ref().and_then(|load| load.release().cloned()) else { return };
         let risks = self.risks(spec);
-        let findings = judge(&release, spec, status, risks.as_deref(), self.parts.updates.borrow().as_ref());
+        let findings = judge(&release, spec, status, risks.as_deref(), self.retrieval().as_ref());
         if let Some(load) = &mut self.load {
             load.judge(findings);
         }

@@ -7,7 +7,7 @@ use crate::api::ClusterVersionStatus;
 use crate::api::progress::{self, Progress, SCHEMA};
 use crate::graph::Mode;
 use crate::rollout::Rollout;
-use crate::status::facts::LoadStatus;
+use crate::status::facts::{LoadStatus, Retrieval};
 use crate::status::{self, Facts};
 use crate::work::events;
 use jiff::{SignedDuration, Timestamp};
@@ -30,7 +30,7 @@ impl ClusterVersionController {
             accepted_risks: self.accepted.risks.clone(),
             load: self.load_status(),
             capabilities: self.filter.facts(),
-            retrieval: self.parts.updates.borrow().clone(),
+            retrieval: self.retrieval(),
             waiting_since: self.waiting_since(),
             invalid: self.invalid.clone(),
             dropped: self.dropped.named(),
@@ -52,6 +52,12 @@ impl ClusterVersionController {
             facts.conflicts = rollout.conflicts(now);
         }
         facts
+    }
+
+    /// What came of the request that the ClusterVersion makes now.
+    pub(super) fn retrieval(&self) -> Option<Retrieval> {
+        let request = self.parts.requests.borrow();
+        self.parts.updates.borrow().as_ref().and_then(|told| told.for_request(request.as_ref()))
     }
 
     /// The last attempt to load a release, as long as it is asked for; otherwise the release that runs was accepted.
@@ -169,6 +175,7 @@ impl ClusterVersionController {
             payloads: self.payloads.clone(),
             dropped: self.dropped.record(),
             history: self.live.live().map(|l| l.status.history.clone()).unwrap_or_default(),
+            advice: self.parts.updates.borrow().as_ref().and_then(|told| told.record.clone()),
             ..Progress::default()
         }
     }

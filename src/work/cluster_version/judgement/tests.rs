@@ -111,10 +111,13 @@ proptest! {
         });
         let retrieved = status.conditions.iter().any(|c| c.type_ == "RetrievedUpdates" && c.status == crate::api::ConditionStatus::True);
         let answer = Retrieval {
-            outcome: if retrieved { Ok(()) } else { Err(("RemoteFailed".into(), "away".into())) },
+            outcome: if retrieved { Ok(String::new()) } else { Err(("RemoteFailed".into(), "away".into())) },
             available: status.available_updates.clone().unwrap_or_default(),
             conditional: status.conditional_updates.clone(),
-            ..Retrieval::nothing()
+            current: None,
+            answered: true,
+            known: true,
+            risks: Vec::new(),
         };
         let findings = judge(&target, &cluster.spec, &status, Some(&risks), Some(&answer));
         let state = ClusterState { operators, gates, acks, deletions };

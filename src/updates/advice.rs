@@ -1,0 +1,416 @@
+//! The advice on updates as a state machine: what is asked of the update service and when, how long its last answer counts,
+//! and what is published of it. The caller sends the questions and queries, and passes on what came of them.
+
+use super::evaluations::{Evaluations, QueryError};
+use super::graph::{self, Reason, RetrievalError, Updates};
+use super::risks::{self, Basis, Judged};
+use crate::api::cluster_version::{ConditionalUpdate, Release};
+use crate::api::progress;
+use crate::error::{listed, shortened};
+use crate::rollout::doubled;
+use crate::status::Risk;
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long updates stay available while the service fails: meanwhile it may have learned of a risk.
+const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
+const FIRST_RETRY: Duration = Duration::from_secs(10);
+/// A service that asks for more patience than this is asked again nevertheless.
+const MAX_PAUSE: SignedDuration = SignedDuration::from_hours(1);
+/// Most bytes that are said of the targets that are left out, and of each.
+const MAX_NOTES: usize = 2048;
+const MAX_NOTE: usize = 300;
+
+/// What the ClusterVersion says about updates.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Request {
+    /// `spec.upstream`.
+    pub upstream: String,
+    pub channel: String,
+    pub cluster_id: String,
+    /// `Multi`, or empty for that of the running release.
+    pub architecture: String,
+    /// `None` without the feature gate `ClusterUpdateAcceptRisks`.
+    pub accepted_risks: Option<BTreeSet<String>>,
+    pub own_risks: Vec<Risk>,
+    /// Only that of the first request is used.
+    pub offered: Option<Arc<Offered>>,
+}
+
+impl Request {
+    /// Whether both ask the same of the update service.
+    pub(crate) fn asks_the_same(&self, other: &Request) -> bool {
+        let asked = |r: &Request| (r.upstream.clone(), r.channel.clone(), r.cluster_id.clone(), r.architecture.clone());
+        asked(self) == asked(other)
+    }
+}
+
+/// The updates that status offers when a process starts, if they are for its release.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Offered {
+    pub available: Vec<Release>,
+    pub conditional: Vec<ConditionalUpdate>,
+}
+
+/// The part of each question that does not change while the process lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    /// `--update-service`, which overrides the spec.
+    pub update_service: Option<String>,
+    /// The running release.
+    pub own: Release,
+    /// Architecture of the running binary as the update service names it (`amd64`).
+    pub architecture: String,
+    /// How often the service is asked.
+    pub period: Duration,
+}
+
+/// What named the update service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NamedBy {
+    Flag,
+    Spec,
+    Default,
+}
+
+impl fmt::Display for NamedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NamedBy::Flag => "--update-service names this update service",
+            NamedBy::Spec => "spec.upstream names this update service",
+            NamedBy::Default => "this is the default update service, as spec.upstream is empty",
+        })
+    }
+}
+
+/// A question to the update service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub service: String,
+    named_by: NamedBy,
+    pub channel: String,
+    cluster_id: String,
+    /// `Multi` or empty: the architecture that is wanted.
+    pub desired_architecture: String,
+    architecture: String,
+    version: String,
+}
+
+impl Question {
+    fn new(asker: &Asker, request: &Request) -> Self {
+        let flag = asker.update_service.as_deref().filter(|flag| !flag.is_empty());
+        let named_by = match (flag, request.upstream.as_str()) {
+            (Some(_), _) => NamedBy::Flag,
+            (None, "") => NamedBy::Default,
+            (None, _) => NamedBy::Spec,
+        };
+        let desired = if request.architecture.is_empty() { &asker.own.architecture } else { &request.architecture };
+        Question {
+            service: graph::service(flag, &request.upstream).to_owned(),
+            named_by,
+            channel: request.channel.clone(),
+            cluster_id: request.cluster_id.clone(),
+            desired_architecture: desired.clone(),
+            architecture: if desired == "Multi" { "multi".to_owned() } else { asker.architecture.clone() },
+            version: asker.own.version.clone(),
+        }
+    }
+
+    /// The URL to read, or why there is none.
+    pub(crate) fn url(&self) -> Result<String, RetrievalError> {
+        graph::request_url(&self.service, &self.architecture, &self.channel, &self.cluster_id, &self.version)
+    }
+
+    /// A failure with where the service's name comes from.
+    pub(crate) fn failed(&self, reason: Reason, message: impl fmt::Display) -> RetrievalError {
+        RetrievalError::new(reason, format!("{message} ({})", self.named_by))
+    }
+
+    /// Whether an earlier process asked the same.
+    fn is_recorded(&self, recorded: &progress::Advice) -> bool {
+        (&recorded.service, &recorded.channel, &recorded.architecture)
+            == (&self.service, &self.channel, &self.desired_architecture)
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub error: RetrievalError,
+    /// When the service wants to be asked again.
+    pub retry_after: Option<Duration>,
+}
+
+impl From<RetrievalError> for Failure {
+    fn from(error: RetrievalError) -> Self {
+        Failure { error, retry_after: None }
+    }
+}
+
+/// What is published.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Published {
+    /// What was left out, if anything; on failure why.
+    pub outcome: Result<String, RetrievalError>,
+    /// The running release as the update graph describes it.
+    pub current: Option<Release>,
+    /// The updates are known. If not, then those in status stay if `keep`, else there are none.
+    pub known: bool,
+    pub keep: bool,
+    pub updates: Judged,
+}
+
+/// The state: the question, its last answer, and what is known of the risks in it.
+#[derive(Debug)]
+pub(crate) struct Advice {
+    asker: Asker,
+    request: Request,
+    question: Option<Question>,
+    /// Whether the question is under way.
+    asking: bool,
+    due: Timestamp,
+    failures: u32,
+    outcome: Option<Result<(), RetrievalError>>,
+    updates: Option<Updates>,
+    /// Updates that status has from an earlier process, and that are not known here, are still valid.
+    keep: bool,
+    /// When the updates were last confirmed.
+    confirmed: Timestamp,
+    asked: Option<Timestamp>,
+    answered: Option<Timestamp>,
+    recorded: Option<progress::Advice>,
+    evaluations: Evaluations,
+}
+
+fn after(now: Timestamp, pause: SignedDuration) -> Timestamp {
+    now.checked_add(pause).unwrap_or(Timestamp::MAX)
+}
+
+fn signed(pause: Duration) -> SignedDuration {
+    SignedDuration::try_from(pause).unwrap_or(MAX_PAUSE)
+}
+
+impl Advice {
+    /// `recorded` is what an earlier process left in the progress record.
+    pub(crate) fn new(asker: Asker, recorded: Option<progress::Advice>, now: Timestamp) -> Self {
+        let none = std::collections::BTreeMap::new();
+        let verdicts = recorded.as_ref().map_or(&none, |recorded| &recorded.verdicts);
+        Advice {
+            evaluations: Evaluations::restore(verdicts, now),
+            asker,
+            request: Request::default(),
+            question: None,
+            asking: false,
+            due: now,
+            failures: 0,
+            outcome: None,
+            updates: None,
+            keep: false,
+            confirmed: now,
+            asked: None,
+            answered: None,
+            recorded,
+        }
+    }
+
+    /// Takes in what the ClusterVersion says now. A changed question is asked at once, and the answer to the last one no
+    /// longer counts.
+    pub(crate) fn on_request(&mut self, request: Request, now: Timestamp) {
+        let question = Question::new(&self.asker, &request);
+        let before = std::mem::replace(&mut self.request, request);
+        match &self.question {
+            Some(same) if *same == question => {
+                if before.accepted_risks != self.request.accepted_risks {
+                    self.evaluations.renew(now);
+                }
+            }
+            Some(_) => {
+                (self.updates, self.keep, self.outcome) = (None, false, None);
+                (self.asked, self.answered, self.confirmed) = (None, None, now);
+                self.ask_anew(question, now);
+                self.evaluations.renew(now);
+            }
+            None => {
+                self.resume(&question, now);
+                self.ask_anew(question, now);
+            }
+        }
+        self.need(now);
+    }
+
+    fn ask_anew(&mut self, question: Question, now: Timestamp) {
+        self.question = Some(question);
+        (self.asking, self.failures, self.due) = (false, 0, now);
+    }
+
+    /// What an earlier process was told counts on, unless the question has changed meanwhile. The clock of the failing
+    /// service goes on as well.
+    fn resume(&mut self, question: &Question, now: Timestamp) {
+        match self.recorded.take() {
+            Some(recorded) if question.is_recorded(&recorded) => {
+                (self.asked, self.answered) = (recorded.asked, recorded.answered);
+                // A time in the future comes from a clock that was wrong.
+                self.confirmed = recorded.answered.unwrap_or(now).min(now);
+            }
+            Some(_) => return,
+            None => {}
+        }
+        self.keep = true;
+        // With the feature gate, risks of the cluster are among those of the graph, and cannot be told from them.
+        if let (Some(offered), None) = (&self.request.offered, &self.request.accepted_risks) {
+            let conditional: Vec<_> = offered.conditional.clone();
+            let images: BTreeSet<&str> = conditional.iter().map(|update| update.release.image.as_str()).collect();
+            let without_risks = offered.available.iter().filter(|release| !images.contains(release.image.as_str()));
+            let available = without_risks.cloned().collect();
+            self.updates = Some(Updates { available, conditional, ..Updates::default() });
+        }
+    }
+
+    /// The way to the service has changed: what failed may succeed now.
+    pub(crate) fn on_new_way(&mut self, now: Timestamp) {
+        if matches!(self.outcome, Some(Err(_))) {
+            (self.failures, self.due) = (0, now);
+        }
+    }
+
+    /// The question to ask now, if any; it counts as under way until [`Advice::on_answer`].
+    pub(crate) fn ask(&mut self, now: Timestamp) -> Option<Question> {
+        // A clock that was set back must not put the next question off.
+        let latest = after(now, MAX_PAUSE + MAX_PAUSE);
+        if self.asking || (now < self.due && self.due < latest) {
+            return None;
+        }
+        let question = self.question.clone()?;
+        (self.asking, self.asked) = (true, Some(now));
+        Some(question)
+    }
+
+    /// Takes in what came of a question. `jitter`, from 0 to 1, spreads the retries of many clusters.
+    pub(crate) fn on_answer(
+        &mut self,
+        question: &Question,
+        answer: Result<Updates, Failure>,
+        jitter: f64,
+        now: Timestamp,
+    ) {
+        // The answer to an earlier question says nothing about this one.
+        if self.question.as_ref() != Some(question) {
+            return;
+        }
+        self.asking = false;
+        let period = signed(self.asker.period);
+        match answer {
+            Ok(updates) => {
+                (self.failures, self.due) = (0, after(now, period));
+                (self.confirmed, self.answered) = (now, Some(now));
+                (self.updates, self.keep, self.outcome) = (Some(updates), false, Some(Ok(())));
+            }
+            Err(Failure { error, retry_after }) => {
+                self.failures = self.failures.saturating_add(1);
+                let transient = error.reason.is_transient();
+                let pause = match transient {
+                    true => doubled(FIRST_RETRY, self.failures, self.asker.period)
+                        .mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 4.0),
+                    false => self.asker.period,
+                };
+                let wanted = retry_after.map_or(SignedDuration::ZERO, |wanted| signed(wanted).min(MAX_PAUSE));
+                self.due = after(now, signed(pause).max(wanted));
+                if !transient || now.duration_since(self.confirmed) >= MAX_AGE {
+                    (self.updates, self.keep) = (None, false);
+                }
+                self.outcome = Some(Err(error));
+            }
+        }
+        self.need(now);
+    }
+
+    fn need(&mut self, now: Timestamp) {
+        let conditional = self.updates.iter().flat_map(|updates| &updates.conditional);
+        self.evaluations.need(conditional.flat_map(|update| &update.risks), now);
+    }
+
+    /// The queries to send now.
+    pub(crate) fn queries(&mut self, now: Timestamp) -> Vec<String> {
+        self.evaluations.begin(now)
+    }
+
+    /// Takes in what came of a query.
+    pub(crate) fn on_verdict(&mut self, query: &str, verdict: Result<bool, QueryError>, now: Timestamp) {
+        self.evaluations.on_answer(query, verdict, now);
+        self.need(now);
+    }
+
+    /// No answer is to be expected soon, so what is known can be published.
+    pub(crate) fn is_settled(&self, now: Timestamp) -> bool {
+        !self.evaluations.is_busy(now)
+    }
+
+    /// When there is something to do by time alone.
+    pub(crate) fn deadline(&self, now: Timestamp) -> Option<Timestamp> {
+        let ask = self.question.as_ref().filter(|_| !self.asking).map(|_| self.due);
+        ask.into_iter().chain(self.evaluations.deadline(now)).min()
+    }
+
+    /// What the request says that all of this belongs to.
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// What to publish; `None` before the first outcome of the question.
+    pub(crate) fn published(&self, now: Timestamp) -> Option<Published> {
+        let outcome = self.outcome.clone()?;
+        let none = Updates::default();
+        let updates = self.updates.as_ref().unwrap_or(&none);
+        let basis = Basis {
+            current: &self.asker.own.version,
+            own_risks: &self.request.own_risks,
+            accepted: self.request.accepted_risks.as_ref(),
+            evaluations: &self.evaluations,
+            now,
+        };
+        let mut judged = risks::judge(&updates.available, &updates.conditional, basis);
+        let mut notes = updates.notes.clone();
+        notes.append(&mut judged.notes);
+        Some(Published {
+            outcome: outcome.map(|()| left_out(&notes)),
+            current: Some(updates.current.clone()).filter(|current| !current.image.is_empty()),
+            known: self.updates.is_some(),
+            keep: self.keep,
+            updates: judged,
+        })
+    }
+
+    /// For the progress record.
+    pub(crate) fn record(&self) -> Option<progress::Advice> {
+        let question = self.question.as_ref()?;
+        Some(progress::Advice {
+            service: question.service.clone(),
+            channel: question.channel.clone(),
+            architecture: question.desired_architecture.clone(),
+            asked: self.asked,
+            answered: self.answered,
+            verdicts: self.evaluations.record(),
+        })
+    }
+}
+
+/// Which targets of the graph are not offered, and why; empty if all are.
+fn left_out(notes: &[String]) -> String {
+    if notes.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<_> = notes.iter().map(|note| shortened(note, MAX_NOTE)).collect();
+    let lines = listed(&lines, "; ", MAX_NOTES, |n| format!("and {n} more, which the log names"));
+    format!("Not everything in the update graph is offered: {lines}")
+}
+
+/// What an earlier process offered for the running release, to go on with.
+pub(crate) fn offered(available: Option<&[Release]>, conditional: &[ConditionalUpdate]) -> Option<Arc<Offered>> {
+    available.map(|available| Arc::new(Offered { available: available.to_vec(), conditional: conditional.to_vec() }))
+}
+
+#[cfg(test)]
+mod tests;
