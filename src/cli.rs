@@ -19,10 +19,12 @@ pub(crate) mod render;
 pub(crate) mod start;
 pub(crate) mod status;
 
+use crate::daemon::{LogLevel, SetLogLevel};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
 
 /// Updates a Kubernetes cluster from one release to the next
@@ -56,7 +58,7 @@ enum Command {
 /// usage; others as the help of the subcommand says.
 pub fn run() -> ExitCode {
     let cli = parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    log(matches!(cli.command, Command::Start(_)));
+    let set_log_level = log(matches!(cli.command, Command::Start(_)));
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider was installed before");
     }
@@ -67,7 +69,7 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(perform(cli.command)) {
+    match runtime.block_on(perform(cli.command, set_log_level)) {
         Ok(code) => code,
         Err(error) => {
             output::remark(&format!("cvo: {}", crate::error::chain(error.as_ref())));
@@ -104,10 +106,10 @@ fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
     }
 }
 
-async fn perform(command: Command) -> anyhow::Result<ExitCode> {
+async fn perform(command: Command, set_log_level: SetLogLevel) -> anyhow::Result<ExitCode> {
     match command {
         Command::Plan(args) => return plan::run(*args).await,
-        Command::Start(args) => start::run(*args).await,
+        Command::Start(args) => start::run(*args, set_log_level).await,
         Command::Render(args) => render::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Graph(args) => graph::run(&args),
@@ -120,13 +122,34 @@ async fn perform(command: Command) -> anyhow::Result<ExitCode> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// The daemon logs what it does; other commands log only warnings. `RUST_LOG` overrides both.
-fn log(daemon: bool) {
-    let default = if daemon { "info,kube=warn" } else { "warn" };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+/// The daemon logs what it does; other commands log only warnings. `RUST_LOG` overrides both. What is returned changes the
+/// level later.
+fn log(daemon: bool) -> SetLogLevel {
+    let default = if daemon { NORMAL } else { "warn" };
+    let first = move || EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let builder = tracing_subscriber::fmt().with_env_filter(first()).with_writer(std::io::stderr);
+    let builder = builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_filter_reloading();
+    let handle = builder.reload_handle();
     // A test may have set a subscriber already.
-    let _already = subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init();
+    let _already = builder.try_init();
+    SetLogLevel(Arc::new(move |level| {
+        let filter = level.map_or_else(first, |level| EnvFilter::new(directives(level)));
+        if let Err(error) = handle.reload(filter) {
+            tracing::warn!(%error, "the log level stays as it is");
+        }
+    }))
+}
+
+const NORMAL: &str = "info,kube=warn";
+
+/// Libraries log less than the daemon itself, unless everything is asked for.
+fn directives(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Normal => NORMAL,
+        LogLevel::Debug => "info,kube=warn,cvo=debug",
+        LogLevel::Trace => "info,kube=debug,cvo=trace",
+        LogLevel::TraceAll => "trace",
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use crate::work::config_maps::ConfigMaps;
 use crate::work::egress;
 use crate::work::events::Events;
 use crate::work::features;
+use crate::work::operator_configuration::Follower;
+pub(crate) use crate::work::operator_configuration::{LogLevel, SetLogLevel};
 use crate::work::payload_dir::{self, PayloadDirError};
 pub(crate) use crate::work::promql;
 use crate::work::promql::Querier;
@@ -54,6 +56,7 @@ pub(crate) struct Config {
     pub source: PayloadSource,
     pub identity: String,
     pub lease: Times,
+    pub set_log_level: SetLogLevel,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -152,6 +155,7 @@ async fn lead(
     let kinds = Arc::new(Kinds::default());
     until_answered(&stop, || kinds.refresh(objects.client())).await;
     let features = features::watch(&clients, kinds.clone(), features, stop.clone());
+    follow_operator_configuration(&config, &clients, &objects, &kinds, &features, &own, &stop);
     let filter = base_filter(&config);
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
     let way = egress::follow(&clients, objects.clone(), kinds.clone(), stop.clone());
@@ -204,6 +208,27 @@ async fn lead(
     ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
     let _recorded = recording.await;
+}
+
+/// Lets the ClusterVersionOperator decide how much is logged.
+fn follow_operator_configuration(
+    config: &Config,
+    clients: &Arc<Clients>,
+    objects: &Objects,
+    kinds: &Arc<Kinds>,
+    features: &watch::Receiver<Arc<Features>>,
+    own: &Payload,
+    stop: &CancellationToken,
+) {
+    let follower = Follower {
+        clients: clients.clone(),
+        objects: objects.clone(),
+        kinds: kinds.clone(),
+        features: features.clone(),
+        version: own.release.version.clone(),
+        set: config.set_log_level.clone(),
+    };
+    tokio::spawn(follower.run(stop.clone()));
 }
 
 /// Asks the update service what the controller requests, until `stop`.

@@ -1,7 +1,7 @@
 //! `cvo start`: the daemon.
 
 use crate::cluster::lease::Times;
-use crate::daemon::{self, Config, PayloadSource, promql};
+use crate::daemon::{self, Config, PayloadSource, SetLogLevel, promql};
 use crate::payload::capability;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ fn capability_name(text: &str) -> Result<String, String> {
     Err(format!("unknown capability; the known ones are {}", known.join(", ")))
 }
 
-pub(crate) async fn run(args: StartArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::Result<()> {
     let listen = match args.listen.as_str() {
         "" => None,
         address => Some(address.parse().map_err(|e| {
@@ -164,6 +164,7 @@ pub(crate) async fn run(args: StartArgs) -> anyhow::Result<()> {
         source,
         identity: args.identity.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
         lease,
+        set_log_level,
     };
     Ok(daemon::run(config).await?)
 }

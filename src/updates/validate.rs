@@ -2,6 +2,7 @@
 
 use crate::api::cluster_version::{ClusterVersionSpec, ClusterVersionStatus, Update};
 use crate::updates::graph::uri_problem;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Feature gates that change what the spec may contain. All are off by default.
@@ -9,6 +10,16 @@ use std::fmt;
 pub(crate) struct FeatureGates {
     /// `ClusterUpdateAcceptRisks`: `desiredUpdate.acceptRisks` may be used.
     pub accept_risks: bool,
+    /// `SignatureStores`: `signatureStores` may be used.
+    pub signature_stores: bool,
+}
+
+impl FeatureGates {
+    /// Out of the names of the gates that are enabled.
+    pub(crate) fn of(enabled: Option<&BTreeSet<String>>) -> FeatureGates {
+        let is_on = |gate: &str| enabled.is_some_and(|enabled| enabled.contains(gate));
+        FeatureGates { accept_risks: is_on("ClusterUpdateAcceptRisks"), signature_stores: is_on("SignatureStores") }
+    }
 }
 
 /// What is wrong with a field, in the words of the API server.
@@ -62,6 +73,10 @@ pub(crate) fn validate(
     }
     if let Some(problem) = cluster_id_problem(&spec.cluster_id) {
         errors.push(error("spec.clusterID", Wrong::Invalid(spec.cluster_id.clone()), problem));
+    }
+    if spec.signature_stores.is_some() && !gates.signature_stores {
+        let detail = "the feature gate SignatureStores is off, and the stores of the release are asked";
+        errors.push(error("spec.signatureStores", Wrong::Forbidden, detail));
     }
     errors.extend(spec.desired_update.as_ref().and_then(|update| desired_update_error(update, gates, status)));
     errors
@@ -133,6 +148,7 @@ pub(crate) fn clear(spec: &ClusterVersionSpec, errors: &[FieldError]) -> Cluster
         match path.as_str() {
             "spec.upstream" => spec.upstream.clear(),
             "spec.clusterID" => spec.cluster_id.clear(),
+            "spec.signatureStores" => spec.signature_stores = None,
             path if path.starts_with("spec.desiredUpdate.") => spec.desired_update = None,
             _ => {}
         }

@@ -250,7 +250,7 @@ impl ClusterVersionController {
     fn gates(&self) -> FeatureGates {
         let features = self.features();
         let enabled = features.enabled([self.parts.own.release.version.as_str()]);
-        FeatureGates { accept_risks: enabled.is_some_and(|gates| gates.contains("ClusterUpdateAcceptRisks")) }
+        FeatureGates::of(enabled)
     }
 
     /// Tells the task that asks the update service what to ask. `spec` is as it was given, and `valid` without its errors.
@@ -354,6 +354,8 @@ impl ClusterVersionController {
 
     async fn start(&mut self, mode: Mode, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
         self.stop_rollout().await;
+        // The release may bring another schema of ClusterVersion.
+        self.writer.forget_refused();
         let selection = self.select(spec, status);
         let manifests = selection.manifests.clone();
         let release = self.accepted.payload.release.clone();

@@ -198,7 +198,12 @@ impl Cluster {
         let history = status.history.iter().map(|entry| entry.version.as_str());
         let versions = [to.as_str(), running].into_iter().chain(history);
         let gates = features.enabled(versions).cloned().unwrap_or_default();
-        let errors = updates::validate(&args.source.name, FeatureGates::default(), &self.version.spec, &status);
+        let errors = updates::validate(
+            &args.source.name,
+            FeatureGates::of(features.enabled([running])),
+            &self.version.spec,
+            &status,
+        );
         let spec = updates::clear(&self.version.spec, &errors);
         let wanted = spec.capabilities.unwrap_or_default();
         let before = status.capabilities.enabled_capabilities.iter().cloned().collect();

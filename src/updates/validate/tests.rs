@@ -37,7 +37,7 @@ fn version(text: &str) -> Update {
 #[test]
 fn desired_update_is_refused_for_its_first_error() {
     let risks = vec![AcceptRisk { name: "R".into() }];
-    let on = FeatureGates { accept_risks: true };
+    let on = FeatureGates { accept_risks: true, ..FeatureGates::default() };
     let off = FeatureGates::default();
     let gate_off = ".acceptRisks: Forbidden: the feature gate";
     // case, update, gates, beginning of the error behind spec.desiredUpdate ("" for none)
@@ -148,4 +148,14 @@ fn clear_removes_invalid_fields_only() {
     }
     assert_eq!(cleared("spec.desiredUpdate"), spec);
     assert_eq!(cleared("metadata.name"), spec);
+}
+
+#[test]
+fn signature_stores_need_their_feature_gate() {
+    let spec = ClusterVersionSpec { signature_stores: Some(Vec::new()), ..ClusterVersionSpec::default() };
+    let errors = |gates| validate("version", gates, &spec, &status());
+    let off = errors(FeatureGates::default());
+    assert_eq!(off.iter().map(|error| error.path.as_str()).collect::<Vec<_>>(), ["spec.signatureStores"]);
+    assert_eq!(clear(&spec, &off), ClusterVersionSpec::default());
+    assert_eq!(errors(FeatureGates::of(Some(&["SignatureStores".to_owned()].into()))), []);
 }

@@ -11,8 +11,9 @@ use tokio::task::JoinHandle;
 
 const PERIOD: Duration = Duration::from_secs(1);
 /// What the cluster's schema refused is left out for this long and then tried again, because the release may bring a schema
-/// that accepts it.
+/// that accepts it. Each time that it is refused again the pause doubles, up to the cap.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
+const REFUSED_CAP: Duration = Duration::from_secs(3600);
 
 /// The object as written, and what had to be left out.
 type Written = (Value, Refused);
@@ -24,6 +25,8 @@ struct Refused {
     capabilities: BTreeSet<String>,
     /// The updates that an update service offers, whose contents are not ours.
     updates: bool,
+    /// Fields that the schema lacks, so that the server drops them: names joined by dots, without positions in lists.
+    fields: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(crate) struct StatusWriter {
     last: Option<Instant>,
     failures: u32,
     refused: Option<(Instant, Refused)>,
+    /// How often in a row something was refused.
+    refusals: u32,
 }
 
 /// Whether something changed that an administrator or another program waits for: generations, releases, history, updates,
@@ -62,20 +67,22 @@ impl StatusWriter {
             last: None,
             failures: 0,
             refused: None,
+            refusals: 0,
         }
     }
 
     /// The status without what the cluster's schema has refused of it lately.
     pub(crate) fn acceptable(&self, mut status: ClusterVersionStatus) -> ClusterVersionStatus {
-        if let Some((_, refused)) = self.refused.as_ref().filter(|(at, _)| at.elapsed() < REFUSED_FOR) {
+        let pause = crate::rollout::doubled(REFUSED_FOR, self.refusals, REFUSED_CAP);
+        if let Some((_, refused)) = self.refused.as_ref().filter(|(at, _)| at.elapsed() < pause) {
             refused.leave_out(&mut status);
         }
         status
     }
 
-    /// The last status is offered whole.
+    /// The next status is offered whole: the schema may be another one, or it is the last.
     pub(crate) fn forget_refused(&mut self) {
-        self.refused = None;
+        (self.refused, self.refusals) = (None, 0);
     }
 
     /// Writes now, or says by [`StatusWriter::due`] when to offer again. `live` is what the status was computed from.
@@ -119,7 +126,7 @@ impl StatusWriter {
             Ok(Ok((object, refused))) => {
                 self.failures = 0;
                 if refused != Refused::default() {
-                    self.refused = Some((Instant::now(), refused));
+                    self.remember(refused);
                 }
                 return Some(object);
             }
@@ -130,6 +137,15 @@ impl StatusWriter {
         }
         self.failures += 1;
         None
+    }
+
+    /// What is still left out goes on being so.
+    fn remember(&mut self, mut refused: Refused) {
+        self.refusals = self.refusals.saturating_add(1);
+        if let Some((_, before)) = self.refused.take() {
+            refused.fields.extend(before.fields);
+        }
+        self.refused = Some((Instant::now(), refused));
     }
 
     /// Waits for the write under way, if there is one, and returns the object as written.
@@ -156,7 +172,13 @@ async fn write(
     status: &ClusterVersionStatus,
 ) -> Result<Written, ApiError> {
     let refused = match put(objects, name, &mut live, status).await {
-        Ok(object) => return Ok((object, Refused::default())),
+        Ok(object) => {
+            let refused = Refused { fields: dropped(&live, &object), ..Refused::default() };
+            if !refused.fields.is_empty() {
+                tracing::warn!(fields = ?refused.fields, "the cluster's schema of ClusterVersion lacks fields of the status");
+            }
+            return Ok((object, refused));
+        }
         Err(error) => match Refused::of(&error, status) {
             Some(refused) => refused,
             None => return Err(error),
@@ -201,6 +223,7 @@ impl Refused {
         let names = names.filter(|name| message.contains(&format!("Unsupported value: {name:?}")));
         let updates = ["status.availableUpdates", "status.conditionalUpdates"];
         let refused = Refused {
+            fields: BTreeSet::new(),
             capabilities: names.cloned().collect(),
             updates: updates.iter().any(|field| message.contains(field)),
         };
@@ -215,7 +238,57 @@ impl Refused {
             // Less is safe: what is not offered is not recommended.
             status.available_updates = None;
             status.conditional_updates.clear();
+            status.conditional_update_risks.clear();
         }
+        if !self.fields.is_empty()
+            && let Ok(mut whole) = serde_json::to_value(&*status)
+        {
+            self.fields.iter().for_each(|field| remove(&mut whole, field));
+            // Without a field that the type requires, it stays as it is.
+            if let Ok(rest) = serde_json::from_value(whole) {
+                *status = rest;
+            }
+        }
+    }
+}
+
+/// The fields of the status that was sent which the answer lacks.
+fn dropped(sent: &Value, answer: &Value) -> BTreeSet<String> {
+    let mut fields = BTreeSet::new();
+    if let (Some(sent), Some(answer)) = (sent.get("status"), answer.get("status")) {
+        collect_dropped(sent, answer, "", &mut fields);
+    }
+    fields
+}
+
+fn collect_dropped(sent: &Value, answer: &Value, path: &str, fields: &mut BTreeSet<String>) {
+    match (sent, answer) {
+        (Value::Object(sent), Value::Object(answer)) => {
+            for (key, value) in sent {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                match answer.get(key) {
+                    Some(kept) => collect_dropped(value, kept, &path, fields),
+                    None if value.is_null() => {}
+                    None => drop(fields.insert(path)),
+                }
+            }
+        }
+        (Value::Array(sent), Value::Array(answer)) if sent.len() == answer.len() => {
+            sent.iter().zip(answer).for_each(|(sent, answer)| collect_dropped(sent, answer, path, fields));
+        }
+        _ => {}
+    }
+}
+
+/// Removes a field, of every entry of a list.
+fn remove(value: &mut Value, field: &str) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(|entry| remove(entry, field)),
+        Value::Object(map) => match field.split_once('.') {
+            Some((key, rest)) => map.get_mut(key).into_iter().for_each(|inner| remove(inner, rest)),
+            None => drop(map.remove(field)),
+        },
+        _ => {}
     }
 }
 

@@ -48,3 +48,32 @@ async fn status_that_needs_no_write_is_no_longer_due() {
     writer.rest();
     assert_eq!(writer.due(), None);
 }
+
+/// An older definition has no risk names, for instance.
+#[test]
+fn fields_that_the_server_drops_are_left_out_of_what_is_compared_and_written() {
+    use serde_json::json;
+    let time = "2026-01-01T00:00:00Z";
+    let risk = json!({"url": "https://u", "name": "R", "message": "m", "matchingRules": [{"type": "Always"}],
+        "conditions": [{"type": "Applies", "status": "True", "reason": "Match", "message": "", "lastTransitionTime": time}]});
+    let update = |version: &str| json!({"release": {"version": version, "image": "i"}, "risks": [risk.clone()], "riskNames": ["R"]});
+    let sent = json!({"desired": {"version": "1", "image": "i"}, "history": [], "observedGeneration": 1,
+        "versionHash": "", "availableUpdates": null, "conditionalUpdates": [update("2"), update("3")],
+        "conditionalUpdateRisks": [risk]});
+    let status: ClusterVersionStatus = serde_json::from_value(sent).unwrap();
+    let whole = json!({"status": serde_json::to_value(&status).unwrap()});
+    let mut answer = whole.clone();
+    answer["status"].as_object_mut().unwrap().remove("conditionalUpdateRisks");
+    answer["status"].as_object_mut().unwrap().remove("availableUpdates");
+    for update in answer["status"]["conditionalUpdates"].as_array_mut().unwrap() {
+        update.as_object_mut().unwrap().remove("riskNames");
+        update["risks"][0].as_object_mut().unwrap().remove("conditions");
+    }
+    let fields = dropped(&whole, &answer);
+    let expected = ["conditionalUpdateRisks", "conditionalUpdates.riskNames", "conditionalUpdates.risks.conditions"];
+    assert_eq!(fields.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    let mut left = status.clone();
+    Refused { fields, ..Refused::default() }.leave_out(&mut left);
+    assert_eq!(left, serde_json::from_value(answer["status"].clone()).unwrap());
+    assert_eq!(dropped(&whole, &whole), BTreeSet::new());
+}

@@ -1,0 +1,126 @@
+//! Follows the ClusterVersionOperator `cluster`, which says how much the daemon logs. It counts only while its feature gate is
+//! on; without it the log level is that of the command line.
+
+use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, WatchBackoff};
+use crate::payload::Features;
+use futures::StreamExt;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::{WatchStreamExt, watcher};
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+const NAME: &str = "cluster";
+const GATE: &str = "ClusterVersionOperatorConfiguration";
+
+/// How much is logged, from errors and decisions to everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogLevel {
+    Normal,
+    Debug,
+    Trace,
+    TraceAll,
+}
+
+impl LogLevel {
+    /// What is unknown or missing is `Normal`.
+    fn of(object: &Value) -> LogLevel {
+        match object.pointer("/spec/operatorLogLevel").and_then(Value::as_str) {
+            Some("Debug") => LogLevel::Debug,
+            Some("Trace") => LogLevel::Trace,
+            Some("TraceAll") => LogLevel::TraceAll,
+            _ => LogLevel::Normal,
+        }
+    }
+}
+
+/// Sets the level of the whole process; `None` is that of the command line.
+#[derive(Clone)]
+pub(crate) struct SetLogLevel(pub Arc<dyn Fn(Option<LogLevel>) + Send + Sync>);
+
+impl fmt::Debug for SetLogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SetLogLevel")
+    }
+}
+
+fn kind() -> Kind {
+    Kind::known("operator.openshift.io", "v1alpha1", "ClusterVersionOperator", "clusterversionoperators", false)
+}
+
+/// What is followed, and by whom.
+pub(crate) struct Follower {
+    pub clients: Arc<Clients>,
+    pub objects: Objects,
+    pub kinds: Arc<Kinds>,
+    pub features: watch::Receiver<Arc<Features>>,
+    /// Version of the running release, whose gates count.
+    pub version: String,
+    pub set: SetLogLevel,
+}
+
+impl Follower {
+    /// Runs until `stop`.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let following = async {
+            while self.features.clone().wait_for(|features| self.is_on(features)).await.is_ok() {
+                let mut features = self.features.clone();
+                tokio::select! {
+                    () = self.follow() => {}
+                    ended = features.wait_for(|features| !self.is_on(features)) => if ended.is_err() { return },
+                }
+                (self.set.0)(None);
+                self.features.mark_unchanged();
+            }
+        };
+        stop.run_until_cancelled(following).await;
+    }
+
+    fn is_on(&self, features: &Features) -> bool {
+        features.enabled([self.version.as_str()]).is_some_and(|gates| gates.contains(GATE))
+    }
+
+    /// Runs as long as its kind is known.
+    async fn follow(&self) {
+        let kind = kind();
+        self.kinds.served(&kind.api_version(), &kind.kind).await;
+        let client = match self.clients.for_watch() {
+            Ok(client) => client,
+            Err(error) => return tracing::error!(%error, "cannot watch the ClusterVersionOperator"),
+        };
+        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::from_gvk_with_plural(&gvk, &kind.plural));
+        let config = watcher::Config::default().fields(&format!("metadata.name={NAME}")).timeout(1800);
+        let mut events = watcher(api, config).backoff(WatchBackoff::default()).boxed();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                    let object = serde_json::to_value(object).unwrap_or_default();
+                    (self.set.0)(Some(LogLevel::of(&object)));
+                    if let Err(error) = self.tell_observed(object).await {
+                        tracing::debug!(%error, "observed generation not written; the next event repeats it");
+                    }
+                }
+                Ok(watcher::Event::Delete(_)) => (self.set.0)(None),
+                Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+                Err(error) => tracing::debug!(%error, "watch of the ClusterVersionOperator failed; retrying"),
+            }
+        }
+    }
+
+    async fn tell_observed(&self, mut object: Value) -> Result<(), ApiError> {
+        let generation = object.pointer("/metadata/generation").cloned().unwrap_or_default();
+        if object.pointer("/status/observedGeneration") == Some(&generation) {
+            return Ok(());
+        }
+        if let Some(map) = object.as_object_mut() {
+            map.insert("status".to_owned(), json!({"observedGeneration": generation}));
+        }
+        self.objects.replace_status(&kind(), "", NAME, &object).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests;
