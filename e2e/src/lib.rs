@@ -13,6 +13,8 @@ pub mod platform;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 pub mod random;
 pub mod real_payload;
+#[allow(clippy::indexing_slicing)]
+pub mod services;
 pub mod signing;
 pub mod simulator;
 pub mod workspace;

@@ -14,6 +14,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use url::Url;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For a whole request, including the body of the response.
@@ -80,6 +81,18 @@ pub(crate) struct Egress {
     /// `None`: servers are reached directly.
     pub proxy: Option<ProxySettings>,
     pub roots: Roots,
+}
+
+impl Egress {
+    /// How a server is reached, for errors; without the proxy's password.
+    pub(crate) fn way_to(&self, url: &str) -> String {
+        let url = Url::parse(url).ok();
+        let proxies = self.proxy.as_ref().and_then(|settings| Proxies::new(settings).ok());
+        match proxies.zip(url).and_then(|(proxies, url)| proxies.of(&url)) {
+            Some(proxy) => format!("through the proxy {}", proxy.host_str().unwrap_or_default()),
+            None => "directly, without a proxy".to_owned(),
+        }
+    }
 }
 
 /// The CAs that are trusted.

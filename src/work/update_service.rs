@@ -206,10 +206,10 @@ impl Client {
 
     async fn try_ask(&self, question: &Question, egress: &Egress) -> Result<Answer, Failure> {
         let url = question.url()?;
-        let client = http::client(&self.own.version, egress).map_err(|e| failed(question, &e))?;
+        let client = http::client(&self.own.version, egress).map_err(|e| failed(question, &e, egress))?;
         let last = self.tagged.as_ref().filter(|last| last.url == url);
         let what = Get { accept: "application/json", known: last.and_then(|last| last.tag.as_deref()), token: None };
-        let response = http::get(&client, &url, &what, MAX_BODY).await.map_err(|e| failed(question, &e))?;
+        let response = http::get(&client, &url, &what, MAX_BODY).await.map_err(|e| failed(question, &e, egress))?;
         if let (true, Some(last)) = (response.unchanged, last) {
             return Ok(last.clone());
         }
@@ -221,18 +221,19 @@ impl Client {
 }
 
 /// A service that answered with an error has another reason than one that could not be reached.
-fn failed(question: &Question, error: &HttpError) -> Failure {
-    let reason = match error {
-        HttpError::Status { .. } | HttpError::Body { .. } | HttpError::TooLarge { .. } => Reason::ResponseFailed,
-        HttpError::TrustBundle(_) => Reason::InvalidTrustBundle,
-        HttpError::Client(_) | HttpError::Proxy(_) | HttpError::Transport { .. } => Reason::RemoteFailed,
-    };
-    let retry_after = match error {
-        HttpError::Status { retry_after, .. } => *retry_after,
-        _ => None,
-    };
-    let error: RetrievalError = question.failed(reason, error);
-    Failure { error, retry_after }
+fn failed(question: &Question, error: &HttpError, egress: &Egress) -> Failure {
+    let of_cluster = |reason| RetrievalError::new(reason, error.to_string());
+    match error {
+        HttpError::TrustBundle(_) => of_cluster(Reason::InvalidTrustBundle).into(),
+        HttpError::Client(_) | HttpError::Proxy(_) => of_cluster(Reason::RemoteFailed).into(),
+        HttpError::Transport { url, .. } => {
+            question.failed(Reason::RemoteFailed, format!("{error}, {}", egress.way_to(url))).into()
+        }
+        HttpError::Body { .. } | HttpError::TooLarge { .. } => question.failed(Reason::ResponseFailed, error).into(),
+        HttpError::Status { retry_after, .. } => {
+            Failure { error: question.failed(Reason::ResponseFailed, error), retry_after: *retry_after }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 // Allowed in the tests themselves by clippy.toml; these are the functions that they share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod advice;
 mod bad_input;
 mod cluster_configuration;
 mod clusters;

@@ -229,3 +229,13 @@ async fn proxy_gets_the_request_with_its_credentials() {
     let error = client("1", &Egress { proxy: Some(settings), roots: Roots::System }).unwrap_err();
     assert!(matches!(error, HttpError::Proxy(_)), "{error}");
 }
+
+#[test]
+fn way_to_a_server_is_told_without_the_password_of_the_proxy() {
+    let settings =
+        ProxySettings { http: "http://user:secret@p.lab:1".into(), https: String::new(), none: "near".into() };
+    let egress = Egress { proxy: Some(settings), roots: Roots::System };
+    assert_eq!(egress.way_to("http://far/x"), "through the proxy p.lab");
+    assert_eq!(egress.way_to("http://near/x"), "directly, without a proxy");
+    assert_eq!(Egress::default().way_to("http://far/x"), "directly, without a proxy");
+}

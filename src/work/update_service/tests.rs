@@ -23,9 +23,11 @@ fn error_response_is_told_from_an_unreachable_service() {
         (HttpError::TrustBundle(cause()), Reason::InvalidTrustBundle),
     ];
     for (error, reason) in table {
-        let failure = failed(&question, &error);
+        let failure = failed(&question, &error, &Egress::default());
         assert_eq!(failure.error.reason, reason, "{error}");
         assert!(failure.error.message.starts_with(&error.to_string()), "{}", failure.error);
+        let direct = failure.error.message.contains("directly, without a proxy");
+        assert_eq!(direct, matches!(error, HttpError::Transport { .. }), "{}", failure.error);
         assert_eq!(failure.retry_after, if matches!(error, HttpError::Status { .. }) { patience } else { None });
     }
 }
