@@ -5,11 +5,12 @@ use crate::cluster::lease::{Election, Times};
 use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
-use crate::serve;
+use crate::serve::{self, Pages};
 use crate::work::apply::Applier;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::events::Events;
 use crate::work::features;
+use crate::work::monitoring::{self, Monitoring};
 use crate::work::payload_dir::{self, PayloadDirError};
 use crate::work::record;
 use crate::work::retrieve::Retriever;
@@ -83,7 +84,9 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let own = Arc::new(load_running_release(&config, &features).await?);
     let (version, image) = (&own.release.version, &own.release.image);
     tracing::info!(%version, %image, manifests = own.manifests.len(), "running release loaded");
-    serve_metrics(&config, &stop);
+    let monitoring = Monitoring::new(own.clone(), config.update_service.clone(), clients.requests.clone());
+    let monitoring = Arc::new(monitoring);
+    serve_metrics(&config, &monitoring, &stop);
     if !election.acquire(&stop).await {
         return Ok(());
     }
@@ -91,7 +94,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let renew_stop = CancellationToken::new();
     let (renewed, renew_until) = (election.clone(), renew_stop.clone());
     let mut renewing = tokio::spawn(async move { renewed.keep(&renew_until).await });
-    let mut leading = tokio::spawn(lead(config, clients, objects, own, features, stop.clone()));
+    let mut leading = tokio::spawn(lead(config, clients, objects, own, features, monitoring, stop.clone()));
     let outcome = tokio::select! {
         ended = &mut leading => ended.map_err(|e| DaemonError::Crashed(e.to_string())),
         why = &mut renewing => {
@@ -140,6 +143,7 @@ async fn lead(
     objects: Objects,
     own: Arc<Payload>,
     features: Features,
+    monitoring: Arc<Monitoring>,
     stop: CancellationToken,
 ) {
     let kinds = Arc::new(Kinds::default());
@@ -148,6 +152,8 @@ async fn lead(
     let filter = base_filter(&config);
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
     let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds, stop.clone()));
+    monitoring.set_applier(applier.clone());
+    tokio::spawn(tell_installer(objects.clone(), monitoring.clone(), stop.clone()));
     let (following, follow_until) = (applier.clone(), stop.clone());
     tokio::spawn(async move { follow_until.run_until_cancelled(following.follow_operators()).await });
     let retriever = Arc::new(Retriever {
@@ -171,7 +177,7 @@ async fn lead(
         own: own.release.clone(),
         architecture: architecture().to_owned(),
     };
-    tokio::spawn(update_service::run(client, requested, retrieved, stop.clone()));
+    tokio::spawn(update_service::run(client, requested, retrieved, monitoring.clone(), stop.clone()));
     let parts = Parts {
         clients,
         applier,
@@ -187,10 +193,18 @@ async fn lead(
         filter,
         always_enabled: config.always_enabled,
         events,
+        monitoring,
     };
     ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
     let _recorded = recording.await;
+}
+
+/// Reads once who installed the cluster: it does not change.
+async fn tell_installer(objects: Objects, monitoring: Arc<Monitoring>, stop: CancellationToken) {
+    if let Some(installer) = until_answered(&stop, || monitoring::read_installer(&objects)).await {
+        monitoring.set_installer(installer);
+    }
 }
 
 /// Repeats a read until the server answers; `None` if stopped before.
@@ -272,10 +286,22 @@ fn version_of(files: &PayloadFiles) -> String {
     file.and_then(|file| ReleaseMetadata::parse(&file.bytes).ok()).map(|metadata| metadata.version).unwrap_or_default()
 }
 
+/// What the metrics server serves.
+fn pages(monitoring: &Arc<Monitoring>) -> Pages {
+    let (metrics, health) = (monitoring.clone(), monitoring.clone());
+    Pages {
+        metrics: Arc::new(move || metrics.text()),
+        health: Arc::new(move || {
+            let health = health.clone();
+            Box::pin(async move { health.heartbeat.check().await })
+        }),
+    }
+}
+
 /// Starts the metrics server. If it fails, for instance because the port is in use, it is retried; the daemon goes on.
-fn serve_metrics(config: &Config, stop: &CancellationToken) {
+fn serve_metrics(config: &Config, monitoring: &Arc<Monitoring>, stop: &CancellationToken) {
     let Some(listen) = config.listen else { return };
-    let (serving, stop) = (config.serving.clone(), stop.clone());
+    let (serving, monitoring, stop) = (config.serving.clone(), monitoring.clone(), stop.clone());
     tokio::spawn(async move {
         let mut failures = 0;
         while !stop.is_cancelled() {
@@ -286,7 +312,7 @@ fn serve_metrics(config: &Config, stop: &CancellationToken) {
                         serve::tls::self_signed(&["cluster-version-operator".to_owned(), "localhost".to_owned()])?.0
                     }
                 };
-                serve::run(listen, tls, stop.clone()).await
+                serve::run(listen, tls, pages(&monitoring), stop.clone()).await
             };
             if let Err(error) = served.await {
                 failures += 1;

@@ -8,6 +8,7 @@ pub(crate) mod dropped;
 pub(crate) mod events;
 pub(crate) mod features;
 pub(crate) mod feeds;
+pub(crate) mod monitoring;
 pub(crate) mod operators;
 pub(crate) mod payload_dir;
 pub(crate) mod record;

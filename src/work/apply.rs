@@ -17,6 +17,7 @@ use crate::cluster::index::View;
 use crate::cluster::{ApiError, CachedState, Clients, Index, Kind, Kinds, Objects};
 use crate::gate::Observed;
 use crate::merge::Owner;
+use crate::metrics::FollowedKind;
 use crate::payload::{DefinedKind, Manifest, ObjectId};
 use crate::rollout::Applied;
 use crate::status::facts::{KeptFields, Unwatched};
@@ -92,13 +93,17 @@ impl Applier {
         self.cluster.feeds.unwatched()
     }
 
+    /// All kinds that are followed.
+    pub(crate) fn followed_kinds(&self) -> Vec<FollowedKind> {
+        self.cluster.feeds.followed()
+    }
+
     /// Objects with fields that the server keeps different from what was written.
     pub(crate) fn kept(&self) -> Vec<KeptFields> {
         self.server_keeps.kept()
     }
 
     /// All ClusterOperators of the cluster.
-    #[allow(dead_code, reason = "only tests read the store so far")]
     pub(crate) fn operators(&self) -> &Arc<Operators> {
         &self.cluster.operators
     }

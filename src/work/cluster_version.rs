@@ -6,6 +6,7 @@ mod decide;
 mod filters;
 mod live;
 mod loading;
+mod observe;
 mod report;
 mod retry;
 mod status_writer;
@@ -13,6 +14,7 @@ mod status_writer;
 use super::apply::Applier;
 use super::dropped::Dropped;
 use super::events::{Events, Notice};
+use super::monitoring::Monitoring;
 use super::retrieve::{Retriever, Terms};
 use super::rollout::RunningRollout;
 use super::update_service;
@@ -23,7 +25,7 @@ use crate::graph::{self, Mode};
 use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection};
 use crate::rollout::Plan;
-use crate::status::facts::Retrieval;
+use crate::status::facts::{LoadStep, Retrieval};
 use crate::updates::{self, FeatureGates, Target};
 use decide::{Action, Loading, Running, Situation};
 use filters::EffectiveFilter;
@@ -60,6 +62,7 @@ pub(crate) struct Parts {
     /// `--always-enable-capabilities`.
     pub always_enabled: BTreeSet<String>,
     pub events: Events,
+    pub monitoring: Arc<Monitoring>,
 }
 
 /// The release that is being applied, and how it was accepted.
@@ -101,6 +104,7 @@ pub(crate) struct ClusterVersionController {
     clocks: BTreeMap<String, Timestamp>,
     durations: BTreeMap<String, f64>,
     payloads: BTreeMap<String, String>,
+    kept: observe::Kept,
 }
 
 impl std::fmt::Debug for ClusterVersionController {
@@ -129,6 +133,7 @@ impl ClusterVersionController {
             clocks: if same_release { parts.progress.clocks.clone() } else { BTreeMap::new() },
             durations: parts.progress.durations.clone(),
             payloads: parts.progress.payloads.clone(),
+            kept: observe::Kept::default(),
             parts,
         }
     }
@@ -138,6 +143,7 @@ impl ClusterVersionController {
         let mut objects = live::watch(&self.parts.clients, stop.clone());
         let mut updates = self.parts.updates.clone();
         let mut features = self.parts.features.clone();
+        let monitoring = self.parts.monitoring.clone();
         tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
         loop {
             let deadline = self.deadline(Timestamp::now());
@@ -151,6 +157,10 @@ impl ClusterVersionController {
                 () = self.dropped.changed() => {}
                 written = self.writer.ended() => self.live.on_written(written),
                 () = tokio::time::sleep(deadline) => {}
+                () = monitoring.heartbeat.asked() => {
+                    monitoring.heartbeat.answer();
+                    continue;
+                }
             }
             // Whatever else has happened meanwhile is taken in before deciding once.
             while let Ok(event) = objects.try_recv() {
@@ -193,7 +203,10 @@ impl ClusterVersionController {
 
     /// Takes in what happened, decides, performs, reports.
     async fn turn(&mut self) {
-        let Some((spec, status)) = self.observe_live() else { return self.rest().await };
+        let Some((spec, status)) = self.observe_live() else {
+            self.rest().await;
+            return self.tell_metrics(Timestamp::now());
+        };
         // Each action changes the situation. A handful of rounds is enough, and the bound keeps a mistake from spinning.
         for _ in 0..8 {
             let actions = self.decide(&spec, &status, Timestamp::now());
@@ -208,6 +221,7 @@ impl ClusterVersionController {
         let now = Timestamp::now();
         self.observe_rollout(now);
         self.publish(now);
+        self.tell_metrics(now);
     }
 
     /// Without a ClusterVersion there is nobody to act for: what is under way ends, and drift is not repaired. Objects that
@@ -295,6 +309,7 @@ impl ClusterVersionController {
     async fn stop_rollout(&mut self) {
         if let Some(mut current) = self.current.take() {
             current.rollout.cancel().await;
+            self.kept.on_rollout_ended(&current.rollout.state());
             self.selected = Some(current.selection);
         }
     }
@@ -367,10 +382,16 @@ impl ClusterVersionController {
         match (news, self.load.take()) {
             (LoadNews::Failed(status), Some(Load { target, generation, .. })) => {
                 tracing::warn!(image = %target.release.image, step = ?status.step, outcome = ?status.outcome, "release not accepted");
+                self.kept.on_load_ended(status.step, false);
                 let before = self.refused.as_ref();
                 self.refused = Some(Refused::new(target, *status, before, generation, Timestamp::now()));
             }
-            (LoadNews::Moved | LoadNews::Failed(_), load) => self.load = load,
+            (LoadNews::Moved | LoadNews::Failed(_), load) => {
+                if load.as_ref().is_some_and(|load| load.loaded.is_some()) {
+                    self.kept.on_load_ended(LoadStep::PayloadLoaded, true);
+                }
+                self.load = load;
+            }
         }
     }
 }

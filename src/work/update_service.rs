@@ -1,9 +1,12 @@
 //! Queries the update service for the updates of this cluster, when the request changes and every few minutes.
 
+use super::monitoring::Monitoring;
 use crate::api::Release;
 use crate::net::http::{self, HttpError};
 use crate::status::facts::Retrieval;
 use crate::updates::graph::{self, MAX_BODY, Reason, RetrievalError, Updates};
+use jiff::Timestamp;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +43,7 @@ pub(crate) async fn run(
     client: Client,
     mut requests: watch::Receiver<Option<Request>>,
     updates: watch::Sender<Option<Retrieval>>,
+    monitoring: Arc<Monitoring>,
     stop: CancellationToken,
 ) {
     let period = crate::cluster::jittered(PERIOD, 1, PERIOD);
@@ -48,6 +52,9 @@ pub(crate) async fn run(
         let request = requests.borrow_and_update().clone();
         if let Some(request) = request {
             let Some(response) = stop.run_until_cancelled(client.query(&request)).await else { return };
+            let failure = response.as_ref().err().map(|error| error.reason.to_string());
+            let changed = cached.request.as_ref().is_some_and(|last| *last != request);
+            monitoring.on_retrieval(failure.as_deref(), changed, Timestamp::now());
             let next = cached.store(request, response, Instant::now());
             updates.send_if_modified(|last| {
                 let changed = last.as_ref() != Some(&next);
