@@ -29,6 +29,9 @@ go_tools_dir() {
 # Folder of containerd, runc, the CNI plugins and the registry.
 node_tools_dir() { printf '%s/node-%s\n' "$CVO_CACHE" "$(content_key "$CVO_ROOT"/hack/lib/node-packages.txt)"; }
 
+# Folder of servers that clusters use: Prometheus with promtool, and a proxy.
+service_tools_dir() { printf '%s/services-%s\n' "$CVO_CACHE" "$(content_key "$CVO_ROOT"/hack/lib/service-packages.txt)"; }
+
 # require_linux: test clusters run kubelet and containerd, which are Linux programs.
 require_linux() {
     [ "$(uname -s)" = Linux ] || lacking "a test cluster needs Linux, this is $(uname -s)"
@@ -106,17 +109,42 @@ install_node_tools() {
     }
 }
 
-# unpack_packages DIR: the packages' programs into DIR/bin, the CNI plugins into DIR/cni. Chained by &&, because
-# `set -e` has no effect in a function whose status is tested.
-unpack_packages() (
-    cd "$1" && mapfile -t packages <"$CVO_ROOT/hack/lib/node-packages.txt" || exit
+# install_service_tools: unpacks Debian's Prometheus and tinyproxy in the same way. Keeps 200 MB.
+install_service_tools() {
+    local dir tmp
+    dir=$(service_tools_dir)
+    [ -d "$dir" ] && return
+    command -v apt-get >/dev/null || lacking "Prometheus and tinyproxy come from Debian packages: this machine has no apt-get"
+    mkdir -p "$CVO_CACHE" && require_disk 2 "$CVO_CACHE"
+    say "Unpacking Debian's $(tr '\n' ' ' <"$CVO_ROOT/hack/lib/service-packages.txt")into $dir: once, some seconds."
+    build_folder services && tmp=$BUILD_FOLDER
+    unpack_services "$tmp" || failed "fetching or unpacking the Debian packages failed, see above"
+    keep "$tmp" "$dir"
+}
+
+# download_packages LIST DIR: the packages in the list, unpacked below DIR/unpacked. Chained by &&, because `set -e` has no
+# effect in a function whose status is tested.
+download_packages() (
+    cd "$2" && mapfile -t packages <"$1" || exit
     download() { apt-get -o APT::Sandbox::User=root download -qq "${packages[@]}"; }
     download 2>/dev/null || { apt-get update -qq && download; } || exit
     for deb in *.deb; do dpkg -x "$deb" unpacked || exit; done
-    mkdir bin cni &&
+    rm -f ./*.deb
+)
+
+# unpack_packages DIR: the programs for nodes into DIR/bin, the CNI plugins into DIR/cni.
+unpack_packages() (
+    download_packages "$CVO_ROOT/hack/lib/node-packages.txt" "$1" && cd "$1" && mkdir bin cni &&
         cp -a unpacked/usr/bin/{containerd,containerd-shim-runc-v2,ctr,docker-registry} unpacked/usr/sbin/runc bin/ &&
         cp -a unpacked/usr/lib/cni/. cni/ &&
-        rm -rf unpacked ./*.deb
+        rm -rf unpacked
+)
+
+# unpack_services DIR: the servers into DIR/bin.
+unpack_services() (
+    download_packages "$CVO_ROOT/hack/lib/service-packages.txt" "$1" && cd "$1" && mkdir bin &&
+        cp -a unpacked/usr/bin/{prometheus,promtool,tinyproxy} bin/ &&
+        rm -rf unpacked
 )
 
 # install_commands NAME...: installs small programs: `ip` makes the network of a node, `gpg` signs releases, `readelf`
@@ -162,4 +190,5 @@ install_cluster_tools() {
     install_commands ip gpg
     install_go_tools
     install_node_tools
+    install_service_tools
 }

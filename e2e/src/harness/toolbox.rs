@@ -21,6 +21,7 @@ pub struct Toolbox {
     /// What takes precedence over `go`.
     oldest: Option<PathBuf>,
     node: PathBuf,
+    services: PathBuf,
 }
 
 impl Toolbox {
@@ -30,6 +31,7 @@ impl Toolbox {
         let cache = cache_dir();
         let go_key = content_key(&[root.join("e2e/tools/go.mod"), root.join("e2e/tools/go.sum")])?;
         let node_key = content_key(&[root.join("hack/lib/node-packages.txt")])?;
+        let services_key = content_key(&[root.join("hack/lib/service-packages.txt")])?;
         let oldest = || -> Result<PathBuf> {
             let module = root.join("e2e/tools/oldest");
             let key = content_key(&[module.join("go.mod"), module.join("go.sum")])?;
@@ -37,7 +39,8 @@ impl Toolbox {
         };
         let oldest = is_oldest_kubernetes().then(oldest).transpose()?;
         let go = cache.join(format!("tools-{go_key}"));
-        let found = Self { go, oldest, node: cache.join(format!("node-{node_key}")) };
+        let (node, services) = (format!("node-{node_key}"), format!("services-{services_key}"));
+        let found = Self { go, oldest, node: cache.join(node), services: cache.join(services) };
         require(&found.go("etcd"))?;
         require(&found.oldest.as_ref().unwrap_or(&found.go).join("kube-apiserver"))?;
         Ok(found)
@@ -52,6 +55,12 @@ impl Toolbox {
     /// A program from Debian's packages (containerd, ctr, runc, docker-registry).
     pub fn node(&self, name: &str) -> PathBuf {
         self.node.join("bin").join(name)
+    }
+
+    /// A server that a cluster uses, from Debian's packages (prometheus, tinyproxy).
+    pub fn service(&self, name: &str) -> Result<PathBuf> {
+        let program = self.services.join("bin").join(name);
+        require(&program).map(|()| program)
     }
 
     /// The CNI plugins.

@@ -93,7 +93,7 @@ impl SimulatedCluster {
             cluster: control_plane.clone(),
             kubeconfig,
             payloads: control_plane.payload_dir(),
-            arguments: if kwok { SHORT_LEASE } else { &[] },
+            arguments: if kwok { SHORT_LEASE.iter().map(ToString::to_string).collect() } else { Vec::new() },
             log_level: if kwok { "info,cvo=debug" } else { "info" },
             state: Default::default(),
         };
@@ -225,6 +225,13 @@ impl SimulatedCluster {
     /// Begins to simulate the operators (and workloads) of these releases, see `Simulation::start`.
     pub fn simulate(&mut self, releases: &[Release], delay: Duration) -> anyhow::Result<()> {
         self.simulation.start(self.client.clone(), releases, self.workloads, delay)
+    }
+
+    /// Gives the daemon, which does not run yet, more arguments.
+    pub fn add_arguments<A: Into<String>>(&mut self, arguments: impl IntoIterator<Item = A>) -> anyhow::Result<()> {
+        let node = Arc::get_mut(&mut self.node).context("the daemon runs already")?;
+        node.arguments.extend(arguments.into_iter().map(Into::into));
+        Ok(())
     }
 
     /// Starts the daemon of the release that is installed; from then on the image that its Deployment asks for is run.

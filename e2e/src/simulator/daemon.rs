@@ -31,7 +31,7 @@ pub struct Node {
     pub kubeconfig: PathBuf,
     pub payloads: PathBuf,
     /// More arguments of the daemon.
-    pub arguments: &'static [&'static str],
+    pub arguments: Vec<String>,
     /// `RUST_LOG` of the daemon where this process has none.
     pub log_level: &'static str,
     pub state: Mutex<State>,
@@ -185,8 +185,10 @@ impl Node {
             ["--payload", &path(&payload)],
             ["--payload-store", &path(&self.payloads)],
         ];
-        let arguments =
-            ["start"].into_iter().chain(arguments.into_iter().flatten()).chain(self.arguments.iter().copied());
+        let arguments = ["start"]
+            .into_iter()
+            .chain(arguments.into_iter().flatten())
+            .chain(self.arguments.iter().map(String::as_str));
         let mut launch = Launch::new(PROCESS, programs::cvo()?, arguments);
         launch.environment = deployed_environment()?;
         let level = std::env::var("RUST_LOG").unwrap_or_else(|_| self.log_level.to_owned());
