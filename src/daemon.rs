@@ -27,6 +27,9 @@ use tokio_util::sync::CancellationToken;
 /// A process that is told to stop ends after this time even if work is unfinished; the pod has 130 s to terminate.
 const STOP_WITHIN: Duration = Duration::from_secs(120);
 
+/// For events that are still to be published when everything else has ended.
+const LAST_EVENTS: Duration = Duration::from_secs(2);
+
 /// The configuration from the command line.
 #[derive(Debug)]
 pub(crate) struct Config {
@@ -166,7 +169,7 @@ async fn lead(
         profile: config.profile,
         exclude_manifests: config.exclude_manifests,
     });
-    let events = Events::start(clients.call.clone(), &config.namespace, &config.identity, stop.clone());
+    let (events, publishing) = Events::start(clients.call.clone(), &config.namespace, &config.identity);
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
     let recording = tokio::spawn(record::keep(objects, config.namespace.clone(), received, record_stop.clone()));
@@ -198,6 +201,8 @@ async fn lead(
     ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
     let _recorded = recording.await;
+    // The last events say why the process ends. They are not worth waiting for long.
+    let _published = tokio::time::timeout(LAST_EVENTS, publishing).await;
 }
 
 /// Reads once who installed the cluster: it does not change.

@@ -38,6 +38,11 @@ impl Rollout {
         self.completed
     }
 
+    /// The own Deployment carries another release, and this process waits to be replaced.
+    pub(crate) fn is_handing_over(&self) -> bool {
+        self.handing_over
+    }
+
     /// Failed attempts at manifests so far.
     pub(crate) fn errors(&self) -> u64 {
         self.tally.errors

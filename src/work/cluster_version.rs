@@ -13,13 +13,13 @@ mod status_writer;
 
 use super::apply::Applier;
 use super::dropped::Dropped;
-use super::events::{Events, Notice};
+use super::events::{Events, Told};
 use super::monitoring::Monitoring;
 use super::retrieve::{Retriever, Terms};
 use super::rollout::RunningRollout;
 use super::update_service;
 use crate::api::progress::Progress;
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, OWN_DEPLOYMENT};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, OWN_DEPLOYMENT};
 use crate::cluster::Clients;
 use crate::graph::{self, Mode};
 use crate::merge::Owner;
@@ -97,8 +97,12 @@ pub(crate) struct ClusterVersionController {
     refused: Option<Refused>,
     /// Errors of the spec's validation.
     invalid: Vec<String>,
-    /// The event that was published last about loading.
-    told: Option<Notice>,
+    /// The events that were published about loading.
+    told: Told,
+    /// The newest history entry that events have told of, if there was one; `None` before the history is known.
+    told_entry: Option<Option<HistoryEntry>>,
+    /// The hand-over of the present rollout was told.
+    told_hand_over: bool,
     /// The own Deployment was found scaled to zero.
     stopped: bool,
     clocks: BTreeMap<String, Timestamp>,
@@ -128,7 +132,9 @@ impl ClusterVersionController {
             load: None,
             refused: None,
             invalid: Vec::new(),
-            told: None,
+            told: Told::default(),
+            told_entry: parts.progress.history.first().cloned().map(Some),
+            told_hand_over: false,
             stopped: false,
             clocks: if same_release { parts.progress.clocks.clone() } else { BTreeMap::new() },
             durations: parts.progress.durations.clone(),
@@ -174,6 +180,7 @@ impl ClusterVersionController {
     async fn end(mut self) {
         self.stop_loading();
         self.observe_rollout(Timestamp::now());
+        self.tell_hand_over();
         if let Some(current) = &mut self.current {
             current.rollout.cancel().await;
         }
@@ -290,10 +297,12 @@ impl ClusterVersionController {
                 self.start(mode, spec, status).await;
             }
             Action::StartLoaded => {
-                let Some(loaded) = self.load.take().and_then(|load| load.loaded) else { return };
+                let Some(load) = self.load.take() else { return };
+                let (forced, Some(loaded)) = (load.target.force, load.loaded) else { return };
                 self.refused = None;
                 self.accepted =
                     Accepted { payload: loaded.payload, verified: loaded.verified, risks: loaded.accepted_risks };
+                self.tell_overridden(forced);
                 // Older folders are pruned when the next one is extracted.
                 self.payloads = BTreeMap::from([loaded.tree]);
                 self.clocks.clear();
@@ -316,6 +325,7 @@ impl ClusterVersionController {
 
     async fn start(&mut self, mode: Mode, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
         self.stop_rollout().await;
+        self.told_hand_over = false;
         let selection = self.select(spec, status);
         let manifests = selection.manifests.clone();
         let release = self.accepted.payload.release.clone();
