@@ -11,6 +11,7 @@ pub(crate) mod lease;
 pub(crate) mod list;
 pub(crate) mod objects;
 pub(crate) mod partial_object;
+pub(crate) mod requests;
 pub(crate) mod revision;
 
 pub(crate) use backoff::{WatchBackoff, jittered, with_jitter};

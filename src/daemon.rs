@@ -5,7 +5,7 @@ use crate::cluster::lease::{Election, Times};
 use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
-use crate::serve;
+use crate::serve::{self, Pages};
 use crate::updates::advice::Asker;
 use crate::work::apply::Applier;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
@@ -13,6 +13,7 @@ use crate::work::config_maps::ConfigMaps;
 use crate::work::egress;
 use crate::work::events::Events;
 use crate::work::features;
+use crate::work::monitoring::{self, Monitoring};
 use crate::work::operator_configuration::Follower;
 pub(crate) use crate::work::operator_configuration::{LogLevel, SetLogLevel};
 use crate::work::payload_dir::{self, PayloadDirError};
@@ -32,6 +33,9 @@ use tokio_util::sync::CancellationToken;
 
 /// A process that is told to stop ends after this time even if work is unfinished; the pod has 130 s to terminate.
 const STOP_WITHIN: Duration = Duration::from_secs(120);
+
+/// For events that are still to be published when everything else has ended.
+const LAST_EVENTS: Duration = Duration::from_secs(2);
 
 /// The configuration from the command line.
 #[derive(Debug)]
@@ -93,7 +97,9 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let own = Arc::new(load_running_release(&config, &features).await?);
     let (version, image) = (&own.release.version, &own.release.image);
     tracing::info!(%version, %image, manifests = own.manifests.len(), "running release loaded");
-    serve_metrics(&config, &stop);
+    let monitoring = Monitoring::new(own.clone(), config.update_service.clone(), clients.requests.clone());
+    let monitoring = Arc::new(monitoring);
+    serve_metrics(&config, &monitoring, &stop);
     if !election.acquire(&stop).await {
         return Ok(());
     }
@@ -101,7 +107,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let renew_stop = CancellationToken::new();
     let (renewed, renew_until) = (election.clone(), renew_stop.clone());
     let mut renewing = tokio::spawn(async move { renewed.keep(&renew_until).await });
-    let mut leading = tokio::spawn(lead(config, clients, objects, own, features, stop.clone()));
+    let mut leading = tokio::spawn(lead(config, clients, objects, own, features, monitoring, stop.clone()));
     let outcome = tokio::select! {
         ended = &mut leading => ended.map_err(|e| DaemonError::Crashed(e.to_string())),
         why = &mut renewing => {
@@ -150,6 +156,7 @@ async fn lead(
     objects: Objects,
     own: Arc<Payload>,
     features: Features,
+    monitoring: Arc<Monitoring>,
     stop: CancellationToken,
 ) {
     let kinds = Arc::new(Kinds::default());
@@ -160,20 +167,9 @@ async fn lead(
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
     let way = egress::follow(&clients, objects.clone(), kinds.clone(), stop.clone());
     let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds, stop.clone()));
-    let (following, follow_until) = (applier.clone(), stop.clone());
-    tokio::spawn(async move { follow_until.run_until_cancelled(following.follow_operators()).await });
-    let retriever = Arc::new(Retriever {
-        objects: objects.clone(),
-        clients: clients.clone(),
-        own: own.clone(),
-        source: config.source,
-        namespace: config.namespace.clone(),
-        store: config.payload_store,
-        profile: config.profile,
-        exclude_manifests: config.exclude_manifests,
-        way: way.clone(),
-    });
-    let events = Events::start(clients.call.clone(), &config.namespace, &config.identity, stop.clone());
+    monitor(&monitoring, &applier, &objects, &stop);
+    let retriever = retriever(&config, &clients, &objects, &own, &way);
+    let (events, publishing) = Events::start(clients.call.clone(), &config.namespace, &config.identity);
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
     let recording =
@@ -185,7 +181,13 @@ async fn lead(
         period: update_service::period(),
     };
     let querier = Querier { source: config.metrics, objects, version: own.release.version.clone() };
-    let service = update_service::Service { asker, recorded: progress.advice.clone(), querier, way };
+    let service = update_service::Service {
+        asker,
+        recorded: progress.advice.clone(),
+        querier,
+        way,
+        monitoring: monitoring.clone(),
+    };
     let (requests, updates) = ask_for_updates(service, &stop);
     let config_maps = ConfigMaps::follow(&clients, &stop);
     let parts = Parts {
@@ -204,10 +206,49 @@ async fn lead(
         filter,
         always_enabled: config.always_enabled,
         events,
+        monitoring,
     };
     ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
     let _recorded = recording.await;
+    // The last events say why the process ends. They are not worth waiting for long.
+    let _published = tokio::time::timeout(LAST_EVENTS, publishing).await;
+}
+
+/// Loads releases other than the running one.
+fn retriever(
+    config: &Config,
+    clients: &Arc<Clients>,
+    objects: &Objects,
+    own: &Arc<Payload>,
+    way: &egress::Way,
+) -> Arc<Retriever> {
+    Arc::new(Retriever {
+        objects: objects.clone(),
+        clients: clients.clone(),
+        own: own.clone(),
+        source: config.source.clone(),
+        namespace: config.namespace.clone(),
+        store: config.payload_store.clone(),
+        profile: config.profile.clone(),
+        exclude_manifests: config.exclude_manifests.clone(),
+        way: way.clone(),
+    })
+}
+
+/// Follows what the metrics show beside the controller's own state.
+fn monitor(monitoring: &Arc<Monitoring>, applier: &Arc<Applier>, objects: &Objects, stop: &CancellationToken) {
+    monitoring.set_applier(applier.clone());
+    tokio::spawn(tell_installer(objects.clone(), monitoring.clone(), stop.clone()));
+    let (following, follow_until) = (applier.clone(), stop.clone());
+    tokio::spawn(async move { follow_until.run_until_cancelled(following.follow_operators()).await });
+}
+
+/// Reads once who installed the cluster: it does not change.
+async fn tell_installer(objects: Objects, monitoring: Arc<Monitoring>, stop: CancellationToken) {
+    if let Some(installer) = until_answered(&stop, || monitoring::read_installer(&objects)).await {
+        monitoring.set_installer(installer);
+    }
 }
 
 /// Lets the ClusterVersionOperator decide how much is logged.
@@ -321,10 +362,22 @@ fn version_of(files: &PayloadFiles) -> String {
     file.and_then(|file| ReleaseMetadata::parse(&file.bytes).ok()).map(|metadata| metadata.version).unwrap_or_default()
 }
 
+/// What the metrics server serves.
+fn pages(monitoring: &Arc<Monitoring>) -> Pages {
+    let (metrics, health) = (monitoring.clone(), monitoring.clone());
+    Pages {
+        metrics: Arc::new(move || metrics.text()),
+        health: Arc::new(move || {
+            let health = health.clone();
+            Box::pin(async move { health.heartbeat.check().await })
+        }),
+    }
+}
+
 /// Starts the metrics server. If it fails, for instance because the port is in use, it is retried; the daemon goes on.
-fn serve_metrics(config: &Config, stop: &CancellationToken) {
+fn serve_metrics(config: &Config, monitoring: &Arc<Monitoring>, stop: &CancellationToken) {
     let Some(listen) = config.listen else { return };
-    let (serving, stop) = (config.serving.clone(), stop.clone());
+    let (serving, monitoring, stop) = (config.serving.clone(), monitoring.clone(), stop.clone());
     tokio::spawn(async move {
         let mut failures = 0;
         while !stop.is_cancelled() {
@@ -335,7 +388,7 @@ fn serve_metrics(config: &Config, stop: &CancellationToken) {
                         serve::tls::self_signed(&["cluster-version-operator".to_owned(), "localhost".to_owned()])?.0
                     }
                 };
-                serve::run(listen, tls, stop.clone()).await
+                serve::run(listen, tls, pages(&monitoring), stop.clone()).await
             };
             if let Err(error) = served.await {
                 failures += 1;

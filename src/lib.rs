@@ -7,6 +7,7 @@ mod error;
 mod gate;
 mod graph;
 mod merge;
+mod metrics;
 mod payload;
 mod plan;
 mod rollout;

@@ -14,6 +14,7 @@ mod node;
 mod prerequisites;
 mod reconcile;
 mod repairs;
+mod tally;
 mod turn;
 mod view;
 
@@ -34,6 +35,7 @@ use prerequisites::Prerequisites;
 use repairs::Repairs;
 use std::sync::Arc;
 use std::time::Duration;
+use tally::Tally;
 
 /// Failures of one manifest in a row before they are reported: about four seconds of retries.
 const PATIENCE: u32 = 3;
@@ -91,6 +93,7 @@ pub(crate) struct Rollout {
     /// By position.
     objects: Vec<Object>,
     failures: Failures,
+    tally: Tally,
     commands: Vec<Command>,
 }
 
@@ -113,6 +116,7 @@ impl Rollout {
             runs: nodes.iter().map(|n| NodeRun::new(&n.manifests, manifests)).collect(),
             objects: manifests.iter().map(|m| Object { id: m.id.clone(), ..Object::default() }).collect(),
             failures: Failures::default(),
+            tally: Tally::default(),
             commands: Vec::new(),
             plan,
         };

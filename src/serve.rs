@@ -1,14 +1,17 @@
 //! The HTTPS server for metrics and health.
 //!
-//! Both are open to everyone who can reach the port. The accept loop limits the number of connections and how long one may
+//! Both are open to everyone who can reach the port, which is by default only who is on the same host. The accept loop limits the number of connections and how long one may
 //! be idle.
 
+pub(crate) mod health;
+pub(crate) mod process;
 pub(crate) mod tls;
 
+use crate::metrics;
 use axum::Router;
-use axum::http::header;
-use axum::response::IntoResponse;
+use axum::http::{StatusCode, header};
 use axum::routing::get;
+use futures::future::BoxFuture;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -46,20 +49,32 @@ pub(crate) enum ServeError {
 pub(crate) async fn run(
     listen: SocketAddr,
     tls: rustls::ServerConfig,
+    pages: Pages,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
-    Server::bind(listen).await?.run(tls, router(), stop).await;
+    Server::bind(listen).await?.run(tls, router(pages), stop).await;
     Ok(())
 }
 
-/// The paths that are served.
-fn router() -> Router {
-    Router::new().route("/metrics", get(metrics)).route("/healthz", get(|| async { "ok" }))
+/// What is served, made anew for each request.
+#[derive(Clone)]
+pub(crate) struct Pages {
+    /// In the format that [`crate::metrics::CONTENT_TYPE`] names.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// An error tells why the process is to be started anew.
+    pub health: Arc<dyn Fn() -> BoxFuture<'static, Result<&'static str, String>> + Send + Sync>,
 }
 
-/// OpenMetrics text. There are no metrics yet, only the mark of its end.
-async fn metrics() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], "# EOF\n")
+/// The paths that are served.
+fn router(Pages { metrics, health }: Pages) -> Router {
+    let metrics = move || async move { ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics()) };
+    let health = move || async move {
+        match health().await {
+            Ok(text) => (StatusCode::OK, text.to_owned()),
+            Err(cause) => (StatusCode::SERVICE_UNAVAILABLE, cause),
+        }
+    };
+    Router::new().route("/metrics", get(metrics)).route("/healthz", get(health))
 }
 
 /// A bound port.

@@ -10,6 +10,7 @@ pub(crate) mod egress;
 pub(crate) mod events;
 pub(crate) mod features;
 pub(crate) mod feeds;
+pub(crate) mod monitoring;
 pub(crate) mod operator_configuration;
 pub(crate) mod operators;
 pub(crate) mod payload_dir;

@@ -40,7 +40,6 @@ pub(crate) struct OperatorReport {
     pub versions: Vec<OperandVersion>,
 }
 
-#[allow(dead_code, reason = "only tests read the store so far")]
 impl OperatorReport {
     /// The version of this operand; that of `operator` is the release that the operator has reached.
     pub(crate) fn version(&self, operand: &str) -> Option<&str> {

@@ -16,8 +16,8 @@ pub(crate) struct StartArgs {
     /// Node of this process; retrieval Jobs are pinned to it, because the extracted payload is on its disk.
     #[arg(long, env = "NODE_NAME", value_name = "NAME", default_value = "")]
     node_name: String,
-    /// Address of the metrics and health server (HTTPS); empty disables it.
-    #[arg(long, default_value = "0.0.0.0:9099", value_name = "ADDRESS")]
+    /// Address of the metrics and health server (HTTPS), which asks nobody who they are; empty disables it.
+    #[arg(long, default_value = "127.0.0.1:9099", value_name = "ADDRESS")]
     listen: String,
     /// Certificate of the metrics server; self-signed if none is given.
     #[arg(long, value_name = "FILE", requires = "serving_key_file")]
@@ -114,7 +114,7 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
     let listen = match args.listen.as_str() {
         "" => None,
         address => Some(address.parse().map_err(|e| {
-            anyhow::anyhow!("--listen {address:?} is not an address like 0.0.0.0:9099 ({e}); empty disables it")
+            anyhow::anyhow!("--listen {address:?} is not an address like 127.0.0.1:9099 ({e}); empty disables it")
         })?),
     };
     anyhow::ensure!(!args.release_image.is_empty(), "--release-image must name the running release image, by digest");

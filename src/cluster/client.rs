@@ -4,6 +4,7 @@
 
 use super::error::NotLeader;
 use super::objects::MayWrite;
+use super::requests::RequestCounts;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Client;
@@ -47,6 +48,8 @@ pub struct Clients {
     config: kube::Config,
     /// For everything but watches.
     pub call: Client,
+    /// Of all connections.
+    pub(crate) requests: RequestCounts,
     watches: Mutex<(Client, usize)>,
     /// When the API server was found ready last, and whether that had to be waited for.
     ready: tokio::sync::Mutex<Option<(Instant, bool)>>,
@@ -81,9 +84,10 @@ impl Clients {
     }
 
     pub fn new(config: kube::Config) -> Result<Self, ClientError> {
-        let call = stack(&config)?;
-        let watch = stack(&config)?;
-        Ok(Clients { config, call, watches: Mutex::new((watch, 0)), ready: tokio::sync::Mutex::default() })
+        let requests = RequestCounts::default();
+        let call = stack(&config, &requests)?;
+        let watch = stack(&config, &requests)?;
+        Ok(Clients { config, call, requests, watches: Mutex::new((watch, 0)), ready: tokio::sync::Mutex::default() })
     }
 
     /// URL of the API server.
@@ -95,7 +99,7 @@ impl Clients {
     pub fn for_watch(&self) -> Result<Client, ClientError> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         if watches.1 >= WATCHES_PER_CONNECTION {
-            *watches = (stack(&self.config)?, 0);
+            *watches = (stack(&self.config, &self.requests)?, 0);
         }
         watches.1 += 1;
         Ok(watches.0.clone())
@@ -163,7 +167,7 @@ fn retry_policy() -> Result<BoundedRetry, ClientError> {
     policy.map(BoundedRetry).map_err(|error| ClientError::Build(error.to_string()))
 }
 
-fn stack(config: &kube::Config) -> Result<Client, ClientError> {
+fn stack(config: &kube::Config, requests: &RequestCounts) -> Result<Client, ClientError> {
     let fail = |e: &dyn std::fmt::Display| ClientError::Build(e.to_string());
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -191,6 +195,7 @@ fn stack(config: &kube::Config) -> Result<Client, ClientError> {
         .option_layer(config.auth_layer().map_err(|e| fail(&e))?)
         .layer(config.extra_headers_layer().map_err(|e| fail(&e))?)
         .map_err(BoxError::from)
+        .layer(requests.clone())
         .service(http);
     Ok(Client::new(service, config.default_namespace.clone()))
 }

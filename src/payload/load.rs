@@ -10,6 +10,7 @@ use super::references::{self, ImageReferences};
 use super::{hash, typed};
 use crate::api::Release;
 use crate::version;
+use jiff::Timestamp;
 use read::{Documents, IS_SKIPPED, MAX_TOTAL, Read};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,6 +67,8 @@ impl Default for LoadOptions {
 pub struct Payload {
     /// The properties in release-metadata, and the image from the options.
     pub release: Release,
+    /// When the release was built, if image-references says so.
+    pub built: Option<Timestamp>,
     /// Major version of the release, by which manifests may be filtered.
     pub major: u64,
     /// Short name to pull spec.
@@ -106,6 +109,7 @@ fn load_within(files: PayloadFiles, options: &LoadOptions, limit: usize) -> Resu
     let mut problems = Vec::new();
     let Description { metadata, references, major } = describe(&files.release, &mut problems);
     let images = references.as_ref().map(ImageReferences::images);
+    let built = references.as_ref().and_then(|references| references.created);
     let context = Context { images: images.as_ref(), major, limit };
     let Checked { place, manifests: all, mut warnings, problems } = read_and_check(files, options, &context, problems);
     let (Some(metadata), Some(images), Some(major), true) = (metadata, images, major, problems.is_empty()) else {
@@ -123,6 +127,7 @@ fn load_within(files: PayloadFiles, options: &LoadOptions, limit: usize) -> Resu
     warnings.extend(more);
     Ok(Payload {
         release,
+        built,
         major,
         images,
         hash: hash::of(manifests.iter().map(|m| m.raw.bytes())),

@@ -100,8 +100,10 @@ impl Rollout {
         };
         if let Some(applied) = outcome.applied.as_ref().filter(|applied| !follows(applied)) {
             object.repairs.record_write(applied, now);
+            self.tally.repair(&object.id, applied);
         }
         let failed = outcome.failure.is_some();
+        self.tally.errors += u64::from(failed);
         let next = object.repairs.end(failed, cap, now);
         let failures = object.repairs.failures();
         let conflict = !object.repairs.pause(now).is_zero();

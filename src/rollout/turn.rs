@@ -53,6 +53,7 @@ impl Rollout {
         let mut pause = Duration::ZERO;
         if let (Some(applied), Some(object)) = (repaired, self.objects.get_mut(position)) {
             object.repairs.record_write(applied, now);
+            self.tally.repair(&object.id, applied);
             pause = object.repairs.pause(now);
         }
         if let Some(failure) = outcome.failure {
@@ -92,6 +93,7 @@ impl Rollout {
         now: Timestamp,
     ) {
         let definition = self.is_definition(position);
+        self.tally.errors += 1;
         let Some(run) = self.runs.get_mut(node) else { return };
         if failure.cause == Cause::KindNotServed && !definition && run.wait_for_definitions() {
             return self.step(node, now);

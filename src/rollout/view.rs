@@ -38,6 +38,21 @@ impl Rollout {
         self.completed
     }
 
+    /// The own Deployment carries another release, and this process waits to be replaced.
+    pub(crate) fn is_handing_over(&self) -> bool {
+        self.handing_over
+    }
+
+    /// Failed attempts at manifests so far.
+    pub(crate) fn errors(&self) -> u64 {
+        self.tally.errors
+    }
+
+    /// How many objects were brought back after another client had changed them, by kind.
+    pub(crate) fn repairs(&self) -> &BTreeMap<String, u64> {
+        &self.tally.repairs
+    }
+
     /// What is wrong now, joined into one error.
     pub(crate) fn failure(&self) -> Option<UpdateError> {
         self.failures.failure()

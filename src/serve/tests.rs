@@ -24,6 +24,11 @@ async fn start_with(client_timeout: Duration, router: Router) -> Running {
     Running { base: format!("https://{address}"), address, pem, stop, task }
 }
 
+fn pages(health: Result<&'static str, &'static str>) -> Pages {
+    let health = move || -> BoxFuture<'static, _> { Box::pin(async move { health.map_err(ToOwned::to_owned) }) };
+    Pages { metrics: Arc::new(|| "up 1\n".to_owned()), health: Arc::new(health) }
+}
+
 fn trusting(pem: &str) -> reqwest::Client {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let certificate = reqwest::Certificate::from_pem(pem.as_bytes()).unwrap();
@@ -32,7 +37,7 @@ fn trusting(pem: &str) -> reqwest::Client {
 
 #[tokio::test]
 async fn metrics_and_health_are_served_over_tls_until_stopped() {
-    let running = start(router()).await;
+    let running = start(router(pages(Ok("ok")))).await;
     // Neither a client without TLS nor a silent one keeps others from being served.
     let mut plain = TcpStream::connect(running.address).await.unwrap();
     plain.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
@@ -46,9 +51,8 @@ async fn metrics_and_health_are_served_over_tls_until_stopped() {
     assert_eq!(get_bounded(&client, &get("/healthz"), 100).await.unwrap(), b"ok");
     let metrics = client.get(get("/metrics")).send().await.unwrap();
     assert_eq!(metrics.status(), 200);
-    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    assert_eq!(metrics.headers()["content-type"], content_type);
-    assert_eq!(metrics.text().await.unwrap(), "# EOF\n");
+    assert_eq!(metrics.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    assert_eq!(metrics.text().await.unwrap(), "up 1\n");
     assert!(get_bounded(&client, &get("/other"), 100).await.unwrap_err().is_not_found());
 
     running.stop.cancel();
@@ -58,8 +62,15 @@ async fn metrics_and_health_are_served_over_tls_until_stopped() {
 }
 
 #[tokio::test]
+async fn controller_that_is_stuck_is_an_error_that_says_so() {
+    let running = start(router(pages(Err("stuck")))).await;
+    let answer = trusting(&running.pem).get(format!("{}/healthz", running.base)).send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), answer.text().await.unwrap().as_str()), (503, "stuck"));
+}
+
+#[tokio::test]
 async fn idle_connection_is_closed() {
-    let running = start_with(Duration::from_millis(100), router()).await;
+    let running = start_with(Duration::from_millis(100), router(pages(Ok("ok")))).await;
     let mut roots = rustls::RootCertStore::empty();
     roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(running.pem.as_bytes()).unwrap()).unwrap();
     let trusting = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
@@ -75,6 +86,6 @@ async fn idle_connection_is_closed() {
 async fn port_in_use_is_an_error_that_names_it() {
     let first = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let (config, _) = tls::self_signed(&["localhost".to_owned()]).unwrap();
-    let error = run(first.address, config, CancellationToken::new()).await.unwrap_err();
+    let error = run(first.address, config, pages(Ok("ok")), CancellationToken::new()).await.unwrap_err();
     assert!(error.to_string().contains(&first.address.to_string()), "{error}");
 }

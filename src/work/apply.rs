@@ -17,6 +17,7 @@ use crate::cluster::index::View;
 use crate::cluster::{ApiError, CachedState, Clients, Index, Kind, Kinds, Objects};
 use crate::gate::Observed;
 use crate::merge::Owner;
+use crate::metrics::FollowedKind;
 use crate::payload::{DefinedKind, Manifest, ObjectId};
 use crate::rollout::Applied;
 use crate::status::facts::{KeptFields, Unwatched};
@@ -90,6 +91,11 @@ impl Applier {
     /// Kinds that have had no watch for more than a minute.
     pub(crate) fn unwatched(&self) -> Vec<Unwatched> {
         self.cluster.feeds.unwatched()
+    }
+
+    /// All kinds that are followed.
+    pub(crate) fn followed_kinds(&self) -> Vec<FollowedKind> {
+        self.cluster.feeds.followed()
     }
 
     /// Objects with fields that the server keeps different from what was written.

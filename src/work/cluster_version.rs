@@ -8,6 +8,7 @@ mod filters;
 mod judgement;
 mod live;
 mod loading;
+mod observe;
 mod report;
 mod retry;
 mod status_writer;
@@ -15,7 +16,8 @@ mod status_writer;
 use super::apply::Applier;
 use super::config_maps::{Changed, ConfigMaps};
 use super::dropped::Dropped;
-use super::events::{Events, Notice};
+use super::events::{Events, Told};
+use super::monitoring::Monitoring;
 use super::retrieve::{Refusal, Retriever, Terms};
 use super::rollout::RunningRollout;
 use super::update_service;
@@ -26,6 +28,7 @@ use crate::graph::{self, Mode};
 use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection};
 use crate::rollout::Plan;
+use crate::status::facts::LoadStep;
 use crate::updates::{self, FeatureGates, Target};
 use clocks::Clocks;
 use decide::{Action, Loading, Running, Situation};
@@ -64,6 +67,7 @@ pub(crate) struct Parts {
     /// `--always-enable-capabilities`.
     pub always_enabled: BTreeSet<String>,
     pub events: Events,
+    pub monitoring: Arc<Monitoring>,
 }
 
 /// The release that is being applied, and how it was accepted.
@@ -100,13 +104,18 @@ pub(crate) struct ClusterVersionController {
     invalid: Vec<String>,
     /// How the request was understood, if that needs to be said.
     note: String,
-    /// The event that was published last about loading.
-    told: Option<Notice>,
+    /// The events that were published about loading.
+    told: Told,
+    /// The newest history entry that events have told of, if there was one; `None` before the history is known.
+    told_entry: Option<Option<HistoryEntry>>,
+    /// The hand-over of the present rollout was told.
+    told_hand_over: bool,
     /// The own Deployment was found scaled to zero.
     stopped: bool,
     clocks: Clocks,
     durations: BTreeMap<String, f64>,
     payloads: BTreeMap<String, String>,
+    kept: observe::Kept,
 }
 
 impl std::fmt::Debug for ClusterVersionController {
@@ -129,11 +138,14 @@ impl ClusterVersionController {
             refused: None,
             invalid: Vec::new(),
             note: String::new(),
-            told: None,
+            told: Told::default(),
+            told_entry: parts.progress.history.first().cloned().map(Some),
+            told_hand_over: false,
             stopped: false,
             clocks: Clocks::recorded(&parts.progress.release.image, parts.progress.clocks.clone()),
             durations: parts.progress.durations.clone(),
             payloads: parts.progress.payloads.clone(),
+            kept: observe::Kept::default(),
             parts,
         }
     }
@@ -144,6 +156,7 @@ impl ClusterVersionController {
         let mut updates = self.parts.updates.clone();
         let mut features = self.parts.features.clone();
         let mut operators = self.parts.applier.operators().changes();
+        let monitoring = self.parts.monitoring.clone();
         tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
         loop {
             let deadline = self.deadline(Timestamp::now());
@@ -159,6 +172,10 @@ impl ClusterVersionController {
                 changed = self.parts.config_maps.changed() => self.on_config_maps(changed),
                 written = self.writer.ended() => self.live.on_written(written),
                 () = tokio::time::sleep(deadline) => {}
+                () = monitoring.heartbeat.asked() => {
+                    monitoring.heartbeat.answer();
+                    continue;
+                }
             }
             // Whatever else has happened meanwhile is taken in before deciding once.
             while let Ok(event) = objects.try_recv() {
@@ -172,6 +189,7 @@ impl ClusterVersionController {
     async fn end(mut self) {
         self.stop_loading();
         self.observe_rollout(Timestamp::now());
+        self.tell_hand_over();
         if let Some(current) = &mut self.current {
             current.rollout.cancel().await;
         }
@@ -201,7 +219,10 @@ impl ClusterVersionController {
 
     /// Takes in what happened, decides, performs, reports.
     async fn turn(&mut self) {
-        let Some((spec, status)) = self.observe_live() else { return self.rest().await };
+        let Some((spec, status)) = self.observe_live() else {
+            self.rest().await;
+            return self.tell_metrics(Timestamp::now());
+        };
         // Each action changes the situation. A handful of rounds is enough, and the bound keeps a mistake from spinning.
         for _ in 0..8 {
             self.judge_load(&spec, &status);
@@ -218,6 +239,7 @@ impl ClusterVersionController {
         let now = Timestamp::now();
         self.observe_rollout(now);
         self.publish(now);
+        self.tell_metrics(now);
     }
 
     /// Without a ClusterVersion there is nobody to act for: what is under way ends, and drift is not repaired. Objects that
@@ -323,12 +345,13 @@ impl ClusterVersionController {
                 self.start(mode, spec, status).await;
             }
             Action::StartLoaded => {
-                let Some((risks, loaded)) = self.load.take().map(|load| (load.accepted_risks(), load.loaded)) else {
-                    return;
-                };
-                let Some(loaded) = loaded else { return };
+                let Some(load) = self.load.take() else { return };
+                let (forced, risks) = (load.target.force, load.accepted_risks());
+                let Some(loaded) = load.loaded else { return };
                 self.refused = None;
+                self.kept.on_load_ended(LoadStep::PayloadLoaded, true);
                 self.accepted = Accepted { payload: loaded.payload, verified: loaded.verified, risks };
+                self.tell_overridden(forced);
                 // Older folders are pruned when the next one is extracted.
                 self.payloads = BTreeMap::from([loaded.tree]);
                 self.start(Mode::Update, spec, status).await;
@@ -348,6 +371,7 @@ impl ClusterVersionController {
     async fn stop_rollout(&mut self) {
         if let Some(mut current) = self.current.take() {
             current.rollout.cancel().await;
+            self.kept.on_rollout_ended(&current.rollout.state());
             self.selected = Some(current.selection);
         }
     }
@@ -356,6 +380,7 @@ impl ClusterVersionController {
         self.stop_rollout().await;
         // The release may bring another schema of ClusterVersion.
         self.writer.forget_refused();
+        self.told_hand_over = false;
         let selection = self.select(spec, status);
         let manifests = selection.manifests.clone();
         let release = self.accepted.payload.release.clone();
@@ -432,6 +457,7 @@ impl ClusterVersionController {
                 let Refusal { status, tree } = *refusal;
                 self.payloads.extend(tree);
                 tracing::warn!(image = %target.release.image, step = ?status.step, outcome = ?status.outcome, "release not accepted");
+                self.kept.on_load_ended(status.step, false);
                 let before = self.refused.as_ref();
                 self.refused = Some(Refused::new(target, status, before, generation, Timestamp::now()));
             }

@@ -1,6 +1,8 @@
-//! Events on the ClusterVersion: the steps of loading a release, why one failed, and that the daemon was switched off. A
-//! separate task publishes them; an event that cannot be published is dropped, so that nothing waits for it.
+//! Events on the ClusterVersion: the steps of loading a release, why one failed, where an update begins and ends, and that
+//! the daemon was switched off. A separate task publishes them; an event that cannot be published is dropped, so that nothing
+//! waits for it.
 
+use crate::api::{HistoryEntry, HistoryState, Release};
 use crate::cluster::objects::FIELD_MANAGER;
 use crate::error::shortened;
 use crate::payload::ObjectId;
@@ -8,11 +10,16 @@ use crate::status::facts::{LoadStatus, LoadStep};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinHandle;
 
 /// Most events that wait to be published; others are dropped.
 const QUEUE: usize = 32;
+/// A server that does not answer delays the events that follow by at most this.
+const PUBLISH: Duration = Duration::from_secs(10);
+/// Most notices about one release that are remembered.
+const REMEMBERED: usize = 64;
 /// The API's limit on a note, in bytes.
 const MAX_NOTE: usize = 1024;
 
@@ -34,8 +41,77 @@ pub(crate) fn notice(status: &LoadStatus) -> Notice {
         (Some(Err(_)), LoadStep::VerifyPayloadVersion) => (true, "VerifyPayloadVersionFailed"),
         (Some(Err(_)), LoadStep::PreconditionChecks) => (true, "PreconditionBlock"),
     };
-    let note = status.text().replace('\n', " // ");
-    Notice { warning, reason, note: shortened(&note, MAX_NOTE).into_owned() }
+    Notice::new(warning, reason, &status.text())
+}
+
+impl Notice {
+    fn new(warning: bool, reason: &'static str, note: &str) -> Notice {
+        Notice { warning, reason, note: shortened(&note.replace('\n', " // "), MAX_NOTE).into_owned() }
+    }
+}
+
+/// What the history says since its newest entry was `before`.
+pub(crate) fn of_history(before: Option<&HistoryEntry>, history: &[HistoryEntry]) -> Option<Notice> {
+    let (newest, earlier) = history.split_first()?;
+    let last = earlier.iter().find(|entry| entry.state == HistoryState::Completed);
+    let name =
+        |entry: &HistoryEntry| if entry.version.is_empty() { entry.image.clone() } else { entry.version.clone() };
+    let to = name(newest);
+    let same = |entry: &&HistoryEntry| (&entry.image, &entry.started_time) == (&newest.image, &newest.started_time);
+    let begun = before.filter(same);
+    let (reason, note) = match (begun.map(|entry| entry.state), newest.state, last) {
+        (None, HistoryState::Partial, None) => ("InstallStarted", format!("Installing {to}")),
+        (None, HistoryState::Partial, Some(last)) => match before.filter(|e| e.state == HistoryState::Partial) {
+            Some(given_up) => ("UpdateRetargeted", format!("Updating to {to} instead of {}", name(given_up))),
+            None => ("UpdateStarted", format!("Updating from {} to {to}", name(last))),
+        },
+        (None | Some(HistoryState::Partial), HistoryState::Completed, last) => {
+            let ended = newest.completion_time.as_ref().map_or(newest.started_time.0, |time| time.0);
+            let took = ended.duration_since(newest.started_time.0).as_secs();
+            match last {
+                None => ("InstallCompleted", format!("Installed {to} in {took} s")),
+                Some(last) => ("UpdateCompleted", format!("Updated from {} to {to} in {took} s", name(last))),
+            }
+        }
+        (Some(_), _, _) => return None,
+    };
+    Some(Notice::new(false, reason, &note))
+}
+
+/// The own Deployment carries the release, and this process is about to be replaced.
+pub(crate) fn handed_over(release: &Release, deployment: &ObjectId) -> Notice {
+    let note = format!("{deployment} is updated to version=\"{}\" image=\"{}\"", release.version, release.image);
+    Notice::new(false, "HandOver", &format!("{note}; its process takes over"))
+}
+
+/// What spoke against a release that is applied nevertheless, because it was forced or because it only warns.
+pub(crate) fn overridden(release: &Release, risks: &str, forced: bool) -> Notice {
+    let subject = format!("version=\"{}\" image=\"{}\"", release.version, release.image);
+    match forced {
+        true => Notice::new(true, "ChecksOverridden", &format!("Forced: {subject}: {risks}")),
+        false => Notice::new(true, "PreconditionWarn", &format!("Accepted in spite of warnings: {subject}: {risks}")),
+    }
+}
+
+/// What was told about loading a release. A release that is tried again and again for the same cause is told of once.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    release: Release,
+    notices: Vec<Notice>,
+}
+
+impl Told {
+    /// Whether the notice about a release is new; remembers it.
+    pub(crate) fn is_new(&mut self, release: &Release, notice: &Notice) -> bool {
+        if self.release.image != release.image || self.notices.len() >= REMEMBERED {
+            *self = Told { release: release.clone(), notices: Vec::new() };
+        }
+        let new = !self.notices.contains(notice);
+        if new {
+            self.notices.push(notice.clone());
+        }
+        new
+    }
 }
 
 /// Another client has scaled the own Deployment to zero.
@@ -54,13 +130,13 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Starts the task that publishes until `stop`.
-    pub(crate) fn start(client: Client, namespace: &str, identity: &str, stop: CancellationToken) -> Self {
+    /// Starts the task that publishes. It ends when the last clone of these is dropped and nothing is left to be published.
+    pub(crate) fn start(client: Client, namespace: &str, identity: &str) -> (Self, JoinHandle<()>) {
         let (queue, mut waiting) = mpsc::channel::<(Notice, ObjectReference)>(QUEUE);
         let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(identity.to_owned()) };
         let recorder = Recorder::new(client, reporter);
-        tokio::spawn(async move {
-            while let Some(Some((notice, regarding))) = stop.run_until_cancelled(waiting.recv()).await {
+        let publishing = tokio::spawn(async move {
+            while let Some((notice, regarding)) = waiting.recv().await {
                 let event = Event {
                     type_: if notice.warning { EventType::Warning } else { EventType::Normal },
                     reason: notice.reason.to_owned(),
@@ -68,12 +144,14 @@ impl Events {
                     action: "Update".to_owned(),
                     secondary: None,
                 };
-                if let Err(error) = recorder.publish(&event, &regarding).await {
-                    tracing::debug!(%error, "cannot publish an event");
+                match tokio::time::timeout(PUBLISH, recorder.publish(&event, &regarding)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "cannot publish an event"),
+                    Err(error) => tracing::debug!(%error, "cannot publish an event"),
                 }
             }
         });
-        Events { queue, namespace: namespace.to_owned() }
+        (Events { queue, namespace: namespace.to_owned() }, publishing)
     }
 
     /// Publishes a notice about a ClusterVersion. The event is in the daemon's namespace, where tools expect it.

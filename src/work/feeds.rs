@@ -4,6 +4,7 @@
 use super::operators::Operators;
 use crate::cluster::feed::{Callbacks, Feed, FeedState};
 use crate::cluster::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects};
+use crate::metrics::FollowedKind;
 use crate::status::facts::Unwatched;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -110,12 +111,23 @@ impl Feeds {
         receiver
     }
 
+    /// All kinds that are followed, by name.
+    pub(crate) fn followed(&self) -> Vec<FollowedKind> {
+        let followed = |(kind, slot): (&Kind, &Slot)| {
+            let state = slot.state.borrow();
+            FollowedKind { resource: resource(kind), watched: slot.started && state.ready && state.error.is_none() }
+        };
+        let mut all: Vec<FollowedKind> = self.lock().iter().map(followed).collect();
+        all.sort_by(|a, b| a.resource.cmp(&b.resource));
+        all
+    }
+
     /// Kinds that have had no watch for more than a minute, by name.
     pub(crate) fn unwatched(&self) -> Vec<Unwatched> {
         let unwatched = |(kind, slot): (&Kind, &Slot)| {
             let state = slot.state.borrow();
             let cause = state.error.as_ref().filter(|_| state.unwatched)?.to_string();
-            Some(Unwatched { kind: format!("{}.{}", kind.plural, kind.group).trim_end_matches('.').to_owned(), cause })
+            Some(Unwatched { kind: resource(kind), cause })
         };
         let mut all: Vec<Unwatched> = self.lock().iter().filter_map(unwatched).collect();
         all.sort_by(|a, b| a.kind.cmp(&b.kind));
@@ -134,6 +146,11 @@ impl Feeds {
             || ApiError { attempt: format!("list all {} for the first time", kind.plural), cause: Cause::Timeout };
         Err(state.borrow().error.clone().unwrap_or_else(silent))
     }
+}
+
+/// `<plural>.<group>`.
+fn resource(kind: &Kind) -> String {
+    format!("{}.{}", kind.plural, kind.group).trim_end_matches('.').to_owned()
 }
 
 /// Of a kind that has no objects yet.

@@ -54,7 +54,6 @@ pub(crate) fn whole_kind(operators: Arc<Operators>) -> WholeKind {
     WholeKind { group: GROUP, kind: KIND, tell: Arc::new(move |event| operators.on_event(event)) }
 }
 
-#[allow(dead_code, reason = "only tests read the store so far")]
 impl Operators {
     /// What each operator reports now. Empty before all have been read, see [`Operators::are_known`].
     pub(crate) fn current(&self) -> Arc<Reports> {
@@ -67,6 +66,7 @@ impl Operators {
     }
 
     /// Changes with [`Operators::current`] and [`Operators::are_known`], and not when an operator writes what it said before.
+    #[allow(dead_code, reason = "for what decides by operators; the metrics are asked instead")]
     pub(crate) fn changes(&self) -> watch::Receiver<Option<Arc<Reports>>> {
         self.reports.subscribe()
     }

@@ -2,6 +2,7 @@
 //! published. What is asked when, and what counts, is decided in `updates::advice`.
 
 use super::egress::Way;
+use super::monitoring::Monitoring;
 use super::promql::Querier;
 use crate::api::progress;
 use crate::net::http::{self, Egress, Get, HttpError};
@@ -13,6 +14,7 @@ use crate::updates::graph::{self, MAX_BODY, Reason, RetrievalError, Updates};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +36,7 @@ pub(crate) struct Service {
     pub recorded: Option<progress::Advice>,
     pub querier: Querier,
     pub way: Way,
+    pub monitoring: Arc<Monitoring>,
 }
 
 /// What the task tells: for the status, and for the progress record.
@@ -63,9 +66,13 @@ pub(crate) async fn run(
     told: watch::Sender<Option<Told>>,
     stop: CancellationToken,
 ) {
-    let Service { asker, recorded, querier, mut way } = service;
+    let Service { asker, recorded, querier, mut way, monitoring } = service;
+    if let Some(answered) = recorded.as_ref().and_then(|recorded| recorded.answered) {
+        monitoring.on_recorded_retrieval(answered);
+    }
     let client = Client { own: asker.own.clone(), tagged: None };
-    let mut task = Task { advice: Advice::new(asker, recorded, Timestamp::now()), client, told, unsaid: None };
+    let advice = Advice::new(asker, recorded, Timestamp::now());
+    let mut task = Task { advice, client, told, unsaid: None, monitoring, last: None };
     let (mut asking, mut queries): (Option<Asking>, Querying) = (None, FuturesUnordered::new());
     // No question before the way is known: it would go out directly where a proxy is needed.
     if !matches!(stop.run_until_cancelled(way.wait_for(Option::is_some)).await, Some(Ok(_))) {
@@ -123,6 +130,8 @@ struct Task {
     told: watch::Sender<Option<Told>>,
     /// Since when something is known that was not told.
     unsaid: Option<Timestamp>,
+    monitoring: Arc<Monitoring>,
+    last: Option<Question>,
 }
 
 impl Task {
@@ -141,6 +150,9 @@ impl Task {
             Err(failure) => tracing::info!(error = %failure.error, "no updates retrieved"),
         }
         let now = Timestamp::now();
+        let failure = answer.as_ref().err().map(|failure| failure.error.reason.to_string());
+        let changed = self.last.replace(question.clone()).is_some_and(|last| last != *question);
+        self.monitoring.on_retrieval(failure.as_deref(), changed, now);
         let jitter = f64::from(u8::try_from(now.subsec_nanosecond() % 256).unwrap_or(0)) / 256.0;
         self.advice.on_answer(question, answer.map(|answer| answer.updates), jitter, now);
         self.changed(now);

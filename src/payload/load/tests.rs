@@ -89,6 +89,7 @@ fn order_is_by_folder_then_bytes_and_other_suffixes_are_ignored() {
     assert_eq!(loaded.manifests[0].origin, Origin::Own);
     assert_eq!(loaded.release.version, "1.0.0");
     assert_eq!(loaded.release.image, "r/release@sha256:0");
+    assert_eq!(loaded.built.map(|built| built.to_string()), Some("2026-01-02T03:04:05Z".to_owned()));
     assert!(loaded.warnings.len() == 1 && loaded.warnings[0].contains("\"url\" is 5"), "{:?}", loaded.warnings);
 }
 

@@ -108,6 +108,8 @@ impl ClusterVersionController {
     /// Event, progress record and status, if they differ from what was told before.
     pub(super) fn publish(&mut self, now: Timestamp) {
         self.tell_load_status();
+        self.tell_history();
+        self.tell_hand_over();
         self.tell_scaled_to_zero();
         if let Some(current) = &self.current {
             let record = self.record(&current.rollout.state());
@@ -143,13 +145,41 @@ impl ClusterVersionController {
     }
 
     fn tell_load_status(&mut self) {
-        let Some((notice, live)) = self.load_status().as_ref().map(events::notice).zip(self.live.live()) else {
-            return;
-        };
-        if self.told.as_ref() != Some(&notice) {
-            self.parts.events.publish(notice.clone(), &self.parts.name, &live.uid);
-            self.told = Some(notice);
+        let Some((status, live)) = self.load_status().zip(self.live.live()) else { return };
+        let notice = events::notice(&status);
+        if self.told.is_new(&status.release, &notice) {
+            self.parts.events.publish(notice, &self.parts.name, &live.uid);
         }
+    }
+
+    /// Where an update begins and ends. What the process before has recorded it has told as well, and what is there before
+    /// anything is known happened long ago.
+    fn tell_history(&mut self) {
+        let Some(live) = self.live.live() else { return };
+        let history = &live.status.history;
+        let notice = self.told_entry.as_ref().and_then(|before| events::of_history(before.as_ref(), history));
+        if let Some(notice) = notice {
+            self.parts.events.publish(notice, &self.parts.name, &live.uid);
+        }
+        self.told_entry = Some(history.first().cloned());
+    }
+
+    /// Also when the process is stopped at the same moment.
+    pub(super) fn tell_hand_over(&mut self) {
+        let Some((current, live)) = self.current.as_ref().zip(self.live.live()) else { return };
+        let rollout = current.rollout.state();
+        if rollout.is_handing_over() && !self.told_hand_over {
+            let notice = events::handed_over(&rollout.plan().release, &rollout.plan().own_deployment);
+            self.parts.events.publish(notice, &self.parts.name, &live.uid);
+            self.told_hand_over = true;
+        }
+    }
+
+    /// That the release to be applied was accepted in spite of something.
+    pub(super) fn tell_overridden(&self, forced: bool) {
+        let Some(live) = self.live.live().filter(|_| !self.accepted.risks.is_empty()) else { return };
+        let notice = events::overridden(&self.accepted.payload.release, &self.accepted.risks, forced);
+        self.parts.events.publish(notice, &self.parts.name, &live.uid);
     }
 
     pub(super) fn status_to_write(&self, now: Timestamp) -> Option<(Value, ClusterVersionStatus)> {

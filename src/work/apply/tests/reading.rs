@@ -104,8 +104,7 @@ async fn kind_that_is_not_served_any_more_is_waited_for() {
 async fn every_cluster_operator_of_the_cluster_is_known() {
     let path = |name: &str| format!("/apis/config.openshift.io/v1/clusteroperators/{name}");
     let put = |server: &Server, name: &str| {
-        let operator =
-            json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name}});
+        let operator = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name}, "status": {"versions": [{"name": "operator", "version": "1.0.0"}]}});
         server.put(&path(name), operator);
     };
     for refusal in [None, Some(422)] {
@@ -121,6 +120,7 @@ async fn every_cluster_operator_of_the_cluster_is_known() {
         assert_eq!(apply_one(&applier, &manifest).await, Applied::Created);
         following.await;
         until(&applier, "all operators", |a| a.operators().current().len() == 1100).await;
+        assert!(applier.operators().current().values().all(|report| report.version("operator") == Some("1.0.0")));
         server.remove(&path("other-0003"));
         until(&applier, "a deletion", |a| a.operators().current().len() == 1099).await;
         put(&server, "late");

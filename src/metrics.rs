@@ -1,0 +1,160 @@
+//! What monitoring sees: a snapshot of what the daemon knows becomes samples in the text format of Prometheus.
+//!
+//! The names that begin with `cluster_version_operator_` are ours, except that of the retrieval time. All others, with their
+//! labels and meanings, are those of the upstream operator, because dashboards and alerts of other projects use them.
+//!
+//! A snapshot is read anew for each scrape, so nothing here registers or changes metrics. That, and that series have to
+//! disappear with what they are about, is why the few lines of `encoder` stand in place of a library that models metrics as
+//! long-lived objects.
+
+mod cluster_version;
+mod daemon;
+mod encoder;
+mod operators;
+
+use crate::api::cluster_operator::OperatorReport;
+use crate::api::progress::NodeProgress;
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, Release};
+use crate::status::facts::Conflict;
+use encoder::Text;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The content type of [`text`].
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The name under which the ClusterVersion stands beside the ClusterOperators.
+const CLUSTER_VERSION: &str = "version";
+
+/// The ClusterVersion as it was seen last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SeenClusterVersion {
+    pub spec: ClusterVersionSpec,
+    pub status: ClusterVersionStatus,
+    /// Of the object.
+    pub created: Option<Timestamp>,
+}
+
+/// The rollout under way, or the one that has completed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SeenRollout {
+    pub version: String,
+    /// Manifests in place, and all of them.
+    pub done: usize,
+    pub total: usize,
+    /// Failed attempts at manifests.
+    pub errors: u64,
+    /// Nodes that wait for an object.
+    pub waiting: Vec<NodeProgress>,
+    pub conflicts: Vec<Conflict>,
+}
+
+/// Events that were counted since the process started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counters {
+    /// Ended attempts to load a release, by the step they ended in and how.
+    pub loads: BTreeMap<(&'static str, &'static str), u64>,
+    /// Objects that were brought back after another client had changed them, by kind.
+    pub repairs: BTreeMap<String, u64>,
+}
+
+/// What the controller knows after a turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observation {
+    /// When the turn ended.
+    pub turn: Timestamp,
+    /// `None` if there is none in the cluster.
+    pub cluster_version: Option<Arc<SeenClusterVersion>>,
+    pub rollout: Option<SeenRollout>,
+    /// Seconds that each component took when it last completed.
+    pub durations: BTreeMap<String, f64>,
+    pub counters: Counters,
+}
+
+/// Who installed the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Installer {
+    pub type_: String,
+    pub version: String,
+    pub invoker: String,
+}
+
+/// What came of asking the update service.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RetrievalFigures {
+    /// When it confirmed the updates, or was asked for the first time or in another way.
+    pub retrieved: Option<Timestamp>,
+    /// Failures by reason.
+    pub failures: BTreeMap<String, u64>,
+}
+
+/// A kind that the daemon follows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FollowedKind {
+    /// `<plural>.<group>`.
+    pub resource: String,
+    /// Changes are noticed at once.
+    pub watched: bool,
+}
+
+/// What is read of the own process. What cannot be read is `None`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProcessFigures {
+    pub cpu_seconds: Option<f64>,
+    pub resident_bytes: Option<f64>,
+    pub virtual_bytes: Option<f64>,
+    pub started: Option<f64>,
+    pub open_files: Option<f64>,
+    pub max_open_files: Option<f64>,
+    pub threads: Option<f64>,
+}
+
+/// Everything that one scrape shows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    /// The release of this process, and when it was built.
+    pub own: Release,
+    pub built: Option<Timestamp>,
+    /// `--update-service`.
+    pub update_service: Option<String>,
+    /// `None` before the first turn: while another process holds the lease.
+    pub observation: Option<Arc<Observation>>,
+    /// `None` before all have been read.
+    pub operators: Option<Arc<BTreeMap<String, Arc<OperatorReport>>>>,
+    /// How often the status of a condition changed, by operator and condition type.
+    pub transitions: BTreeMap<(String, String), u64>,
+    /// `None` where it could not be read.
+    pub installer: Option<Installer>,
+    pub kinds: Vec<FollowedKind>,
+    /// Requests to the API server by verb and status code.
+    pub requests: BTreeMap<(&'static str, String), u64>,
+    pub retrieval: RetrievalFigures,
+    pub process: ProcessFigures,
+}
+
+/// The samples as text.
+pub(crate) fn text(snapshot: &Snapshot, now: Timestamp) -> String {
+    let mut text = Text::default();
+    cluster_version::write(&mut text, snapshot);
+    operators::write(&mut text, snapshot);
+    daemon::write(&mut text, snapshot, now);
+    text.finish()
+}
+
+/// Seconds since the epoch.
+fn seconds(at: Timestamp) -> f64 {
+    at.as_duration().as_secs_f64()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a sample is a float, and no count here reaches 2^53")]
+fn count(number: u64) -> f64 {
+    number as f64
+}
+
+fn size(number: usize) -> f64 {
+    count(number as u64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! The text format of Prometheus, version 0.0.4.
+
+use crate::error::{CAUSE, shortened};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Most series of one metric. Names of objects are labels, and other clients create objects.
+const MAX_SERIES: usize = 10_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    Counter,
+    Gauge,
+}
+
+/// Metrics as text, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    out: String,
+}
+
+/// The samples of one metric by their labels. Each series stands there once, because a scrape with two samples of one
+/// series is partly refused.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    series: BTreeMap<String, f64>,
+}
+
+impl Text {
+    pub(super) fn gauge(&mut self, name: &str, help: &str, samples: impl FnOnce(&mut Samples)) {
+        self.add(name, Type::Gauge, help, samples);
+    }
+
+    /// `name` ends in `_total`.
+    pub(super) fn counter(&mut self, name: &str, help: &str, samples: impl FnOnce(&mut Samples)) {
+        self.add(name, Type::Counter, help, samples);
+    }
+
+    fn add(&mut self, name: &str, type_: Type, help: &str, samples: impl FnOnce(&mut Samples)) {
+        let mut all = Samples::default();
+        samples(&mut all);
+        if all.series.is_empty() {
+            return;
+        }
+        let type_ = if type_ == Type::Counter { "counter" } else { "gauge" };
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        // Writing to a string does not fail.
+        let _written = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {type_}");
+        for (labels, value) in all.series {
+            let _written = writeln!(self.out, "{name}{labels} {value}");
+        }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+}
+
+impl Samples {
+    /// The first sample of a series counts. What is no number is left out.
+    pub(super) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
+        if self.series.len() < MAX_SERIES && value.is_finite() {
+            self.series.entry(encoded(labels)).or_insert(value);
+        }
+    }
+}
+
+/// `{name="value",…}`, or nothing without labels. Values are shortened, because another client may have written them.
+fn encoded(labels: &[(&str, &str)]) -> String {
+    let encode = |(name, value): &(&str, &str)| {
+        let value = shortened(value, CAUSE).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        format!("{name}=\"{value}\"")
+    };
+    let all: Vec<String> = labels.iter().map(encode).collect();
+    if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
+}
