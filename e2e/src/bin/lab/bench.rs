@@ -8,6 +8,7 @@
 mod cluster;
 mod figures;
 mod floor;
+mod foreign;
 mod machine;
 mod release;
 mod repair;
@@ -136,7 +137,7 @@ impl Group {
     fn rows(self) -> &'static [Row] {
         match self {
             Group::Floor => &[Row::Floor],
-            Group::AtOnce => &[Row::Install, Row::Update, Row::Steady, Row::Repair],
+            Group::AtOnce => &[Row::Install, Row::Update, Row::Steady, Row::Repair, Row::Foreign],
             Group::Late => &[Row::UpdateSlow],
         }
     }
@@ -187,6 +188,10 @@ impl Run<'_> {
         if self.bench.measures(Row::Repair) {
             let repaired = repair::measure(cluster, release, self.bench.deletions).await?;
             self.keep(report, Row::Repair, repaired);
+        }
+        if self.bench.measures(Row::Foreign) {
+            let beside = foreign::measure(cluster).await?;
+            self.keep(report, Row::Foreign, beside);
         }
         Ok(())
     }

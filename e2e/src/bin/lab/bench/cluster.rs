@@ -46,6 +46,12 @@ impl BenchCluster {
         second
     }
 
+    /// The release that the daemon of now belongs to.
+    pub(super) async fn running(&self) -> anyhow::Result<&Release> {
+        let image = self.daemon().await?.image;
+        self.releases.iter().find(|release| release.image == image).context("a daemon of no release runs")
+    }
+
     /// To speak to the API server as the daemon's user.
     pub(super) async fn daemon_config(&self) -> anyhow::Result<Config> {
         let kubeconfig = Kubeconfig::read_from(&self.simulated.node.kubeconfig)?;

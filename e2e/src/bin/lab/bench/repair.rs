@@ -19,10 +19,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PER_DAEMON: usize = 2;
 
 /// Namespace and name.
-type Key = (String, String);
+pub(super) type Key = (String, String);
 
 /// A ConfigMap that was created, and when the watch showed it.
-type Appeared = (Key, Instant);
+pub(super) type Appeared = (Key, Instant);
 
 /// Deletes `number` random ConfigMaps. When each was deleted as often as a daemon repairs without delay, the daemon is
 /// restarted and forgets.
@@ -82,7 +82,11 @@ fn shuffled(names: &[Key]) -> Vec<Key> {
 }
 
 /// Deletes it; seconds from the answer until the watch shows its successor.
-async fn repaired(client: &Client, seen: &mut mpsc::UnboundedReceiver<Appeared>, key: &Key) -> anyhow::Result<f64> {
+pub(super) async fn repaired(
+    client: &Client,
+    seen: &mut mpsc::UnboundedReceiver<Appeared>,
+    key: &Key,
+) -> anyhow::Result<f64> {
     let (namespace, name) = key;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     maps.delete(name, &DeleteParams::default()).await.with_context(|| format!("cannot delete {namespace}/{name}"))?;
@@ -102,7 +106,7 @@ async fn repaired(client: &Client, seen: &mut mpsc::UnboundedReceiver<Appeared>,
 }
 
 /// Sends the ConfigMaps that are created from now on.
-async fn watch(client: Client) -> anyhow::Result<mpsc::UnboundedReceiver<Appeared>> {
+pub(super) async fn watch(client: Client) -> anyhow::Result<mpsc::UnboundedReceiver<Appeared>> {
     let maps: Api<ConfigMap> = Api::all(client);
     let mut version = maps.list_metadata(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
     let (sender, receiver) = mpsc::unbounded_channel();
