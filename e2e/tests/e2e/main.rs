@@ -18,6 +18,7 @@ mod killed;
 mod long_answers;
 mod merge;
 mod obstinate;
+mod older_definition;
 mod plan;
 mod platform;
 mod preconditions;
