@@ -16,6 +16,7 @@ mod gaps;
 mod killed;
 mod long_answers;
 mod merge;
+mod metrics;
 mod obstinate;
 mod plan;
 mod platform;

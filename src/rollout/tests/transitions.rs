@@ -325,6 +325,20 @@ fn own_deployment_is_brought_back_until_the_process_is_replaced() {
     assert!(!run.rollout.is_completed());
 }
 
+/// It is told to stop because of its own write, often before the answer to that has come.
+#[test]
+fn hand_over_is_known_although_the_rollout_was_cancelled_meanwhile() {
+    let manifests = || vec![object("0000_10_a_1", "deployment", "own")];
+    for (hand_over, outcome, expected) in
+        [(true, applied(), true), (false, applied(), false), (true, failed(Cause::Other), false)]
+    {
+        let (mut run, _) = Run::start(Plan { hand_over, ..plan(manifests(), Mode::Update) });
+        run.rollout.cancel();
+        assert_eq!(run.ends(0, outcome), "");
+        assert_eq!(run.rollout.is_handing_over(), expected);
+    }
+}
+
 #[test]
 fn closed_gate_is_judged_again_when_configuration_changes() {
     let annotated = json!({"config.openshift.io/inject-proxy": "main"});
