@@ -288,6 +288,9 @@ async fn scrape_costs_no_request() {
     // The lease is renewed, and now and then a watch begins anew.
     let (watches, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(|request| request.verb == "watch");
     let others: Vec<_> = others.into_iter().filter(|request| request.resource != "leases").collect();
+    for figure in ["scrape_samples_scraped", "max_over_time(scrape_duration_seconds[30s])"] {
+        println!("{figure}: {:?}", prometheus.query(figure).await.unwrap());
+    }
     println!("{} watches, {others:#?} within {} s", watches.len(), ended.duration_since(begun).as_secs());
     assert!(others.is_empty() && watches.len() < 10, "{watches:#?}");
     cluster.close().await.unwrap();
