@@ -269,6 +269,14 @@ async fn updating_and_failing(
         .await;
 }
 
+/// Status and text of `/healthz`.
+async fn health(address: &str) -> anyhow::Result<(u16, String)> {
+    e2e::harness::install_tls_provider();
+    let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build()?;
+    let answer = client.get(format!("https://{address}/healthz")).send().await?;
+    Ok((answer.status().as_u16(), answer.text().await?))
+}
+
 /// Scraped each second for half a minute.
 #[tokio::test(flavor = "multi_thread")]
 async fn scrape_costs_no_request() {
@@ -279,6 +287,7 @@ async fn scrape_costs_no_request() {
     cluster.completed(&releases[0]).await.unwrap();
     let prometheus = Prometheus::start(&cluster, &address).await.unwrap();
     prometheus.shows("up", "1").await;
+    assert_eq!(health(&address).await.unwrap(), (200, "ok".to_owned()));
     let begun = Timestamp::now();
     // What did not happen has no event.
     tokio::time::sleep(Duration::from_secs(30)).await;
