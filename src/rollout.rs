@@ -130,6 +130,7 @@ impl Rollout {
     /// Takes in what happened, and says what to do next.
     pub(crate) fn on(&mut self, event: Event, now: Timestamp) -> Vec<Command> {
         if self.cancelled {
+            self.on_late(&event);
             return Vec::new();
         }
         match event {
@@ -141,6 +142,18 @@ impl Rollout {
             Event::HandOverExpired { node } => self.on_hand_over_expired(node, now),
         }
         std::mem::take(&mut self.commands)
+    }
+
+    /// The write of the own Deployment often is answered only when this process has been told to stop because of it.
+    fn on_late(&mut self, event: &Event) {
+        if let Event::Reconciled(Reconcile { position, purpose: Purpose::Apply { .. }, .. }, outcome) = event
+            && outcome.applied.is_some()
+            && self.plan.hand_over
+            && self.is_own_deployment(*position)
+            && !self.is_deletion(*position)
+        {
+            self.handing_over = true;
+        }
     }
 
     fn start_nodes(&mut self, now: Timestamp) {

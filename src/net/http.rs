@@ -287,4 +287,4 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

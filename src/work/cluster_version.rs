@@ -189,10 +189,10 @@ impl ClusterVersionController {
     async fn end(mut self) {
         self.stop_loading();
         self.observe_rollout(Timestamp::now());
-        self.tell_hand_over();
         if let Some(current) = &mut self.current {
             current.rollout.cancel().await;
         }
+        self.tell_hand_over();
         self.writer.forget_refused();
         if let Some(written) = self.writer.finish().await {
             self.live.on_written(Some(written));

@@ -4,13 +4,13 @@
 pub(crate) mod copy;
 mod job;
 mod job_spec;
+mod store_client;
 
 use super::egress::Way;
 use super::payload_dir;
 use crate::api::cluster_version::{ConfigMapName, SignatureStore};
 use crate::api::{ComponentOverride, MANAGED_NAMESPACE, OWN_DEPLOYMENT, Release};
 use crate::cluster::{Clients, Kind, Objects};
-use crate::net::http::{self, Bundle, Egress, Purpose};
 use crate::net::signatures::{self, Found};
 use crate::payload::filter::{Filter, overridden};
 use crate::payload::{LoadOptions, ObjectId, Payload, load};
@@ -33,10 +33,6 @@ use tokio_util::sync::CancellationToken;
 
 /// Finding signatures may take this long; a forced update then proceeds unverified.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Where the CA of a signature store in the spec is.
-const CONFIG_NAMESPACE: &str = "openshift-config";
-const CA_KEY: &str = "ca.crt";
 
 /// Where target payloads come from.
 #[derive(Clone, Debug)]
@@ -246,7 +242,7 @@ impl Task<'_> {
         };
         let mut asked = Vec::new();
         for (store, ca) in stores {
-            match self.client(&egress, ca).await {
+            match store_client::build(&self.retriever.objects, &self.retriever.own.release.version, &egress, ca).await {
                 Ok(client) => asked.push((store, client)),
                 Err(cause) => verification.record(&store.location(digest, 1), cause, Timestamp::now()),
             }
@@ -261,25 +257,6 @@ impl Task<'_> {
             false
         })
         .await;
-    }
-
-    /// A client for one store. A store whose CA cannot be read is not asked.
-    async fn client(&self, egress: &Egress, ca: Option<&ConfigMapName>) -> Result<reqwest::Client, String> {
-        let more_roots = match ca.map(|ca| ca.name.as_str()).filter(|name| !name.is_empty()) {
-            None => None,
-            Some(name) => {
-                let place = format!("ConfigMap {CONFIG_NAMESPACE}/{name}, key {CA_KEY}");
-                let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
-                let map = self.retriever.objects.get(&kind, CONFIG_NAMESPACE, name).await.map_err(|e| e.to_string())?;
-                let pem = map.as_ref().and_then(|map| map.get("data")?.get(CA_KEY)?.as_str());
-                let pem = pem.ok_or_else(|| format!("its CA is missing: {place}"))?.to_owned();
-                Some(Bundle { pem, origin: place })
-            }
-        };
-        let version = &self.retriever.own.release.version;
-        let purpose =
-            Purpose { version, egress, more_roots: more_roots.as_ref(), address: None, timeout: http::TIMEOUT };
-        http::build(&purpose).map_err(|e| e.to_string())
     }
 
     /// Offers the signatures in the cluster: keys of `binaryData` in labelled ConfigMaps that begin with the digest.

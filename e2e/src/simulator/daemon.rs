@@ -176,10 +176,10 @@ impl Node {
     async fn launch(&self, identity: String, image: &str) -> anyhow::Result<Pod> {
         let path = |path: &Path| path.display().to_string();
         let payload = self.payloads.join(retrieve::folder(image));
+        let listens = self.arguments.iter().any(|argument| argument == "--listen");
         let arguments = [
             ["--release-image", image],
             ["--identity", &identity],
-            ["--listen", ""],
             ["--payload-source", "directory"],
             ["--kubeconfig", &path(&self.kubeconfig)],
             ["--payload", &path(&payload)],
@@ -188,7 +188,8 @@ impl Node {
         let arguments = ["start"]
             .into_iter()
             .chain(arguments.into_iter().flatten())
-            .chain(self.arguments.iter().map(String::as_str));
+            .chain(self.arguments.iter().map(String::as_str))
+            .chain(["--listen", ""].into_iter().filter(|_| !listens));
         let mut launch = Launch::new(PROCESS, programs::cvo()?, arguments);
         launch.environment = deployed_environment()?;
         let level = std::env::var("RUST_LOG").unwrap_or_else(|_| self.log_level.to_owned());

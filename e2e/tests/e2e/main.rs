@@ -17,6 +17,7 @@ mod gaps;
 mod killed;
 mod long_answers;
 mod merge;
+mod metrics;
 mod obstinate;
 mod older_definition;
 mod plan;

@@ -62,9 +62,9 @@ async fn redirects_are_followed_three_times() {
     }
 }
 
-/// A server with TLS, and the certificate to trust.
-async fn serve_tls(router: Router) -> (SocketAddr, Bundle) {
-    let (config, pem) = crate::serve::tls::self_signed(&["localhost".to_owned()]).unwrap();
+/// A server with TLS and a certificate for this name, and the certificate to trust.
+pub(crate) async fn serve_tls(name: &str, router: Router) -> (SocketAddr, Bundle) {
+    let (config, pem) = crate::serve::tls::self_signed(&[name.to_owned()]).unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -91,7 +91,7 @@ async fn redirect_from_https_to_http_is_not_followed() {
         .route("/", get_handler(move || async move { axum::response::Redirect::temporary(&to) }))
         .route("/secure", get_handler(|| async { axum::response::Redirect::temporary("/end") }))
         .route("/end", get_handler(|| async { "there" }));
-    let (address, bundle) = serve_tls(router).await;
+    let (address, bundle) = serve_tls("localhost", router).await;
     let egress = Egress { proxy: None, roots: Roots::Only(bundle) };
     let client = client("1", &egress).unwrap();
     let url = |path: &str| format!("https://localhost:{}{path}", address.port());
@@ -102,7 +102,7 @@ async fn redirect_from_https_to_http_is_not_followed() {
 
 #[tokio::test]
 async fn trusted_cas_are_those_of_the_bundle_and_those_added() {
-    let (address, bundle) = serve_tls(Router::new().route("/", get_handler(|| async { "there" }))).await;
+    let (address, bundle) = serve_tls("localhost", Router::new().route("/", get_handler(|| async { "there" }))).await;
     let (_, other) = crate::serve::tls::self_signed(&["other".to_owned()]).unwrap();
     let other = || Roots::Only(Bundle { pem: other.clone(), origin: String::new() });
     let url = format!("https://localhost:{}/", address.port());

@@ -326,6 +326,37 @@ fn own_deployment_is_brought_back_until_the_process_is_replaced() {
 }
 
 #[test]
+fn failed_attempts_and_repairs_are_counted() {
+    let (mut run, _) = Run::start(plan(vec![object("0000_10_a_1", "config", "a")], Mode::Update));
+    run.ends(0, failed(Cause::Other));
+    run.ends(0, failed(Cause::Other));
+    run.ends(0, applied());
+    assert_eq!((run.rollout.errors(), run.rollout.repairs().len()), (2, 0), "the first write is no repair");
+    for outcome in
+        [applied(), Outcome { applied: Some(Applied::Unchanged), ..Outcome::default() }, failed(Cause::Other)]
+    {
+        run.on(Event::Changed { position: 0, content: true });
+        run.ends(0, outcome);
+    }
+    assert_eq!(run.rollout.errors(), 3);
+    assert_eq!(run.rollout.repairs().iter().collect::<Vec<_>>(), [(&"ConfigMap".to_owned(), &1)]);
+}
+
+/// It is told to stop because of its own write, often before the answer to that has come.
+#[test]
+fn hand_over_is_known_although_the_rollout_was_cancelled_meanwhile() {
+    let manifests = || vec![object("0000_10_a_1", "deployment", "own")];
+    for (hand_over, outcome, expected) in
+        [(true, applied(), true), (false, applied(), false), (true, failed(Cause::Other), false)]
+    {
+        let (mut run, _) = Run::start(Plan { hand_over, ..plan(manifests(), Mode::Update) });
+        run.rollout.cancel();
+        assert_eq!(run.ends(0, outcome), "");
+        assert_eq!(run.rollout.is_handing_over(), expected);
+    }
+}
+
+#[test]
 fn closed_gate_is_judged_again_when_configuration_changes() {
     let annotated = json!({"config.openshift.io/inject-proxy": "main"});
     let workload = manifest("0000_10_a_1", "apps/v1", "Deployment", "a", annotated);

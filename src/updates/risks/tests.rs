@@ -160,6 +160,7 @@ fn own_risks_concern_updates_to_higher_minor_versions_and_need_the_feature_gate(
     let both = || vec!["A".to_owned(), "Own-a.b".to_owned()];
     assert_eq!(names, [("5.0.0", both()), ("4.2.1", both()), ("4.2.0", both()), ("4.1.2", vec!["A".into()])]);
     // A published risk of the same name stays as it is.
+    assert_eq!(judged.conditional[1].risks.len(), 2);
     assert!(judged.conditional[1].risks[0].matching_rules[0].promql.is_some());
     assert_eq!(judged.notes.len(), 2, "{:?}", judged.notes);
     let accepted = judged_with(&available, &[], &risks[..1], Some(&["Own-a.b"]));

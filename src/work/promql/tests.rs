@@ -98,22 +98,10 @@ async fn token_is_read_again_for_each_query() {
 
 /// A server whose certificate is for this name only, and the file with its CA.
 async fn serve_tls(name: &str) -> (u16, tempfile::NamedTempFile) {
-    let (config, pem) = crate::serve::tls::self_signed(&[name.to_owned()]).unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let Ok(stream) = acceptor.accept(stream).await else { continue };
-            let service = hyper_util::service::TowerToHyperService::new(router());
-            let io = hyper_util::rt::TokioIo::new(stream);
-            let builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
-            tokio::spawn(async move { builder.serve_connection(io, service).await.is_ok() });
-        }
-    });
+    let (address, bundle) = crate::net::http::tests::serve_tls(name, router()).await;
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), pem).unwrap();
-    (port, file)
+    std::fs::write(file.path(), bundle.pem).unwrap();
+    (address.port(), file)
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::progress::{NodeProgress, WaitingFor};
+use crate::api::progress::{Advice, NodeProgress, RecordedVerdict, WaitingFor};
 use kube::Client;
 use kube::client::Body;
 use std::sync::{Arc, Mutex};
@@ -96,6 +96,11 @@ fn long_texts_and_many_nodes_fit_into_the_record() {
     let kept = read(&Progress { nodes, ..few.clone() });
     assert!(!kept.nodes.is_empty() && kept.nodes.iter().all(|node| node.state == NodeState::Failing));
     assert_eq!(kept.nodes.len() + kept.nodes_left_out, 10_000);
+    let verdict = RecordedVerdict { matches: true, evaluated: jiff::Timestamp::UNIX_EPOCH };
+    let verdicts = (0..9000).map(|n| (format!("{n:032}"), verdict)).collect();
+    let advice = Advice { channel: "stable".into(), verdicts, ..Advice::default() };
+    let kept = read(&Progress { advice: Some(advice), ..few }).advice.unwrap();
+    assert!(kept.channel == "stable" && !kept.verdicts.is_empty(), "{}", kept.verdicts.len());
 }
 
 proptest::proptest! {

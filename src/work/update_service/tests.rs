@@ -1,4 +1,11 @@
 use super::*;
+use crate::cluster::Objects;
+use crate::work::promql::Source;
+use axum::Router;
+use axum::extract::RawQuery;
+use axum::routing::get;
+use kube::client::Body;
+use std::sync::Arc;
 
 #[test]
 fn error_response_is_told_from_an_unreachable_service() {
@@ -30,4 +37,60 @@ fn error_response_is_told_from_an_unreachable_service() {
         assert_eq!(direct, matches!(error, HttpError::Transport { .. }), "{}", failure.error);
         assert_eq!(failure.retry_after, if matches!(error, HttpError::Status { .. }) { patience } else { None });
     }
+}
+
+/// What the task needs, without a cluster: no query is sent.
+fn service(update_service: String) -> Service {
+    let (mock, _requests) = tower_test::mock::pair::<::http::Request<Body>, ::http::Response<Body>>();
+    let objects = Objects::new(kube::Client::new(mock, "default"), Arc::new(|| true));
+    let source = Source { url: String::new(), service: None, ca_bundle: None, token: None };
+    let own = crate::api::Release { version: "4.1.0".into(), image: "img".into(), ..Default::default() };
+    let (_way, way) = watch::channel(Some(Egress::default()));
+    Service {
+        asker: Asker { update_service: Some(update_service), own, architecture: "amd64".into(), period: PERIOD },
+        recorded: None,
+        querier: Querier { source, objects, version: "1".into() },
+        way,
+    }
+}
+
+#[tokio::test]
+async fn channel_that_changes_during_a_request_gets_no_advice_of_the_other() {
+    let (asked, mut asking) = watch::channel(String::new());
+    let graph = async move |RawQuery(query): RawQuery| {
+        let query = query.unwrap_or_default();
+        asked.send_replace(query.clone());
+        if query.contains("channel=slow") {
+            std::future::pending::<()>().await;
+        }
+        let other = if query.contains("channel=fast") { "4.1.1" } else { "4.1.2" };
+        format!(
+            r#"{{"nodes":[{{"version":"4.1.0","payload":"img"}},{{"version":"{other}","payload":"i"}}],"edges":[[0,1]]}}"#
+        )
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/graph", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().route("/graph", get(graph))).await });
+    let request = |channel: &str| Request {
+        channel: channel.into(),
+        cluster_id: "01234567-89ab-4cde-8f01-23456789abcd".into(),
+        ..Request::default()
+    };
+    let (requests, requested) = watch::channel(Some(request("slow")));
+    let (told, mut telling) = watch::channel(None);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(run(service(url), requested, told, stop.clone()));
+    asking.wait_for(|query| query.contains("channel=slow")).await.unwrap();
+    requests.send_replace(Some(request("fast")));
+    let retrieved = |told: &Option<Told>| told.as_ref().is_some_and(|told| told.retrieval.is_some());
+    let answer =
+        tokio::time::timeout(Duration::from_secs(60), telling.wait_for(retrieved)).await.unwrap().unwrap().clone();
+    let answer = answer.unwrap();
+    let versions = |retrieval: Retrieval| Vec::from_iter(retrieval.available.into_iter().map(|r| r.version));
+    assert_eq!(answer.for_request(Some(&request("fast"))).map(versions), Some(vec!["4.1.1".to_owned()]));
+    // The controller may know of the next change before this task does.
+    assert_eq!((answer.for_request(Some(&request("slow"))), answer.for_request(None)), (None, None));
+    assert_eq!(answer.record.unwrap().channel, "fast");
+    stop.cancel();
+    running.await.unwrap();
 }

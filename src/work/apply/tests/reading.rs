@@ -121,6 +121,10 @@ async fn every_cluster_operator_of_the_cluster_is_known() {
         following.await;
         until(&applier, "all operators", |a| a.operators().current().len() == 1100).await;
         assert!(applier.operators().current().values().all(|report| report.version("operator") == Some("1.0.0")));
+        // Not by metadata alone, as a kind would be read with so many objects that are not of the release.
+        let watches =
+            server.requests().iter().filter(|r| r.starts_with("WATCH") && r.contains("clusteroperators")).count();
+        assert_eq!(watches, if refusal.is_none() { 1 } else { 2 });
         server.remove(&path("other-0003"));
         until(&applier, "a deletion", |a| a.operators().current().len() == 1099).await;
         put(&server, "late");

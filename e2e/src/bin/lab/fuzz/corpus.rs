@@ -21,6 +21,8 @@ pub(super) struct Corpus {
     pub metadata: Vec<Vec<u8>>,
     pub references: Vec<Vec<u8>>,
     pub graphs: Vec<Vec<u8>>,
+    /// Answers of a Prometheus API.
+    pub answers: Vec<Vec<u8>>,
     /// Decoded manifests.
     pub objects: Vec<Value>,
 }
@@ -34,6 +36,7 @@ impl Corpus {
             metadata: vec![METADATA.into(), br#"{"kind":"cincinnati-metadata-v0","version":"4.0.0-rc.1+b"}"#.to_vec()],
             references: vec![REFERENCES.into(), REFERENCES_YAML.into()],
             graphs: vec![GRAPH.into(), br#"{"nodes":[],"edges":[]}"#.to_vec()],
+            answers: ANSWERS.iter().map(|text| text.as_bytes().to_vec()).collect(),
             ..Corpus::default()
         };
         let own = files(&root.join("manifests/cluster-version"))?;
@@ -130,6 +133,12 @@ const REFERENCES: &str = r#"{"kind":"ImageStream","apiVersion":"image.openshift.
 "from":{"kind":"DockerImage","name":"r.example/a@sha256:1"}},{"name":"b"}]}}"#;
 const REFERENCES_YAML: &str = "kind: ImageStream\napiVersion: image.openshift.io/v1\nmetadata:\n  name: 1.0.0\nspec:\n  tags:\n\
   - name: a\n    from: {kind: DockerImage, name: r/a}\n";
+const ANSWERS: [&str; 4] = [
+    r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1.5,"1"]}]},"warnings":["w"]}"#,
+    r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":"b"},"value":[1,"0"]}]}}"#,
+    r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#,
+    r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#,
+];
 const GRAPH: &str = r#"{"nodes":[{"version":"1.0.0","payload":"r/x@sha256:1","metadata":{"url":"https://x","io.openshift.upgrades.graph.release.channels":"stable,fast"}},
 {"version":"1.0.1","payload":"r/x@sha256:2","metadata":{"release.openshift.io/architecture":"multi"}},{"version":"1.1.0-rc.1","payload":"r/x@sha256:3"}],
 "edges":[[0,1],[0,2],[1,2]],"conditionalEdges":[{"edges":[{"from":"1.0.0","to":"1.1.0-rc.1"}],"risks":[{"url":"https://r","name":"Risk",

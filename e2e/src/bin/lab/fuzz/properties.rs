@@ -11,6 +11,7 @@ use cvo::testing::payload::{LoadOptions, load};
 use cvo::testing::payload::{Manifest, ObjectId, Origin, run_level};
 use cvo::testing::payload::{PayloadFiles, SourceFile, check_inclusion};
 use cvo::testing::updates::graph::{parse_updates, uri_problem};
+use cvo::testing::updates::promql::answer;
 use cvo::testing::verify::{Config, Digest};
 use cvo::testing::version;
 use serde_json::Value;
@@ -145,6 +146,18 @@ pub(super) fn update_graph(_: &Fixture, input: &[u8]) -> Verdict {
         )?;
     }
     Ok(useful)
+}
+
+/// An answer is only accepted with exactly one sample, and its value is 0 or 1.
+pub(super) fn query_answer(_: &Fixture, input: &[u8]) -> Verdict {
+    let Ok(found) = answer(input) else { return Ok(false) };
+    let decoded: Value = serde_json::from_slice(input).unwrap_or_default();
+    let samples = decoded.pointer("/data/result").and_then(Value::as_array).map_or(0, Vec::len);
+    property(samples == 1, "an answer without exactly one sample is accepted")?;
+    let value = decoded.pointer("/data/result/0/value/1").and_then(Value::as_str).unwrap_or_default();
+    let expected = if found.matches { 1.0 } else { 0.0 };
+    property(value.parse() == Ok(expected), "the verdict is not the value of the sample")?;
+    Ok(true)
 }
 
 /// The first line is the name of the file, the others are annotations.

@@ -131,14 +131,15 @@ const fn target(
 }
 
 /// All of them; weights add up to 100.
-pub(super) const TARGETS: [Target; 12] = [
-    target("yaml", 38, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
+pub(super) const TARGETS: [Target; 13] = [
+    target("yaml", 36, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
     target("release", 12, |s| &s.corpus.releases, Form::Bytes, RELEASE, properties::release),
     target("template", 8, |s| &s.corpus.manifests, Form::Bytes, TEMPLATE, properties::template),
     target("metadata", 4, |s| &s.corpus.metadata, Form::Json, JSON, properties::metadata),
     target("references", 4, |s| &s.corpus.references, Form::Json, JSON, properties::references),
     target("version", 4, |s| &s.versions, Form::Bytes, VERSION, properties::versions),
     target("update graph", 8, |s| &s.corpus.graphs, Form::Json, JSON, properties::update_graph),
+    target("query answer", 2, |s| &s.corpus.answers, Form::Json, JSON, properties::query_answer),
     target("annotations", 6, |s| &s.annotations, Form::Bytes, ANNOTATION, properties::annotations),
     target("merge", 10, |s| &s.pairs, Form::Json, JSON, properties::merge),
     target("signature", 3, |s| &s.signatures, Form::Bytes, PACKET, properties::signature),
