@@ -123,4 +123,4 @@ fn installer(type_: &str, map: &Value) -> Installer {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,8 @@
 use super::*;
 use serde_json::json;
 
-fn monitoring() -> Monitoring {
+/// Of a process that is not the leader.
+pub(crate) fn monitoring() -> Monitoring {
     let own = Payload {
         release: crate::api::Release { version: "1.0.0".into(), ..Default::default() },
         built: None,
@@ -46,4 +47,16 @@ fn retrieval_time_moves_with_success_a_changed_request_and_the_first_attempt() {
 fn missing_keys_of_the_installer_are_called_so() {
     let found = installer("other", &json!({"data": {"version": "v1", "invoker": 3}}));
     assert_eq!((found.version.as_str(), found.invoker.as_str()), ("v1", MISSING));
+}
+
+#[test]
+fn retrieval_time_of_the_process_before_counts_until_there_is_another() {
+    let monitoring = monitoring();
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let retrieved = || lock(&monitoring.retrieval).retrieved.unwrap().as_second();
+    monitoring.on_recorded_retrieval(at(1));
+    monitoring.on_retrieval(Some("RemoteFailed"), false, at(5));
+    assert_eq!(retrieved(), 1, "a restart gives no new hour of patience");
+    monitoring.on_retrieval(None, false, at(6));
+    assert_eq!(retrieved(), 6);
 }

@@ -50,6 +50,7 @@ fn service(update_service: String) -> Service {
         asker: Asker { update_service: Some(update_service), own, architecture: "amd64".into(), period: PERIOD },
         recorded: None,
         querier: Querier { source, objects, version: "1".into() },
+        monitoring: Arc::new(crate::work::monitoring::tests::monitoring()),
         way,
     }
 }
