@@ -239,3 +239,19 @@ fn way_to_a_server_is_told_without_the_password_of_the_proxy() {
     assert_eq!(egress.way_to("http://near/x"), "directly, without a proxy");
     assert_eq!(Egress::default().way_to("http://far/x"), "directly, without a proxy");
 }
+
+#[tokio::test]
+async fn body_that_never_ends_is_given_up_after_the_timeout() {
+    async fn drip() -> axum::body::Body {
+        let drops = futures::stream::unfold((), |()| async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Some((Ok::<_, std::convert::Infallible>("x"), ()))
+        });
+        axum::body::Body::from_stream(drops)
+    }
+    let url = format!("http://{}/", serve(Router::new().route("/", get_handler(drip))).await);
+    let (egress, timeout) = (Egress::default(), Duration::from_millis(300));
+    let client = build(&Purpose { version: "1", egress: &egress, more_roots: None, address: None, timeout }).unwrap();
+    let read = tokio::time::timeout(Duration::from_secs(30), get(&client, &url, &Get::default(), 1 << 20)).await;
+    assert!(matches!(read, Ok(Err(HttpError::Body { .. }))), "{read:?}");
+}
