@@ -17,7 +17,7 @@ use anyhow::Context;
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::harness::{Cluster, Launch, Programs, files, process};
+use crate::harness::{Cluster, Launch, Options, Programs, files, machine, process};
 use crate::{
     signing::{Keys, TRUSTED},
     workspace,
@@ -37,6 +37,17 @@ pub struct Platform {
 }
 
 impl Platform {
+    /// On a new cluster with a node, registry and audit log; `None`, with a note, on a machine that cannot have a node.
+    pub async fn on_a_node() -> anyhow::Result<Option<Self>> {
+        if !machine::is_root() {
+            println!("skipped: a node needs root");
+            return Ok(None);
+        }
+        let programs = Programs::find()?;
+        let options = Options { node: true, registry: true, audit: true, ..Default::default() };
+        Self::prepare(Cluster::up(options).await?, programs).await.map(Some)
+    }
+
     /// Prepares a cluster that was started with node and registry: key, signature store, update service, and the images
     /// of `cvo` and `lab`. About five seconds.
     pub async fn prepare(cluster: Cluster, programs: Programs) -> anyhow::Result<Self> {

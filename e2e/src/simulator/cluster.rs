@@ -16,7 +16,7 @@ use cvo::testing::api::{ClusterVersion, Condition, HistoryState, NAME, NAMESPACE
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node as KubernetesNode};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
@@ -271,6 +271,19 @@ impl SimulatedCluster {
     pub async fn patch(&self, patch: Value) -> anyhow::Result<()> {
         let params = PatchParams { field_manager: Some("administrator".into()), ..PatchParams::default() };
         self.versions().patch(NAME, &params, &Patch::Merge(&patch)).await?;
+        Ok(())
+    }
+
+    /// Creates the FeatureGate with these gates of the release of that version.
+    pub async fn enable_gates(&self, version: &str, gates: &[&str]) -> anyhow::Result<()> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", "FeatureGate"));
+        let enabled: Vec<Value> = gates.iter().map(|gate| json!({"name": gate})).collect();
+        let object = json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "FeatureGate", "metadata": {"name": "cluster"},
+            "spec": {}, "status": {"featureGates": [{"version": version, "enabled": enabled}]},
+        });
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
+        api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
         Ok(())
     }
 

@@ -5,10 +5,7 @@ use std::collections::BTreeSet;
 
 use cvo::testing::api::{ClusterVersion, progress::Progress};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{
-    Api,
-    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams},
-};
+use kube::{Api, api::DeleteParams};
 use serde_json::{Value, json};
 
 use e2e::simulator::{
@@ -79,18 +76,6 @@ fn unmanaged(namespaces: &[&str]) -> Value {
     json!({"spec": {"overrides": namespaces.iter().map(entry).collect::<Vec<_>>()}})
 }
 
-async fn enable_gates(cluster: &SimulatedCluster, version: &str, gates: &[&str]) {
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", "FeatureGate"));
-    let enabled: Vec<Value> = gates.iter().map(|gate| json!({"name": gate})).collect();
-    let object = json!({
-        "apiVersion": "config.openshift.io/v1", "kind": "FeatureGate", "metadata": {"name": "cluster"},
-        "spec": {}, "status": {"featureGates": [{"version": version, "enabled": enabled}]},
-    });
-    let object: DynamicObject = serde_json::from_value(object).unwrap();
-    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &kind);
-    api.create(&PostParams::default(), &object).await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn capabilities_gates_and_overrides_take_effect_at_once() {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
@@ -138,7 +123,7 @@ async fn gains_a_capability(cluster: &SimulatedCluster, release: &Release) {
 }
 
 async fn gains_a_gate(cluster: &SimulatedCluster, release: &Release) {
-    enable_gates(cluster, "1.0.0", &["Lab"]).await;
+    cluster.enable_gates("1.0.0", &["Lab"]).await.unwrap();
     until_written(cluster, "beta", "gated", "1.0.0").await;
     cluster.completed(release).await.unwrap();
     assert!(written_by(cluster, "beta", "ungated").await.is_some(), "an object that is excluded is not deleted");

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
-    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams, PropagationPolicy},
+    api::{DeleteParams, PostParams, PropagationPolicy},
 };
 use serde_json::{Value, json};
 
@@ -49,17 +49,6 @@ fn make_older(release: &Release) {
     std::fs::write(&file, object.to_string()).unwrap();
 }
 
-async fn enable_gates(cluster: &SimulatedCluster, version: &str, gates: &[&str]) {
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", "FeatureGate"));
-    let enabled: Vec<Value> = gates.iter().map(|gate| json!({"name": gate})).collect();
-    let object = json!({
-        "apiVersion": "config.openshift.io/v1", "kind": "FeatureGate", "metadata": {"name": "cluster"},
-        "spec": {}, "status": {"featureGates": [{"version": version, "enabled": enabled}]},
-    });
-    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &kind);
-    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
-}
-
 fn graph(own: &Release) -> Value {
     let risk = json!({"name": "Broken", "message": "Everything breaks.", "url": "https://risks.invalid/1",
         "matchingRules": [{"type": "Always"}]});
@@ -84,7 +73,7 @@ async fn status_goes_on_where_the_definition_lacks_fields_and_values() {
     let live = definitions.get("clusterversions.config.openshift.io").await.unwrap();
     assert!(!serde_json::to_string(&live.spec).unwrap().contains("riskNames"), "the definition is the older one");
 
-    enable_gates(&cluster, "1.0.0", &["ClusterUpdateAcceptRisks", "ClusterAPIMachineManagement"]).await;
+    cluster.enable_gates("1.0.0", &["ClusterUpdateAcceptRisks", "ClusterAPIMachineManagement"]).await.unwrap();
     let upstream = format!("http://{}/graph", service.address);
     cluster.patch(json!({"spec": {"upstream": upstream, "channel": "a"}})).await.unwrap();
     let judged = |object: &ClusterVersion| {

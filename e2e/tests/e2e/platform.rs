@@ -20,9 +20,8 @@ use serde_json::Value;
 
 use e2e::{
     harness::{
-        Cluster, Options, Programs,
         audit::{self, Request},
-        machine, named,
+        named,
     },
     platform::{
         Platform, Release,
@@ -36,13 +35,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn platform_is_installed_and_updated_and_untrusted_releases_are_refused() {
-    if !machine::is_root() {
-        println!("skipped: a node needs root");
-        return;
-    }
-    let programs = Programs::find().unwrap();
-    let options = Options { node: true, registry: true, audit: true, ..Default::default() };
-    let platform = Platform::prepare(Cluster::up(options).await.unwrap(), programs).await.unwrap();
+    let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
     let [first, second, _] = platform.samples().await.unwrap();
 
     platform.install(&first).await.unwrap();

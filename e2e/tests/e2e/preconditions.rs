@@ -13,7 +13,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use e2e::{
-    harness::{Cluster, Options, Programs, audit, machine},
+    harness::audit,
     platform::{
         Platform, Release,
         follow::{completed, condition, is_true},
@@ -26,13 +26,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn preconditions_refuse_a_release_until_they_are_met_or_forced() {
-    if !machine::is_root() {
-        println!("skipped: a node needs root");
-        return;
-    }
-    let programs = Programs::find().unwrap();
-    let options = Options { node: true, registry: true, audit: true, ..Default::default() };
-    let platform = Platform::prepare(Cluster::up(options).await.unwrap(), programs).await.unwrap();
+    let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
     let [first, patch, minor, next_patch, far] = releases(&platform).await;
     platform.install(&first).await.unwrap();
     platform.until_completed(&first, LIMIT).await.unwrap();
