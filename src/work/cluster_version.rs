@@ -236,6 +236,7 @@ impl ClusterVersionController {
             }
         }
         self.note = self.note_on(&spec, &status);
+        self.parts.config_maps.await_signatures(self.refused.as_ref().is_some_and(Refused::waits_for_a_signature));
         let now = Timestamp::now();
         self.observe_rollout(now);
         self.publish(now);

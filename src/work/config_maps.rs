@@ -28,6 +28,8 @@ pub(crate) struct ConfigMaps {
     gates: watch::Receiver<Option<Data>>,
     acks: watch::Receiver<Option<Data>>,
     signatures: watch::Receiver<()>,
+    /// Whether signatures are followed.
+    awaited: watch::Sender<bool>,
 }
 
 /// What has changed.
@@ -43,19 +45,25 @@ impl ConfigMaps {
         let (told_gates, gates) = watch::channel(None);
         let (told_acks, acks) = watch::channel(None);
         let (told_signatures, signatures) = watch::channel(());
+        let (awaited, waits) = watch::channel(false);
         match clients.for_watch() {
             Ok(client) => {
                 let following = futures::future::join3(
                     follow_one(client.clone(), MANAGED_NAMESPACE, "admin-gates", told_gates),
                     follow_one(client.clone(), "openshift-config", "admin-acks", told_acks),
-                    follow_signatures(client, told_signatures),
+                    follow_signatures_while(client, waits, told_signatures),
                 );
                 let stop = stop.clone();
                 tokio::spawn(async move { stop.run_until_cancelled(following).await });
             }
             Err(error) => tracing::error!(%error, "cannot watch the ConfigMaps of gates and signatures"),
         }
-        ConfigMaps { gates, acks, signatures }
+        ConfigMaps { gates, acks, signatures, awaited }
+    }
+
+    /// Signatures are followed only while a release waits for one.
+    pub(crate) fn await_signatures(&self, waits: bool) {
+        self.awaited.send_if_modified(|last| std::mem::replace(last, waits) != waits);
     }
 
     /// Gates and acknowledgements; `None` before both have been read once.
@@ -110,14 +118,23 @@ async fn follow_one(client: Client, namespace: &str, name: &str, tell: watch::Se
     }
 }
 
+async fn follow_signatures_while(client: Client, mut waits: watch::Receiver<bool>, tell: watch::Sender<()>) {
+    while waits.wait_for(|waits| *waits).await.is_ok() {
+        tokio::select! {
+            () = follow_signatures(client.clone(), &tell) => {}
+            _ = waits.wait_for(|waits| !*waits) => {}
+        }
+    }
+}
+
 /// Tells of each change of a ConfigMap with signatures; their content is read when it is needed.
-async fn follow_signatures(client: Client, tell: watch::Sender<()>) {
+async fn follow_signatures(client: Client, tell: &watch::Sender<()>) {
     let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(client, MANAGED_NAMESPACE);
     let config = Config::default().labels(SIGNATURES_LABEL).timeout(WATCH_SECONDS);
     let mut events = watcher(api, config).backoff(WatchBackoff::default()).boxed();
     while let Some(event) = events.next().await {
         match event {
-            // A list after a gap may contain what was added meanwhile.
+            // The list may contain what was added since the signatures were read last.
             Ok(Event::Apply(_) | Event::InitDone) => {
                 tell.send_replace(());
             }

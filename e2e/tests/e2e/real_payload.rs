@@ -123,7 +123,7 @@ fn print_usage(ended: &Ended) {
 }
 
 /// What a daemon reads besides each kind of its release: verb, object, and the largest number of requests.
-const OTHER_READS: [(&str, &str, usize); 10] = [
+const OTHER_READS: [(&str, &str, usize); 13] = [
     // Which kinds there are.
     ("get", "/api", 2),
     // The ClusterVersion, which is in no release.
@@ -138,6 +138,10 @@ const OTHER_READS: [(&str, &str, usize); 10] = [
     // The progress record of the process before, and the lease, which is read before each renewal.
     ("get", "/configmaps/ openshift-cluster-version/cluster-version-progress", 2),
     ("get", "coordination.k8s.io/leases/ ", 20),
+    // Who installed the cluster and the CA bundle, gates and acknowledgements, in openshift-config and openshift-config-managed.
+    ("get", "/configmaps/ openshift-config", 4),
+    ("list", "/configmaps/ openshift-config", 2),
+    ("watch", "/configmaps/ openshift-config", 3),
 ];
 
 /// One request reads a kind, whatever the number of its objects, and then watches it; `most` where that is not possible.

@@ -44,9 +44,14 @@ impl Refused {
         }
     }
 
+    /// Whether it may be accepted once there is another signature.
+    pub(crate) fn waits_for_a_signature(&self) -> bool {
+        self.status.step == LoadStep::RetrievePayload
+    }
+
     /// A signature was added to the cluster: if one was missing, it is tried at once.
     pub(crate) fn on_signature(&mut self, now: Timestamp) {
-        if self.status.step == LoadStep::RetrievePayload {
+        if self.waits_for_a_signature() {
             self.again = now;
         }
     }
