@@ -132,7 +132,8 @@ const OTHER_READS: [(&str, &str, usize); 13] = [
     // The cluster configuration.
     ("get", "config.openshift.io/", 4),
     ("watch", "config.openshift.io/featuregates/", 1),
-    ("watch", "config.openshift.io/proxies/", 1),
+    // For manifests, and for requests to the outside.
+    ("watch", "config.openshift.io/proxies/", 2),
     ("watch", "config.openshift.io/apiservers/", 1),
     ("watch", "config.openshift.io/infrastructures/", 1),
     // The progress record of the process before, and the lease, which is read before each renewal.
