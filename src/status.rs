@@ -77,7 +77,7 @@ fn keep_times(before: &[MetaCondition], now: &mut [MetaCondition]) {
 }
 
 /// The API server stores a `metav1.Time` in whole seconds: a fraction would be read back as a difference.
-fn whole_seconds(now: Timestamp) -> Time {
+pub(crate) fn whole_seconds(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 

@@ -1,7 +1,7 @@
 //! The advice on updates as a state machine: what is asked of the update service and when, how long its last answer counts,
 //! and what is published of it. The caller sends the questions and queries, and passes on what came of them.
 
-use super::evaluations::{Evaluations, QueryError};
+use super::evaluations::{Evaluations, QueryError, after};
 use super::graph::{self, Reason, RetrievalError, Updates};
 use super::risks::{self, Basis, Judged};
 use crate::api::cluster_version::{ConditionalUpdate, Release};
@@ -183,10 +183,6 @@ pub(crate) struct Advice {
     answered: Option<Timestamp>,
     recorded: Option<progress::Advice>,
     evaluations: Evaluations,
-}
-
-fn after(now: Timestamp, pause: SignedDuration) -> Timestamp {
-    now.checked_add(pause).unwrap_or(Timestamp::MAX)
 }
 
 fn signed(pause: Duration) -> SignedDuration {

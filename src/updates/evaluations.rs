@@ -7,6 +7,7 @@
 use crate::api::cluster_version::{ConditionalUpdateRisk, MatchingRule};
 use crate::api::progress::RecordedVerdict;
 use crate::rollout::doubled;
+use crate::status;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -89,7 +90,8 @@ fn key(query: &str) -> String {
     text
 }
 
-fn after(now: Timestamp, pause: SignedDuration) -> Timestamp {
+/// The end of time if it would be later.
+pub(super) fn after(now: Timestamp, pause: SignedDuration) -> Timestamp {
     now.checked_add(pause).unwrap_or(Timestamp::MAX)
 }
 
@@ -204,7 +206,7 @@ impl Evaluations {
         entry.under_way = false;
         match answer {
             Ok(matches) => {
-                entry.verdict = Some(Verdict { matches, evaluated: whole_second(now) });
+                entry.verdict = Some(Verdict { matches, evaluated: status::whole_seconds(now).0 });
                 (entry.failure, entry.failures, entry.due) = (None, 0, after(now, RENEW_AFTER));
             }
             Err(QueryError::Answer(failure)) => {
@@ -272,11 +274,6 @@ impl Evaluations {
             (None, None) => Known::Pending,
         }
     }
-}
-
-/// Conditions and records tell times in whole seconds.
-fn whole_second(at: Timestamp) -> Timestamp {
-    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Whether an update to a release may begin, once its payload is loaded: the same answer for the daemon, which waits or begins,
 //! and for a plan of the update, which says what the daemon will do.
 
+use super::risks::RECOMMENDED as RECOMMENDED_CONDITION;
 use crate::api::cluster_version::{ConditionalUpdate, HistoryEntry, HistoryState, Release};
 use crate::api::{ClusterVersionStatus, ComponentOverride};
 use crate::error::{CAUSE, listed, shortened};
@@ -227,7 +228,7 @@ fn recommended(situation: &Situation<'_>) -> Option<Finding> {
 
 /// A conditional update whose risks apply, or may apply.
 fn not_recommended(target: &Release, update: &ConditionalUpdate) -> Option<Finding> {
-    let condition = update.conditions.iter().find(|condition| condition.type_ == "Recommended");
+    let condition = update.conditions.iter().find(|condition| condition.type_ == RECOMMENDED_CONDITION);
     let (status, reason, message) = match condition {
         Some(MetaCondition { status, .. }) if status == "True" => return None,
         Some(condition) => (condition.status.as_str(), condition.reason.as_str(), condition.message.as_str()),

@@ -5,12 +5,12 @@ mod fold;
 use super::evaluations::{Evaluations, Known};
 use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, Release};
 use crate::error::{CAUSE, listed, shortened};
-use crate::status::Risk;
+use crate::status::{self, Risk};
 use crate::updates::graph::response::{MAX_AVAILABLE, MAX_CONDITIONAL, MAX_RISKS, fit};
 use crate::version;
 use fold::{Fold, Want};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use semver::Version;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,8 +150,8 @@ fn unusable(risk: &Risk) -> Option<&'static str> {
 /// Whether a version is at least one minor or major version ahead. One that cannot be compared counts as ahead, which is
 /// the safe side.
 fn is_ahead(version: &str, current: &str) -> bool {
-    match (version::parse(version), version::parse(current)) {
-        (Ok(version), Ok(current)) => (version.major, version.minor) > (current.major, current.minor),
+    match (version::minor(version), version::minor(current)) {
+        (Some(version), Some(current)) => version > current,
         _ => true,
     }
 }
@@ -252,7 +252,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: String, now: Time
         status: status.to_owned(),
         reason: reason.to_owned(),
         message,
-        last_transition_time: Time(Timestamp::from_second(now.as_second()).unwrap_or(now)),
+        last_transition_time: status::whole_seconds(now),
         observed_generation: None,
     }
 }
