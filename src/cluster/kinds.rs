@@ -27,6 +27,10 @@ impl Kind {
         Kind { group: group.into(), version: version.into(), kind: kind.into(), plural: plural.into(), namespaced }
     }
 
+    pub(crate) fn config_map() -> Kind {
+        Kind::known("", "v1", "ConfigMap", "configmaps", true)
+    }
+
     pub fn cluster_version() -> Kind {
         Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false)
     }

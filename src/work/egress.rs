@@ -29,7 +29,7 @@ impl Source {
     fn kind(self) -> Kind {
         match self {
             Source::Proxy => Kind::known("config.openshift.io", "v1", "Proxy", "proxies", false),
-            Source::TrustBundle => Kind::known("", "v1", "ConfigMap", "configmaps", true),
+            Source::TrustBundle => Kind::config_map(),
         }
     }
 

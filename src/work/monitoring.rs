@@ -104,7 +104,7 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Who installed the cluster. Without any of the ConfigMaps that say so everything is empty.
 pub(crate) async fn read_installer(objects: &Objects) -> Result<Installer, ApiError> {
-    let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let kind = Kind::config_map();
     for (name, type_) in INSTALLERS {
         if let Some(map) = objects.get(&kind, INSTALLER_NAMESPACE, name).await? {
             tracing::debug!(name = object_meta::name(&map), "the installer of the cluster is known");

@@ -21,13 +21,11 @@ const LIMIT: usize = 256 << 10;
 const LAST_TRIES: u32 = 3;
 const LAST_PAUSE: Duration = Duration::from_millis(200);
 
-fn kind() -> Kind {
-    Kind::known("", "v1", "ConfigMap", "configmaps", true)
-}
-
 /// The last record, or an empty one. An unreadable record is not an error, because it holds only clocks and estimates.
 pub(crate) async fn read(objects: &Objects, namespace: &str) -> Result<Progress, ApiError> {
-    let Some(live) = objects.get(&kind(), namespace, CONFIG_MAP).await? else { return Ok(Progress::default()) };
+    let Some(live) = objects.get(&Kind::config_map(), namespace, CONFIG_MAP).await? else {
+        return Ok(Progress::default());
+    };
     let text = live.get("data").and_then(|d| d.get(KEY)).and_then(Value::as_str).unwrap_or_default();
     match serde_json::from_str::<Progress>(text) {
         Ok(progress) if progress.schema == SCHEMA => Ok(progress),
@@ -95,7 +93,7 @@ struct Writer {
 impl Writer {
     async fn write(&mut self, record: &Progress) -> Result<(), ApiError> {
         let data = json!({KEY: bounded(record)});
-        let kind = kind();
+        let kind = Kind::config_map();
         loop {
             let known = match self.live.take() {
                 Some(live) => Some(live),

@@ -261,7 +261,7 @@ impl Task<'_> {
 
     /// Offers the signatures in the cluster: keys of `binaryData` in labelled ConfigMaps that begin with the digest.
     async fn offer_from_cluster(&self, verification: &mut Verification) {
-        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let kind = Kind::config_map();
         let maps = match self.retriever.objects.labelled(&kind, MANAGED_NAMESPACE, SIGNATURES_LABEL).await {
             Ok(maps) => maps,
             // Other stores may still have one.

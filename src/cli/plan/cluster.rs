@@ -144,7 +144,7 @@ impl Cluster {
 
     /// The data of a ConfigMap.
     async fn data(&self, namespace: &str, name: &str) -> Read<BTreeMap<String, String>> {
-        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let kind = Kind::config_map();
         match self.objects.get(&kind, namespace, name).await {
             Ok(Some(map)) => Read::Value(
                 map.get("data").and_then(|data| serde::Deserialize::deserialize(data).ok()).unwrap_or_default(),

@@ -20,7 +20,7 @@ pub(super) async fn build(
         None => None,
         Some(name) => {
             let origin = format!("ConfigMap {NAMESPACE}/{name}, key {KEY}");
-            let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+            let kind = Kind::config_map();
             let map = objects.get(&kind, NAMESPACE, name).await.map_err(|e| e.to_string())?;
             let pem = map.as_ref().and_then(|map| map.get("data")?.get(KEY)?.as_str());
             let pem = pem.ok_or_else(|| format!("its CA is missing: {origin}"))?.to_owned();
