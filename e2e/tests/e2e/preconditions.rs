@@ -19,6 +19,7 @@ use e2e::{
         follow::{completed, condition, is_true},
         releases::Contents,
     },
+    simulator::cluster::SimulatedCluster,
 };
 
 /// For one step on a busy machine.
@@ -193,4 +194,27 @@ async fn set_upgradeable(client: &Client, status: &str) {
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
     operators.patch_status("storage-add-on", &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// What was refused is refused again by the next process, and nothing of it was applied.
+#[tokio::test(flavor = "multi_thread")]
+async fn release_that_is_refused_stays_so_when_the_daemon_is_killed() {
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.2.0"]).await.unwrap();
+    let refused = |object: &ClusterVersion| {
+        condition(object, "ReleaseAccepted")
+            .is_some_and(|c| c.status == ConditionStatus::False && c.message.contains("MultipleMinorVersionsUpdate"))
+    };
+    cluster.request(&releases[1]).await.unwrap();
+    let before = cluster.until("1.2.0 to be refused", refused).await.unwrap();
+    let killed = Timestamp::now();
+    cluster.node.crash().await.unwrap();
+    cluster.rolled_out(&releases[0], killed).await.unwrap();
+    let after = cluster.until("1.2.0 to be refused again", refused).await.unwrap();
+    assert_eq!(before.status.unwrap().history, after.status.unwrap().history);
+    let written: Vec<_> = cluster.writes().unwrap().into_iter().filter(|write| write.at > killed).collect();
+    assert_eq!(written, [], "nothing of the refused release is applied");
+    cluster.patch(json!({"spec": {"desiredUpdate": {"force": true}}})).await.unwrap();
+    let updated = cluster.completed(&releases[1]).await.unwrap();
+    assert!(newest(&updated).accepted_risks.contains("MultipleMinorVersionsUpdate"), "{:?}", newest(&updated));
+    cluster.close().await.unwrap();
 }
