@@ -9,10 +9,12 @@ pub(crate) mod index;
 pub(crate) mod kinds;
 pub(crate) mod lease;
 pub(crate) mod list;
+pub(crate) mod named;
 pub(crate) mod objects;
 pub(crate) mod partial_object;
 pub(crate) mod requests;
 pub(crate) mod revision;
+pub(crate) mod watcher;
 
 pub(crate) use backoff::{WatchBackoff, jittered, with_jitter};
 pub(crate) use client::{ClientError, Clients};

@@ -93,8 +93,10 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let claim = election.claim.clone();
     let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
     // Prepare as much as possible before acquiring the lease, so that there is no gap when the previous leader releases it.
-    let Some(features) = until_answered(&stop, || features::read(&objects)).await else { return Ok(()) };
-    let own = Arc::new(load_running_release(&config, &features).await?);
+    let kinds = Arc::new(Kinds::default());
+    let Some(features) = features::follow(&clients, kinds.clone(), &stop).await else { return Ok(()) };
+    let first = features.borrow().clone();
+    let own = Arc::new(load_running_release(&config, &first).await?);
     let (version, image) = (&own.release.version, &own.release.image);
     tracing::info!(%version, %image, manifests = own.manifests.len(), "running release loaded");
     let monitoring = Monitoring::new(own.clone(), config.update_service.clone(), clients.requests.clone());
@@ -103,11 +105,12 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     if !election.acquire(&stop).await {
         return Ok(());
     }
+    let prepared = Prepared { clients, objects, kinds, own, features, monitoring };
     // The lease is renewed until everything else has stopped.
     let renew_stop = CancellationToken::new();
     let (renewed, renew_until) = (election.clone(), renew_stop.clone());
     let mut renewing = tokio::spawn(async move { renewed.keep(&renew_until).await });
-    let mut leading = tokio::spawn(lead(config, clients, objects, own, features, monitoring, stop.clone()));
+    let mut leading = tokio::spawn(lead(config, prepared, stop.clone()));
     let outcome = tokio::select! {
         ended = &mut leading => ended.map_err(|e| DaemonError::Crashed(e.to_string())),
         why = &mut renewing => {
@@ -149,24 +152,26 @@ fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// Does the leader's work until `stop`.
-async fn lead(
-    config: Config,
+/// What is there before the lease is held.
+struct Prepared {
     clients: Arc<Clients>,
     objects: Objects,
+    /// Empty.
+    kinds: Arc<Kinds>,
     own: Arc<Payload>,
-    features: Features,
+    features: watch::Receiver<Arc<Features>>,
     monitoring: Arc<Monitoring>,
-    stop: CancellationToken,
-) {
-    let kinds = Arc::new(Kinds::default());
+}
+
+/// Does the leader's work until `stop`.
+async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
+    let Prepared { clients, objects, kinds, own, features, monitoring } = prepared;
     until_answered(&stop, || kinds.refresh(objects.client())).await;
-    let features = features::watch(&clients, kinds.clone(), features, stop.clone());
     follow_operator_configuration(&config, &clients, &objects, &kinds, &features, &own, &stop);
     let filter = base_filter(&config);
     let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
-    let way = egress::follow(&clients, objects.clone(), kinds.clone(), stop.clone());
-    let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds, stop.clone()));
+    let way = egress::follow(&clients, &kinds, stop.clone());
+    let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds.clone(), stop.clone()));
     monitor(&monitoring, &applier, &objects, &stop);
     let retriever = retriever(&config, &clients, &objects, &own, &way);
     let (events, publishing) = Events::start(clients.call.clone(), &config.namespace, &config.identity);
@@ -189,7 +194,7 @@ async fn lead(
         monitoring: monitoring.clone(),
     };
     let (requests, updates) = ask_for_updates(service, &stop);
-    let config_maps = ConfigMaps::follow(&clients, &stop);
+    let config_maps = ConfigMaps::follow(&clients, &kinds, &stop);
     let parts = Parts {
         clients,
         applier,

@@ -94,6 +94,12 @@ impl Kinds {
         map.get(&(api_version.to_owned(), kind.to_owned())).cloned()
     }
 
+    /// Whether the server has told what it serves, and this kind is not among it.
+    pub(crate) fn lacks(&self, api_version: &str, kind: &str) -> bool {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        !map.is_empty() && !map.contains_key(&(api_version.to_owned(), kind.to_owned()))
+    }
+
     /// The manifest's kind and its identity as the cluster knows it, if the server is known to serve the kind. An object
     /// that is to be deleted is the same in every version.
     pub fn resolve(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {

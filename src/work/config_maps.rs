@@ -2,17 +2,19 @@
 //! signatures that somebody adds to the cluster.
 
 use crate::api::MANAGED_NAMESPACE;
-use crate::cluster::{Clients, WatchBackoff};
-use crate::error::{CAUSE, chain, shortened};
+use crate::cluster::{Clients, Kind, Kinds, WatchBackoff, named};
 use crate::updates::upgradeable::Read;
 use crate::verify::SIGNATURES_LABEL;
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, PartialObjectMeta};
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
+use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -41,16 +43,17 @@ pub(crate) enum Changed {
 
 impl ConfigMaps {
     /// Follows them until `stop`.
-    pub(crate) fn follow(clients: &Clients, stop: &CancellationToken) -> ConfigMaps {
+    pub(crate) fn follow(clients: &Clients, kinds: &Arc<Kinds>, stop: &CancellationToken) -> ConfigMaps {
         let (told_gates, gates) = watch::channel(None);
         let (told_acks, acks) = watch::channel(None);
         let (told_signatures, signatures) = watch::channel(());
         let (awaited, waits) = watch::channel(false);
+        let one = |namespace, name| named::follow(clients, kinds.clone(), Kind::config_map(), namespace, name);
         match clients.for_watch() {
             Ok(client) => {
                 let following = futures::future::join3(
-                    follow_one(client.clone(), MANAGED_NAMESPACE, "admin-gates", told_gates),
-                    follow_one(client.clone(), "openshift-config", "admin-acks", told_acks),
+                    follow_one(one(MANAGED_NAMESPACE, "admin-gates"), told_gates),
+                    follow_one(one("openshift-config", "admin-acks"), told_acks),
                     follow_signatures_while(client, waits, told_signatures),
                 );
                 let stop = stop.clone();
@@ -83,39 +86,25 @@ impl ConfigMaps {
 }
 
 /// The data of one ConfigMap. An error counts only as long as it has never been read.
-async fn follow_one(client: Client, namespace: &str, name: &str, tell: watch::Sender<Option<Data>>) {
-    let api: Api<ConfigMap> = Api::namespaced(client, namespace);
-    let config = Config::default().fields(&format!("metadata.name={name}")).timeout(WATCH_SECONDS);
-    let mut events = watcher(api, config).backoff(WatchBackoff::default()).boxed();
-    let data = |map: ConfigMap| Some(Read::Value(map.data.unwrap_or_default()));
-    let mut listed = None;
-    while let Some(event) = events.next().await {
-        let next = match event {
-            Ok(Event::Init) => {
-                listed = None;
-                continue;
-            }
-            Ok(Event::InitApply(map)) => {
-                listed = data(map);
-                continue;
-            }
-            Ok(Event::InitDone) => listed.take().or(Some(Read::Absent)),
-            Ok(Event::Apply(map)) => data(map),
-            Ok(Event::Delete(_)) => Some(Read::Absent),
-            Err(error) => {
-                tracing::debug!(%namespace, %name, %error, "watch of a ConfigMap failed; retrying");
-                if matches!(&*tell.borrow(), Some(Read::Value(_) | Read::Absent)) {
-                    continue;
-                }
-                Some(Read::Failed(shortened(&chain(&error), CAUSE).into_owned()))
-            }
-        };
+async fn follow_one(mut states: BoxStream<'static, Read<Value>>, tell: watch::Sender<Option<Data>>) {
+    while let Some(state) = states.next().await {
         tell.send_if_modified(|last| {
-            let changed = *last != next;
-            *last = next;
+            let next = match state {
+                Read::Failed(_) if matches!(last, Some(Read::Value(_) | Read::Absent)) => return false,
+                Read::Failed(cause) => Read::Failed(cause),
+                Read::Absent => Read::Absent,
+                Read::Value(map) => Read::Value(data(&map)),
+            };
+            let changed = last.as_ref() != Some(&next);
+            *last = Some(next);
             changed
         });
     }
+}
+
+fn data(map: &Value) -> BTreeMap<String, String> {
+    let data = map.get("data").and_then(Value::as_object).into_iter().flatten();
+    data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 async fn follow_signatures_while(client: Client, mut waits: watch::Receiver<bool>, tell: watch::Sender<()>) {
@@ -143,3 +132,6 @@ async fn follow_signatures(client: Client, tell: &watch::Sender<()>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,31 +1,31 @@
 //! Follows how requests leave the cluster: the proxy in the status of `Proxy/cluster`, and the bundle of trusted CAs.
 
-use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, WatchBackoff, jittered};
+use crate::cluster::{Clients, Kind, Kinds, named};
 use crate::net::http::{Bundle, Egress, Roots};
 use crate::net::proxy::ProxySettings;
-use futures::StreamExt;
-use kube::Client;
-use kube::api::{WatchEvent, WatchParams};
+use crate::updates::upgradeable::Read;
+use futures::stream::{self, StreamExt};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// `None` until both objects have been read.
 pub(crate) type Way = watch::Receiver<Option<Egress>>;
 
-const WATCH_SECONDS: u32 = 1800;
 const BUNDLE_KEY: &str = "ca-bundle.crt";
 
 /// An object that decides about the way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     Proxy,
     TrustBundle,
 }
 
 impl Source {
+    const ALL: [Source; 2] = [Source::Proxy, Source::TrustBundle];
+
     fn kind(self) -> Kind {
         match self {
             Source::Proxy => Kind::known("config.openshift.io", "v1", "Proxy", "proxies", false),
@@ -67,117 +67,57 @@ fn bundle(object: &Value) -> Option<Bundle> {
     (!pem.trim().is_empty()).then(|| Bundle { pem: pem.to_owned(), origin })
 }
 
-/// Starts to follow both objects.
-pub(crate) fn follow(clients: &Clients, objects: Objects, kinds: Arc<Kinds>, stop: CancellationToken) -> Way {
-    let (sender, receiver) = watch::channel(None);
-    let watching = match clients.for_watch() {
-        Ok(client) => client,
-        Err(error) => {
-            tracing::error!(%error, "cannot watch the proxy and the trusted CAs");
-            objects.client().clone()
-        }
-    };
-    tokio::spawn(async move {
-        stop.run_until_cancelled(async move {
-            let first = first_read(&objects).await;
-            tracing::info!(
-                proxy = first.proxy.is_some(),
-                bundle = first.roots != Roots::System,
-                "way out of the cluster"
-            );
-            sender.send_replace(Some(first));
-            tokio::join!(
-                keep(Source::Proxy, &watching, &objects, &kinds, &sender),
-                keep(Source::TrustBundle, &watching, &objects, &kinds, &sender),
-            );
-        })
-        .await
-    });
-    receiver
+/// What is known of both objects.
+#[derive(Debug, Default)]
+struct Known {
+    egress: Egress,
+    read: BTreeSet<Source>,
 }
 
-/// No request leaves before both have been read: it would go out directly where a proxy is needed.
-async fn first_read(objects: &Objects) -> Egress {
-    let (mut egress, mut failures) = (Egress::default(), 0);
-    for source in [Source::Proxy, Source::TrustBundle] {
-        loop {
-            match read(objects, source).await {
-                Ok(object) => break source.update(&mut egress, object.as_ref()),
-                Err(error) => {
-                    failures += 1;
+impl Known {
+    /// A state of one of them; `true` if it changes what is told. Nothing is told before both have been read: a request
+    /// would leave directly where a proxy is needed. An object that cannot be read stays as it was.
+    fn on(&mut self, source: Source, state: &Read<Value>) -> bool {
+        let object = match state {
+            Read::Value(object) => Some(object),
+            Read::Absent => None,
+            Read::Failed(error) => {
+                if !self.read.contains(&source) {
                     tracing::warn!(%error, "cannot read how requests leave the cluster; retrying");
-                    tokio::time::sleep(jittered(Duration::from_millis(250), failures, Duration::from_secs(10))).await;
+                }
+                return false;
+            }
+        };
+        let before = self.egress.clone();
+        source.update(&mut self.egress, object);
+        let complete = self.read.insert(source) && self.read.len() == Source::ALL.len();
+        complete || self.read.len() == Source::ALL.len() && before != self.egress
+    }
+}
+
+/// Starts to follow both objects.
+pub(crate) fn follow(clients: &Clients, kinds: &Arc<Kinds>, stop: CancellationToken) -> Way {
+    let (sender, receiver) = watch::channel(None);
+    let states = Source::ALL.map(|source| {
+        let (namespace, name) = source.place();
+        let states = named::follow(clients, kinds.clone(), source.kind(), namespace, name);
+        states.map(move |state| (source, state)).boxed()
+    });
+    let mut states = stream::select_all(states);
+    tokio::spawn(async move {
+        let following = async {
+            let mut known = Known::default();
+            while let Some((source, state)) = states.next().await {
+                if known.on(source, &state) {
+                    let Egress { proxy, roots } = &known.egress;
+                    tracing::info!(proxy = proxy.is_some(), bundle = *roots != Roots::System, "way out of the cluster");
+                    sender.send_replace(Some(known.egress.clone()));
                 }
             }
-        }
-    }
-    egress
-}
-
-async fn read(objects: &Objects, source: Source) -> Result<Option<Value>, ApiError> {
-    let (namespace, name) = source.place();
-    objects.get(&source.kind(), namespace, name).await
-}
-
-async fn keep(
-    source: Source,
-    client: &Client,
-    objects: &Objects,
-    kinds: &Kinds,
-    sender: &watch::Sender<Option<Egress>>,
-) {
-    let (mut backoff, kind) = (WatchBackoff::default(), source.kind());
-    loop {
-        // On a new cluster the CRD is installed by the release.
-        kinds.served(&kind.api_version(), &kind.kind).await;
-        if let Err(error) = watch_once(source, client, objects, sender).await {
-            tracing::debug!(%error, "watch of the proxy or the trusted CAs failed; retrying");
-        }
-        tokio::time::sleep(backoff.pause()).await;
-    }
-}
-
-/// One watch until it ends, with a read before it: a deletion before the watch has no event.
-async fn watch_once(
-    source: Source,
-    client: &Client,
-    objects: &Objects,
-    sender: &watch::Sender<Option<Egress>>,
-) -> Result<(), ApiError> {
-    let attempt = "watch how requests leave the cluster";
-    let (namespace, name) = source.place();
-    let object = read(objects, source).await?;
-    apply(source, object.as_ref(), sender);
-    let version = object.as_ref().and_then(|object| object.pointer("/metadata/resourceVersion"));
-    let version = version.and_then(Value::as_str).unwrap_or_default();
-    let params = WatchParams { timeout: Some(WATCH_SECONDS), ..WatchParams::default() };
-    let params = params.fields(&format!("metadata.name={name}"));
-    let request = kube::core::Request::new(source.kind().path(namespace)).watch(&params, version);
-    let request = request.map_err(|e| ApiError::of(attempt, kube::Error::BuildRequest(e)))?;
-    let events = client.request_events::<Value>(request).await.map_err(|e| ApiError::of(attempt, e))?;
-    let mut events = events.boxed();
-    while let Some(event) = events.next().await {
-        match event.map_err(|e| ApiError::of(attempt, e))? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => apply(source, Some(&object), sender),
-            WatchEvent::Deleted(_) => apply(source, None, sender),
-            WatchEvent::Error(status) => return Err(ApiError::of(attempt, kube::Error::Api(status))),
-            WatchEvent::Bookmark(_) => {}
-        }
-    }
-    Ok(())
-}
-
-fn apply(source: Source, object: Option<&Value>, sender: &watch::Sender<Option<Egress>>) {
-    sender.send_if_modified(|egress| {
-        let mut next = egress.clone().unwrap_or_default();
-        source.update(&mut next, object);
-        let changed = egress.as_ref() != Some(&next);
-        if changed {
-            tracing::info!(?source, exists = object.is_some(), "the way out of the cluster changed");
-            *egress = Some(next);
-        }
-        changed
+        };
+        stop.run_until_cancelled(following).await
     });
+    receiver
 }
 
 #[cfg(test)]

@@ -1,83 +1,61 @@
-//! The current FeatureGate: read once at start, then watched as soon as its kind is served.
+//! The current FeatureGate.
 
-use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, WatchBackoff};
+use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, named};
 use crate::payload::Features;
+use crate::updates::upgradeable::Read;
 use futures::StreamExt;
-use kube::Client;
-use kube::api::{WatchEvent, WatchParams};
-use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 const NAME: &str = "cluster";
-/// How long one watch lasts.
-const WATCH_SECONDS: u32 = 1800;
 
 fn kind() -> Kind {
     Kind::known("config.openshift.io", "v1", "FeatureGate", "featuregates", false)
 }
 
-/// Reads the FeatureGate. The default applies if there is none, or if its kind is not served.
+/// Reads the FeatureGate once, for commands. The default applies if there is none, or if its kind is not served.
 pub(crate) async fn read(objects: &Objects) -> Result<Features, ApiError> {
     Ok(objects.get(&kind(), "", NAME).await?.as_ref().map(Features::of).unwrap_or_default())
 }
 
-/// Watches the FeatureGate; the value changes with it. A deletion changes nothing: the last decision stays valid until there
-/// is another.
-pub(crate) fn watch(
+/// Follows the FeatureGate; the value changes with it. The default applies if there is none at first; a later deletion
+/// changes nothing: the last decision stays valid until there is another. `None` if stopped before the first read.
+pub(crate) async fn follow(
     clients: &Clients,
     kinds: Arc<Kinds>,
-    first: Features,
-    stop: CancellationToken,
-) -> watch::Receiver<Arc<Features>> {
+    stop: &CancellationToken,
+) -> Option<watch::Receiver<Arc<Features>>> {
+    let mut states = named::follow(clients, kinds, kind(), "", NAME);
+    let first = loop {
+        match stop.run_until_cancelled(states.next()).await?? {
+            Read::Value(object) => break Features::of(&object),
+            Read::Absent => break Features::default(),
+            Read::Failed(error) => tracing::warn!(%error, "the FeatureGate was not read; retrying"),
+        }
+    };
     let (sender, receiver) = watch::channel(Arc::new(first));
-    match clients.for_watch() {
-        Ok(client) => {
-            tokio::spawn(async move { stop.run_until_cancelled(follow(client, kinds, sender)).await });
-        }
-        Err(error) => tracing::error!(%error, "cannot watch the FeatureGate"),
-    }
-    receiver
-}
-
-async fn follow(client: Client, kinds: Arc<Kinds>, sender: watch::Sender<Arc<Features>>) {
-    let (mut backoff, kind) = (WatchBackoff::default(), kind());
-    loop {
-        // On a new cluster the CRD is installed by the release.
-        kinds.served(&kind.api_version(), &kind.kind).await;
-        if let Err(error) = watch_once(&client, &sender).await {
-            tracing::debug!(%error, "watch of the FeatureGate failed; retrying");
-        }
-        tokio::time::sleep(backoff.pause()).await;
-    }
-}
-
-/// One watch until it ends. It starts without a resourceVersion, so the first event is the current object.
-async fn watch_once(client: &Client, sender: &watch::Sender<Arc<Features>>) -> Result<(), ApiError> {
-    let attempt = "watch the FeatureGate";
-    let params = WatchParams { timeout: Some(WATCH_SECONDS), ..WatchParams::default() };
-    let params = params.fields(&format!("metadata.name={NAME}"));
-    let request = kube::core::Request::new(kind().path("")).watch(&params, "");
-    let request = request.map_err(|e| ApiError::of(attempt, kube::Error::BuildRequest(e)))?;
-    let events = client.request_events::<Value>(request).await.map_err(|e| ApiError::of(attempt, e))?;
-    let mut events = events.boxed();
-    while let Some(event) = events.next().await {
-        match event.map_err(|e| ApiError::of(attempt, e))? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let features = Features::of(&object);
-                sender.send_if_modified(|last| {
-                    let changed = **last != features;
-                    if changed {
-                        tracing::info!(set = %features.set, versions = ?features.gates.keys(), "the FeatureGate changed");
-                        *last = Arc::new(features);
-                    }
-                    changed
-                });
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        let following = async {
+            while let Some(state) = states.next().await {
+                if let Read::Value(object) = state {
+                    on_change(&sender, Features::of(&object));
+                }
             }
-            WatchEvent::Error(status) => return Err(ApiError::of(attempt, kube::Error::Api(status))),
-            WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
+        };
+        stop.run_until_cancelled(following).await
+    });
+    Some(receiver)
+}
+
+fn on_change(sender: &watch::Sender<Arc<Features>>, features: Features) {
+    sender.send_if_modified(|last| {
+        let changed = **last != features;
+        if changed {
+            tracing::info!(set = %features.set, versions = ?features.gates.keys(), "the FeatureGate changed");
+            *last = Arc::new(features);
         }
-    }
-    Ok(())
+        changed
+    });
 }

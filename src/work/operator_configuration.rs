@@ -1,11 +1,10 @@
 //! Follows the ClusterVersionOperator `cluster`, which says how much the daemon logs. It counts only while its feature gate is
 //! on; without it the log level is that of the command line.
 
-use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, WatchBackoff};
+use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, named};
 use crate::payload::Features;
+use crate::updates::upgradeable::Read;
 use futures::StreamExt;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
@@ -82,30 +81,18 @@ impl Follower {
         features.enabled([self.version.as_str()]).is_some_and(|gates| gates.contains(GATE))
     }
 
-    /// Runs as long as its kind is known.
     async fn follow(&self) {
-        let kind = kind();
-        self.kinds.served(&kind.api_version(), &kind.kind).await;
-        let client = match self.clients.for_watch() {
-            Ok(client) => client,
-            Err(error) => return tracing::error!(%error, "cannot watch the ClusterVersionOperator"),
-        };
-        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-        let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::from_gvk_with_plural(&gvk, &kind.plural));
-        let config = watcher::Config::default().fields(&format!("metadata.name={NAME}")).timeout(1800);
-        let mut events = watcher(api, config).backoff(WatchBackoff::default()).boxed();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                    let object = serde_json::to_value(object).unwrap_or_default();
+        let mut states = named::follow(&self.clients, self.kinds.clone(), kind(), "", NAME);
+        while let Some(state) = states.next().await {
+            match state {
+                Read::Value(object) => {
                     (self.set.0)(Some(LogLevel::of(&object)));
                     if let Err(error) = self.tell_observed(object).await {
                         tracing::debug!(%error, "observed generation not written; the next event repeats it");
                     }
                 }
-                Ok(watcher::Event::Delete(_)) => (self.set.0)(None),
-                Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
-                Err(error) => tracing::debug!(%error, "watch of the ClusterVersionOperator failed; retrying"),
+                Read::Absent => (self.set.0)(None),
+                Read::Failed(_) => {}
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::cluster::error::{ApiError, Cause};
 use crate::cluster::list::{Every, list, too_many};
 use crate::cluster::partial_object::PartialObject;
 use crate::cluster::revision::Revision;
+use crate::cluster::watcher::INITIAL_EVENTS_END;
 use crate::gate;
 use crate::payload::ObjectId;
 use futures::{Stream, StreamExt, stream};
@@ -17,7 +18,6 @@ use std::time::{Duration, Instant};
 
 /// A server that has not marked the end of the initial events by then does not support them.
 const INITIAL_EVENTS_LIMIT: Duration = Duration::from_secs(60);
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// Objects that are read by name at the same time.
 const BY_NAME: usize = 8;
 

@@ -28,3 +28,21 @@ fn bundle_replaces_the_roots_unless_it_is_empty() {
         assert_eq!(egress.roots, Roots::System);
     }
 }
+
+#[test]
+fn way_is_told_when_both_objects_were_read_and_when_it_changes() {
+    let mut known = Known::default();
+    let proxy = |url: &str| Read::Value(json!({"status": {"httpsProxy": url}}));
+    let failed = Read::Failed("no".to_owned());
+    assert!(!known.on(Source::TrustBundle, &failed));
+    assert!(!known.on(Source::Proxy, &proxy("http://p")));
+    assert!(!known.on(Source::Proxy, &proxy("http://q")));
+    assert!(!known.on(Source::TrustBundle, &failed), "an object that cannot be read may exist");
+    assert!(known.on(Source::TrustBundle, &Read::Absent));
+    assert_eq!(known.egress.proxy.as_ref().map(|proxy| proxy.https.as_str()), Some("http://q"));
+    assert!(!known.on(Source::TrustBundle, &Read::Absent));
+    assert!(!known.on(Source::Proxy, &failed), "the last settings stay");
+    assert!(!known.on(Source::Proxy, &proxy("http://q")));
+    assert!(known.on(Source::Proxy, &Read::Absent));
+    assert_eq!(known.egress, Egress::default());
+}
