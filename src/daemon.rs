@@ -5,7 +5,6 @@ use crate::cluster::lease::{Election, Times};
 use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
-use crate::serve::{self, Pages};
 use crate::updates::advice::Asker;
 use crate::work::apply::Applier;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
@@ -22,9 +21,9 @@ use crate::work::promql::Querier;
 use crate::work::record;
 use crate::work::retrieve::Retriever;
 pub(crate) use crate::work::retrieve::Source as PayloadSource;
+pub(crate) use crate::work::serving::Serving;
 use crate::work::update_service;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,9 +40,8 @@ const LAST_EVENTS: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Config {
     pub release_image: String,
-    pub listen: Option<SocketAddr>,
-    /// Files of the serving certificate and its key.
-    pub serving: Option<(PathBuf, PathBuf)>,
+    /// Where metrics and health are served; nowhere if absent.
+    pub serving: Option<Serving>,
     pub kubeconfig: Option<PathBuf>,
     pub update_service: Option<String>,
     /// Where the queries of published risks are sent.
@@ -101,7 +99,9 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     tracing::info!(%version, %image, manifests = own.manifests.len(), "running release loaded");
     let monitoring = Monitoring::new(own.clone(), config.update_service.clone(), clients.requests.clone());
     let monitoring = Arc::new(monitoring);
-    serve_metrics(&config, &monitoring, &stop);
+    if let Some(serving) = config.serving.clone() {
+        serving.start(&monitoring, stop.clone()).follow(&clients, kinds.clone(), stop.clone());
+    }
     if !election.acquire(&stop).await {
         return Ok(());
     }
@@ -365,42 +365,4 @@ async fn load_running_release(config: &Config, features: &Features) -> Result<Pa
 fn version_of(files: &PayloadFiles) -> String {
     let file = files.release.iter().find(|file| file.name == metadata::FILE);
     file.and_then(|file| ReleaseMetadata::parse(&file.bytes).ok()).map(|metadata| metadata.version).unwrap_or_default()
-}
-
-/// What the metrics server serves.
-fn pages(monitoring: &Arc<Monitoring>) -> Pages {
-    let (metrics, health) = (monitoring.clone(), monitoring.clone());
-    Pages {
-        metrics: Arc::new(move || metrics.text()),
-        health: Arc::new(move || {
-            let health = health.clone();
-            Box::pin(async move { health.heartbeat.check().await })
-        }),
-    }
-}
-
-/// Starts the metrics server. If it fails, for instance because the port is in use, it is retried; the daemon goes on.
-fn serve_metrics(config: &Config, monitoring: &Arc<Monitoring>, stop: &CancellationToken) {
-    let Some(listen) = config.listen else { return };
-    let (serving, monitoring, stop) = (config.serving.clone(), monitoring.clone(), stop.clone());
-    tokio::spawn(async move {
-        let mut failures = 0;
-        while !stop.is_cancelled() {
-            let served = async {
-                let tls = match &serving {
-                    Some((certificate, key)) => serve::tls::config(certificate, key)?,
-                    None => {
-                        serve::tls::self_signed(&["cluster-version-operator".to_owned(), "localhost".to_owned()])?.0
-                    }
-                };
-                serve::run(listen, tls, pages(&monitoring), stop.clone()).await
-            };
-            if let Err(error) = served.await {
-                failures += 1;
-                tracing::warn!(%error, "cannot serve metrics; retrying");
-                let pause = crate::cluster::jittered(Duration::from_secs(1), failures, Duration::from_secs(60));
-                let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
-            }
-        }
-    });
 }

@@ -1,7 +1,7 @@
 //! The HTTPS server for metrics and health.
 //!
-//! Both are open to everyone who can reach the port, which is by default only who is on the same host. The accept loop limits the number of connections and how long one may
-//! be idle.
+//! Both are open to everyone who can reach the port, which is by default only who is on the same host. The accept loop limits
+//! the number of connections and how long one may be idle.
 
 pub(crate) mod health;
 pub(crate) mod process;
@@ -48,7 +48,7 @@ pub(crate) enum ServeError {
 /// Serves until `stop`, then waits for requests in flight.
 pub(crate) async fn run(
     listen: SocketAddr,
-    tls: rustls::ServerConfig,
+    tls: Arc<tls::Current>,
     pages: Pages,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
@@ -94,12 +94,12 @@ impl Server {
     }
 
     /// Accepts connections until `stop`. A misbehaving client loses its connection and does not affect others.
-    async fn run(self, tls: rustls::ServerConfig, router: Router, stop: CancellationToken) {
-        let acceptor = TlsAcceptor::from(Arc::new(tls));
+    async fn run(self, tls: Arc<tls::Current>, router: Router, stop: CancellationToken) {
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let connections = TaskTracker::new();
         while let Some((stream, permit)) = self.next(&permits, &stop).await {
-            let connection = serve(acceptor.clone(), stream, router.clone(), self.client_timeout, stop.clone());
+            let acceptor = TlsAcceptor::from(tls.config());
+            let connection = serve(acceptor, stream, router.clone(), self.client_timeout, stop.clone());
             connections.spawn(async move {
                 connection.await;
                 drop(permit);

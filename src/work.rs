@@ -18,4 +18,5 @@ pub(crate) mod promql;
 pub(crate) mod record;
 pub(crate) mod retrieve;
 pub(crate) mod rollout;
+pub(crate) mod serving;
 pub(crate) mod update_service;

@@ -1,8 +1,9 @@
 //! `cvo start`: the daemon.
 
 use crate::cluster::lease::Times;
-use crate::daemon::{self, Config, PayloadSource, SetLogLevel, promql};
+use crate::daemon::{self, Config, PayloadSource, Serving, SetLogLevel, promql};
 use crate::payload::capability;
+use crate::serve::tls;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +26,12 @@ pub(crate) struct StartArgs {
     /// Key of the metrics server's certificate.
     #[arg(long, value_name = "FILE", requires = "serving_cert_file")]
     serving_key_file: Option<PathBuf>,
+    /// Lowest TLS version of the metrics server, such as VersionTLS13; comes before what the cluster demands.
+    #[arg(long, value_name = "VERSION")]
+    tls_min_version: Option<String>,
+    /// Cipher suites of the metrics server for TLS 1.2 (IANA names, comma-separated); come before what the cluster demands.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tls_cipher_suites: Vec<String>,
     /// Kubeconfig instead of the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -111,12 +118,7 @@ fn capability_name(text: &str) -> Result<String, String> {
 }
 
 pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::Result<()> {
-    let listen = match args.listen.as_str() {
-        "" => None,
-        address => Some(address.parse().map_err(|e| {
-            anyhow::anyhow!("--listen {address:?} is not an address like 127.0.0.1:9099 ({e}); empty disables it")
-        })?),
-    };
+    let serving = serving(&args)?;
     anyhow::ensure!(!args.release_image.is_empty(), "--release-image must name the running release image, by digest");
     let source = match args.payload_source {
         Source::Directory => PayloadSource::Directory,
@@ -149,8 +151,7 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
     .check()?;
     let config = Config {
         release_image: args.release_image,
-        listen,
-        serving: args.serving_cert_file.zip(args.serving_key_file),
+        serving,
         kubeconfig: args.kubeconfig,
         update_service: args.update_service,
         metrics,
@@ -167,4 +168,19 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
         set_log_level,
     };
     Ok(daemon::run(config).await?)
+}
+
+/// The metrics server, unless it is disabled.
+fn serving(args: &StartArgs) -> anyhow::Result<Option<Serving>> {
+    let flags = tls::Flags::new(args.tls_min_version.clone(), args.tls_cipher_suites.clone())
+        .map_err(|e| anyhow::anyhow!("--tls-min-version or --tls-cipher-suites: {e}"))?;
+    if args.listen.is_empty() {
+        return Ok(None);
+    }
+    let listen = args.listen.parse().map_err(|e| {
+        anyhow::anyhow!("--listen {:?} is not an address like 127.0.0.1:9099 ({e}); empty disables it", args.listen)
+    })?;
+    let files = args.serving_cert_file.clone().zip(args.serving_key_file.clone());
+    let files = files.map(|(certificate, key)| tls::Files { certificate, key });
+    Ok(Some(Serving { listen, files, flags }))
 }

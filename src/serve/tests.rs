@@ -18,9 +18,9 @@ async fn start(router: Router) -> Running {
 async fn start_with(client_timeout: Duration, router: Router) -> Running {
     let server = Server { client_timeout, ..Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap() };
     let address = server.address;
-    let (config, pem) = tls::self_signed(&["127.0.0.1".to_owned()]).unwrap();
+    let (tls, pem) = tls::tests::current(&["127.0.0.1"]);
     let stop = CancellationToken::new();
-    let task = tokio::spawn(server.run(config, router, stop.clone()));
+    let task = tokio::spawn(server.run(Arc::new(tls), router, stop.clone()));
     Running { base: format!("https://{address}"), address, pem, stop, task }
 }
 
@@ -85,7 +85,7 @@ async fn idle_connection_is_closed() {
 #[tokio::test]
 async fn port_in_use_is_an_error_that_names_it() {
     let first = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let (config, _) = tls::self_signed(&["localhost".to_owned()]).unwrap();
-    let error = run(first.address, config, pages(Ok("ok")), CancellationToken::new()).await.unwrap_err();
+    let tls = Arc::new(tls::tests::current(&["localhost"]).0);
+    let error = run(first.address, tls, pages(Ok("ok")), CancellationToken::new()).await.unwrap_err();
     assert!(error.to_string().contains(&first.address.to_string()), "{error}");
 }

@@ -1,46 +1,235 @@
-//! The server's certificate: from files, or self-signed at start if none are given.
+//! How the server speaks TLS: with a certificate from files, or a self-signed one, and with the versions and cipher suites
+//! that flags or the cluster demand. Both may change while the server runs: each connection gets what is valid when it begins.
 
 use super::ServeError;
-use rustls::ServerConfig;
+use crate::merge::inject::Tls;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use std::path::Path;
-use std::sync::Arc;
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+use tokio::sync::watch;
 
-/// TLS 1.2 or later with the certificate chain and key of two PEM files.
-pub(crate) fn config(certificate: &Path, key: &Path) -> Result<ServerConfig, ServeError> {
-    let refuse = |cause: String| ServeError::Certificate {
-        certificate: certificate.display().to_string(),
-        key: key.display().to_string(),
-        cause,
-    };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
-    let chain = chain.map_err(|e| refuse(format!("the certificate file: {e}")))?;
-    if chain.is_empty() {
-        return Err(refuse("the certificate file contains no PEM certificate".to_owned()));
+/// The certificate chain and the key: two PEM files, which may be replaced at any time.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Versions and cipher suites that are accepted. TLS 1.2 is the lowest version whatever is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Demands {
+    /// Nothing below TLS 1.3.
+    only_tls13: bool,
+    /// IANA names of the suites for TLS 1.2; `None` for every suite that this program has. The suites of TLS 1.3 cannot be
+    /// chosen, as in Go.
+    suites: Option<Vec<String>>,
+}
+
+impl Demands {
+    /// What the names of the API mean: a version such as `VersionTLS12`, empty for the lowest, and IANA names of cipher suites.
+    /// An error names what is unknown.
+    pub(crate) fn new(min_version: &str, suites: &[String]) -> Result<Demands, String> {
+        let only_tls13 = match min_version {
+            "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
+            "VersionTLS13" => true,
+            other => {
+                return Err(format!(
+                    "unknown TLS version {other:?}: use VersionTLS12 or VersionTLS13 (VersionTLS10 and VersionTLS11 are \
+                     taken for VersionTLS12)"
+                ));
+            }
+        };
+        let mut demands = Demands { only_tls13, suites: (!suites.is_empty()).then(|| suites.to_vec()) };
+        if demands.usable().next().is_none() {
+            if !suites.iter().all(|suite| is_of_tls13(suite)) {
+                let (known, named) = (known_suites().join(", "), suites.join(", "));
+                return Err(format!("none of the cipher suites {named} can be used: known for TLS 1.2 are {known}"));
+            }
+            demands.only_tls13 = true;
+        }
+        Ok(demands)
     }
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|e| refuse(format!("the key file: {e}")))?;
-    server(chain, key).map_err(|e| refuse(e.to_string()))
+
+    /// The settings of the cluster, overridden by those of the command line.
+    pub(crate) fn of_cluster(cluster: &Tls, flags: &Flags) -> Result<Demands, String> {
+        let version = flags.min_version.as_deref().unwrap_or(&cluster.min_version);
+        let suites = if flags.suites.is_empty() { &cluster.ciphers } else { &flags.suites };
+        Demands::new(version, suites)
+    }
+
+    fn usable(&self) -> impl Iterator<Item = SupportedCipherSuite> {
+        let all = aws_lc_rs::default_provider().cipher_suites.into_iter();
+        all.filter(|suite| match (&self.suites, name(*suite)) {
+            (Some(chosen), Some(name)) => chosen.iter().any(|chosen| chosen == name),
+            (None, Some(_)) => true,
+            (_, None) => false,
+        })
+    }
+
+    fn config(&self, key: Arc<CertifiedKey>) -> Result<ServerConfig, rustls::Error> {
+        let mut provider = aws_lc_rs::default_provider();
+        let of_tls13 = provider.cipher_suites.iter().copied().filter(|suite| suite.tls13().is_some());
+        provider.cipher_suites = of_tls13.chain(self.usable()).collect();
+        let versions: &[&SupportedProtocolVersion] = if self.only_tls13 { &[&TLS13] } else { &[&TLS13, &TLS12] };
+        let resolver = Arc::new(rustls::sign::SingleCertAndKey::from(key));
+        let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(versions)?
+            .with_no_client_auth()
+            .with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+/// What the command line demands; it comes before what the cluster demands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flags {
+    min_version: Option<String>,
+    suites: Vec<String>,
+    /// What applies while the cluster demands nothing.
+    pub alone: Demands,
+}
+
+impl Flags {
+    /// In the words of the API, as [`Demands::new`] takes them.
+    pub(crate) fn new(min_version: Option<String>, suites: Vec<String>) -> Result<Flags, String> {
+        let alone = Demands::new(min_version.as_deref().unwrap_or_default(), &suites)?;
+        Ok(Flags { min_version, suites, alone })
+    }
+}
+
+/// The IANA name of a suite of TLS 1.2.
+fn name(suite: SupportedCipherSuite) -> Option<&'static str> {
+    if suite.tls13().is_some() { None } else { suite.suite().as_str() }
+}
+
+fn is_of_tls13(suite: &str) -> bool {
+    let mut all = aws_lc_rs::default_provider().cipher_suites.into_iter();
+    all.any(|known| known.tls13().is_some() && tls13_name(known).is_some_and(|name| name == suite))
+}
+
+/// Go and the API write the suites of TLS 1.3 without the number of the version.
+fn tls13_name(suite: SupportedCipherSuite) -> Option<String> {
+    suite.suite().as_str().map(|name| name.replace("TLS13_", "TLS_"))
+}
+
+fn known_suites() -> Vec<&'static str> {
+    aws_lc_rs::default_provider().cipher_suites.into_iter().filter_map(name).collect()
+}
+
+/// The configuration that is valid now. It looks at the files and at the demands at each call: a certificate that has been
+/// replaced is used by the next connection, and nothing has to watch the files between.
+#[derive(Debug)]
+pub(crate) struct Current {
+    files: Option<Files>,
+    demands: watch::Receiver<Demands>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    key: Arc<CertifiedKey>,
+    config: Arc<ServerConfig>,
+    /// The files and the demands at the last attempt, successful or not.
+    files: Option<Stamp>,
+    demands: Demands,
+}
+
+/// Tells one state of the two files from another.
+type Stamp = [(SystemTime, u64, u64); 2];
+
+impl Current {
+    /// The first configuration must succeed; later ones that do not leave the last one in place. Without files the
+    /// certificate is self-signed.
+    pub(crate) fn new(files: Option<Files>, demands: watch::Receiver<Demands>) -> Result<Current, ServeError> {
+        let read = files.as_ref().and_then(stamp);
+        let key = match &files {
+            Some(files) => files.read()?,
+            None => self_signed(&["cluster-version-operator", "localhost"])?.0,
+        };
+        let (key, now) = (Arc::new(key), demands.borrow().clone());
+        let config = Arc::new(now.config(key.clone()).map_err(|e| refuse(files.as_ref(), &e.to_string()))?);
+        Ok(Current { files, demands, state: Mutex::new(State { key, config, files: read, demands: now }) })
+    }
+
+    /// For a connection that begins now.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Files that are missing for a moment, because they are being replaced, change nothing.
+        let files = self.files.as_ref().and_then(stamp).or(state.files);
+        let demands = self.demands.borrow().clone();
+        if files != state.files || demands != state.demands {
+            let replaced = if files == state.files { None } else { self.files.as_ref() };
+            (state.files, state.demands) = (files, demands);
+            match state.renewed(replaced) {
+                Ok((key, config)) => {
+                    tracing::info!(certificate = replaced.is_some(), demands = ?state.demands, "TLS settings changed");
+                    (state.key, state.config) = (key, Arc::new(config));
+                }
+                Err(error) => tracing::warn!(%error, "the server keeps its last certificate and TLS settings"),
+            }
+        }
+        state.config.clone()
+    }
+}
+
+impl State {
+    /// With the key in these files, or with the last one.
+    fn renewed(&self, files: Option<&Files>) -> Result<(Arc<CertifiedKey>, ServerConfig), ServeError> {
+        let key = files.map_or_else(|| Ok(self.key.clone()), |files| files.read().map(Arc::new))?;
+        let config = self.demands.config(key.clone()).map_err(|e| refuse(files, &e.to_string()))?;
+        Ok((key, config))
+    }
+}
+
+fn stamp(files: &Files) -> Option<Stamp> {
+    let one = |path: &Path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.modified().ok()?, metadata.ino(), metadata.len()))
+    };
+    Some([one(&files.certificate)?, one(&files.key)?])
+}
+
+fn refuse(files: Option<&Files>, cause: &str) -> ServeError {
+    let place =
+        |of: fn(&Files) -> &PathBuf| files.map_or("of this process".to_owned(), |f| of(f).display().to_string());
+    ServeError::Certificate { certificate: place(|f| &f.certificate), key: place(|f| &f.key), cause: cause.to_owned() }
+}
+
+impl Files {
+    fn read(&self) -> Result<CertifiedKey, ServeError> {
+        let refuse = |cause: String| refuse(Some(self), &cause);
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect);
+        let chain = chain.map_err(|e| refuse(format!("the certificate file: {e}")))?;
+        if chain.is_empty() {
+            return Err(refuse("the certificate file contains no PEM certificate".to_owned()));
+        }
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|e| refuse(format!("the key file: {e}")))?;
+        certified(chain, key).map_err(|e| refuse(e.to_string()))
+    }
+}
+
+/// Checks that key and certificate belong together.
+fn certified(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<CertifiedKey, rustls::Error> {
+    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
 }
 
 /// A self-signed certificate for `names` (host names or IP addresses), also as PEM for clients that are to trust it.
-pub(crate) fn self_signed(names: &[String]) -> Result<(ServerConfig, String), ServeError> {
-    let refuse = |cause: String| ServeError::SelfSigned { names: names.to_vec(), cause };
-    let made = rcgen::generate_simple_self_signed(names).map_err(|e| refuse(e.to_string()))?;
+fn self_signed(names: &[&str]) -> Result<(CertifiedKey, String), ServeError> {
+    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    let refuse = |cause: String| ServeError::SelfSigned { names: names.clone(), cause };
+    let made = rcgen::generate_simple_self_signed(names.clone()).map_err(|e| refuse(e.to_string()))?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()).into();
-    let config = server(vec![made.cert.der().clone()], key).map_err(|e| refuse(e.to_string()))?;
-    Ok((config, made.cert.pem()))
-}
-
-fn server(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<ServerConfig, rustls::Error> {
-    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
+    let key = certified(vec![made.cert.der().clone()], key).map_err(|e| refuse(e.to_string()))?;
+    Ok((key, made.cert.pem()))
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

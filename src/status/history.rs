@@ -23,12 +23,11 @@ pub(crate) fn merge(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time
     release::keep_metadata(&mut actual, &status.desired, facts);
     match status.history.first_mut() {
         Some(newest) if same_release(newest, &actual) => continue_entry(newest, &actual, facts, now),
-        newest => {
-            if let Some(superseded) = newest {
-                close(superseded, now);
-            }
-            status.history.insert(0, open(&actual, facts, now));
-        }
+        _ => status.history.insert(0, open(&actual, facts, now)),
+    }
+    // Also one that another client has put an entry before.
+    for superseded in status.history.iter_mut().skip(1) {
+        close(superseded, now);
     }
     if facts.verified
         && let Some(newest) = status.history.first_mut()

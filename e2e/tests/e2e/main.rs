@@ -15,6 +15,7 @@ mod fault_injection;
 mod filters;
 mod gaps;
 mod killed;
+mod life;
 mod long_answers;
 mod merge;
 mod metrics;

@@ -20,7 +20,7 @@ impl Default for Tls {
 
 impl Tls {
     /// From the APIServer object. Without an object or a valid profile the Intermediate profile applies.
-    pub(super) fn of(object: Option<&Value>) -> Self {
+    pub(crate) fn of(object: Option<&Value>) -> Self {
         let profile = object.and_then(|object| object.pointer("/spec/tlsSecurityProfile"));
         let kind = profile.and_then(|profile| profile.get("type")).and_then(Value::as_str).unwrap_or_default();
         match kind {

@@ -64,8 +64,8 @@ async fn redirects_are_followed_three_times() {
 
 /// A server with TLS and a certificate for this name, and the certificate to trust.
 pub(crate) async fn serve_tls(name: &str, router: Router) -> (SocketAddr, Bundle) {
-    let (config, pem) = crate::serve::tls::self_signed(&[name.to_owned()]).unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+    let (tls, pem) = crate::serve::tls::tests::current(&[name]);
+    let acceptor = tokio_rustls::TlsAcceptor::from(tls.config());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -103,7 +103,7 @@ async fn redirect_from_https_to_http_is_not_followed() {
 #[tokio::test]
 async fn trusted_cas_are_those_of_the_bundle_and_those_added() {
     let (address, bundle) = serve_tls("localhost", Router::new().route("/", get_handler(|| async { "there" }))).await;
-    let (_, other) = crate::serve::tls::self_signed(&["other".to_owned()]).unwrap();
+    let (_, other) = crate::serve::tls::tests::current(&["other"]);
     let other = || Roots::Only(Bundle { pem: other.clone(), origin: String::new() });
     let url = format!("https://localhost:{}/", address.port());
     let read = async |roots: Roots, more_roots: Option<&Bundle>| {
@@ -128,7 +128,7 @@ fn bundle_without_usable_certificates_is_refused_with_its_place() {
         assert!(matches!(&error, HttpError::TrustBundle(text) if text.starts_with("ConfigMap ns/ca: ")), "{error}");
     }
     // One that cannot be used does not spoil the others.
-    let (_, good) = crate::serve::tls::self_signed(&["a".to_owned()]).unwrap();
+    let (_, good) = crate::serve::tls::tests::current(&["a"]);
     let pem = format!("# comment\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n{good}");
     assert!(client("1", &Egress { proxy: None, roots: Roots::Only(Bundle { pem, origin: String::new() }) }).is_ok());
 }

@@ -160,6 +160,15 @@ fn completion_is_never_before_start() {
 }
 
 /// A random step: which release, whether its rollout completed, is local, is verified, and has accepted risks.
+#[test]
+fn only_the_newest_entry_may_be_open() {
+    let mut facts = facts();
+    facts.actual = release("4.2.0", "image-of-4.2.0");
+    let merged = merged(list("P9.9.9 P4.2.0 C4.1.0"), &facts, 50);
+    let closed: Vec<bool> = merged.history.iter().map(|entry| entry.completion_time.is_some()).collect();
+    assert_eq!(closed, [false, true, true, true], "{:?}", merged.history);
+}
+
 fn step() -> impl Strategy<Value = (u8, bool, bool, bool, bool)> {
     (0u8..4, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>())
 }

@@ -23,17 +23,22 @@ const AUDIT_LAG: Duration = Duration::from_secs(2);
 pub(super) struct BenchCluster {
     pub simulated: SimulatedCluster,
     pub facts: Facts,
+    /// Where the daemon serves its metrics.
+    pub metrics: String,
     releases: [Release; 2],
 }
 
 impl BenchCluster {
     pub(super) async fn start(manifests: &Path) -> anyhow::Result<Self> {
-        let simulated = SimulatedCluster::start(Workloads::Simulated).await?;
+        let mut simulated = SimulatedCluster::start(Workloads::Simulated).await?;
+        // As in its Deployment: serving metrics is a part of what it costs.
+        let metrics = format!("127.0.0.1:{}", simulated.control_plane.spare_port(0));
+        simulated.add_arguments(["--listen", metrics.as_str()])?;
         let releases = lay_out(manifests, &simulated).await?;
         let facts = Facts::read(&releases)?;
         let [first, _] = &releases;
         simulated.install(first).await?;
-        Ok(Self { simulated, facts, releases })
+        Ok(Self { simulated, facts, releases, metrics: format!("https://{metrics}/metrics") })
     }
 
     pub(super) fn first(&self) -> &Release {
