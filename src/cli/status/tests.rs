@@ -114,6 +114,51 @@ fn update_in_progress() {
 }
 
 #[test]
+fn updates_with_risks_and_what_is_not_offered() {
+    let mut state = running();
+    let status = state.cluster_version.as_mut().unwrap().status.as_mut().unwrap();
+    let update = |version: &str, verdict: &str| {
+        json!({
+            "release": {"version": version, "image": format!("r.test/release@sha256:{version}")},
+            "risks": [],
+            "conditions": [{"type": "Recommended", "status": verdict, "reason": "SlowDisks", "lastTransitionTime": "2026-11-21T12:00:00Z",
+                            "message": "Nodes with slow disks stay away for long.\nhttps://example.com/slow-disks"}],
+        })
+    };
+    let mut unjudged = update("1.4.0", "False");
+    unjudged["conditions"] = json!([]);
+    let updates = json!([update("1.2.0", "False"), update("1.3.0", "Unknown"), unjudged, update("1.1.0", "True")]);
+    status.conditional_updates = serde_json::from_value(updates).unwrap();
+    let note = "Not everything in the update graph is offered: 1.5.0: risk \"X\" has no rule that can be evaluated";
+    let retrieved = condition("RetrievedUpdates", "True", "2026-11-21T12:00:00Z", "", note);
+    status.conditions.push(serde_json::from_value(retrieved).unwrap());
+    insta::assert_snapshot!(render(&state, usize::MAX, false, now()), @r#"
+    Running 1.0.1, for 30s
+    Image r.test/release@sha256:1.0.1
+    24 manifests of 4 components in place
+
+    Updates available: 1.1.0
+
+    Updates with risks
+      1.2.0 (not recommended, SlowDisks)
+        Nodes with slow disks stay away for long.
+        https://example.com/slow-disks
+      1.3.0 (not known whether recommended, SlowDisks)
+        Nodes with slow disks stay away for long.
+        https://example.com/slow-disks
+      1.4.0 (not known whether recommended)
+        its risks have not been evaluated yet
+
+    Not everything in the update graph is offered: 1.5.0: risk "X" has no rule that can be evaluated
+
+    History
+      VERSION  STATE      STARTED               TOOK    VERIFIED
+      1.0.1    Completed  2026-11-21 12:03:00Z  1m 30s  yes
+      1.0.0    Completed  2026-11-21 10:00:00Z  1m 2s   no
+    "#);
+}
+
+#[test]
 fn running_release() {
     insta::assert_snapshot!(render(&running(), 80, false, now()), @r#"
     Running 1.0.1, for 30s

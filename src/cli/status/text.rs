@@ -2,7 +2,7 @@
 
 use super::view::{Concern, OperatorConcern, Phase, View, component, level};
 use crate::api::progress::{NodeProgress, NodeState};
-use crate::api::{HistoryEntry, HistoryState};
+use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
 use crate::cli::page::{Cell, Colour, Page, clean, line, paragraph, table};
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,6 +22,7 @@ pub(crate) fn text(view: &View, page: &Page) -> String {
     if !view.available_updates.is_empty() {
         line(page, &mut out, &format!("\nUpdates available: {}", view.available_updates.join(", ")), Colour::Plain);
     }
+    risky_updates(view, page, &mut out);
     for remark in &view.remarks {
         out.push('\n');
         paragraph(page, &mut out, "", remark, Colour::Faint);
@@ -177,6 +178,27 @@ fn operators(view: &View, page: &Page, out: &mut String) {
     line(page, out, "\nUnhealthy operators", Colour::Strong);
     for operator in &view.operators {
         paragraph(page, out, "  ", &operator_line(operator, Some(page.now)), Colour::Plain);
+    }
+}
+
+fn risky_updates(view: &View, page: &Page, out: &mut String) {
+    if !view.risky_updates.is_empty() {
+        line(page, out, "\nUpdates with risks", Colour::Strong);
+    }
+    for update in &view.risky_updates {
+        let verdict = match update.recommended {
+            ConditionStatus::False => "not recommended",
+            ConditionStatus::True | ConditionStatus::Unknown => "not known whether recommended",
+        };
+        let reason = if update.reason.is_empty() { String::new() } else { format!(", {}", update.reason) };
+        line(page, out, &format!("  {} ({verdict}{reason})", update.version), Colour::Plain);
+        for part in update.message.lines().filter(|part| !part.trim().is_empty()) {
+            paragraph(page, out, "    ", part, Colour::Faint);
+        }
+    }
+    if !view.left_out.is_empty() {
+        out.push('\n');
+        paragraph(page, out, "", &view.left_out, Colour::Faint);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state of an update as one value, computed from the objects of the cluster, for text, lines and JSON.
 
 use super::State;
+use crate::api::cluster_version::ConditionalUpdate;
 use crate::api::condition::find;
 use crate::api::progress::{NodeProgress, NodeState, Progress, Rollout};
 use crate::api::{
@@ -10,6 +11,7 @@ use crate::status::conditions::{
     AVAILABLE, CONTESTED, DROPPED_OBJECTS, FAILING, FIELDS_NOT_ACCEPTED, INVALID, KINDS_NOT_WATCHED, PROGRESSING,
     RELEASE_ACCEPTED, RETRIEVED_UPDATES,
 };
+use crate::updates::risks::RECOMMENDED;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -38,6 +40,10 @@ pub(crate) struct View {
     pub operators: Vec<OperatorConcern>,
     /// Recommended versions to update to.
     pub available_updates: Vec<String>,
+    /// Updates that are published with risks of which not all are known not to apply.
+    pub risky_updates: Vec<RiskyUpdate>,
+    /// What of the published updates is not offered, and why; empty if everything is.
+    pub left_out: String,
     /// Newest first.
     pub history: Vec<HistoryEntry>,
     /// What could not be read and why.
@@ -77,6 +83,17 @@ pub(crate) struct OperatorConcern {
     pub reason: String,
     pub message: String,
     pub since: Option<Timestamp>,
+}
+
+/// An update that is not recommended, or of which that is not known.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RiskyUpdate {
+    pub version: String,
+    /// False: a risk applies. Unknown: that cannot be found out.
+    pub recommended: ConditionStatus,
+    pub reason: String,
+    pub message: String,
 }
 
 impl Concern {
@@ -132,6 +149,10 @@ impl View {
         self.history.clone_from(&status.history);
         let updates = status.available_updates.iter().flatten();
         self.available_updates = updates.map(|release| release.version.clone()).collect();
+        self.risky_updates = status.conditional_updates.iter().filter_map(risky).collect();
+        // When updates were retrieved, the message says what was left out of them.
+        let retrieved = find(&status.conditions, RETRIEVED_UPDATES).filter(|c| c.status == ConditionStatus::True);
+        self.left_out = retrieved.map(|condition| condition.message.clone()).unwrap_or_default();
         if let Some(progressing) = find(&status.conditions, PROGRESSING) {
             self.message.clone_from(&progressing.message);
             self.phase = match (progressing.status, completed) {
@@ -186,6 +207,23 @@ fn concern(condition: &Condition) -> Concern {
         message: condition.message.clone(),
         since: condition.last_transition_time.0,
     }
+}
+
+fn risky(update: &ConditionalUpdate) -> Option<RiskyUpdate> {
+    let verdict = update.conditions.iter().find(|condition| condition.type_ == RECOMMENDED);
+    let (recommended, reason, message) = match verdict {
+        Some(verdict) => {
+            let status = match verdict.status.as_str() {
+                "True" => ConditionStatus::True,
+                "False" => ConditionStatus::False,
+                _ => ConditionStatus::Unknown,
+            };
+            (status, verdict.reason.clone(), verdict.message.clone())
+        }
+        None => (ConditionStatus::Unknown, String::new(), "its risks have not been evaluated yet".to_owned()),
+    };
+    let version = update.release.version.clone();
+    (recommended != ConditionStatus::True).then_some(RiskyUpdate { version, recommended, reason, message })
 }
 
 /// An operator that is not available is reported as such even if it is degraded, too.
