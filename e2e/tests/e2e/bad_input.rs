@@ -114,6 +114,92 @@ async fn untrusted_and_unreadable_releases_are_refused() {
     cluster.close().await.unwrap();
 }
 
+/// An unsigned release runs only with force, which the history says; not even force lets it pass for another version.
+#[tokio::test(flavor = "multi_thread")]
+async fn forced_release_is_recorded_as_unverified_with_what_was_overridden() {
+    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
+    let unsigned = cluster.lay_out_sample("1.0.1").unwrap();
+    cluster.simulate(&[releases[0].clone(), unsigned.clone()], Duration::ZERO).unwrap();
+    cluster.run_daemon(&releases[0]).await.unwrap();
+    cluster.completed(&releases[0]).await.unwrap();
+    cluster.request(&unsigned).await.unwrap();
+    refused(&cluster, "an unsigned release", "RetrievePayload", &[unsigned.digest()]).await;
+    let ask = async |version: &str| {
+        let update = json!({"version": version, "image": unsigned.image, "force": true});
+        cluster.patch(json!({"spec": {"desiredUpdate": update}})).await.unwrap();
+    };
+    ask("9.9.9").await;
+    refused(&cluster, "a forced release of another version", "VerifyPayloadVersion", &["1.0.1", "9.9.9"]).await;
+
+    cluster.simulation.hold("delta");
+    ask("1.0.1").await;
+    let begun = cluster
+        .until("the forced release to be applied", |object| {
+            find_condition(object, "ReleaseAccepted", "True").is_some_and(|c| c.message.contains("1.0.1"))
+                && history(object).len() == 2
+        })
+        .await
+        .unwrap();
+    let first = ("1.0.0".to_owned(), HistoryState::Completed, false);
+    assert_eq!(history(&begun), [("1.0.1".to_owned(), HistoryState::Partial, false), first.clone()]);
+    let risks = begun.status.unwrap().history[0].accepted_risks.clone();
+    println!("accepted: {risks}");
+    assert!(risks.contains("signature") && risks.contains(unsigned.digest()), "{risks}");
+    cluster.simulation.release("delta");
+    let updated = cluster.completed(&unsigned).await.unwrap();
+    assert_eq!(history(&updated), [("1.0.1".to_owned(), HistoryState::Completed, false), first]);
+    assert_eq!(updated.status.unwrap().history[0].accepted_risks, risks, "the successor keeps them");
+    cluster.close().await.unwrap();
+}
+
+/// What the schema lets through and the daemon cannot carry out.
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_requests_are_named_and_the_running_release_is_kept() {
+    let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
+    let update = |update: serde_json::Value| json!({"spec": {"desiredUpdate": update}});
+    let image = "registry.invalid/release@sha256:0000000000000000000000000000000000000000000000000000000000000000";
+    let table = [
+        (
+            update(json!({"image": image, "acceptRisks": [{"name": "SlowDisks"}]})),
+            "spec.desiredUpdate.acceptRisks: Forbidden: ",
+        ),
+        (update(json!({"version": "1.0.7"})), "spec.desiredUpdate.version: Invalid value: \"1.0.7\": "),
+        (update(json!({"version": "one"})), "spec.desiredUpdate.version: Invalid value: \"one\": "),
+        (
+            update(json!({"image": image, "mode": "Preflight"})),
+            "spec.desiredUpdate.mode: Invalid value: \"Preflight\": ",
+        ),
+        (json!({"spec": {"clusterID": "01234567-89ab-1cde-8f01-23456789abcd"}}), "spec.clusterID: Invalid value: "),
+        (json!({"spec": {"upstream": "#%GG"}}), "spec.upstream: Invalid value: \"#%GG\": "),
+    ];
+    let before = cluster.versions().get(api::NAME).await.unwrap();
+    for (patch, error) in table {
+        if let Err(refused) = cluster.patch(patch.clone()).await {
+            println!("the schema refuses {patch}: {}", format!("{refused:#}").lines().next().unwrap_or_default());
+            continue;
+        }
+        let invalid = |object: &ClusterVersion| {
+            find_condition(object, "Invalid", "True").is_some_and(|condition| condition.message.contains(error))
+        };
+        let object = cluster.until(&format!("{patch} to be invalid with {error:?}"), invalid).await.unwrap();
+        println!("{}", find_condition(&object, "Invalid", "True").unwrap().message);
+        assert_eq!(history(&object), history(&before), "{patch}");
+        let reset = json!({"spec": {"desiredUpdate": null, "clusterID": before.spec.cluster_id, "upstream": before.spec.upstream}});
+        assert_reconciled(&cluster).await;
+        cluster.patch(reset).await.unwrap();
+        let valid = |object: &ClusterVersion| find_condition(object, "Invalid", "True").is_none();
+        cluster.until("nothing to be invalid any more", valid).await.unwrap();
+    }
+    // An empty request is none.
+    cluster.patch(update(json!({}))).await.unwrap();
+    let seen = |object: &ClusterVersion| {
+        object.status.as_ref().unwrap().observed_generation == object.metadata.generation.unwrap()
+    };
+    let object = cluster.until("the empty request to be seen", seen).await.unwrap();
+    assert!(object.spec.desired_update.is_some() && find_condition(&object, "Invalid", "True").is_none());
+    cluster.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn second_cluster_version_is_reported() {
     let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
