@@ -35,15 +35,16 @@ fn camel_case(name: &str) -> String {
     words.map(capital).collect()
 }
 
-/// Reason and message of the condition for a cluster at this version; `None` without risks.
+/// Reason and message of the condition for a cluster at this version; `None` without risks. The message of a single risk is
+/// that of the condition: clients that show both, with an update that the risk concerns, recognize it by that.
 pub(super) fn text(risks: &[Risk], current: &str) -> Option<(String, String)> {
-    let unaffected = match version::minor(current) {
-        Some((major, minor)) => format!("Updates within {major}.{minor} are not affected."),
-        None => "Updates within the minor version are not affected.".to_owned(),
-    };
     let message = match risks {
-        [risk] => format!("{}\n{unaffected}", risk.message),
+        [risk] => risk.message.clone(),
         _ => {
+            let unaffected = match version::minor(current) {
+                Some((major, minor)) => format!("Updates within {major}.{minor} are not affected."),
+                None => "Updates within the minor version are not affected.".to_owned(),
+            };
             const LEAD: &str = "The cluster should not be updated to another minor version:";
             let texts: Vec<&str> = risks.iter().map(|risk| risk.message.as_str()).collect();
             let room = MESSAGE - LEAD.len() - unaffected.len() - 4;

@@ -236,7 +236,8 @@ fn not_recommended(target: &Release, update: &ConditionalUpdate) -> Option<Findi
     };
     let lead =
         if status == "False" { "is not recommended for this cluster" } else { "may have risks for this cluster" };
-    let message = format!("{} {lead}: {message}", target.version);
+    let way_out = "spec.desiredUpdate.force overrides that";
+    let message = format!("{} {lead}: {}. {way_out}", target.version, message.trim_end_matches('.'));
     Some(blocks(RECOMMENDED, reason, message))
 }
 

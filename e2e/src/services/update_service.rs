@@ -89,9 +89,17 @@ impl UpdateService {
 
     /// Waits until it was asked more often than that.
     pub async fn until_asked(&self, more_than: usize) -> anyhow::Result<()> {
+        self.until(|asked| asked.len() > more_than).await
+    }
+
+    /// Waits until its newest query has these words.
+    pub async fn until_asked_for(&self, words: &str) -> anyhow::Result<()> {
+        self.until(|asked| asked.last().is_some_and(|query| query.contains(words))).await
+    }
+
+    async fn until(&self, ok: impl FnMut(&Vec<String>) -> bool) -> anyhow::Result<()> {
         let mut asked = self.answers.asked.subscribe();
-        let waiting = asked.wait_for(|asked| asked.len() > more_than);
-        tokio::time::timeout(crate::simulator::cluster::LIMIT, waiting).await??;
+        tokio::time::timeout(crate::simulator::cluster::LIMIT, asked.wait_for(ok)).await??;
         Ok(())
     }
 }

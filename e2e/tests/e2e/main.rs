@@ -20,6 +20,7 @@ mod long_answers;
 mod merge;
 mod metrics;
 mod obstinate;
+mod oc;
 mod older_definition;
 mod plan;
 mod platform;

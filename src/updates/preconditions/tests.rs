@@ -164,7 +164,11 @@ fn update_that_is_not_recommended_is_refused_and_one_that_is_unknown_is_recorded
         let advice = Advice { available: &available, conditional: &conditional, current };
         let situation =
             Situation { target: &target, status: &status, overrides: &[], channel, risks: Some(&[]), advice };
-        let mark = |finding: Finding| format!("{}{}", if finding.blocks { "!" } else { "" }, finding.reason);
+        let mark = |finding: Finding| {
+            let names_way_out = finding.message.ends_with(". spec.desiredUpdate.force overrides that");
+            assert_eq!(names_way_out, finding.blocks, "{finding:?}");
+            format!("{}{}", if finding.blocks { "!" } else { "" }, finding.reason)
+        };
         let found: Vec<String> = check(&situation).into_iter().map(mark).collect();
         assert_eq!(found.join(" "), expected, "{available:?} {conditional:?}");
     }

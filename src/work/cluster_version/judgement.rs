@@ -46,13 +46,20 @@ impl ClusterVersionController {
 
     /// Why the cluster should stay at its minor version; `None` while that is not known.
     pub(super) fn risks(&self, spec: &ClusterVersionSpec) -> Option<Vec<Risk>> {
+        // Its lock must be released first.
+        let mode = self.current.as_ref()?.rollout.state().current_mode();
+        self.risks_in(mode, spec)
+    }
+
+    /// The same while the rollout is in this mode. It can complete at any moment: what is told together must be of one moment.
+    pub(super) fn risks_in(&self, mode: Mode, spec: &ClusterVersionSpec) -> Option<Vec<Risk>> {
         let current = self.current.as_ref()?;
         let (gates, acks) = self.parts.config_maps.gates_and_acks()?;
         let operators = self.not_upgradeable()?;
         let deletions = current.rollout.pending_deletions();
         Some(upgradeable::risks(&Sources {
             version: &self.accepted.payload.release.version,
-            updating: current.rollout.state().current_mode() != Mode::Reconcile,
+            updating: mode != Mode::Reconcile,
             overrides: &spec.overrides,
             deletions: &deletions,
             operators: &operators,

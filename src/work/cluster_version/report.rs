@@ -34,7 +34,6 @@ impl ClusterVersionController {
             waiting_since: self.waiting_since(),
             invalid: self.invalid.clone(),
             dropped: self.dropped.named(),
-            risks: self.live.live().and_then(|live| self.risks(&live.spec)),
             ..Facts::new(self.parts.own.release.clone())
         };
         // An update that was interrupted before the hand-over goes on once its release is loaded again.
@@ -51,6 +50,7 @@ impl ClusterVersionController {
             facts.failure = rollout.failure();
             facts.conflicts = rollout.conflicts(now);
         }
+        facts.risks = self.live.live().and_then(|live| self.risks_in(facts.mode, &live.spec));
         facts
     }
 

@@ -1,0 +1,194 @@
+//! The client `oc`: what it reads is right at any time, and what it sends is carried out.
+//!
+//! The requests that `oc` sends are also sent by the test itself, so that nothing here depends on `oc`. With `OC=/path/to/oc` in
+//! the environment the same is done by that program, and what it says must fit.
+
+mod administrator;
+mod checklist;
+mod orders;
+mod risks;
+mod stage;
+mod views;
+
+use cvo::testing::api::{ClusterOperator, ClusterVersion};
+use kube::Api;
+use serde_json::json;
+
+use administrator::{Administrator, order};
+use checklist::Situation;
+use e2e::harness::audit;
+use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::releases::Release;
+use stage::Stage;
+
+/// Of 1.0.0.
+const UPDATES: (&[&str], &[&str]) = (&["1.1.0", "1.0.4", "1.0.1"], &["1.0.4", "1.0.3", "1.0.2"]);
+/// Of 1.0.1.
+const NEXT_UPDATES: (&[&str], &[&str]) = (&["1.1.0", "1.0.4"], &["1.0.4", "1.0.3", "1.0.2"]);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_finds_every_field_it_relies_on() {
+    let stage = Stage::installed().await.unwrap();
+    let (first, next) = (stage.release("1.0.0"), stage.release("1.0.1"));
+    let installed = Situation {
+        name: "installed, without an update service",
+        release: first,
+        progressing: "False",
+        accepted: "True",
+        retrieved: "False",
+        updates: None,
+    };
+    installed.check(&stage).await;
+    views::tables_show(&stage, "1.0.0").await;
+
+    stage.name_update_service().await;
+    stage.until_judged().await;
+    let offered = Situation { name: "with updates", retrieved: "True", updates: Some(UPDATES), ..installed };
+    offered.check(&stage).await;
+
+    stage.cluster.simulation.hold("beta");
+    let ours = Administrator::Ours(stage.cluster.client.clone());
+    ours.run(order("adm upgrade --to 1.0.1").asks("1.0.1", &next.image)).await;
+    until_beta_is_waited_for(&stage.cluster, next).await;
+    let updated = Situation { release: next, ..offered };
+    let updating = Situation { name: "updating", progressing: "True", updates: Some(NEXT_UPDATES), ..updated };
+    stage.until_judged().await;
+    updating.check(&stage).await;
+    operators_say_what_has_been_rolled_out(&stage.cluster).await;
+
+    stage.cluster.simulation.release("beta");
+    stage.cluster.completed(next).await.unwrap();
+    stage.until_judged().await;
+    let updated = Situation { name: "updated", updates: Some(NEXT_UPDATES), ..updated };
+    updated.check(&stage).await;
+    views::tables_show(&stage, "1.0.1").await;
+
+    let unsigned = stage.unsigned("1.0.5");
+    ours.run(order("adm upgrade --to-image").asks("", &unsigned.image)).await;
+    until_refused(&stage.cluster, &unsigned).await;
+    Situation { name: "after a refused request", accepted: "False", ..updated }.check(&stage).await;
+    ours.run(order("adm upgrade --clear").sends(json!({"spec": {"desiredUpdate": null}}))).await;
+    let accepted = |object: &ClusterVersion| find_condition(object, "ReleaseAccepted", "True").is_some();
+    stage.cluster.until("the request to be forgotten", accepted).await.unwrap();
+    Situation { name: "after it was withdrawn", ..updated }.check(&stage).await;
+    stage.recording.check_times();
+    stage.cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_requests_are_carried_out() {
+    let stage = Stage::installed().await.unwrap();
+    let ours = Administrator::Ours(stage.cluster.client.clone());
+    carries_out(&stage, &ours).await;
+    stage.cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_itself_is_served() {
+    let Some(program) = administrator::oc() else { return };
+    let stage = Stage::installed().await.unwrap();
+    let oc = Administrator::oc(program, &stage.cluster.control_plane);
+    carries_out(&stage, &oc).await;
+    stage.cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_requests_accept_risks() {
+    let stage = Stage::installed().await.unwrap();
+    let ours = Administrator::Ours(stage.cluster.client.clone());
+    accepts_risks(&stage, &ours).await;
+    stage.cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_itself_accepts_risks() {
+    let Some(program) = administrator::oc() else { return };
+    let stage = Stage::installed().await.unwrap();
+    let oc = Administrator::oc(program, &stage.cluster.control_plane);
+    accepts_risks(&stage, &oc).await;
+    stage.cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_itself_shows_the_cluster() {
+    let Some(program) = administrator::oc() else { return };
+    let stage = Stage::installed().await.unwrap();
+    let oc = Administrator::oc(program, &stage.cluster.control_plane);
+    stage.name_update_service().await;
+    stage.until_judged().await;
+    views::add_nodes(&stage).await;
+    views::of_a_cluster_at_rest(&oc).await;
+    views::of_an_update(&stage, &oc).await;
+    stage.cluster.close().await.unwrap();
+}
+
+async fn accepts_risks(stage: &Stage, who: &Administrator) {
+    stage.name_update_service().await;
+    stage.until_judged().await;
+    risks::are_refused_while_the_gate_is_off(stage, who).await;
+    risks::are_accepted_by_name(stage, who).await;
+    risks::let_an_update_pass(stage, who).await;
+    risks::of_the_cluster_are_told_once(stage, who).await;
+    stage.recording.check_times();
+}
+
+async fn carries_out(stage: &Stage, who: &Administrator) {
+    orders::without_an_update_service(who).await;
+    stage.name_update_service().await;
+    stage.until_judged().await;
+    orders::looking_at_updates(who).await;
+    orders::choosing_a_channel(stage, who).await;
+    orders::asking_in_vain(who).await;
+    orders::another_architecture(stage, who).await;
+    orders::an_unsigned_image(stage, who).await;
+    orders::an_image_from_a_mirror(stage, who).await;
+    orders::back_to_the_release_before(stage, who).await;
+    orders::a_risk_that_applies(stage, who).await;
+    orders::the_latest_release(stage, who).await;
+    stage.recording.check_agreement();
+    stage.recording.check_times();
+}
+
+/// Everything is done that does not wait for the component that is held.
+async fn until_beta_is_waited_for(cluster: &SimulatedCluster, release: &Release) {
+    cluster
+        .until_progress("beta to be waited for", |progress| {
+            let node = |name: &str| progress.nodes.iter().find(|node| node.id.ends_with(name));
+            let waiting = node("/beta").is_some_and(|node| node.waiting.iter().any(|w| w.kind == "ClusterOperator"));
+            let beside = node("/gamma").is_some_and(|node| node.done == node.total);
+            progress.release.image == release.image && waiting && beside
+        })
+        .await
+        .unwrap();
+    let told = |object: &ClusterVersion| {
+        find_condition(object, "Progressing", "True").is_some_and(|c| c.message.ends_with("waiting on beta"))
+    };
+    cluster.until("status to name beta", told).await.unwrap();
+}
+
+async fn until_refused(cluster: &SimulatedCluster, release: &Release) -> String {
+    let refusal = |object: &ClusterVersion| {
+        let refused = find_condition(object, "ReleaseAccepted", "False")?;
+        refused.message.contains(&release.image).then(|| refused.message.clone())
+    };
+    let object = cluster.until("the release to be refused", |object| refusal(object).is_some()).await.unwrap();
+    refusal(&object).unwrap()
+}
+
+/// Each has the annotations of its manifest, and the version of the release only once it has been rolled out.
+async fn operators_say_what_has_been_rolled_out(cluster: &SimulatedCluster) {
+    let operators: Api<ClusterOperator> = Api::all(cluster.client.clone());
+    for (name, version) in [("alpha", "1.0.1"), ("beta", "1.0.0"), ("delta", "1.0.0")] {
+        let operator = operators.get(name).await.unwrap();
+        let annotations = operator.metadata.annotations.unwrap_or_default();
+        let included = annotations.get("include.release.openshift.io/self-managed-high-availability");
+        assert_eq!(included.map(String::as_str), Some("true"), "{name}: metadata.annotations");
+        let versions = operator.status.unwrap_or_default().versions;
+        let operator = versions.iter().find(|of| of.name == "operator");
+        assert_eq!(operator.map(|of| of.version.as_str()), Some(version), "{name}: status.versions[operator]");
+    }
+    // What an operator has reached only the operator says.
+    let requests = cluster.requests().unwrap();
+    let reported = requests.iter().filter(|r| r.wrote() && r.resource_path() == "clusteroperators/status");
+    assert_eq!(reported.collect::<Vec<_>>(), Vec::<&audit::Request>::new());
+}
