@@ -169,7 +169,8 @@ async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
     until_answered(&stop, || kinds.refresh(objects.client())).await;
     follow_operator_configuration(&config, &clients, &objects, &kinds, &features, &own, &stop);
     let filter = base_filter(&config);
-    let progress = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
+    let recorded = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
+    let progress = recorded.progress;
     let way = egress::follow(&clients, &kinds, stop.clone());
     let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds.clone(), stop.clone()));
     monitor(&monitoring, &applier, &objects, &stop);
@@ -177,8 +178,13 @@ async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
     let (events, publishing) = Events::start(clients.call.clone(), &config.namespace, &config.identity);
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
-    let recording =
-        tokio::spawn(record::keep(objects.clone(), config.namespace.clone(), received, record_stop.clone()));
+    let recording = tokio::spawn(record::keep(
+        objects.clone(),
+        config.namespace.clone(),
+        recorded.live,
+        received,
+        record_stop.clone(),
+    ));
     let asker = Asker {
         update_service: config.update_service,
         own: own.release.clone(),

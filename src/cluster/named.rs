@@ -2,7 +2,7 @@
 
 use super::client::Clients;
 use super::kinds::{Kind, Kinds};
-use super::watcher::{self, Event, Selection};
+use super::watcher::{self, Event, Selection, Selector};
 use crate::updates::upgradeable::Read;
 use futures::stream::{self, BoxStream, StreamExt};
 use kube::Client;
@@ -33,7 +33,8 @@ fn states(
     namespace: &str,
     name: &str,
 ) -> BoxStream<'static, Read<Value>> {
-    let events = watcher::events(client, Selection::named(kind.clone(), namespace, name)).boxed();
+    let selection = Selection::new(kind.clone(), namespace, Selector::Name(name.to_owned()));
+    let events = watcher::events(client, selection).boxed();
     let named = Named { kinds, kind, events, listed: None, unserved: false };
     stream::unfold(named, |mut named| async move { Some((named.next().await, named)) }).boxed()
 }

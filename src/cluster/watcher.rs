@@ -28,33 +28,50 @@ pub(crate) struct Selection {
     pub kind: Kind,
     /// Empty for all.
     pub namespace: String,
-    pub fields: Option<String>,
+    pub selector: Selector,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Selector {
+    All,
+    Name(String),
+    /// A label selector.
+    Labels(String),
 }
 
 impl Selection {
-    /// One object; `namespace` is empty for a kind without.
-    pub(crate) fn named(kind: Kind, namespace: &str, name: &str) -> Selection {
-        let fields = Some(format!("metadata.name={name}"));
-        Selection { kind, namespace: namespace.to_owned(), fields }
+    /// `namespace` is empty for a kind without, and for all.
+    pub(crate) fn new(kind: Kind, namespace: &str, selector: Selector) -> Selection {
+        Selection { kind, namespace: namespace.to_owned(), selector }
     }
 
     fn attempt(&self) -> String {
-        let Selection { kind, namespace, fields } = self;
+        let Selection { kind, namespace, selector } = self;
         let mut text = format!("watch {}", kind.plural);
         if !namespace.is_empty() {
             text.push_str(&format!(" in {namespace}"));
         }
-        if let Some(fields) = fields {
-            text.push_str(&format!(" with {fields}"));
+        match selector {
+            Selector::All => {}
+            Selector::Name(name) => text.push_str(&format!(" with the name {name}")),
+            Selector::Labels(labels) => text.push_str(&format!(" with the labels {labels}")),
         }
         text
+    }
+
+    fn fields(&self) -> Option<String> {
+        if let Selector::Name(name) = &self.selector { Some(format!("metadata.name={name}")) } else { None }
+    }
+
+    fn labels(&self) -> Option<String> {
+        if let Selector::Labels(labels) = &self.selector { Some(labels.clone()) } else { None }
     }
 
     /// Begins with everything that exists, or after a resourceVersion.
     fn watch(&self, version: Option<&str>) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
         let params = WatchParams {
-            field_selector: self.fields.clone(),
-            label_selector: None,
+            field_selector: self.fields(),
+            label_selector: self.labels(),
             timeout: Some(WATCH_SECONDS),
             bookmarks: version.is_none(),
             send_initial_events: version.is_none(),
@@ -63,7 +80,8 @@ impl Selection {
     }
 
     fn list(&self) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
-        let params = ListParams { field_selector: self.fields.clone(), ..ListParams::default() };
+        let (field_selector, label_selector) = (self.fields(), self.labels());
+        let params = ListParams { field_selector, label_selector, ..ListParams::default() };
         kube::core::Request::new(self.kind.path(&self.namespace)).list(&params)
     }
 }

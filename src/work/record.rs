@@ -21,21 +21,31 @@ const LIMIT: usize = 256 << 10;
 const LAST_TRIES: u32 = 3;
 const LAST_PAUSE: Duration = Duration::from_millis(200);
 
+/// What was there at the start.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    pub progress: Progress,
+    /// The ConfigMap, so that the first write needs no read.
+    pub live: Option<Value>,
+}
+
 /// The last record, or an empty one. An unreadable record is not an error, because it holds only clocks and estimates.
-pub(crate) async fn read(objects: &Objects, namespace: &str) -> Result<Progress, ApiError> {
-    let Some(live) = objects.get(&Kind::config_map(), namespace, CONFIG_MAP).await? else {
-        return Ok(Progress::default());
-    };
+pub(crate) async fn read(objects: &Objects, namespace: &str) -> Result<Recorded, ApiError> {
+    let live = objects.get(&Kind::config_map(), namespace, CONFIG_MAP).await?;
+    Ok(Recorded { progress: live.as_ref().map(progress).unwrap_or_default(), live })
+}
+
+fn progress(live: &Value) -> Progress {
     let text = live.get("data").and_then(|d| d.get(KEY)).and_then(Value::as_str).unwrap_or_default();
     match serde_json::from_str::<Progress>(text) {
-        Ok(progress) if progress.schema == SCHEMA => Ok(progress),
+        Ok(progress) if progress.schema == SCHEMA => progress,
         Ok(progress) => {
             tracing::warn!(schema = progress.schema, "progress record has another schema; starting a new one");
-            Ok(Progress::default())
+            Progress::default()
         }
         Err(error) => {
             tracing::warn!(%error, "cannot read the progress record; starting a new one");
-            Ok(Progress::default())
+            Progress::default()
         }
     }
 }
@@ -44,10 +54,11 @@ pub(crate) async fn read(objects: &Objects, namespace: &str) -> Result<Progress,
 pub(crate) async fn keep(
     objects: Objects,
     namespace: String,
+    live: Option<Value>,
     mut records: watch::Receiver<Progress>,
     stop: CancellationToken,
 ) {
-    let mut writer = Writer { objects, namespace, live: None };
+    let mut writer = Writer { objects, namespace, live };
     let (mut written, mut failures, mut stopping) = (Progress::default(), 0, false);
     loop {
         // After a failure the same record is retried, even if no other comes: it may be the last one for a long time.
@@ -86,7 +97,7 @@ pub(crate) async fn keep(
 struct Writer {
     objects: Objects,
     namespace: String,
-    /// The ConfigMap as last written, so that the next write needs no read.
+    /// The ConfigMap as read or written last, so that the next write needs no read.
     live: Option<Value>,
 }
 

@@ -34,7 +34,7 @@ async fn deletion_in_a_gap_is_told() {
 async fn failure_is_told_before_the_object_is_read() {
     let (client, _) = server(vec![refused(500), list(&["a"]), watch(&[], true)]);
     let mut states = states(client, known([kind()]), kind(), "", "cluster");
-    assert_eq!(next(&mut states).await, Read::Failed("cannot watch gates with metadata.name=cluster: no".to_owned()));
+    assert_eq!(next(&mut states).await, Read::Failed("cannot watch gates with the name cluster: no".to_owned()));
     assert_eq!(next(&mut states).await, Read::Value(object("a")));
 }
 

@@ -95,14 +95,16 @@ pub(crate) fn kind() -> Kind {
 /// So many events, as text.
 async fn told(client: Client, number: usize) -> Vec<String> {
     let name = |object: Value| object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let told = events::<Value>(client, Selection::named(kind(), "", "cluster")).take(number).map(|event| match event {
-        Ok(Event::Init) => "init".to_owned(),
-        Ok(Event::InitApply(object)) => format!("exists {}", name(object)),
-        Ok(Event::InitDone) => "done".to_owned(),
-        Ok(Event::Apply(object)) => format!("applied {}", name(object)),
-        Ok(Event::Delete(object)) => format!("deleted {}", name(object)),
-        Err(error) => error.to_string(),
-    });
+    let told = events::<Value>(client, Selection::new(kind(), "", Selector::Name("cluster".into()))).take(number).map(
+        |event| match event {
+            Ok(Event::Init) => "init".to_owned(),
+            Ok(Event::InitApply(object)) => format!("exists {}", name(object)),
+            Ok(Event::InitDone) => "done".to_owned(),
+            Ok(Event::Apply(object)) => format!("applied {}", name(object)),
+            Ok(Event::Delete(object)) => format!("deleted {}", name(object)),
+            Err(error) => error.to_string(),
+        },
+    );
     tokio::time::timeout(Duration::from_secs(120), told.collect()).await.expect("events come")
 }
 
@@ -151,7 +153,7 @@ async fn watch_that_has_ended_begins_anew() {
 /// Whatever is wrong with one way of reading, the other one is tried.
 #[tokio::test(start_paused = true)]
 async fn failure_is_told_and_the_other_way_tried() {
-    let why = |cause: &str| format!("cannot watch gates with metadata.name=cluster: {cause}");
+    let why = |cause: &str| format!("cannot watch gates with the name cluster: {cause}");
     let broken = json!({"type": "ERROR", "object": status(500)});
     for (first, begun, cause) in [
         (refused(500), 0, "no"),

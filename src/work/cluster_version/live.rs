@@ -1,10 +1,9 @@
 //! The ClusterVersion as the controller sees it: the latest of what the watch and our own writes returned.
 
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, object_meta};
-use crate::cluster::{Clients, Kind, WatchBackoff};
-use futures::StreamExt;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::{WatchStreamExt, watcher};
+use crate::cluster::watcher::{self, Event, Selection, Selector};
+use crate::cluster::{ApiError, Clients, Kind};
+use futures::stream::{BoxStream, StreamExt};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use tokio::sync::mpsc;
@@ -129,43 +128,41 @@ fn version(raw: &Value) -> u128 {
 /// Watches all ClusterVersions: there should be one.
 pub(crate) fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receiver<Change> {
     let (sender, receiver) = mpsc::channel(16);
-    let Kind { group, version, kind, plural, .. } = Kind::cluster_version();
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind { group, version, kind }, &plural);
     match clients.for_watch() {
         Ok(client) => {
-            let api: Api<DynamicObject> = Api::all_with(client, &resource);
-            tokio::spawn(async move { stop.run_until_cancelled(forward(api, sender)).await });
+            let events = watcher::events(client, Selection::new(Kind::cluster_version(), "", Selector::All)).boxed();
+            tokio::spawn(async move { stop.run_until_cancelled(forward(events, sender)).await });
         }
         Err(error) => tracing::error!(%error, "cannot watch the ClusterVersion"),
     }
     receiver
 }
 
-async fn forward(api: Api<DynamicObject>, sender: mpsc::Sender<Change>) {
-    let mut events = watcher(api, watcher::Config::default().timeout(1800)).backoff(WatchBackoff::default()).boxed();
+async fn forward(mut events: BoxStream<'static, Result<Event<Value>, ApiError>>, sender: mpsc::Sender<Change>) {
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut listed: BTreeSet<String> = BTreeSet::new();
     while let Some(event) = events.next().await {
         let mut out = Vec::new();
         match event {
-            Err(error) => tracing::debug!(%error, "watch of the ClusterVersion failed; trying again"),
-            Ok(watcher::Event::Init) => listed.clear(),
-            Ok(watcher::Event::InitApply(object)) => {
-                listed.extend(object.metadata.name.clone());
-                out.extend(applied(object));
+            Err(error) => tracing::debug!(%error, "the ClusterVersion was not read; trying again"),
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(object)) => {
+                listed.insert(object_meta::name(&object).to_owned());
+                out.push(Change::Applied(Box::new(object)));
             }
             // Deletions during a broken watch show as absence.
-            Ok(watcher::Event::InitDone) => {
+            Ok(Event::InitDone) => {
                 out.extend(known.difference(&listed).cloned().map(Change::Deleted));
                 known.clone_from(&listed);
             }
-            Ok(watcher::Event::Apply(object)) => {
-                known.extend(object.metadata.name.clone());
-                out.extend(applied(object));
+            Ok(Event::Apply(object)) => {
+                known.insert(object_meta::name(&object).to_owned());
+                out.push(Change::Applied(Box::new(object)));
             }
-            Ok(watcher::Event::Delete(object)) => {
-                let name = object.metadata.name.unwrap_or_default();
+            Ok(Event::Delete(object)) => {
+                let name = object_meta::name(&object).to_owned();
                 known.remove(&name);
+                listed.remove(&name);
                 out.push(Change::Deleted(name));
             }
         }
@@ -175,10 +172,6 @@ async fn forward(api: Api<DynamicObject>, sender: mpsc::Sender<Change>) {
             }
         }
     }
-}
-
-fn applied(object: DynamicObject) -> Option<Change> {
-    serde_json::to_value(object).ok().map(|v| Change::Applied(Box::new(v)))
 }
 
 #[cfg(test)]

@@ -26,11 +26,34 @@ async fn record_is_written_after_a_failed_write() {
     let objects = Objects::new(Client::new(service, "default"), Arc::new(|| true));
     let (records, received) = watch::channel(Progress::default());
     let stop = CancellationToken::new();
-    let keeping = tokio::spawn(keep(objects, "ns".to_owned(), received, stop.clone()));
+    let keeping = tokio::spawn(keep(objects, "ns".to_owned(), None, received, stop.clone()));
     records.send_replace(Progress { schema: SCHEMA, nodes: vec![NodeProgress::default()], ..Progress::default() });
     let written = done.wait_for(|rewritten| *rewritten);
     assert!(tokio::time::timeout(Duration::from_secs(60), written).await.is_ok(), "{:?}", methods.lock().unwrap());
     stop.cancel();
+    keeping.await.unwrap();
+}
+
+#[tokio::test]
+async fn first_write_needs_no_read() {
+    let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+    let objects = Objects::new(Client::new(service, "default"), Arc::new(|| true));
+    let answering = tokio::spawn(async move {
+        let mut methods = Vec::new();
+        for version in ["7", "8"] {
+            let (request, respond) = requests.next_request().await.unwrap();
+            methods.push(request.method().clone());
+            let map = json!({"metadata": {"name": CONFIG_MAP, "resourceVersion": version}});
+            respond.send_response(http::Response::new(Body::from(map.to_string().into_bytes())));
+        }
+        methods
+    });
+    let recorded = read(&objects, "ns").await.unwrap();
+    let (records, received) = watch::channel(Progress::default());
+    let keeping = tokio::spawn(keep(objects, "ns".to_owned(), recorded.live, received, CancellationToken::new()));
+    records.send_replace(Progress { schema: SCHEMA, ..Progress::default() });
+    assert_eq!(answering.await.unwrap(), [http::Method::GET, http::Method::PUT]);
+    drop(records);
     keeping.await.unwrap();
 }
 
@@ -59,7 +82,7 @@ async fn record_that_the_server_rejects_is_written_less_and_less_often() {
         let (objects, writes) = rejecting(code);
         let (records, received) = watch::channel(Progress::default());
         let stop = CancellationToken::new();
-        let keeping = tokio::spawn(keep(objects, "ns".to_owned(), received, stop.clone()));
+        let keeping = tokio::spawn(keep(objects, "ns".to_owned(), None, received, stop.clone()));
         // It changes every second, as that of an update under way.
         for done in 0..600 {
             let rollout = crate::api::progress::Rollout { done, ..Default::default() };

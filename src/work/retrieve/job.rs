@@ -3,14 +3,13 @@
 
 use super::job_spec::DEADLINE_SECONDS;
 use crate::api::object_meta;
-use crate::cluster::{ApiError, Kind, Objects, WatchBackoff};
+use crate::cluster::watcher::{self, Event, Selection, Selector};
+use crate::cluster::{ApiError, Kind, Objects};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Client;
-use kube::api::Api;
-use kube::runtime::{WatchStreamExt, watcher};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -63,11 +62,11 @@ impl JobRunner<'_> {
     }
 
     async fn wait(&self, name: &str) -> Result<String, JobError> {
-        let by_name = watcher::Config::default().timeout(280).fields(&format!("metadata.name={name}"));
-        let by_job = watcher::Config::default().timeout(280).labels(&format!("batch.kubernetes.io/job-name={name}"));
-        let mut jobs = self.watch::<Job>(by_name);
+        let by_job = Selector::Labels(format!("batch.kubernetes.io/job-name={name}"));
+        let mut jobs = self.watch::<Job>(kind(), Selector::Name(name.to_owned()));
+        let pod = Kind::known("", "v1", "Pod", "pods", true);
         // A deleted pod needs no reaction: the Job's status accounts for it.
-        let mut pods = self.watch::<Pod>(by_job).filter_map(std::future::ready);
+        let mut pods = self.watch::<Pod>(pod, by_job).filter_map(std::future::ready);
         let mut seen: BTreeMap<String, Pod> = BTreeMap::new();
         let mut complete = false;
         loop {
@@ -140,18 +139,13 @@ impl JobRunner<'_> {
     }
 
     /// The objects that the watch finds, as they change; `None` when one was deleted, or none exists.
-    fn watch<K>(&self, config: watcher::Config) -> BoxStream<'static, Option<K>>
+    fn watch<T>(&self, kind: Kind, selector: Selector) -> BoxStream<'static, Option<T>>
     where
-        K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + serde::de::DeserializeOwned
-            + Send
-            + 'static,
+        T: Clone + serde::de::DeserializeOwned + Send + 'static,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), self.namespace);
+        let selection = Selection::new(kind, self.namespace, selector);
         let mut listed = 0;
-        let events = watcher(api, config).backoff(WatchBackoff::default()).filter_map(move |event| {
+        let events = watcher::events(self.client.clone(), selection).filter_map(move |event| {
             let change = match event {
                 Ok(event) => change(event, &mut listed),
                 Err(error) => {
@@ -170,19 +164,19 @@ fn failed(name: &str, cause: impl Into<String>) -> JobError {
 }
 
 /// What an event means: an object, that it was deleted, or nothing yet. `listed` counts the objects of the current list.
-fn change<K>(event: watcher::Event<K>, listed: &mut usize) -> Option<Option<K>> {
+fn change<T>(event: Event<T>, listed: &mut usize) -> Option<Option<T>> {
     match event {
-        watcher::Event::Apply(object) => Some(Some(object)),
-        watcher::Event::Delete(_) => Some(None),
-        watcher::Event::Init => {
+        Event::Apply(object) => Some(Some(object)),
+        Event::Delete(_) => Some(None),
+        Event::Init => {
             *listed = 0;
             None
         }
-        watcher::Event::InitApply(object) => {
+        Event::InitApply(object) => {
             *listed += 1;
             Some(Some(object))
         }
-        watcher::Event::InitDone => (*listed == 0).then_some(None),
+        Event::InitDone => (*listed == 0).then_some(None),
     }
 }
 

@@ -4,8 +4,8 @@ use serde_json::json;
 /// Otherwise the wait would never end.
 #[test]
 fn deleted_job_is_noticed_even_between_two_watches() {
-    use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
-    let changes = |events: Vec<watcher::Event<u8>>| {
+    use Event::{Apply, Delete, Init, InitApply, InitDone};
+    let changes = |events: Vec<Event<u8>>| {
         let mut listed = 0;
         events.into_iter().filter_map(|event| change(event, &mut listed)).collect::<Vec<_>>()
     };
