@@ -1,5 +1,5 @@
-//! `cvo preflight`: run by a Job from the target image before anything of it is applied. Loads its own payload and reads
-//! the API; writes nothing.
+//! `cvo preflight`: run by a Job from the target image before anything of it is applied. Loads its own payload and, if it was
+//! verified, reads the API; writes nothing.
 
 use super::{output, reach};
 use crate::cluster::{Clients, Kind, Kinds, Objects};
@@ -24,6 +24,9 @@ pub(crate) struct PreflightArgs {
     payload: PathBuf,
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// Do not read the API: the image was not verified, so it has no access to it.
+    #[arg(long, conflicts_with = "kubeconfig")]
+    without_api: bool,
 }
 
 pub(crate) async fn run(args: PreflightArgs) -> anyhow::Result<()> {
@@ -32,6 +35,11 @@ pub(crate) async fn run(args: PreflightArgs) -> anyhow::Result<()> {
     let options =
         LoadOptions { image: args.release_image, profile: args.profile, strict_templates: true, filter: base.clone() };
     let payload = load(payload_dir::read(&args.payload)?, &options)?;
+    if args.without_api {
+        let included = payload.select(&ApplyFilter { load: base, ..ApplyFilter::default() }).manifests.len();
+        let version = &payload.release.version;
+        return output::line(&format!("release {version} loads: {included} manifests before feature gates decide"));
+    }
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     let kinds = Kinds::default();
     let fail = |error| reach::explain(&clients.server(), error);

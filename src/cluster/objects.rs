@@ -105,6 +105,14 @@ impl Objects {
             .map_err(|error| ApiError { attempt, cause: Cause::Answer(error.to_string()) })
     }
 
+    /// What the server would make of a new object; nothing is created.
+    pub(crate) async fn defaulted(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
+        let attempt = format!("complete {}", label(kind, namespace, object_meta::name(object)));
+        let params = PostParams { dry_run: true, ..post() };
+        let request = kube::core::Request::new(kind.path(namespace)).create(&params, bytes(&attempt, object)?);
+        self.write(&attempt, request).await
+    }
+
     /// Like [`Objects::create`] with JSON that is not decoded, which takes far more memory, since many are created at once.
     pub(crate) async fn create_raw(
         &self,

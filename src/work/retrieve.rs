@@ -128,16 +128,17 @@ impl Retriever {
         })
     }
 
-    /// The target's own binary must be able to load its payload and read this API before anything is applied. It runs only
-    /// once nothing else speaks against the target.
+    /// The target's own binary must be able to load its payload, and to read this API if it is verified, before anything is
+    /// applied. It runs only once nothing else speaks against the target.
     pub(crate) async fn preflight(
         self: Arc<Self>,
         release: Release,
+        verified: bool,
         steps: watch::Sender<LoadStatus>,
         stop: CancellationToken,
     ) -> Result<(), Box<Refusal>> {
         let task = Task { retriever: &self, release: &release, steps: &steps, stop: &stop };
-        task.preflight().await.map_err(|(step, cause)| {
+        task.preflight(verified).await.map_err(|(step, cause)| {
             Box::new(Refusal { status: LoadStatus::failed(step, release.clone(), cause), tree: None })
         })
     }
@@ -329,11 +330,11 @@ impl Task<'_> {
         parsed.map_err(|cause| (LoadStep::LoadPayload, cause))
     }
 
-    async fn preflight(&self) -> Result<(), Failure> {
+    async fn preflight(&self, verified: bool) -> Result<(), Failure> {
         let Source::Job { node, .. } = &self.retriever.source else { return Ok(()) };
         self.report(LoadStep::PreconditionChecks, "preflight of the target release");
         let (profile, excluded) = (&self.retriever.profile, self.retriever.exclude_manifests.as_deref());
-        let job = job_spec::preflight(self.placement(node), self.release, profile, excluded);
+        let job = job_spec::preflight(self.placement(node), self.release, verified, profile, excluded);
         let failed = |e| (LoadStep::PreconditionChecks, format!("the preflight of the target release failed: {e}"));
         self.run_job(&job, LoadStep::PreconditionChecks).await.map(drop).map_err(failed)
     }

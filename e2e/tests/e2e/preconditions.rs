@@ -1,16 +1,19 @@
 //! What may be updated to what, on a cluster with a real node: preconditions refuse a release before anything of it runs, and
 //! let it go on as soon as what spoke against it is gone, without another Job; with force it goes on at once.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cvo::testing::api::{self, ClusterVersion, ConditionStatus, HistoryEntry};
 use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use e2e::{
     harness::audit,
@@ -35,6 +38,7 @@ async fn preconditions_refuse_a_release_until_they_are_met_or_forced() {
     refused_by_an_operator_and_not_for_a_patch(&platform, &minor, &patch).await;
     freed_by_an_acknowledgement(&platform, &minor).await;
     refused_unless_forced(&platform, &patch, &next_patch, &far).await;
+    unverified_release_is_tried_without_the_api_and_planted_jobs_are_replaced(&platform).await;
     platform.cluster.down().await.unwrap();
 }
 
@@ -141,6 +145,46 @@ async fn refused_unless_forced(platform: &Platform, patch: &Release, next_patch:
         assert!(entry.verified, "forced or not, the signature was found: {entry:?}");
         println!("forced: {}", entry.accepted_risks);
     }
+}
+
+/// A verified release reads what its preflight needs, with an account for that; one that is not verified reads nothing. A Job
+/// that somebody has created under the name of one of ours is not taken for it.
+async fn unverified_release_is_tried_without_the_api_and_planted_jobs_are_replaced(platform: &Platform) {
+    let read = preflight_requests(platform);
+    let resources: BTreeSet<&str> = read.iter().map(|request| request.resource.as_str()).collect();
+    println!("{} requests of preflights, of {resources:?}", read.len());
+    assert!(resources.contains("clusterversions"), "{resources:?}");
+    let others: Vec<_> =
+        read.iter().filter(|request| request.verb != "get" || ![200, 404].contains(&request.code)).collect();
+    assert!(others.is_empty(), "{others:?}");
+
+    let contents = Contents { version: "4.2.2", folders: &["base"], previous: &[] };
+    let unsigned = platform.release(contents).await.unwrap();
+    let jobs: Api<Job> = Api::namespaced(platform.cluster.client().await.unwrap(), api::NAMESPACE);
+    let hash: String = hex::encode(Sha256::digest(unsigned.image.as_bytes())).chars().take(8).collect();
+    let mut planted = Vec::new();
+    for prefix in ["version", "preflight"] {
+        let name = format!("{prefix}-4.2.2-{hash}");
+        // It never runs and never fails: whoever took it for their own would wait in vain.
+        let job = json!({"metadata": {"name": name}, "spec": {"suspend": true, "template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "payload", "image": "planted.invalid/image:1"}]}}}});
+        let created = jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
+        planted.push(created.metadata.uid.unwrap());
+    }
+    platform.ask(json!({"image": unsigned.image, "version": "4.2.2", "force": true})).await.unwrap();
+    let version = platform.until_completed(&unsigned, LIMIT).await.unwrap();
+    let entry = newest(&version);
+    assert!(!entry.verified && entry.accepted_risks.contains("not verified"), "{entry:?}");
+    assert_eq!(preflight_requests(platform).len(), read.len(), "what is not verified reads nothing");
+    let left = jobs.list(&ListParams::default()).await.unwrap().items;
+    let left: Vec<_> = left.into_iter().filter(|job| planted.contains(job.metadata.uid.as_ref().unwrap())).collect();
+    assert!(left.is_empty(), "planted Jobs are removed: {left:?}");
+}
+
+/// Requests of the account that preflights of verified releases have.
+fn preflight_requests(platform: &Platform) -> Vec<audit::Request> {
+    let account = format!("system:serviceaccount:{}:update-preflight", api::NAMESPACE);
+    audit::requests(&platform.cluster.audit_log(), &account).unwrap()
 }
 
 /// Waits until the release is refused by this precondition or for this reason, and returns the message.

@@ -116,8 +116,9 @@ impl Load {
 
     /// Begins the preflight of the loaded release.
     pub(crate) fn run_preflight(&mut self, retriever: Arc<Retriever>) {
-        let Some(release) = self.release().cloned() else { return };
-        let running = retriever.preflight(release, self.sender.clone(), self.cancel.clone());
+        let Some(loaded) = &self.loaded else { return };
+        let (release, verified) = (loaded.payload.release.clone(), loaded.verified);
+        let running = retriever.preflight(release, verified, self.sender.clone(), self.cancel.clone());
         self.task = Some(tokio::spawn(async move { running.await.map(|()| Ended::Preflight) }));
         self.preflight = Preflight::Running;
     }

@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Client;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -48,11 +49,11 @@ impl JobRunner<'_> {
     /// message of its container.
     pub(crate) async fn run(&self, job: &Job) -> Result<String, JobError> {
         let name = job.metadata.name.as_deref().unwrap_or_default();
-        self.create(name, job).await?;
+        let uid = self.create(name, job).await?;
         // While an image is pulled there is nothing else to report, so say where to look.
         (self.report)(&format!("Job {name} in namespace {} is running", self.namespace));
         let limit = Duration::from_secs(DEADLINE_SECONDS.into()) + GRACE;
-        let outcome = tokio::time::timeout(limit, self.wait(name)).await.unwrap_or_else(|_| {
+        let outcome = tokio::time::timeout(limit, self.wait(name, &uid)).await.unwrap_or_else(|_| {
             Err(failed(name, format!("its end was not seen within {} s; it will be run again", limit.as_secs())))
         });
         if !matches!(outcome, Err(JobError::Stopped(_))) {
@@ -61,12 +62,13 @@ impl JobRunner<'_> {
         outcome
     }
 
-    async fn wait(&self, name: &str) -> Result<String, JobError> {
+    async fn wait(&self, name: &str, uid: &str) -> Result<String, JobError> {
         let by_job = Selector::Labels(format!("batch.kubernetes.io/job-name={name}"));
         let mut jobs = self.watch::<Job>(kind(), Selector::Name(name.to_owned()));
         let pod = Kind::known("", "v1", "Pod", "pods", true);
-        // A deleted pod needs no reaction: the Job's status accounts for it.
-        let mut pods = self.watch::<Pod>(pod, by_job).filter_map(std::future::ready);
+        // A deleted pod needs no reaction: the Job's status accounts for it. Anybody can give a pod the label.
+        let own = |pod: Option<Pod>| std::future::ready(pod.filter(|pod| belongs(pod, uid)));
+        let mut pods = self.watch::<Pod>(pod, by_job).filter_map(own);
         let mut seen: BTreeMap<String, Pod> = BTreeMap::new();
         let mut complete = false;
         loop {
@@ -116,26 +118,46 @@ impl JobRunner<'_> {
         }
     }
 
-    /// Creates the Job. One that failed before is replaced; one that is running or complete is used.
-    async fn create(&self, name: &str, job: &Job) -> Result<(), JobError> {
+    /// Creates the Job, or takes one over that is running or complete. One that failed before is replaced, and so is one that
+    /// somebody else has created under this name: it could run anything, and what it says would be believed. Returns its uid.
+    async fn create(&self, name: &str, job: &Job) -> Result<String, JobError> {
         let kind = kind();
         let desired = serde_json::to_value(job).map_err(|e| failed(name, e.to_string()))?;
         for _ in 0..3 {
             if let Some(live) = self.objects.get(&kind, self.namespace, name).await? {
+                let uid = object_meta::uid(&live).to_owned();
                 let job: Option<Job> = serde_json::from_value(live.clone()).ok();
                 let failed = job.as_ref().is_none_or(|job| matches!(finished(job), Some(Err(_))));
-                if !failed && job.is_some_and(|job| job.metadata.deletion_timestamp.is_none()) {
-                    return Ok(());
+                let goes_on = !failed && job.is_some_and(|job| job.metadata.deletion_timestamp.is_none());
+                if goes_on && self.is_ours(&desired, &live).await? {
+                    return Ok(uid);
                 }
-                self.objects.delete(&kind, self.namespace, name, object_meta::uid(&live)).await?;
+                self.objects.delete(&kind, self.namespace, name, &uid).await?;
             }
             match self.objects.create(&kind, self.namespace, &desired).await {
-                Ok(_) => return Ok(()),
+                Ok(created) => return Ok(object_meta::uid(&created).to_owned()),
                 Err(e) if e.is_already_exists() => {}
                 Err(e) => return Err(e.into()),
             }
         }
         Err(failed(name, "an earlier Job of this name is not removed: delete it"))
+    }
+
+    /// Whether the Job is the one that we would create: the server is asked what it makes of that.
+    async fn is_ours(&self, desired: &Value, live: &Value) -> Result<bool, JobError> {
+        let mut other = desired.clone();
+        // A dry run of a name that exists is refused. Names are cut, because they may be at their limit.
+        if let Some(name) = other.pointer_mut("/metadata/name") {
+            let short: String = name.as_str().unwrap_or_default().chars().take(50).collect();
+            *name = format!("{}-expected", short.trim_end_matches(['-', '.'])).into();
+        }
+        let expected = self.objects.defaulted(&kind(), self.namespace, &other).await?;
+        let ours = specification(&expected) == specification(live);
+        if !ours {
+            let (name, namespace) = (object_meta::name(live), self.namespace);
+            tracing::warn!(%name, %namespace, "a Job of this name is not what this process would create; replacing it");
+        }
+        Ok(ours)
     }
 
     /// The objects that the watch finds, as they change; `None` when one was deleted, or none exists.
@@ -157,6 +179,20 @@ impl JobRunner<'_> {
         });
         events.boxed()
     }
+}
+
+/// What a Job does, without what the server adds for each one.
+fn specification(job: &Value) -> Value {
+    const OF_EACH: [&str; 4] =
+        ["controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"];
+    let mut specification = job.get("spec").cloned().unwrap_or_default();
+    if let Some(fields) = specification.as_object_mut() {
+        fields.remove("selector");
+    }
+    if let Some(labels) = specification.pointer_mut("/template/metadata/labels").and_then(Value::as_object_mut) {
+        labels.retain(|label, _| !OF_EACH.contains(&label.as_str()));
+    }
+    specification
 }
 
 fn failed(name: &str, cause: impl Into<String>) -> JobError {
@@ -198,6 +234,11 @@ fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     let status = pod.status.as_ref();
     let init = status.and_then(|s| s.init_container_statuses.as_ref()).into_iter().flatten();
     init.chain(status.and_then(|s| s.container_statuses.as_ref()).into_iter().flatten())
+}
+
+fn belongs(pod: &Pod, job: &str) -> bool {
+    let owners = pod.metadata.owner_references.as_ref().into_iter().flatten();
+    owners.into_iter().any(|owner| owner.uid == job && owner.controller == Some(true))
 }
 
 /// The termination message of a main container that succeeded.

@@ -3,8 +3,8 @@
 use crate::api::Release;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, EnvVar, HostPathVolumeSource, PodSpec, PodTemplateSpec, ResourceRequirements,
-    SecurityContext, Toleration, Volume, VolumeMount,
+    Capabilities, Container, EmptyDirVolumeSource, EnvVar, HostPathVolumeSource, PodSpec, PodTemplateSpec,
+    ResourceRequirements, SELinuxOptions, SeccompProfile, SecurityContext, Toleration, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -16,6 +16,16 @@ pub(crate) const DEADLINE_SECONDS: u32 = 600;
 const TTL_SECONDS: i32 = 3600;
 /// Value of the label `k8s-app`.
 const LABEL: &str = "retrieve-openshift-release";
+/// The user `nobody`.
+const NOBODY: i64 = 65534;
+/// Account of the Job that copies; it may not use the API.
+const COPYING: &str = "update-payload";
+/// Account of the preflight of a verified release; it may read what the preflight reads.
+const PREFLIGHT: &str = "update-preflight";
+/// Copying needs a few megabytes.
+const COPY_MEMORY: &str = "200Mi";
+/// The target loads its payload, as large as that may be.
+const PREFLIGHT_MEMORY: &str = "500Mi";
 
 /// Where the Jobs run.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +52,19 @@ pub(crate) fn retrieval(
     let install = ["/usr/bin/cvo", "payload", "install-tool", "--to", "/tool/cvo"];
     let mount = |name: &str| VolumeMount { name: name.into(), mount_path: format!("/{name}"), ..Default::default() };
     let (tool, payloads) = (mount("tool"), mount("payloads"));
-    let init = Container { volume_mounts: Some(vec![tool.clone()]), ..container("tool", running_image, &install) };
-    let main = Container { volume_mounts: Some(vec![tool, payloads]), ..container("payload", &target.image, &copy) };
+    let init = Container {
+        volume_mounts: Some(vec![tool.clone()]),
+        ..container("tool", running_image, &install, COPY_MEMORY, nobody())
+    };
+    // What the target's files lie beside must not be changed before it runs.
+    let tool = VolumeMount { read_only: Some(true), ..tool };
+    let main = Container {
+        volume_mounts: Some(vec![tool, payloads]),
+        ..container("payload", &target.image, &copy, COPY_MEMORY, owner_of_host_path())
+    };
     let host_path = HostPathVolumeSource { path: host_path.into(), type_: Some("DirectoryOrCreate".into()) };
     let pod = PodSpec {
-        service_account_name: Some("update-payload".into()),
+        service_account_name: Some(COPYING.into()),
         automount_service_account_token: Some(false),
         init_containers: Some(vec![init]),
         containers: vec![main],
@@ -59,28 +77,57 @@ pub(crate) fn retrieval(
     job(placement, name("version", target), pod)
 }
 
-/// Runs the target's own binary, which loads its payload, reads the API and writes nothing.
+/// Runs the target's own binary, which loads its payload and writes nothing. If the target is verified it also reads the API,
+/// with an account that may do no more; what is not verified gets no access to the API at all.
 pub(crate) fn preflight(
     placement: Placement<'_>,
     target: &Release,
+    verified: bool,
     profile: &str,
     exclude_manifests: Option<&str>,
 ) -> Job {
-    let command = ["/usr/bin/cvo", "preflight", &format!("--release-image={}", target.image)];
+    let image = format!("--release-image={}", target.image);
+    let mut command = vec!["/usr/bin/cvo", "preflight", &image];
+    if !verified {
+        command.push("--without-api");
+    }
     let env = |name: &str, value: &str| EnvVar { name: name.into(), value: Some(value.into()), value_from: None };
     let container = Container {
         env: Some(vec![
             env("CLUSTER_PROFILE", profile),
             env("EXCLUDE_MANIFESTS", exclude_manifests.unwrap_or_default()),
         ]),
-        ..container("preflight", &target.image, &command)
+        ..container("preflight", &target.image, &command, PREFLIGHT_MEMORY, nobody())
     };
     let pod = PodSpec {
-        service_account_name: Some("cluster-version-operator".into()),
+        service_account_name: Some(if verified { PREFLIGHT } else { COPYING }.into()),
+        automount_service_account_token: Some(verified),
         containers: vec![container],
         ..Default::default()
     };
     job(placement, name("preflight", target), pod)
+}
+
+/// For a container that needs no right on its node.
+fn nobody() -> SecurityContext {
+    SecurityContext { run_as_user: Some(NOBODY), run_as_non_root: Some(true), ..confined() }
+}
+
+/// For the container that writes to the folder of the host: that is owned by root, and where SELinux is enforced only this
+/// type may write to it.
+fn owner_of_host_path() -> SecurityContext {
+    let selinux = SELinuxOptions { type_: Some("spc_t".into()), ..Default::default() };
+    SecurityContext { run_as_user: Some(0), se_linux_options: Some(selinux), ..confined() }
+}
+
+fn confined() -> SecurityContext {
+    SecurityContext {
+        read_only_root_filesystem: Some(true),
+        allow_privilege_escalation: Some(false),
+        capabilities: Some(Capabilities { drop: Some(vec!["ALL".into()]), add: None }),
+        seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
+        ..Default::default()
+    }
 }
 
 /// `<prefix>-<version>-<hash>` with at most 63 characters. Characters that are not allowed in a name are replaced.
@@ -92,21 +139,18 @@ fn name(prefix: &str, target: &Release) -> String {
     parts.iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join("-")
 }
 
-fn container(name: &str, image: &str, command: &[&str]) -> Container {
-    let request = |resource: &str, quantity: &str| (resource.to_owned(), Quantity(quantity.to_owned()));
+fn container(name: &str, image: &str, command: &[&str], memory: &str, security: SecurityContext) -> Container {
+    let quantity = |resource: &str, quantity: &str| (resource.to_owned(), Quantity(quantity.to_owned()));
     Container {
         name: name.into(),
         image: Some(image.into()),
         image_pull_policy: Some("IfNotPresent".into()),
         command: Some(command.iter().map(|part| (*part).to_owned()).collect()),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
-        security_context: Some(SecurityContext {
-            read_only_root_filesystem: Some(true),
-            allow_privilege_escalation: Some(false),
-            ..Default::default()
-        }),
+        security_context: Some(security),
         resources: Some(ResourceRequirements {
-            requests: Some([request("cpu", "10m"), request("memory", "50Mi")].into()),
+            requests: Some([quantity("cpu", "10m"), quantity("memory", "50Mi")].into()),
+            limits: Some([quantity("memory", memory)].into()),
             ..Default::default()
         }),
         ..Default::default()

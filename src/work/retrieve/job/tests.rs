@@ -46,3 +46,31 @@ fn missing_image_fails_at_once_and_a_slow_registry_does_not() {
     assert!(not_started([&starting].into_iter()).contains("container payload had not started (ContainerCreating)"));
     assert_eq!(not_started([&slow].into_iter()), "", "its problem is reported already");
 }
+
+#[test]
+fn job_is_ours_whatever_the_server_adds_for_each_one() {
+    let with = |labels: serde_json::Value, image: &str, selector: &str| {
+        json!({"metadata": {"name": selector}, "spec": {
+            "backoffLimit": 2, "selector": {"matchLabels": {"uid": selector}},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "payload", "image": image}]}},
+        }})
+    };
+    let added = |uid: &str| {
+        json!({"k8s-app": "x", "controller-uid": uid, "job-name": uid,
+            "batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": uid})
+    };
+    let live = specification(&with(added("1"), "r@sha256:1", "1"));
+    assert_eq!(live, specification(&with(added("2"), "r@sha256:1", "2")));
+    assert_ne!(live, specification(&with(added("1"), "r@sha256:2", "1")));
+    assert_ne!(live, specification(&with(json!({}), "r@sha256:1", "1")));
+}
+
+#[test]
+fn only_pods_that_the_job_controls_are_believed() {
+    let pod = |uid: &str, controller: bool| -> Pod {
+        let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": uid, "controller": controller});
+        serde_json::from_value(json!({"metadata": {"ownerReferences": [owner]}})).unwrap()
+    };
+    assert!(belongs(&pod("1", true), "1"));
+    assert!(!belongs(&pod("2", true), "1") && !belongs(&pod("1", false), "1") && !belongs(&Pod::default(), "1"));
+}

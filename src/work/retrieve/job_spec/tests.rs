@@ -22,15 +22,23 @@ fn expected(name: &str, mut pod: Value) -> Value {
     })
 }
 
-fn expected_container(name: &str, image: &str, command: &[&str], more: Value) -> Value {
+fn expected_container(name: &str, image: &str, command: &[&str], memory: &str, user: Value, more: Value) -> Value {
+    let mut security = json!({
+        "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    security.as_object_mut().unwrap().extend(user.as_object().unwrap().clone());
     let mut container = json!({
         "name": name, "image": image, "command": command, "imagePullPolicy": "IfNotPresent",
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {"readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false},
-        "resources": {"requests": {"cpu": "10m", "memory": "50Mi"}},
+        "terminationMessagePolicy": "FallbackToLogsOnError", "securityContext": security,
+        "resources": {"requests": {"cpu": "10m", "memory": "50Mi"}, "limits": {"memory": memory}},
     });
     container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     container
+}
+
+fn nobody() -> Value {
+    json!({"runAsUser": 65534, "runAsNonRoot": true})
 }
 
 const PLACEMENT: Placement<'_> = Placement { namespace: "ns", node: "n1" };
@@ -43,11 +51,16 @@ fn retrieval_copies_the_manifests_with_the_running_binary() {
     let payloads = json!({"name": "payloads", "mountPath": "/payloads"});
     let install = ["/usr/bin/cvo", "payload", "install-tool", "--to", "/tool/cvo"];
     let copy = ["/tool/cvo", "payload", "copy", "--to", "/payloads/sha256-1", "--keep", "a", "--keep", "b"].as_slice();
+    let mounts = json!({"volumeMounts": [tool]});
+    let init = expected_container("tool", "own@sha256:0", &install, "200Mi", nobody(), mounts);
+    let tool = json!({"name": "tool", "mountPath": "/tool", "readOnly": true});
+    let mounts = json!({"volumeMounts": [tool, payloads]});
+    let root = json!({"runAsUser": 0, "seLinuxOptions": {"type": "spc_t"}});
     let pod = json!({
         "serviceAccountName": "update-payload",
         "automountServiceAccountToken": false,
-        "initContainers": [expected_container("tool", "own@sha256:0", &install, json!({"volumeMounts": [tool]}))],
-        "containers": [expected_container("payload", "r@sha256:1", copy, json!({"volumeMounts": [tool, payloads]}))],
+        "initContainers": [init],
+        "containers": [expected_container("payload", "r@sha256:1", copy, "200Mi", root, mounts)],
         "volumes": [
             {"name": "tool", "emptyDir": {}},
             {"name": "payloads", "hostPath": {"path": "/etc/cvo", "type": "DirectoryOrCreate"}},
@@ -57,20 +70,25 @@ fn retrieval_copies_the_manifests_with_the_running_binary() {
 }
 
 #[test]
-fn preflight_runs_the_binary_of_the_target() {
+fn preflight_runs_the_binary_of_the_target_and_reads_the_api_only_if_that_is_verified() {
     let target = release("1.0.1", "r@sha256:1");
-    let command = ["/usr/bin/cvo", "preflight", "--release-image=r@sha256:1"];
-    for (given, excluded) in [(None, ""), (Some("id"), "id")] {
-        let env = json!([
-            {"name": "CLUSTER_PROFILE", "value": "p"},
-            {"name": "EXCLUDE_MANIFESTS", "value": excluded},
-        ]);
-        let pod = json!({
-            "serviceAccountName": "cluster-version-operator",
-            "containers": [expected_container("preflight", "r@sha256:1", &command, json!({"env": env}))],
-        });
-        let job = preflight(PLACEMENT, &target, "p", given);
-        assert_eq!(serde_json::to_value(job).unwrap(), expected(&name("preflight", &target), pod));
+    let verified = ["/usr/bin/cvo", "preflight", "--release-image=r@sha256:1"].as_slice();
+    let forced = ["/usr/bin/cvo", "preflight", "--release-image=r@sha256:1", "--without-api"].as_slice();
+    for (is_verified, command, account) in [(true, verified, "update-preflight"), (false, forced, "update-payload")] {
+        for (given, excluded) in [(None, ""), (Some("id"), "id")] {
+            let env = json!([
+                {"name": "CLUSTER_PROFILE", "value": "p"},
+                {"name": "EXCLUDE_MANIFESTS", "value": excluded},
+            ]);
+            let more = json!({"env": env});
+            let pod = json!({
+                "serviceAccountName": account,
+                "automountServiceAccountToken": is_verified,
+                "containers": [expected_container("preflight", "r@sha256:1", command, "500Mi", nobody(), more)],
+            });
+            let job = preflight(PLACEMENT, &target, is_verified, "p", given);
+            assert_eq!(serde_json::to_value(job).unwrap(), expected(&name("preflight", &target), pod));
+        }
     }
 }
 
