@@ -58,5 +58,18 @@ pub(crate) fn listed<S: AsRef<str>>(
     shortened(text, limit).into_owned()
 }
 
+/// The URL as it may be shown: without the user and the password that may stand before the host.
+pub(crate) fn without_password(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Cow::Borrowed(url) };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest.split_at(end) {
+        (authority, path) if authority.contains('@') => {
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            Cow::Owned(format!("{scheme}://***@{host}{path}"))
+        }
+        _ => Cow::Borrowed(url),
+    }
+}
+
 #[cfg(test)]
 mod tests;

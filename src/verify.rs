@@ -45,6 +45,8 @@ pub enum VerifyError {
     Keyring { name: String, cause: String },
     #[error("key {name} of the verification ConfigMap is not a valid store URL ({url:?}): {cause}")]
     StoreUrl { name: String, url: String, cause: String },
+    #[error("the check of a signature ended badly: {0}")]
+    Ended(String),
     #[error(
         "unable to verify {digest} against keyrings {}{}; publish a signature of this digest by these keys in a store, or \
          request a release that has one",

@@ -88,12 +88,20 @@ impl Objects {
         self.call(&attempt, request).await
     }
 
-    /// All objects of a namespace that carry the label, whatever its value.
-    pub(crate) async fn labelled(&self, kind: &Kind, namespace: &str, label: &str) -> Result<Vec<Value>, ApiError> {
+    /// One page of the objects with a label, at most `limit`, which are in memory at the same time.
+    pub(crate) async fn labelled_page(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        label: &str,
+        limit: u32,
+        token: Option<String>,
+    ) -> Result<Page, ApiError> {
         let attempt = format!("list {} in {namespace}", kind.plural);
-        let params = ListParams { label_selector: Some(label.to_owned()), ..ListParams::default() };
+        let label_selector = Some(label.to_owned());
+        let params = ListParams { label_selector, limit: Some(limit), continue_token: token, ..ListParams::default() };
         let request = kube::core::Request::new(kind.path(namespace)).list(&params);
-        self.call::<Page>(&attempt, request).await.map(|page| page.items)
+        self.call(&attempt, request).await
     }
 
     /// POST; the object must not exist.

@@ -44,3 +44,18 @@ proptest::proptest! {
         assert!(listed(&items, "\n* ", limit, |n| format!("and {n} more")).len() <= limit);
     }
 }
+
+#[test]
+fn user_and_password_of_a_url_are_not_shown() {
+    for (url, shown) in [
+        ("https://example.com/graph", "https://example.com/graph"),
+        ("https://me:secret@example.com:8443/graph?a=b@c", "https://***@example.com:8443/graph?a=b@c"),
+        ("http://me@example.com", "http://***@example.com"),
+        ("http://me:p@ss@example.com#x", "http://***@example.com#x"),
+        ("https://example.com/a@b", "https://example.com/a@b"),
+        ("me:secret@example.com", "me:secret@example.com"),
+        ("/folder/a@b", "/folder/a@b"),
+    ] {
+        assert_eq!(without_password(url), shown);
+    }
+}

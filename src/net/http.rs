@@ -4,7 +4,7 @@
 //! cluster's configuration.
 
 use super::proxy::{Proxies, ProxySettings};
-use crate::error::{CAUSE, chain, shortened};
+use crate::error::{CAUSE, chain, shortened, without_password};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use reqwest::header::{ACCEPT, AUTHORIZATION, ETAG, HeaderMap, IF_NONE_MATCH, RETRY_AFTER};
@@ -12,9 +12,9 @@ use reqwest::{Certificate, Client, StatusCode, redirect};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
-use url::Url;
+use url::{Host, Url};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For a whole request, including the body of the response.
@@ -178,15 +178,38 @@ pub(crate) fn build(purpose: &Purpose<'_>) -> Result<Client, HttpError> {
     builder.build().map_err(|e| HttpError::Client(chain(&e)))
 }
 
-/// A few redirects are followed, but none from a server that has proved who it is to one that does not.
+/// A few redirects are followed, but none from a server that has proved who it is to one that does not, and none to what only
+/// this machine can reach: the server would have us ask there in its place.
 fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let was_secure = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
+    let was_local = attempt.previous().last().is_some_and(is_local);
     if attempt.previous().len() > MAX_REDIRECTS {
         attempt.error(format!("more than {MAX_REDIRECTS} redirects"))
     } else if was_secure && attempt.url().scheme() != "https" {
         attempt.error("a redirect from https to http is not followed")
+    } else if is_local(attempt.url()) && !was_local {
+        attempt.error("a redirect to this machine or to its own link is not followed")
     } else {
         attempt.follow()
+    }
+}
+
+/// Whether the host is this machine, or an address of its link, where clouds serve the credentials of a machine.
+fn is_local(url: &Url) -> bool {
+    let v4 = |address: Ipv4Addr| address.is_loopback() || address.is_link_local() || address.is_unspecified();
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(address)) => v4(address),
+        Some(Host::Ipv6(address)) => {
+            address.is_loopback()
+                || address.is_unspecified()
+                || address.is_unicast_link_local()
+                || address.to_ipv4_mapped().is_some_and(v4)
+        }
+        None => false,
     }
 }
 
@@ -231,6 +254,10 @@ pub(crate) async fn get(client: &Client, url: &str, what: &Get<'_>, max: usize) 
     Ok(Response { unchanged, tag, body })
 }
 
+fn shown(url: &str) -> String {
+    without_password(url).into_owned()
+}
+
 async fn send(client: &Client, url: &str, what: &Get<'_>) -> Result<reqwest::Response, HttpError> {
     let mut request = client.get(url);
     if !what.accept.is_empty() {
@@ -242,7 +269,7 @@ async fn send(client: &Client, url: &str, what: &Get<'_>) -> Result<reqwest::Res
     if let Some(token) = what.token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
-    request.send().await.map_err(|e| HttpError::Transport { url: url.to_owned(), cause: chain(&e.without_url()) })
+    request.send().await.map_err(|e| HttpError::Transport { url: shown(url), cause: chain(&e.without_url()) })
 }
 
 async fn refused(mut response: reqwest::Response, url: &str) -> HttpError {
@@ -257,15 +284,15 @@ async fn refused(mut response: reqwest::Response, url: &str) -> HttpError {
     }
     beginning.truncate(MAX_ERROR_BODY);
     let body = String::from_utf8_lossy(&beginning).into_owned();
-    HttpError::Status { url: url.to_owned(), status, body, retry_after }
+    HttpError::Status { url: shown(url), status, body, retry_after }
 }
 
 async fn body(response: &mut reqwest::Response, url: &str, max: usize) -> Result<Vec<u8>, HttpError> {
-    let broke = |e: reqwest::Error| HttpError::Body { url: url.to_owned(), cause: chain(&e.without_url()) };
+    let broke = |e: reqwest::Error| HttpError::Body { url: shown(url), cause: chain(&e.without_url()) };
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(broke)? {
         if body.len() + chunk.len() > max {
-            return Err(HttpError::TooLarge { url: url.to_owned(), max });
+            return Err(HttpError::TooLarge { url: shown(url), max });
         }
         body.extend_from_slice(&chunk);
     }

@@ -1,19 +1,22 @@
 //! Reads signatures of a digest from HTTP and file stores.
 //!
-//! All stores are read at the same time and their results are consumed one by one; as soon as the consumer is satisfied,
-//! the requests still in flight are cancelled.
+//! All stores are read at the same time and their results are consumed one by one; whoever has enough drops the stream, which
+//! cancels the requests still in flight.
 
+use crate::error::without_password;
 use crate::net::http::{HttpError, get_bounded};
 use crate::verify::{Digest, MAX_SIGNATURE_BYTES, Store};
 use futures::stream::{self, BoxStream, StreamExt};
 use reqwest::Client;
 use std::io::ErrorKind;
+use std::time::Duration;
 use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, timeout_at};
 
 /// Highest number of a signature in a store.
 const MAX_SIGNATURES: u32 = 9;
 
-/// One result of reading a store. `source` is the URL or path that was read.
+/// One result of reading a store. `source` is the URL, without a password, or the path that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Bytes that may be a signature; never empty.
@@ -24,40 +27,51 @@ pub(crate) enum Found {
     Nothing { source: String },
 }
 
-/// Reads signatures of `digest` from all stores, each with its client, and passes each result to `satisfied`, which returns whether that is
-/// enough. Returns true as soon as it is, false when every store has been read.
+/// Reads signatures of `digest` from all stores at the same time, each with its client.
 ///
 /// Within a store the signatures are read in order, from 1 to `MAX_SIGNATURES`. The first that is missing ends the store,
-/// and so does a server that cannot be reached; other failures do not.
-pub(crate) async fn from_stores<F>(stores: &[(Store, Client)], digest: &Digest, mut satisfied: F) -> bool
-where
-    F: FnMut(Found) -> bool,
-{
-    let each = stores.iter().map(|(store, client)| found_in(client, store, digest));
-    let mut all = stream::select_all(each);
-    while let Some(found) = all.next().await {
-        if satisfied(found) {
-            return true;
-        }
-    }
-    false
+/// and so does a server that cannot be reached; other failures do not. Each store has `limit` for everything.
+pub(crate) fn from_stores(stores: Vec<(Store, Client)>, digest: &Digest, limit: Duration) -> BoxStream<'static, Found> {
+    let each = stores.into_iter().map(|(store, client)| {
+        let source = without_password(&store.to_string()).into_owned();
+        within(found_in(client, store, digest.clone()), limit, source)
+    });
+    stream::select_all(each).boxed()
 }
 
-fn found_in<'a>(client: &'a Client, store: &'a Store, digest: &'a Digest) -> BoxStream<'a, Found> {
-    let steps = stream::unfold(1, move |n| async move {
+/// What is found until the time is up, which is told as well.
+pub(crate) fn within<'a>(found: BoxStream<'a, Found>, limit: Duration, source: String) -> BoxStream<'a, Found> {
+    let end = Instant::now() + limit;
+    let next = move |found: Option<(BoxStream<'a, Found>, String)>| async move {
+        let (mut found, source) = found?;
+        match timeout_at(end, found.next()).await {
+            Ok(item) => Some((item?, Some((found, source)))),
+            Err(_) => {
+                let cause = format!("not everything was read within {} s", limit.as_secs());
+                Some((Found::Failure { source, cause }, None))
+            }
+        }
+    };
+    stream::unfold(Some((found, source)), next).boxed()
+}
+
+fn found_in(client: Client, store: Store, digest: Digest) -> BoxStream<'static, Found> {
+    let steps = stream::unfold((1, client, store, digest), |(n, client, store, digest)| async move {
         if n > MAX_SIGNATURES {
             return None;
         }
-        let source = store.location(digest, n);
-        match read(client, store, &source).await {
-            Read::Bytes(signature) if signature.is_empty() => Some((None, n + 1)),
-            Read::Bytes(signature) => Some((Some(Found::Candidate { source, signature }), n + 1)),
-            Read::Absent if n == 1 => Some((Some(Found::Nothing { source }), MAX_SIGNATURES + 1)),
-            Read::Absent => None,
-            Read::Failed(cause) => Some((Some(Found::Failure { source, cause }), n + 1)),
+        let location = store.location(&digest, n);
+        let source = without_password(&location).into_owned();
+        let (found, next) = match read(&client, &store, &location).await {
+            Read::Bytes(signature) if signature.is_empty() => (None, n + 1),
+            Read::Bytes(signature) => (Some(Found::Candidate { source, signature }), n + 1),
+            Read::Absent if n == 1 => (Some(Found::Nothing { source }), MAX_SIGNATURES + 1),
+            Read::Absent => return None,
+            Read::Failed(cause) => (Some(Found::Failure { source, cause }), n + 1),
             // It would fail for every number, each time after a timeout.
-            Read::Unreachable(cause) => Some((Some(Found::Failure { source, cause }), MAX_SIGNATURES + 1)),
-        }
+            Read::Unreachable(cause) => (Some(Found::Failure { source, cause }), MAX_SIGNATURES + 1),
+        };
+        Some((found, (next, client, store, digest)))
     });
     steps.filter_map(|found| async move { found }).boxed()
 }

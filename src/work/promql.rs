@@ -1,6 +1,7 @@
 //! Sends PromQL queries of published risks to the monitoring of the cluster.
 
 use crate::cluster::{Kind, Objects};
+use crate::error::without_password;
 use crate::net::http::{self, Bundle, Egress, Get, HttpError, Purpose, Roots};
 use crate::updates::evaluations::QueryError;
 use crate::updates::promql::{self, MAX_ANSWER};
@@ -41,8 +42,13 @@ pub(crate) struct Querier {
 impl Querier {
     /// Whether the query matches now.
     pub(crate) async fn query(&self, query: &str) -> Result<bool, QueryError> {
-        let late =
-            |_| Err(QueryError::Source(format!("no answer from {} within {} s", self.source.url, TIMEOUT.as_secs())));
+        let late = |_| {
+            Err(QueryError::Source(format!(
+                "no answer from {} within {} s",
+                without_password(&self.source.url),
+                TIMEOUT.as_secs()
+            )))
+        };
         let answer = tokio::time::timeout(TIMEOUT, self.send(query)).await.unwrap_or_else(late);
         if let Err(error) = &answer {
             tracing::info!(%query, ?error, "a published risk cannot be evaluated");
@@ -87,7 +93,7 @@ impl Querier {
 
     /// The URL with the query is long, and the query stands in the risk: only the server is named.
     fn failed(&self, error: HttpError) -> QueryError {
-        let server = &self.source.url;
+        let server = without_password(&self.source.url);
         match error {
             HttpError::Status { status, body, .. } => match promql::error_in(body.as_bytes()) {
                 Some(cause) => QueryError::Answer(cause),

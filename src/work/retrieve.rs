@@ -5,34 +5,27 @@ pub(crate) mod copy;
 mod job;
 mod job_spec;
 mod store_client;
+mod verify;
 
 use super::egress::Way;
 use super::payload_dir;
-use crate::api::cluster_version::{ConfigMapName, SignatureStore};
-use crate::api::{ComponentOverride, MANAGED_NAMESPACE, OWN_DEPLOYMENT, Release};
-use crate::cluster::{Clients, Kind, Objects};
-use crate::net::signatures::{self, Found};
+use crate::api::cluster_version::SignatureStore;
+use crate::api::{ComponentOverride, OWN_DEPLOYMENT, Release};
+use crate::cluster::{Clients, Objects};
 use crate::payload::filter::{Filter, overridden};
 use crate::payload::{LoadOptions, ObjectId, Payload, load};
 use crate::status::facts::{LoadStatus, LoadStep};
 use crate::updates::Target;
-use crate::verify::{self, Config, Digest, SIGNATURES_LABEL, Store, Verification, Verifier, VerifyError};
-use base64::Engine;
-use jiff::Timestamp;
+use crate::verify::{Digest, digest_of_pull_spec};
 use job::{JobError, JobRunner};
 use job_spec::Placement;
 use k8s_openapi::api::batch::v1::Job;
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-
-/// Finding signatures may take this long; a forced update then proceeds unverified.
-const VERIFY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Where target payloads come from.
 #[derive(Clone, Debug)]
@@ -74,7 +67,7 @@ pub(crate) struct Loaded {
 
 /// The release's folder in the payload store: its digest, or a hash of a pull spec that has none.
 pub fn folder(image: &str) -> String {
-    match verify::digest_of_pull_spec(image).and_then(Digest::parse) {
+    match digest_of_pull_spec(image).and_then(Digest::parse) {
         Ok(digest) => format!("{}-{}", digest.algorithm(), digest.hex()),
         Err(_) => format!("tag-{}", hex::encode(Sha256::digest(image.as_bytes()))),
     }
@@ -197,90 +190,14 @@ impl Task<'_> {
     /// Whether the release is verified, and the accepted risk if it is not.
     async fn verify(&self, force: bool, terms: &Terms) -> Result<(bool, String), Failure> {
         self.report(LoadStep::RetrievePayload, "verifying the signature of the release digest");
-        let outcome = match tokio::time::timeout(VERIFY_TIMEOUT, self.try_verify(terms)).await {
-            Ok(outcome) => outcome.map_err(|e| e.to_string()),
-            Err(_) => Err(format!("the signature stores did not respond within {} s", VERIFY_TIMEOUT.as_secs())),
-        };
-        match outcome {
+        let outcome = self.retriever.verify(&self.release.image, terms).await;
+        match outcome.map_err(|e| e.to_string()) {
             Ok(()) => Ok((true, String::new())),
             Err(cause) if force => {
                 tracing::warn!(%cause, "the target is not verified; proceeding because the update is forced");
                 Ok((false, format!("Target release was not verified: {cause}")))
             }
             Err(cause) => Err((LoadStep::RetrievePayload, format!("the update cannot be verified: {cause}"))),
-        }
-    }
-
-    async fn try_verify(&self, terms: &Terms) -> Result<(), VerifyError> {
-        let digest = Digest::parse(verify::digest_of_pull_spec(&self.release.image)?)?;
-        let manifests = self.retriever.own.manifests.iter().map(AsRef::as_ref);
-        let config = Config::from_manifests(manifests)?.ok_or(VerifyError::NotConfigured)?;
-        let payload_stores = config.stores.clone();
-        let mut verification = Verifier::new(config).begin(&digest);
-        self.offer_from_cluster(&mut verification).await;
-        if !verification.is_satisfied() {
-            let of_payload = || payload_stores.into_iter().map(|store| (store, None)).collect();
-            let stores = match &terms.stores {
-                None => of_payload(),
-                Some(given) => given.iter().filter_map(|s| Some((Store::parse(&s.url).ok()?, s.ca.as_ref()))).collect(),
-            };
-            self.offer_from_stores(&mut verification, stores, &digest).await;
-        }
-        verification.finish(Timestamp::now())
-    }
-
-    async fn offer_from_stores(
-        &self,
-        verification: &mut Verification,
-        stores: Vec<(Store, Option<&ConfigMapName>)>,
-        digest: &Digest,
-    ) {
-        let mut way = self.retriever.way.clone();
-        // A request that is sent before the way is known could go out directly where a proxy is needed.
-        let egress = match way.wait_for(Option::is_some).await {
-            Ok(egress) => egress.clone().unwrap_or_default(),
-            Err(_) => return,
-        };
-        let mut asked = Vec::new();
-        for (store, ca) in stores {
-            match store_client::build(&self.retriever.objects, &self.retriever.own.release.version, &egress, ca).await {
-                Ok(client) => asked.push((store, client)),
-                Err(cause) => verification.record(&store.location(digest, 1), cause, Timestamp::now()),
-            }
-        }
-        signatures::from_stores(&asked, digest, |found| {
-            let now = Timestamp::now();
-            match found {
-                Found::Candidate { source, signature } => return verification.offer(&source, &signature, now),
-                Found::Failure { source, cause } => verification.record(&source, cause, now),
-                Found::Nothing { source } => verification.record(&source, "no signature of this digest", now),
-            }
-            false
-        })
-        .await;
-    }
-
-    /// Offers the signatures in the cluster: keys of `binaryData` in labelled ConfigMaps that begin with the digest.
-    async fn offer_from_cluster(&self, verification: &mut Verification) {
-        let kind = Kind::config_map();
-        let maps = match self.retriever.objects.labelled(&kind, MANAGED_NAMESPACE, SIGNATURES_LABEL).await {
-            Ok(maps) => maps,
-            // Other stores may still have one.
-            Err(error) => return verification.record("in-cluster signatures", error.to_string(), Timestamp::now()),
-        };
-        let prefix = verification.digest().config_map_prefix();
-        for map in maps {
-            let name = map.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-            let Some(data) = map.get("binaryData").and_then(Value::as_object) else { continue };
-            for (key, value) in data.iter().filter(|(key, _)| key.starts_with(&prefix)) {
-                let source = format!("ConfigMap {MANAGED_NAMESPACE}/{name} key {key}");
-                match base64::engine::general_purpose::STANDARD.decode(value.as_str().unwrap_or_default()) {
-                    Ok(bytes) => {
-                        verification.offer(&source, &bytes, Timestamp::now());
-                    }
-                    Err(error) => verification.record(&source, error.to_string(), Timestamp::now()),
-                }
-            }
         }
     }
 

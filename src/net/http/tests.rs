@@ -100,6 +100,47 @@ async fn redirect_from_https_to_http_is_not_followed() {
     assert_eq!(get(&client, &url("/secure"), &Get::default(), 100).await.unwrap().body, b"there");
 }
 
+#[test]
+fn addresses_of_this_machine_and_its_link_are_known() {
+    let local = |text: &str| is_local(&Url::parse(text).unwrap());
+    for url in [
+        "http://localhost/",
+        "http://a.LOCALHOST./",
+        "http://127.9.9.9:1/",
+        "http://2130706433/",
+        "http://0.0.0.0/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://[::1]/",
+        "http://[::]/",
+        "http://[fe80::1]/",
+        "http://[::ffff:169.254.169.254]/",
+    ] {
+        assert!(local(url), "{url}");
+    }
+    for url in ["http://example.com/", "http://localhost.example.com/", "http://10.0.0.1/", "http://[2001:db8::1]/"] {
+        assert!(!local(url), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn redirect_to_this_machine_from_elsewhere_is_not_followed() {
+    let there = serve(Router::new().route("/", get_handler(|| async { "there" }))).await;
+    let to = format!("http://{there}/");
+    let elsewhere = get_handler(move || async move { axum::response::Redirect::temporary(&to) });
+    let server = serve(Router::new().route("/", elsewhere)).await;
+    let egress = Egress::default();
+    // The name stands for a server elsewhere.
+    let address = Some(("updates.example.com", server.ip()));
+    let purpose = Purpose { version: "1", egress: &egress, more_roots: None, address, timeout: TIMEOUT };
+    let read = async |host: &str| {
+        let url = format!("http://{host}:{}/", server.port());
+        get(&build(&purpose).unwrap(), &url, &Get::default(), 100).await
+    };
+    let error = read("updates.example.com").await.unwrap_err().to_string();
+    assert!(error.contains("to this machine"), "{error}");
+    assert_eq!(read("127.0.0.1").await.unwrap().body, b"there", "a local server may");
+}
+
 #[tokio::test]
 async fn trusted_cas_are_those_of_the_bundle_and_those_added() {
     let (address, bundle) = serve_tls("localhost", Router::new().route("/", get_handler(|| async { "there" }))).await;

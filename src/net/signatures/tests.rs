@@ -36,21 +36,16 @@ async fn start(replies: &[(&str, u16, &[u8])]) -> (Fake, String) {
     (fake, base)
 }
 
+const LIMIT: Duration = Duration::from_secs(60);
+
 fn digest() -> Digest {
     Digest::parse("sha256:ab").unwrap()
 }
 
 async fn collect(stores: &[Store]) -> Vec<Found> {
     let client = client("1", &Egress::default()).unwrap();
-    let mut seen = Vec::new();
-    let digest = digest();
     let stores: Vec<_> = stores.iter().map(|store| (store.clone(), client.clone())).collect();
-    let enough = from_stores(&stores, &digest, |found| {
-        seen.push(found);
-        false
-    });
-    assert!(!enough.await);
-    seen
+    from_stores(stores, &digest(), LIMIT).collect().await
 }
 
 #[tokio::test]
@@ -97,13 +92,13 @@ async fn at_most_nine_signatures_are_read() {
 }
 
 #[tokio::test]
-async fn satisfied_consumer_ends_the_search_while_another_store_hangs() {
+async fn store_that_hangs_keeps_no_other_from_being_read() {
     let (_, base) = start(&[("a/sha256=ab/signature-1", 200, b"good")]).await;
     let client = client("1", &Egress::default()).unwrap();
     let stores = ["hang", "a"].map(|path| (Store::parse(&format!("{base}/{path}")).unwrap(), client.clone()));
-    let digest = digest();
-    let search = from_stores(&stores, &digest, |found| matches!(found, Found::Candidate { .. }));
-    assert!(tokio::time::timeout(Duration::from_secs(20), search).await.unwrap());
+    let mut search = from_stores(stores.into(), &digest(), LIMIT);
+    let first = tokio::time::timeout(Duration::from_secs(20), search.next()).await.unwrap();
+    assert!(matches!(first, Some(Found::Candidate { .. })), "{first:?}");
 }
 
 #[tokio::test]
@@ -126,4 +121,19 @@ async fn file_store_has_the_same_layout_and_empty_store_is_reported() {
     };
     assert!(cause(folder_in_the_way).contains("cannot be read"));
     assert!(cause(too_large).contains("larger than"));
+}
+
+#[tokio::test]
+async fn store_that_hangs_is_given_up_in_time_and_named_without_its_password() {
+    let (_, base) = start(&[("a/sha256=ab/signature-1", 200, b"good")]).await;
+    let client = client("1", &Egress::default()).unwrap();
+    let with_password = base.replace("http://", "http://me:secret@");
+    let stores = ["hang", "a"].map(|path| (Store::parse(&format!("{with_password}/{path}")).unwrap(), client.clone()));
+    let found: Vec<_> = from_stores(stores.into(), &digest(), Duration::from_millis(300)).collect().await;
+    let shown = base.replace("http://", "http://***@");
+    let candidate =
+        Found::Candidate { source: format!("{shown}/a/sha256=ab/signature-1"), signature: b"good".to_vec() };
+    let given_up =
+        Found::Failure { source: format!("{shown}/hang"), cause: "not everything was read within 0 s".to_owned() };
+    assert_eq!(found, [candidate, given_up]);
 }
