@@ -2,6 +2,7 @@
 
 use crate::api::cluster_version::{ClusterVersionSpec, ClusterVersionStatus, Update};
 use crate::updates::graph::uri_problem;
+use crate::verify::{self, Digest};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -114,6 +115,11 @@ fn desired_update_error(update: &Update, gates: FeatureGates, status: &ClusterVe
         let detail = "the feature gate ClusterUpdateAcceptRisks is off";
         return Some(error("spec.desiredUpdate.acceptRisks", Wrong::Forbidden, detail));
     }
+    if update.force
+        && let Some(problem) = unforceable(update)
+    {
+        return Some(error("spec.desiredUpdate.image", Wrong::Invalid(update.image.clone()), problem));
+    }
     if update.version.is_empty() {
         return None;
     }
@@ -130,6 +136,19 @@ fn desired_update_error(update: &Update, gates: FeatureGates, status: &ClusterVe
         1 => None,
         n => wrong_version(format!("{n} available updates have this version; give the image of one of them")),
     }
+}
+
+/// Force lets a release run that is not verified, so the request itself must say which bytes that are: a version is looked up in
+/// what the update service says, and a tag may mean other bytes each time it is read.
+fn unforceable(update: &Update) -> Option<&'static str> {
+    if update.image.is_empty() {
+        let is_named = !update.version.is_empty() || !update.architecture.is_empty();
+        return is_named.then_some("force needs the image by its digest, NAME@sha256:HEX; add it, or remove force");
+    }
+    let digest = verify::digest_of_pull_spec(&update.image).and_then(Digest::parse);
+    digest
+        .is_err()
+        .then_some("force needs the image by its digest, NAME@sha256:HEX: a tag can mean other bytes each time")
 }
 
 /// How many images a version alone could mean. History counts only if no available update has the version.

@@ -88,6 +88,26 @@ fn desired_update_is_refused_for_its_first_error() {
 }
 
 #[test]
+fn force_names_the_bytes_itself() {
+    let forced = |update: Update| Update { force: true, ..update };
+    let image = |text: &str| Update { image: text.into(), ..version("2.0.0") };
+    for (update, value) in [
+        (version("2.0.0"), ""),
+        (Update { architecture: "Multi".into(), ..Update::default() }, ""),
+        (image("r.test/release:2"), "r.test/release:2"),
+        (image("r.test/release@sha256"), "r.test/release@sha256"),
+    ] {
+        let errors = errors_of(forced(update.clone()), FeatureGates::default());
+        let expected =
+            format!("spec.desiredUpdate.image: Invalid value: {value:?}: force needs the image by its digest");
+        assert!(errors.len() == 1 && errors[0].starts_with(&expected), "{update:?}: {errors:?}");
+        let unforced = errors_of(update.clone(), FeatureGates::default());
+        assert!(!unforced.iter().any(|error| error.contains("force")), "{update:?}: {unforced:?}");
+    }
+    assert_eq!(errors_of(forced(image("r.test/release@sha256:00")), FeatureGates::default()), Vec::<String>::new());
+}
+
+#[test]
 fn errors_are_in_the_order_of_the_fields() {
     let spec = ClusterVersionSpec { upstream: "#%GG".into(), cluster_id: "x".into(), ..Default::default() };
     let paths: Vec<_> =
