@@ -44,17 +44,23 @@ impl Retriever {
             let mut found = std::pin::pin!(found);
             while !verification.is_satisfied() {
                 match timeout_at(end, found.next()).await {
-                    Ok(Some(found)) => verification = take(verification, found).await?,
+                    Ok(Some(found)) => verification = take(verification, found, self.now()).await?,
                     Ok(None) => break,
                     Err(_) => {
                         let cause = format!("the search was ended after {} s", LIMIT.as_secs());
-                        verification.record("all stores", cause, Timestamp::now());
+                        verification.record("all stores", cause, self.now());
                         break;
                     }
                 }
             }
         }
-        verification.finish(Timestamp::now())
+        verification.finish(self.now())
+    }
+
+    /// When signatures are judged. The running release was built in the past: a clock that says otherwise would make signatures
+    /// and keys valid that have expired.
+    fn now(&self) -> Timestamp {
+        not_before(Timestamp::now(), self.own.built)
     }
 
     /// From the stores, once it is known how requests leave the cluster: one that is sent before could go out directly where a
@@ -90,6 +96,10 @@ impl Retriever {
     fn in_cluster<'a>(&'a self, digest: &'a Digest) -> BoxStream<'a, Found> {
         signatures::within(in_config_maps(&self.objects, digest), STORE_LIMIT, IN_CLUSTER.to_owned())
     }
+}
+
+fn not_before(clock: Timestamp, built: Option<Timestamp>) -> Timestamp {
+    built.map_or(clock, |built| clock.max(built))
 }
 
 fn in_config_maps<'a>(objects: &'a Objects, digest: &Digest) -> BoxStream<'a, Found> {
@@ -153,8 +163,7 @@ fn candidates(map: &Value, prefix: &str) -> Vec<Found> {
 }
 
 /// Checks a candidate, which takes milliseconds of computing, outside the threads that serve requests.
-async fn take(mut verification: Verification, found: Found) -> Result<Verification, VerifyError> {
-    let now = Timestamp::now();
+async fn take(mut verification: Verification, found: Found, now: Timestamp) -> Result<Verification, VerifyError> {
     match found {
         Found::Candidate { source, signature } => {
             let checked = tokio::task::spawn_blocking(move || {

@@ -62,3 +62,11 @@ async fn signatures_of_one_digest_are_limited_and_no_more_pages_are_read() {
     assert!(matches!(found.last(), Some(Found::Failure { cause, .. }) if cause.contains("more than 100 signatures")));
     assert_eq!(asked.lock().unwrap().len(), 2);
 }
+
+#[test]
+fn clock_is_never_behind_the_running_release() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    assert_eq!(not_before(at(5), Some(at(9))), at(9));
+    assert_eq!(not_before(at(9), Some(at(5))), at(9));
+    assert_eq!(not_before(at(5), None), at(5));
+}
