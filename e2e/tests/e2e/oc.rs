@@ -4,13 +4,15 @@
 //! the environment the same is done by that program, and what it says must fit.
 
 mod administrator;
+mod changes;
 mod checklist;
+mod images;
 mod orders;
 mod risks;
 mod stage;
 mod views;
 
-use cvo::testing::api::{ClusterOperator, ClusterVersion};
+use cvo::testing::api::{ClusterOperator, ClusterVersion, HistoryState};
 use kube::Api;
 use serde_json::json;
 
@@ -120,6 +122,49 @@ async fn oc_itself_shows_the_cluster() {
     views::of_a_cluster_at_rest(&oc).await;
     views::of_an_update(&stage, &oc).await;
     stage.cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_finds_the_payload_in_a_release_image() {
+    images::payload_is_in_the_last_layer().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_itself_reads_releases() {
+    images::oc_reads_releases().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_requests_change_an_update() {
+    let stage = Stage::installed().await.unwrap();
+    let ours = Administrator::Ours(stage.cluster.client.clone());
+    changes_an_update(&stage, &ours).await;
+    stage.cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_itself_changes_an_update() {
+    let Some(program) = administrator::oc() else { return };
+    let stage = Stage::installed().await.unwrap();
+    let oc = Administrator::oc(program, &stage.cluster.control_plane);
+    changes_an_update(&stage, &oc).await;
+    stage.cluster.close().await.unwrap();
+}
+
+async fn changes_an_update(stage: &Stage, who: &Administrator) {
+    stage.name_update_service().await;
+    stage.until_judged().await;
+    changes::of_the_release(stage, who).await;
+    changes::of_the_architecture(stage, who).await;
+    changes::to_an_image_that_no_graph_has(stage, who).await;
+    stage.recording.check_agreement();
+    stage.recording.check_times();
+}
+
+/// Version and state of all history entries, newest first.
+fn versions(object: &ClusterVersion) -> Vec<(String, HistoryState)> {
+    let history = &object.status.as_ref().unwrap().history;
+    history.iter().map(|entry| (entry.version.clone(), entry.state)).collect()
 }
 
 async fn accepts_risks(stage: &Stage, who: &Administrator) {

@@ -108,10 +108,6 @@ pub(super) async fn another_architecture(stage: &Stage, who: &Administrator) {
     println!("{}", find_condition(&object, "ReleaseAccepted", "True").unwrap().message);
     stage.service.until_asked_for("arch=multi").await.unwrap();
     who.run(order("adm upgrade --to-multi-arch").fails().says(&["already"])).await;
-    withdraw(stage, who).await;
-}
-
-async fn withdraw(stage: &Stage, who: &Administrator) {
     who.run(order(NOTHING).sends(json!({"spec": {"desiredUpdate": null}}))).await;
     until_at_rest(stage).await;
     stage.until_judged().await;

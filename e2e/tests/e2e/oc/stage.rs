@@ -114,7 +114,7 @@ fn is_later(one: &str, other: &str) -> bool {
 }
 
 /// Every release can be updated to every later one, in the way that its version has.
-fn graph(releases: &[Release]) -> Value {
+pub(super) fn graph(releases: &[Release]) -> Value {
     let nodes: Vec<Value> = releases
         .iter()
         .map(|release| {

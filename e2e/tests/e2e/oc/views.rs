@@ -65,7 +65,7 @@ fn definition(kind: &str, plural: &str) -> Value {
     })
 }
 
-async fn create(client: &Client, path: &str, object: &Value) {
+pub(super) async fn create(client: &Client, path: &str, object: &Value) {
     let request = || http::Request::post(path).body(object.to_string().into_bytes()).unwrap();
     // A kind is served a moment after its definition is created.
     let served = async {
