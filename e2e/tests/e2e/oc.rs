@@ -36,6 +36,7 @@ async fn oc_finds_every_field_it_relies_on() {
         name: "installed, without an update service",
         release: first,
         progressing: "False",
+        failing: "False",
         accepted: "True",
         retrieved: "False",
         updates: None,
@@ -64,6 +65,10 @@ async fn oc_finds_every_field_it_relies_on() {
     let updated = Situation { name: "updated", updates: Some(NEXT_UPDATES), ..updated };
     updated.check(&stage).await;
     views::tables_show(&stage, "1.0.1").await;
+
+    views::break_beta(&stage).await;
+    Situation { name: "failing", failing: "True", ..updated }.check(&stage).await;
+    views::mend_beta(&stage).await;
 
     let unsigned = stage.unsigned("1.0.5");
     ours.run(order("adm upgrade --to-image").asks("", &unsigned.image)).await;
@@ -120,6 +125,7 @@ async fn oc_itself_shows_the_cluster() {
     stage.until_judged().await;
     views::add_nodes(&stage).await;
     views::of_a_cluster_at_rest(&oc).await;
+    views::of_a_failing_cluster(&stage, &oc).await;
     views::of_an_update(&stage, &oc).await;
     stage.cluster.close().await.unwrap();
 }

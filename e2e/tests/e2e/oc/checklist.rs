@@ -22,6 +22,7 @@ pub(super) struct Situation<'a> {
     pub release: &'a Release,
     /// Status of these conditions.
     pub progressing: &'a str,
+    pub failing: &'a str,
     pub accepted: &'a str,
     pub retrieved: &'a str,
     /// Versions that can be updated to, and all with risks, as they are published; `None` if they are not known.
@@ -138,7 +139,7 @@ impl Situation<'_> {
             ("Progressing", self.progressing),
             ("ReleaseAccepted", self.accepted),
             ("RetrievedUpdates", self.retrieved),
-            ("Failing", "False"),
+            ("Failing", self.failing),
             ("Available", "True"),
         ];
         for (type_, status) in expected {

@@ -71,7 +71,9 @@ pub(super) async fn let_an_update_pass(stage: &Stage, who: &Administrator) {
     };
     who.run(order("adm upgrade --to 1.0.2").sends(asked("1.0.2", &risky.image))).await;
     let object = stage.cluster.completed(risky).await.unwrap();
-    println!("acceptedRisks: {:?}", newest(&object).accepted_risks);
+    let entry = newest(&object);
+    assert!(entry.accepted_risks.contains("Risk Broken applies and is accepted"), "{entry:?}");
+    println!("acceptedRisks: {}", entry.accepted_risks);
     let still = ["still at 1.0.2"];
     who.run(order("adm upgrade --clear").sends(asked("", "")).says(&still)).await;
     let history = until_at_rest(stage).await.status.unwrap().history;

@@ -1,9 +1,12 @@
 //! What `oc` shows of a cluster: tables that the API server makes, and the progress of an update with its nodes.
 
+use cvo::testing::api::ClusterVersion;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+
+use e2e::simulator::cluster::find_condition;
 
 use super::administrator::{Administrator, order};
 use super::stage::Stage;
@@ -140,6 +143,41 @@ pub(super) async fn of_a_cluster_at_rest(who: &Administrator) {
     who.run(order("get co").says(&["VERSION   AVAILABLE   PROGRESSING   DEGRADED   SINCE", "alpha", "1.0.0"])).await;
     let stable = "adm wait-for-stable-cluster --minimum-stable-period=2s --timeout=60s";
     who.run(order(stable).says(&["All clusteroperators are stable"])).await;
+}
+
+/// An operator of the release says that it is degraded, and goes on to do so.
+pub(super) async fn break_beta(stage: &Stage) {
+    stage.cluster.simulation.hold("beta");
+    let conditions = [("Available", "True"), ("Progressing", "False"), ("Degraded", "True")].map(|(type_, status)| {
+        json!({"type": type_, "status": status, "reason": "DiskFull", "message": "beta has no room",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    });
+    let patch = json!({"status": {"conditions": conditions}}).to_string().into_bytes();
+    let report = http::Request::patch("/apis/config.openshift.io/v1/clusteroperators/beta/status");
+    let report = report.header("Content-Type", "application/merge-patch+json").body(patch).unwrap();
+    stage.cluster.client.request::<Value>(report).await.unwrap();
+    let failing = |object: &ClusterVersion| find_condition(object, "Failing", "True").is_some();
+    stage.cluster.until("the operator to be noticed", failing).await.unwrap();
+}
+
+pub(super) async fn mend_beta(stage: &Stage) {
+    stage.cluster.simulation.release("beta");
+    let mended = |object: &ClusterVersion| find_condition(object, "Failing", "False").is_some();
+    stage.cluster.until("the operator to be noticed", mended).await.unwrap();
+}
+
+pub(super) async fn of_a_failing_cluster(stage: &Stage, who: &Administrator) {
+    break_beta(stage).await;
+    let failing = ["Failing=True:", "Reason: ClusterOperatorDegraded", "beta", "DiskFull", "beta has no room"];
+    who.run(order("adm upgrade").says(&failing)).await;
+    let refused = ["the cluster is experiencing an error reconciling \"1.0.0\"", "--allow-upgrade-with-warnings"];
+    who.run(order("adm upgrade --to 1.0.1").fails().says(&refused)).await;
+    let issues =
+        ["Failing=True:", "issues that apply to this cluster but which were not included in --accept: Failing"];
+    let line = "adm upgrade recommend --accept FailedToCompletePrecheck --version 1.0.1";
+    who.run(order(line).fails().says(&issues)).await;
+    who.run(order("get co").says(&["beta 1.0.0 True False True"])).await;
+    mend_beta(stage).await;
 }
 
 /// One of the operators has not reached the release yet.
