@@ -11,7 +11,7 @@ use e2e::harness::{Cluster, Options, Programs};
 use e2e::platform::{Platform, Release};
 use e2e::simulator::sample::config_kind;
 
-use super::administrator::{self, Administrator, order};
+use super::administrator::{self, Administrator, oc};
 use super::views::create;
 
 /// For the install on a busy machine.
@@ -114,50 +114,49 @@ pub(super) async fn payload_is_in_the_last_layer() {
 
 /// On a cluster with a node, as an image is asked for by what runs.
 pub(super) async fn oc_reads_releases() {
-    let Some(program) = administrator::oc() else { return };
+    let Some(program) = administrator::program() else { return };
     let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
     let [first, second, _] = platform.samples().await.unwrap();
     platform.install(&first).await.unwrap();
     platform.until_completed(&first, LIMIT).await.unwrap();
-    let oc = Administrator::oc(program, &platform.cluster);
+    let who = Administrator::oc(program, &platform.cluster);
 
     let name = ["Name: 1.0.0", first.digest(), "cluster-version-operator", "lab"];
     let about = ["OS/Arch: linux/amd64", "Manifests:", "Upgrades: <none>"];
     let said = [name.as_slice(), &about].concat();
-    oc.run(order("adm release info --insecure").says(&said)).await;
-    oc.run(order("adm release info --insecure 1.0.0").says(&name)).await;
+    who.run(oc("adm release info --insecure").says(&said)).await;
+    who.run(oc("adm release info --insecure 1.0.0").says(&name)).await;
     let line = format!("adm release info --insecure {}", second.image);
-    oc.run(order(&line).says(&["Name: 1.0.1", "Upgrades: 1.0.0"])).await;
-    oc.run(order(&format!("{line} -o name")).says(&["cluster-version-operator", "lab"])).await;
-    oc.run(order(&format!("{line} --pullspecs")).says(&["lab", "@sha256:"])).await;
-    oc.run(order(&format!("{line} --image-for lab")).says(&["@sha256:"])).await;
-    oc.run(order(&format!("{line} --changes-from {}", first.image)).says(&["1.0.1", "1.0.0"])).await;
-    oc.run(order(&format!("{line} --size")).says(&["lab"])).await;
-    oc.run(order(&format!("{line} --verify"))).await;
+    who.run(oc(&line).says(&["Name: 1.0.1", "Upgrades: 1.0.0"])).await;
+    who.run(oc(&format!("{line} -o name")).says(&["cluster-version-operator", "lab"])).await;
+    who.run(oc(&format!("{line} --pullspecs")).says(&["lab", "@sha256:"])).await;
+    who.run(oc(&format!("{line} --image-for lab")).says(&["@sha256:"])).await;
+    who.run(oc(&format!("{line} --changes-from {}", first.image)).says(&["1.0.1", "1.0.0"])).await;
+    who.run(oc(&format!("{line} --size")).says(&["lab"])).await;
+    who.run(oc(&format!("{line} --verify"))).await;
 
-    oc.run(order(&format!("{line} -o json")).says(&["\"references\"", "\"cincinnati-metadata-v0\""])).await;
-    oc.run(order(&format!("{line} --contents")).says(&["network-settings"])).await;
+    who.run(oc(&format!("{line} -o json")).says(&["\"references\"", "\"cincinnati-metadata-v0\""])).await;
+    who.run(oc(&format!("{line} --contents")).says(&["network-settings"])).await;
 
     let folder = platform.cluster.dir().join("extracted-by-oc");
     let to = folder.display();
-    oc.run(order(&format!("adm release extract --insecure --from {} --to {to}", second.image)).omits(&["Errors"]))
-        .await;
+    who.run(oc(&format!("adm release extract --insecure --from {} --to {to}", second.image)).omits(&["Errors"])).await;
     let ours = platform.cluster.dir().join("extracted-by-cvo");
     let extract = ["release", "extract", &second.image, "--to"].map(Into::into);
     platform.cvo(extract.into_iter().chain([ours.clone().into_os_string()])).await.unwrap();
     assert_eq!(names(&folder), names(&ours.join("release-manifests")), "files that were extracted");
     let running = platform.cluster.dir().join("extracted-of-cluster");
-    oc.run(order(&format!("adm release extract --insecure --to {}", running.display()))).await;
+    who.run(oc(&format!("adm release extract --insecure --to {}", running.display()))).await;
     assert!(names(&running).len() > 10, "{:?}", names(&running));
     let file = "0000_20_network_10_settings.yaml";
-    oc.run(order(&format!("adm release extract --insecure --file {file} --from {}", second.image)).says(&["settings"]))
+    who.run(oc(&format!("adm release extract --insecure --file {file} --from {}", second.image)).says(&["settings"]))
         .await;
-    what_is_included(&platform, &oc, &names(&running)).await;
+    what_is_included(&platform, &who, &names(&running)).await;
     platform.cluster.down().await.unwrap();
 }
 
 /// What the daemon applies: `oc` works that out of its Deployment, the ClusterVersion and the cluster's configuration.
-async fn what_is_included(platform: &Platform, oc: &Administrator, all: &[String]) {
+async fn what_is_included(platform: &Platform, who: &Administrator, all: &[String]) {
     let client = platform.cluster.client().await.unwrap();
     let gates = json!([{"version": "1.0.0", "enabled": [], "disabled": []}]);
     for (kind, plural, status) in [
@@ -170,7 +169,7 @@ async fn what_is_included(platform: &Platform, oc: &Administrator, all: &[String
         create(&client, &format!("/apis/config.openshift.io/v1/{plural}"), &object).await;
     }
     let folder = platform.cluster.dir().join("extracted-of-included");
-    oc.run(order(&format!("adm release extract --insecure --included --to {}", folder.display()))).await;
+    who.run(oc(&format!("adm release extract --insecure --included --to {}", folder.display()))).await;
     let included = names(&folder);
     let manifests = |names: &[String]| names.iter().filter(|name| name.starts_with("0000_")).count();
     assert_eq!(manifests(&included), manifests(all), "everything in the samples is for every cluster: {included:?}");
