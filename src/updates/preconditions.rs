@@ -1,7 +1,7 @@
 //! Whether an update to a release may begin, once its payload is loaded: the same answer for the daemon, which waits or begins,
 //! and for a plan of the update, which says what the daemon will do.
 
-use super::risks::RECOMMENDED as RECOMMENDED_CONDITION;
+use super::risks::{RECOMMENDED as RECOMMENDED_CONDITION, RISKS_ACCEPTED};
 use crate::api::cluster_version::{ConditionalUpdate, HistoryEntry, HistoryState, Release};
 use crate::api::{ClusterVersionStatus, ComponentOverride};
 use crate::error::{CAUSE, listed, shortened};
@@ -203,10 +203,14 @@ fn upgradeable(situation: &Situation<'_>, current: &Version, target: &Version) -
 fn recommended(situation: &Situation<'_>) -> Option<Finding> {
     let Situation { target, advice, .. } = situation;
     let is_target = |release: &Release| same_digest(&release.image, &target.image);
+    let conditional = advice.conditional.iter().find(|update| is_target(&update.release));
+    if let Some(accepted) = conditional.and_then(|update| accepted(target, update)) {
+        return Some(accepted);
+    }
     if advice.available.iter().any(is_target) {
         return None;
     }
-    if let Some(update) = advice.conditional.iter().find(|update| is_target(&update.release)) {
+    if let Some(update) = conditional {
         return not_recommended(target, update);
     }
     let (version, channel) = (&target.version, situation.channel);
@@ -226,9 +230,20 @@ fn recommended(situation: &Situation<'_>) -> Option<Finding> {
     Some(warns(RECOMMENDED, "UnknownUpdate", message))
 }
 
+/// A conditional update that is recommended only because risks which apply are accepted: the history says so.
+fn accepted(target: &Release, update: &ConditionalUpdate) -> Option<Finding> {
+    let condition = verdict(update).filter(|c| c.status == "True" && c.reason == RISKS_ACCEPTED)?;
+    let message = format!("{}: {}", target.version, condition.message.replace("\n\n", " "));
+    Some(warns(RECOMMENDED, RISKS_ACCEPTED, message))
+}
+
+fn verdict(update: &ConditionalUpdate) -> Option<&MetaCondition> {
+    update.conditions.iter().find(|condition| condition.type_ == RECOMMENDED_CONDITION)
+}
+
 /// A conditional update whose risks apply, or may apply.
 fn not_recommended(target: &Release, update: &ConditionalUpdate) -> Option<Finding> {
-    let condition = update.conditions.iter().find(|condition| condition.type_ == RECOMMENDED_CONDITION);
+    let condition = verdict(update);
     let (status, reason, message) = match condition {
         Some(MetaCondition { status, .. }) if status == "True" => return None,
         Some(condition) => (condition.status.as_str(), condition.reason.as_str(), condition.message.as_str()),

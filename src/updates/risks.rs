@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The condition of a conditional update.
 pub(crate) const RECOMMENDED: &str = "Recommended";
+/// Its reason where risks apply and the administrator accepts each of them.
+pub(crate) const RISKS_ACCEPTED: &str = "AllExposedRisksAccepted";
 /// The condition of a risk.
 const APPLIES: &str = "Applies";
 

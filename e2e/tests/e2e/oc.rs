@@ -1,25 +1,27 @@
 //! The client `oc`: what it reads is right at any time, and what it sends is carried out.
 //!
-//! The requests that `oc` sends are also sent by the test itself, so that nothing here depends on `oc`. With `OC=/path/to/oc` in
-//! the environment the same is done by that program, and what it says must fit.
+//! The requests that `oc` sends are also sent by the test itself, so that nothing here depends on `oc`. With
+//! `OC=/path/to/oc` in the environment the same is done by that program, and what it says must fit.
 
 mod administrator;
+mod changes;
 mod checklist;
-mod orders;
+mod commands;
+mod images;
 mod risks;
-mod stage;
+mod scenario;
 mod views;
 
-use cvo::testing::api::{ClusterOperator, ClusterVersion};
+use cvo::testing::api::{ClusterOperator, ClusterVersion, HistoryState};
 use kube::Api;
 use serde_json::json;
 
-use administrator::{Administrator, order};
+use administrator::{Administrator, oc};
 use checklist::Situation;
 use e2e::harness::audit;
 use e2e::simulator::cluster::{SimulatedCluster, find_condition};
 use e2e::simulator::releases::Release;
-use stage::Stage;
+use scenario::Scenario;
 
 /// Of 1.0.0.
 const UPDATES: (&[&str], &[&str]) = (&["1.1.0", "1.0.4", "1.0.1"], &["1.0.4", "1.0.3", "1.0.2"]);
@@ -28,125 +30,174 @@ const NEXT_UPDATES: (&[&str], &[&str]) = (&["1.1.0", "1.0.4"], &["1.0.4", "1.0.3
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oc_finds_every_field_it_relies_on() {
-    let stage = Stage::installed().await.unwrap();
-    let (first, next) = (stage.release("1.0.0"), stage.release("1.0.1"));
+    let scenario = Scenario::installed().await.unwrap();
+    let (first, next) = (scenario.release("1.0.0"), scenario.release("1.0.1"));
     let installed = Situation {
         name: "installed, without an update service",
         release: first,
         progressing: "False",
+        failing: "False",
         accepted: "True",
         retrieved: "False",
         updates: None,
     };
-    installed.check(&stage).await;
-    views::tables_show(&stage, "1.0.0").await;
+    installed.check(&scenario).await;
+    views::tables_show(&scenario, "1.0.0").await;
 
-    stage.name_update_service().await;
-    stage.until_judged().await;
+    scenario.name_update_service().await;
+    scenario.until_judged().await;
     let offered = Situation { name: "with updates", retrieved: "True", updates: Some(UPDATES), ..installed };
-    offered.check(&stage).await;
+    offered.check(&scenario).await;
 
-    stage.cluster.simulation.hold("beta");
-    let ours = Administrator::Ours(stage.cluster.client.clone());
-    ours.run(order("adm upgrade --to 1.0.1").asks("1.0.1", &next.image)).await;
-    until_beta_is_waited_for(&stage.cluster, next).await;
+    scenario.cluster.simulation.hold("beta");
+    let ours = Administrator::Ours(scenario.cluster.client.clone());
+    ours.run(oc("adm upgrade --to 1.0.1").asks("1.0.1", &next.image)).await;
+    until_beta_is_waited_for(&scenario.cluster, next).await;
     let updated = Situation { release: next, ..offered };
     let updating = Situation { name: "updating", progressing: "True", updates: Some(NEXT_UPDATES), ..updated };
-    stage.until_judged().await;
-    updating.check(&stage).await;
-    operators_say_what_has_been_rolled_out(&stage.cluster).await;
+    scenario.until_judged().await;
+    updating.check(&scenario).await;
+    operators_say_what_has_been_rolled_out(&scenario.cluster).await;
 
-    stage.cluster.simulation.release("beta");
-    stage.cluster.completed(next).await.unwrap();
-    stage.until_judged().await;
+    scenario.cluster.simulation.release("beta");
+    scenario.cluster.completed(next).await.unwrap();
+    scenario.until_judged().await;
     let updated = Situation { name: "updated", updates: Some(NEXT_UPDATES), ..updated };
-    updated.check(&stage).await;
-    views::tables_show(&stage, "1.0.1").await;
+    updated.check(&scenario).await;
+    views::tables_show(&scenario, "1.0.1").await;
 
-    let unsigned = stage.unsigned("1.0.5");
-    ours.run(order("adm upgrade --to-image").asks("", &unsigned.image)).await;
-    until_refused(&stage.cluster, &unsigned).await;
-    Situation { name: "after a refused request", accepted: "False", ..updated }.check(&stage).await;
-    ours.run(order("adm upgrade --clear").sends(json!({"spec": {"desiredUpdate": null}}))).await;
+    views::break_beta(&scenario).await;
+    Situation { name: "failing", failing: "True", ..updated }.check(&scenario).await;
+    views::mend_beta(&scenario).await;
+
+    let unsigned = scenario.unsigned("1.0.5");
+    ours.run(oc("adm upgrade --to-image").asks("", &unsigned.image)).await;
+    until_refused(&scenario.cluster, &unsigned).await;
+    Situation { name: "after a refused request", accepted: "False", ..updated }.check(&scenario).await;
+    ours.run(oc("adm upgrade --clear").sends(json!({"spec": {"desiredUpdate": null}}))).await;
     let accepted = |object: &ClusterVersion| find_condition(object, "ReleaseAccepted", "True").is_some();
-    stage.cluster.until("the request to be forgotten", accepted).await.unwrap();
-    Situation { name: "after it was withdrawn", ..updated }.check(&stage).await;
-    stage.recording.check_times();
-    stage.cluster.close().await.unwrap();
+    scenario.cluster.until("the request to be forgotten", accepted).await.unwrap();
+    Situation { name: "after it was withdrawn", ..updated }.check(&scenario).await;
+    scenario.recording.check_times();
+    scenario.cluster.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oc_requests_are_carried_out() {
-    let stage = Stage::installed().await.unwrap();
-    let ours = Administrator::Ours(stage.cluster.client.clone());
-    carries_out(&stage, &ours).await;
-    stage.cluster.close().await.unwrap();
+    let scenario = Scenario::installed().await.unwrap();
+    let ours = Administrator::Ours(scenario.cluster.client.clone());
+    carries_out(&scenario, &ours).await;
+    scenario.cluster.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oc_itself_is_served() {
-    let Some(program) = administrator::oc() else { return };
-    let stage = Stage::installed().await.unwrap();
-    let oc = Administrator::oc(program, &stage.cluster.control_plane);
-    carries_out(&stage, &oc).await;
-    stage.cluster.close().await.unwrap();
+    let Some(program) = administrator::program() else { return };
+    let scenario = Scenario::installed().await.unwrap();
+    let oc = Administrator::oc(program, &scenario.cluster.control_plane);
+    carries_out(&scenario, &oc).await;
+    scenario.cluster.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oc_requests_accept_risks() {
-    let stage = Stage::installed().await.unwrap();
-    let ours = Administrator::Ours(stage.cluster.client.clone());
-    accepts_risks(&stage, &ours).await;
-    stage.cluster.close().await.unwrap();
+    let scenario = Scenario::installed().await.unwrap();
+    let ours = Administrator::Ours(scenario.cluster.client.clone());
+    accepts_risks(&scenario, &ours).await;
+    scenario.cluster.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oc_itself_accepts_risks() {
-    let Some(program) = administrator::oc() else { return };
-    let stage = Stage::installed().await.unwrap();
-    let oc = Administrator::oc(program, &stage.cluster.control_plane);
-    accepts_risks(&stage, &oc).await;
-    stage.cluster.close().await.unwrap();
+    let Some(program) = administrator::program() else { return };
+    let scenario = Scenario::installed().await.unwrap();
+    let oc = Administrator::oc(program, &scenario.cluster.control_plane);
+    accepts_risks(&scenario, &oc).await;
+    scenario.cluster.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oc_itself_shows_the_cluster() {
-    let Some(program) = administrator::oc() else { return };
-    let stage = Stage::installed().await.unwrap();
-    let oc = Administrator::oc(program, &stage.cluster.control_plane);
-    stage.name_update_service().await;
-    stage.until_judged().await;
-    views::add_nodes(&stage).await;
+    let Some(program) = administrator::program() else { return };
+    let scenario = Scenario::installed().await.unwrap();
+    let oc = Administrator::oc(program, &scenario.cluster.control_plane);
+    scenario.name_update_service().await;
+    scenario.until_judged().await;
+    views::add_nodes(&scenario).await;
     views::of_a_cluster_at_rest(&oc).await;
-    views::of_an_update(&stage, &oc).await;
-    stage.cluster.close().await.unwrap();
+    views::of_a_failing_cluster(&scenario, &oc).await;
+    views::of_an_update(&scenario, &oc).await;
+    scenario.cluster.close().await.unwrap();
 }
 
-async fn accepts_risks(stage: &Stage, who: &Administrator) {
-    stage.name_update_service().await;
-    stage.until_judged().await;
-    risks::are_refused_while_the_gate_is_off(stage, who).await;
-    risks::are_accepted_by_name(stage, who).await;
-    risks::let_an_update_pass(stage, who).await;
-    risks::of_the_cluster_are_told_once(stage, who).await;
-    stage.recording.check_times();
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_finds_the_payload_in_a_release_image() {
+    images::payload_is_in_the_last_layer().await;
 }
 
-async fn carries_out(stage: &Stage, who: &Administrator) {
-    orders::without_an_update_service(who).await;
-    stage.name_update_service().await;
-    stage.until_judged().await;
-    orders::looking_at_updates(who).await;
-    orders::choosing_a_channel(stage, who).await;
-    orders::asking_in_vain(who).await;
-    orders::another_architecture(stage, who).await;
-    orders::an_unsigned_image(stage, who).await;
-    orders::an_image_from_a_mirror(stage, who).await;
-    orders::back_to_the_release_before(stage, who).await;
-    orders::a_risk_that_applies(stage, who).await;
-    orders::the_latest_release(stage, who).await;
-    stage.recording.check_agreement();
-    stage.recording.check_times();
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_itself_reads_releases() {
+    images::oc_reads_releases().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_requests_change_an_update() {
+    let scenario = Scenario::installed().await.unwrap();
+    let ours = Administrator::Ours(scenario.cluster.client.clone());
+    changes_an_update(&scenario, &ours).await;
+    scenario.cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oc_itself_changes_an_update() {
+    let Some(program) = administrator::program() else { return };
+    let scenario = Scenario::installed().await.unwrap();
+    let oc = Administrator::oc(program, &scenario.cluster.control_plane);
+    changes_an_update(&scenario, &oc).await;
+    scenario.cluster.close().await.unwrap();
+}
+
+async fn changes_an_update(scenario: &Scenario, who: &Administrator) {
+    scenario.name_update_service().await;
+    scenario.until_judged().await;
+    changes::of_the_release(scenario, who).await;
+    changes::of_the_architecture(scenario, who).await;
+    changes::to_an_image_that_no_graph_has(scenario, who).await;
+    scenario.recording.check_agreement();
+    scenario.recording.check_times();
+}
+
+/// Version and state of all history entries, newest first.
+fn versions(object: &ClusterVersion) -> Vec<(String, HistoryState)> {
+    let history = &object.status.as_ref().unwrap().history;
+    history.iter().map(|entry| (entry.version.clone(), entry.state)).collect()
+}
+
+async fn accepts_risks(scenario: &Scenario, who: &Administrator) {
+    scenario.name_update_service().await;
+    scenario.until_judged().await;
+    risks::are_refused_while_the_gate_is_off(scenario, who).await;
+    risks::are_accepted_by_name(scenario, who).await;
+    risks::let_an_update_pass(scenario, who).await;
+    risks::of_the_cluster_are_told_once(scenario, who).await;
+    scenario.recording.check_times();
+}
+
+async fn carries_out(scenario: &Scenario, who: &Administrator) {
+    commands::without_an_update_service(who).await;
+    scenario.name_update_service().await;
+    scenario.until_judged().await;
+    commands::looking_at_updates(who).await;
+    commands::choosing_a_channel(scenario, who).await;
+    commands::asking_in_vain(who).await;
+    commands::another_architecture(scenario, who).await;
+    commands::an_unsigned_image(scenario, who).await;
+    commands::an_image_from_a_mirror(scenario, who).await;
+    commands::back_to_the_release_before(scenario, who).await;
+    commands::a_risk_that_applies(scenario, who).await;
+    commands::the_latest_release(scenario, who).await;
+    scenario.recording.check_agreement();
+    scenario.recording.check_times();
 }
 
 /// Everything is done that does not wait for the component that is held.

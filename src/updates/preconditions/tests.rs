@@ -147,6 +147,7 @@ fn update_that_is_not_recommended_is_refused_and_one_that_is_unknown_is_recorded
     let other_image = Release { image: image("other"), ..release("4.1.1") };
     let mirrored = Release { image: "mirror.example.com/a@sha256:4.1.1".into(), ..release("4.1.1") };
     let exposed = Some(("False", "Broken"));
+    let accepted = Some(("True", "AllExposedRisksAccepted"));
     for (available, conditional, channel, current, expected) in [
         (vec![release("4.1.1")], vec![], "fast", true, ""),
         (vec![mirrored], vec![], "fast", true, ""),
@@ -154,6 +155,7 @@ fn update_that_is_not_recommended_is_refused_and_one_that_is_unknown_is_recorded
         (vec![], vec![conditional("4.1.1", exposed)], "fast", true, "!Broken"),
         (vec![release("4.1.1")], vec![conditional("4.1.1", exposed)], "fast", true, ""),
         (vec![], vec![conditional("4.1.1", Some(("True", "NotExposedToRisks")))], "fast", true, ""),
+        (vec![release("4.1.1")], vec![conditional("4.1.1", accepted)], "fast", true, "AllExposedRisksAccepted"),
         (vec![], vec![conditional("4.1.1", Some(("Unknown", "EvaluationFailed")))], "fast", true, "!EvaluationFailed"),
         (vec![], vec![conditional("4.1.1", None)], "fast", true, "!UnknownConditionType"),
         (vec![], vec![conditional("4.1.2", exposed)], "fast", true, "UnknownUpdate"),

@@ -73,7 +73,7 @@ impl Fold {
     pub(super) fn reason(&self) -> &str {
         match &self.reason {
             Reason::NotExposed => "NotExposedToRisks",
-            Reason::Risk(Want::Accepted) => "AllExposedRisksAccepted",
+            Reason::Risk(Want::Accepted) => super::RISKS_ACCEPTED,
             Reason::Risk(Want::Unknown) => "EvaluationFailed",
             Reason::Risk(Want::Exposed) => "ExposedToRisks",
             Reason::Risk(Want::Named(name)) => name,

@@ -12,9 +12,11 @@ use e2e::harness::Cluster;
 pub(super) const VERSION: &str = "/apis/config.openshift.io/v1/clusterversions/version";
 const ACCEPT: &str = "application/json, */*";
 const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Lines of an answer that are printed for the record.
+const PRINTED: usize = 40;
 
 /// The real `oc`, if there is one.
-pub(super) fn oc() -> Option<PathBuf> {
+pub(super) fn program() -> Option<PathBuf> {
     let program = std::env::var_os("OC").filter(|value| !value.is_empty()).map(PathBuf::from);
     if program.is_none() {
         println!("skipped: no oc (set OC to the path of the binary)");
@@ -39,16 +41,16 @@ struct Sent {
 
 /// What `oc` printed and sent.
 #[derive(Debug)]
-pub(super) struct Said {
+struct Said {
     code: Option<i32>,
     /// Standard output, and then what is no log on standard error.
-    pub text: String,
+    text: String,
     sent: Vec<Sent>,
 }
 
 /// A command line of `oc` and what comes of it.
 #[derive(Debug)]
-pub(super) struct Order<'a> {
+pub(super) struct CommandLine<'a> {
     line: &'a str,
     patch: Option<Value>,
     fails: bool,
@@ -57,11 +59,11 @@ pub(super) struct Order<'a> {
 }
 
 /// `oc` with these arguments, separated by spaces. It succeeds, says anything, and writes nothing.
-pub(super) fn order(line: &str) -> Order<'_> {
-    Order { line, patch: None, fails: false, says: &[], omits: &[] }
+pub(super) fn oc(line: &str) -> CommandLine<'_> {
+    CommandLine { line, patch: None, fails: false, says: &[], omits: &[] }
 }
 
-impl<'a> Order<'a> {
+impl<'a> CommandLine<'a> {
     /// It merges this into the ClusterVersion.
     pub(super) fn sends(self, patch: Value) -> Self {
         Self { patch: Some(patch), ..self }
@@ -95,20 +97,18 @@ impl Administrator {
         Self::Oc { program, kubeconfig: cluster.kubeconfig(), home: cluster.dir() }
     }
 
-    /// Does it; what `oc` does and says must be as expected. Returns what a real `oc` said.
-    pub(super) async fn run(&self, order: Order<'_>) -> Option<Said> {
+    /// Does it; what a real `oc` sends and says must be as expected.
+    pub(super) async fn run(&self, command: CommandLine<'_>) {
         match self {
             Self::Ours(client) => {
-                if let Some(patch) = &order.patch {
+                if let Some(patch) = &command.patch {
                     send(client, patch).await;
                 }
-                None
             }
             Self::Oc { .. } => {
-                let said = self.oc_says(order.line).await;
-                println!("$ oc {}\n{}", order.line, indented(&said.text));
-                said.check(&order);
-                Some(said)
+                let said = self.oc_says(command.line).await;
+                println!("$ oc {}\n{}", command.line, indented(&said.text));
+                said.check(&command);
             }
         }
     }
@@ -120,8 +120,9 @@ impl Administrator {
         for gate in ["ACCEPT_RISKS", "ROLLBACK"] {
             command.env(format!("OC_ENABLE_CMD_UPGRADE_{gate}"), "true");
         }
-        // At this level it logs every request with its body.
-        command.args(line.split_whitespace()).arg("-v=8").kill_on_drop(true);
+        // At this level it logs every request with its body, and commands on images whole images.
+        let level = if line.starts_with("adm release") { None } else { Some("-v=8") };
+        command.args(line.split_whitespace()).args(level).kill_on_drop(true);
         let output = command.output().await.unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         let (log, errors) = split(&errors);
@@ -131,17 +132,18 @@ impl Administrator {
 }
 
 impl Said {
-    fn check(&self, order: &Order<'_>) {
-        let line = order.line;
-        assert_eq!(self.code, Some(i32::from(order.fails)), "exit code of oc {line}: {}", self.text);
-        for words in order.says {
-            assert!(self.text.contains(words), "oc {line} does not say {words:?}:\n{}", self.text);
+    fn check(&self, command: &CommandLine<'_>) {
+        let line = command.line;
+        assert_eq!(self.code, Some(i32::from(command.fails)), "exit code of oc {line}: {}", self.text);
+        let text = collapsed(&self.text);
+        for words in command.says {
+            assert!(text.contains(&collapsed(words)), "oc {line} does not say {words:?}:\n{}", self.text);
         }
-        for words in order.omits {
-            assert!(!self.text.contains(words), "oc {line} says {words:?}:\n{}", self.text);
+        for words in command.omits {
+            assert!(!text.contains(&collapsed(words)), "oc {line} says {words:?}:\n{}", self.text);
         }
         let writes: Vec<&Sent> = self.sent.iter().filter(|request| request.verb != "GET").collect();
-        let expected: Vec<Sent> = order.patch.iter().map(as_oc).collect();
+        let expected: Vec<Sent> = command.patch.iter().map(as_oc).collect();
         assert_eq!(writes, expected.iter().collect::<Vec<_>>(), "requests of oc {line}");
     }
 }
@@ -165,8 +167,14 @@ async fn send(client: &Client, patch: &Value) {
     client.request::<Value>(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap();
 }
 
+/// Columns can be of any width.
+fn collapsed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The first lines of it: some commands print whole manifests.
 fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("    {line}\n")).collect()
+    text.lines().take(PRINTED).map(|line| format!("    {line}\n")).collect()
 }
 
 /// The lines of the log, and the others. An entry of the log can go on until a line with `>`.

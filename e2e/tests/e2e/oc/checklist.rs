@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use cvo::testing::{api, version};
 use e2e::simulator::releases::Release;
 
-use super::stage::{CHANNELS, Stage, url};
+use super::scenario::{CHANNELS, Scenario, url};
 
 /// What the ClusterVersion has to say.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,7 @@ pub(super) struct Situation<'a> {
     pub release: &'a Release,
     /// Status of these conditions.
     pub progressing: &'a str,
+    pub failing: &'a str,
     pub accepted: &'a str,
     pub retrieved: &'a str,
     /// Versions that can be updated to, and all with risks, as they are published; `None` if they are not known.
@@ -35,11 +36,11 @@ const PRINTED: [&str; 5] = ["Failing", "RetrievedUpdates", "ReleaseAccepted", "U
 
 impl Situation<'_> {
     /// Every line of the list, except what takes several states to see.
-    pub(super) async fn check(&self, stage: &Stage) {
-        let object = stage.version().await;
+    pub(super) async fn check(&self, scenario: &Scenario) {
+        let object = scenario.version().await;
         println!("{}: {}", self.name, summary(&object));
         let status = &object["status"];
-        stage.recording.check_agreement();
+        scenario.recording.check_agreement();
         self.desired(status);
         self.history(status);
         self.updates(status);
@@ -138,7 +139,7 @@ impl Situation<'_> {
             ("Progressing", self.progressing),
             ("ReleaseAccepted", self.accepted),
             ("RetrievedUpdates", self.retrieved),
-            ("Failing", "False"),
+            ("Failing", self.failing),
             ("Available", "True"),
         ];
         for (type_, status) in expected {

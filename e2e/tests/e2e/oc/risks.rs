@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use e2e::simulator::cluster::find_condition;
 
-use super::administrator::{Administrator, order};
-use super::orders::{newest, until_at_rest};
-use super::stage::Stage;
+use super::administrator::{Administrator, oc};
+use super::commands::{newest, until_at_rest};
+use super::scenario::Scenario;
 
 const OPERATORS: &str = "/apis/config.openshift.io/v1/clusteroperators";
 const ADD_ON: &str = "storage-add-on";
@@ -28,68 +28,70 @@ fn is_available(object: &ClusterVersion, version: &str) -> bool {
 }
 
 /// While the feature is off the request is invalid, and the way back is open.
-pub(super) async fn are_refused_while_the_gate_is_off(stage: &Stage, who: &Administrator) {
-    who.run(order("adm upgrade accept Broken").sends(risks(&["Broken"])).says(&["Accept risks are [Broken]"])).await;
+pub(super) async fn are_refused_while_the_gate_is_off(scenario: &Scenario, who: &Administrator) {
+    who.run(oc("adm upgrade accept Broken").sends(risks(&["Broken"])).says(&["Accept risks are [Broken]"])).await;
     let invalid = |object: &ClusterVersion| find_condition(object, "Invalid", "True").is_some();
-    stage.cluster.until("the request to be invalid", invalid).await.unwrap();
+    scenario.cluster.until("the request to be invalid", invalid).await.unwrap();
     let said = ["InvalidClusterVersion", "spec.desiredUpdate.acceptRisks", "ClusterUpdateAcceptRisks is off"];
-    who.run(order("adm upgrade --to 1.0.1").fails().says(&said)).await;
-    who.run(order("adm upgrade accept --clear").sends(none())).await;
-    until_at_rest(stage).await;
+    who.run(oc("adm upgrade --to 1.0.1").fails().says(&said)).await;
+    who.run(oc("adm upgrade accept --clear").sends(none())).await;
+    until_at_rest(scenario).await;
 }
 
-pub(super) async fn are_accepted_by_name(stage: &Stage, who: &Administrator) {
-    stage.let_risks_be_accepted().await;
+pub(super) async fn are_accepted_by_name(scenario: &Scenario, who: &Administrator) {
+    scenario.let_risks_be_accepted().await;
     let three = risks(&["Broken", "Elsewhere", "Puzzling"]);
-    who.run(order("adm upgrade accept Broken").sends(risks(&["Broken"]))).await;
+    who.run(oc("adm upgrade accept Broken").sends(risks(&["Broken"]))).await;
     let offered = |object: &ClusterVersion| is_available(object, "1.0.2");
-    let object = stage.cluster.until("1.0.2 to be recommended", offered).await.unwrap();
+    let object = scenario.cluster.until("1.0.2 to be recommended", offered).await.unwrap();
     let updates = object.status.unwrap().conditional_updates;
     let update = updates.iter().find(|update| update.release.version == "1.0.2").unwrap();
     println!("{:?}", update.conditions);
-    who.run(order("adm upgrade accept Broken").says(&["not changed"])).await;
-    who.run(order("adm upgrade accept Puzzling,Elsewhere").sends(three)).await;
+    who.run(oc("adm upgrade accept Broken").says(&["not changed"])).await;
+    who.run(oc("adm upgrade accept Puzzling,Elsewhere").sends(three)).await;
     // Whether this one applies is not known, and what is not known cannot be accepted.
-    let object = until_at_rest(stage).await;
+    let object = until_at_rest(scenario).await;
     assert!(is_available(&object, "1.0.2") && !is_available(&object, "1.0.3"), "{object:?}");
-    who.run(order("adm upgrade accept Puzzling-,Elsewhere-").sends(risks(&["Broken"]))).await;
-    who.run(order("adm upgrade accept Puzzling --replace").sends(risks(&["Puzzling"]))).await;
+    who.run(oc("adm upgrade accept Puzzling-,Elsewhere-").sends(risks(&["Broken"]))).await;
+    who.run(oc("adm upgrade accept Puzzling --replace").sends(risks(&["Puzzling"]))).await;
     let refused = |object: &ClusterVersion| !is_available(object, "1.0.2");
-    stage.cluster.until("1.0.2 not to be recommended", refused).await.unwrap();
-    who.run(order("adm upgrade accept Broken --replace").sends(risks(&["Broken"]))).await;
-    stage.cluster.until("1.0.2 to be recommended", offered).await.unwrap();
-    who.run(order("adm upgrade").says(&["Recommended updates:", "1.0.2"])).await;
+    scenario.cluster.until("1.0.2 not to be recommended", refused).await.unwrap();
+    who.run(oc("adm upgrade accept Broken --replace").sends(risks(&["Broken"]))).await;
+    scenario.cluster.until("1.0.2 to be recommended", offered).await.unwrap();
+    who.run(oc("adm upgrade").says(&["Recommended updates:", "1.0.2"])).await;
 }
 
 /// The update needs no force; what was accepted stays until it is withdrawn.
-pub(super) async fn let_an_update_pass(stage: &Stage, who: &Administrator) {
-    let risky = stage.release("1.0.2");
+pub(super) async fn let_an_update_pass(scenario: &Scenario, who: &Administrator) {
+    let risky = scenario.release("1.0.2");
     let accepted = json!([{"name": "Broken"}]);
     let asked = |version: &str, image: &str| {
         json!({"spec": {"desiredUpdate": {"architecture": "", "version": version, "image": image, "force": false,
             "acceptRisks": accepted}}})
     };
-    who.run(order("adm upgrade --to 1.0.2").sends(asked("1.0.2", &risky.image))).await;
-    let object = stage.cluster.completed(risky).await.unwrap();
-    println!("acceptedRisks: {:?}", newest(&object).accepted_risks);
+    who.run(oc("adm upgrade --to 1.0.2").sends(asked("1.0.2", &risky.image))).await;
+    let object = scenario.cluster.completed(risky).await.unwrap();
+    let entry = newest(&object);
+    assert!(entry.accepted_risks.contains("Risk Broken applies and is accepted"), "{entry:?}");
+    println!("acceptedRisks: {}", entry.accepted_risks);
     let still = ["still at 1.0.2"];
-    who.run(order("adm upgrade --clear").sends(asked("", "")).says(&still)).await;
-    let history = until_at_rest(stage).await.status.unwrap().history;
-    who.run(order("adm upgrade accept --clear").sends(none())).await;
-    assert_eq!(until_at_rest(stage).await.status.unwrap().history, history, "nothing is asked for");
+    who.run(oc("adm upgrade --clear").sends(asked("", "")).says(&still)).await;
+    let history = until_at_rest(scenario).await.status.unwrap().history;
+    who.run(oc("adm upgrade accept --clear").sends(none())).await;
+    assert_eq!(until_at_rest(scenario).await.status.unwrap().history, history, "nothing is asked for");
     let left = json!({"architecture": "", "force": false, "image": "", "version": ""});
-    assert_eq!(stage.version().await["spec"]["desiredUpdate"], left, "an empty request is none");
+    assert_eq!(scenario.version().await["spec"]["desiredUpdate"], left, "an empty request is none");
 }
 
 /// What keeps the cluster at its minor version is named once, however a client puts it together.
-pub(super) async fn of_the_cluster_are_told_once(stage: &Stage, who: &Administrator) {
-    not_upgradeable(stage).await;
+pub(super) async fn of_the_cluster_are_told_once(scenario: &Scenario, who: &Administrator) {
+    not_upgradeable(scenario).await;
     let told = |object: &ClusterVersion| {
         let conditions = &object.status.as_ref().unwrap().conditions;
         let refused = condition::find(conditions, "Upgradeable").is_some_and(|c| c.status == ConditionStatus::False);
         refused && !is_available(object, "1.1.0")
     };
-    let object = stage.cluster.until("the operator to count", told).await.unwrap();
+    let object = scenario.cluster.until("the operator to count", told).await.unwrap();
     let status = object.status.unwrap();
     let upgradeable = condition::find(&status.conditions, "Upgradeable").unwrap();
     let update = status.conditional_updates.iter().find(|update| update.release.version == "1.1.0").unwrap();
@@ -97,16 +99,16 @@ pub(super) async fn of_the_cluster_are_told_once(stage: &Stage, who: &Administra
     assert!(named, "clients look for the message of Upgradeable: {upgradeable:?}\n{:?}", update.risks);
     let line = "adm upgrade recommend --accept FailedToCompletePrecheck --version 1.1.0";
     let said = ["PoolBusy", "a pool updates", "ConditionalUpdateRisk"];
-    who.run(order(line).fails().says(&said).omits(&["MultipleReasons"])).await;
-    who.run(order("adm upgrade").says(&["Upgradeable=False", "PoolBusy"])).await;
+    who.run(oc(line).fails().says(&said).omits(&["MultipleReasons"])).await;
+    who.run(oc("adm upgrade").says(&["Upgradeable=False", "PoolBusy"])).await;
     // The operator says nothing about its health.
     let unstable = "adm wait-for-stable-cluster --minimum-stable-period=1s --timeout=3s";
-    who.run(order(unstable).fails().says(&[ADD_ON, "context deadline exceeded"])).await;
+    who.run(oc(unstable).fails().says(&[ADD_ON, "context deadline exceeded"])).await;
 }
 
 /// A ClusterOperator that no release knows.
-async fn not_upgradeable(stage: &Stage) {
-    let client = &stage.cluster.client;
+async fn not_upgradeable(scenario: &Scenario) {
+    let client = &scenario.cluster.client;
     let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": ADD_ON},
         "spec": {}});
     let create = http::Request::post(OPERATORS).body(object.to_string().into_bytes()).unwrap();

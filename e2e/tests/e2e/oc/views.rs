@@ -1,12 +1,15 @@
 //! What `oc` shows of a cluster: tables that the API server makes, and the progress of an update with its nodes.
 
+use cvo::testing::api::ClusterVersion;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::administrator::{Administrator, order};
-use super::stage::Stage;
+use e2e::simulator::cluster::find_condition;
+
+use super::administrator::{Administrator, oc};
+use super::scenario::Scenario;
 use super::until_beta_is_waited_for;
 
 const MACHINE_CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1";
@@ -23,8 +26,8 @@ async fn row(client: &Client, resource: &str, name: &str) -> Vec<(String, Value)
 }
 
 /// Columns and cells without those that are ages.
-pub(super) async fn tables_show(stage: &Stage, version: &str) {
-    let client = &stage.cluster.client;
+pub(super) async fn tables_show(scenario: &Scenario, version: &str) {
+    let client = &scenario.cluster.client;
     let without_ages = |row: Vec<(String, Value)>| -> Value {
         let cells = row.into_iter().filter(|(name, _)| name != "Since");
         cells.map(|(name, cell)| json!([name, cell])).collect()
@@ -65,7 +68,7 @@ fn definition(kind: &str, plural: &str) -> Value {
     })
 }
 
-async fn create(client: &Client, path: &str, object: &Value) {
+pub(super) async fn create(client: &Client, path: &str, object: &Value) {
     let request = || http::Request::post(path).body(object.to_string().into_bytes()).unwrap();
     // A kind is served a moment after its definition is created.
     let served = async {
@@ -82,8 +85,8 @@ async fn create(client: &Client, path: &str, object: &Value) {
 }
 
 /// A pool of control plane nodes without any, and one of workers with one node that runs the configuration of 1.0.0.
-pub(super) async fn add_nodes(stage: &Stage) {
-    let client = &stage.cluster.client;
+pub(super) async fn add_nodes(scenario: &Scenario) {
+    let client = &scenario.cluster.client;
     for (kind, plural) in [("MachineConfig", "machineconfigs"), ("MachineConfigPool", "machineconfigpools")] {
         create(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition(kind, plural)).await;
     }
@@ -106,13 +109,14 @@ pub(super) async fn add_nodes(stage: &Stage) {
         )
         .await;
     }
-    configure_node(stage, "1.0.0").await;
+    configure_node(scenario, "1.0.0").await;
     let name = "machine-config-operator";
     let namespace = format!("openshift-{name}");
     create(client, "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
     let labels = json!({"app": name});
     let deployment = json!({"metadata": {"name": name}, "spec": {"replicas": 0, "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": name, "image": "r.invalid/x"}]}}}});
+        "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": name, "image": "r.invalid/x"}]}}}});
     create(client, &format!("/apis/apps/v1/namespaces/{namespace}/deployments"), &deployment).await;
 }
 
@@ -121,33 +125,69 @@ fn rendered(version: &str) -> String {
 }
 
 /// The node runs the configuration of this release.
-async fn configure_node(stage: &Stage, version: &str) {
-    let nodes: Api<Node> = Api::all(stage.cluster.client.clone());
+async fn configure_node(scenario: &Scenario, version: &str) {
+    let nodes: Api<Node> = Api::all(scenario.cluster.client.clone());
     let of = |key: &str| format!("machineconfiguration.openshift.io/{key}");
     let metadata = json!({
         "labels": {"node-role.kubernetes.io/worker": ""},
-        "annotations": {of("currentConfig"): rendered(version), of("desiredConfig"): rendered(version), of("state"): "Done"},
+        "annotations": {of("currentConfig"): rendered(version), of("desiredConfig"): rendered(version),
+            of("state"): "Done"},
     });
     let patch = Patch::Merge(json!({"metadata": metadata}));
     nodes.patch("fake-0", &PatchParams::default(), &patch).await.unwrap();
 }
 
 pub(super) async fn of_a_cluster_at_rest(who: &Administrator) {
-    who.run(order("adm upgrade status").says(&["The cluster is not updating."])).await;
-    who.run(order("version").says(&["Server Version: 1.0.0"])).await;
+    who.run(oc("adm upgrade status").says(&["The cluster is not updating."])).await;
+    who.run(oc("version").says(&["Server Version: 1.0.0"])).await;
     let header = ["NAME      VERSION   AVAILABLE   PROGRESSING   SINCE", "version   1.0.0     True        False"];
-    who.run(order("get clusterversion").says(&header)).await;
-    who.run(order("get co").says(&["VERSION   AVAILABLE   PROGRESSING   DEGRADED   SINCE", "alpha", "1.0.0"])).await;
+    who.run(oc("get clusterversion").says(&header)).await;
+    who.run(oc("get co").says(&["VERSION   AVAILABLE   PROGRESSING   DEGRADED   SINCE", "alpha", "1.0.0"])).await;
     let stable = "adm wait-for-stable-cluster --minimum-stable-period=2s --timeout=60s";
-    who.run(order(stable).says(&["All clusteroperators are stable"])).await;
+    who.run(oc(stable).says(&["All clusteroperators are stable"])).await;
+}
+
+/// An operator of the release says that it is degraded, and goes on to do so.
+pub(super) async fn break_beta(scenario: &Scenario) {
+    scenario.cluster.simulation.hold("beta");
+    let conditions = [("Available", "True"), ("Progressing", "False"), ("Degraded", "True")].map(|(type_, status)| {
+        json!({"type": type_, "status": status, "reason": "DiskFull", "message": "beta has no room",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    });
+    let patch = json!({"status": {"conditions": conditions}}).to_string().into_bytes();
+    let report = http::Request::patch("/apis/config.openshift.io/v1/clusteroperators/beta/status");
+    let report = report.header("Content-Type", "application/merge-patch+json").body(patch).unwrap();
+    scenario.cluster.client.request::<Value>(report).await.unwrap();
+    let failing = |object: &ClusterVersion| find_condition(object, "Failing", "True").is_some();
+    scenario.cluster.until("the operator to be noticed", failing).await.unwrap();
+}
+
+pub(super) async fn mend_beta(scenario: &Scenario) {
+    scenario.cluster.simulation.release("beta");
+    let mended = |object: &ClusterVersion| find_condition(object, "Failing", "False").is_some();
+    scenario.cluster.until("the operator to be noticed", mended).await.unwrap();
+}
+
+pub(super) async fn of_a_failing_cluster(scenario: &Scenario, who: &Administrator) {
+    break_beta(scenario).await;
+    let failing = ["Failing=True:", "Reason: ClusterOperatorDegraded", "beta", "DiskFull", "beta has no room"];
+    who.run(oc("adm upgrade").says(&failing)).await;
+    let refused = ["the cluster is experiencing an error reconciling \"1.0.0\"", "--allow-upgrade-with-warnings"];
+    who.run(oc("adm upgrade --to 1.0.1").fails().says(&refused)).await;
+    let issues =
+        ["Failing=True:", "issues that apply to this cluster but which were not included in --accept: Failing"];
+    let line = "adm upgrade recommend --accept FailedToCompletePrecheck --version 1.0.1";
+    who.run(oc(line).fails().says(&issues)).await;
+    who.run(oc("get co").says(&["beta 1.0.0 True False True"])).await;
+    mend_beta(scenario).await;
 }
 
 /// One of the operators has not reached the release yet.
-pub(super) async fn of_an_update(stage: &Stage, who: &Administrator) {
-    let next = stage.release("1.0.1");
-    stage.cluster.simulation.hold("beta");
-    who.run(order("adm upgrade --to 1.0.1").asks("1.0.1", &next.image)).await;
-    until_beta_is_waited_for(&stage.cluster, next).await;
+pub(super) async fn of_an_update(scenario: &Scenario, who: &Administrator) {
+    let next = scenario.release("1.0.1");
+    scenario.cluster.simulation.hold("beta");
+    who.run(oc("adm upgrade --to 1.0.1").asks("1.0.1", &next.image)).await;
+    until_beta_is_waited_for(&scenario.cluster, next).await;
     let update = [
         "= Control Plane =",
         "Assessment:      Progressing",
@@ -157,13 +197,13 @@ pub(super) async fn of_an_update(stage: &Stage, who: &Administrator) {
         "= Worker Upgrade =",
         "Update is proceeding well",
     ];
-    who.run(order("adm upgrade status --details all").says(&update)).await;
-    who.run(order("get clusterversion").says(&["version   1.0.0     True        True"])).await;
-    stage.cluster.simulation.release("beta");
-    stage.cluster.completed(next).await.unwrap();
+    who.run(oc("adm upgrade status --details all").says(&update)).await;
+    who.run(oc("get clusterversion").says(&["version   1.0.0     True        True"])).await;
+    scenario.cluster.simulation.release("beta");
+    scenario.cluster.completed(next).await.unwrap();
     let completed = ["Update to 1.0.1 successfully completed at", "= Worker Upgrade ="];
-    who.run(order("adm upgrade status").says(&completed)).await;
-    configure_node(stage, "1.0.1").await;
-    who.run(order("adm upgrade status").says(&["The cluster is not updating."])).await;
-    who.run(order("version").says(&["Server Version: 1.0.1"])).await;
+    who.run(oc("adm upgrade status").says(&completed)).await;
+    configure_node(scenario, "1.0.1").await;
+    who.run(oc("adm upgrade status").says(&["The cluster is not updating."])).await;
+    who.run(oc("version").says(&["Server Version: 1.0.1"])).await;
 }

@@ -16,15 +16,15 @@ use super::checklist::Recording;
 
 /// Channels of all releases, as they are published: in order.
 pub(super) const CHANNELS: [&str; 2] = ["fast-1.0", "stable-1.0"];
-/// What can be updated to: 1.0.1 and 1.1.0 without risks, 1.0.2 with one that applies, 1.0.3 with one that nothing is known
-/// of, 1.0.4 with one that does not apply.
+/// What can be updated to: 1.0.1 and 1.1.0 without risks, 1.0.2 with one that applies, 1.0.3 with one that nothing is
+/// known of, 1.0.4 with one that does not apply.
 pub(super) const VERSIONS: [&str; 6] = ["1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0"];
 const PLAIN: [&str; 2] = ["1.0.1", "1.1.0"];
 /// By version: name of the risk and its rule.
 const RISKS: [(&str, &str, Option<&str>); 3] =
     [("1.0.2", "Broken", None), ("1.0.3", "Puzzling", Some("vector(7)")), ("1.0.4", "Elsewhere", Some("vector(0)"))];
 
-pub(super) struct Stage {
+pub(super) struct Scenario {
     pub cluster: SimulatedCluster,
     pub releases: Vec<Release>,
     pub service: UpdateService,
@@ -36,7 +36,7 @@ pub(super) fn url(version: &str) -> String {
     format!("https://errata.invalid/{version}")
 }
 
-impl Stage {
+impl Scenario {
     /// 1.0.0 is installed; no update service can be reached yet.
     pub(super) async fn installed() -> anyhow::Result<Self> {
         let (mut cluster, releases) = SimulatedCluster::with_samples(&VERSIONS).await?;
@@ -114,7 +114,7 @@ fn is_later(one: &str, other: &str) -> bool {
 }
 
 /// Every release can be updated to every later one, in the way that its version has.
-fn graph(releases: &[Release]) -> Value {
+pub(super) fn graph(releases: &[Release]) -> Value {
     let nodes: Vec<Value> = releases
         .iter()
         .map(|release| {
