@@ -136,14 +136,15 @@ impl<'a> FolderReader<'a> {
     /// Content of a file; `None` for a folder.
     fn file(&mut self, path: &Path) -> Result<Option<Vec<u8>>, PayloadDirError> {
         let resolved = self.inside(path)?;
-        let kind = fs::metadata(&resolved).map_err(io_error("look at", path))?.file_type();
-        if kind.is_dir() {
+        let metadata = fs::metadata(&resolved).map_err(io_error("look at", path))?;
+        if metadata.is_dir() {
             return Ok(None);
         }
-        if !kind.is_file() {
+        if !metadata.is_file() {
             return Err(PayloadDirError::Special { path: path.to_owned() });
         }
-        let mut bytes = Vec::new();
+        // All files of a release are in memory at once, so none takes more than it needs.
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(MAX_FILE)).unwrap_or(0));
         // Not by the length in the metadata, because the file may grow meanwhile.
         let file = File::open(&resolved).map_err(io_error("open", path))?;
         let length = file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(io_error("read", path))? as u64;
