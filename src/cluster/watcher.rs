@@ -1,6 +1,9 @@
 //! A few objects of one kind as they are and as they change: one watch, which the server begins with everything that exists
 //! (initial events). A server that cannot do that is asked for a list before. However a watch ends, the next one begins with
 //! everything that exists then, so what happened in the gap is not missed. For kinds with many objects there is [`super::feed`].
+//!
+//! kube's watcher does not serve here: it cannot change from one way of reading to the other, and it takes initial events from
+//! the server's cache at resourceVersion 0, which may be older than what was read or written before.
 
 use super::backoff::WatchBackoff;
 use super::error::{ApiError, Cause};
