@@ -18,6 +18,7 @@ pub(crate) mod release;
 pub(crate) mod render;
 pub(crate) mod start;
 pub(crate) mod status;
+pub(crate) mod verify;
 
 use crate::daemon::{LogLevel, SetLogLevel};
 use clap::error::ErrorKind;
@@ -46,6 +47,7 @@ enum Command {
     /// Build, inspect, extract and sign release images
     #[command(subcommand)]
     Release(release::ReleaseCommand),
+    Verify(verify::VerifyArgs),
     ImageBuild(image_build::ImageBuildArgs),
     #[command(hide = true)]
     Preflight(preflight::PreflightArgs),
@@ -109,6 +111,7 @@ fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
 async fn perform(command: Command, set_log_level: SetLogLevel) -> anyhow::Result<ExitCode> {
     match command {
         Command::Plan(args) => return plan::run(*args).await,
+        Command::Verify(args) => return verify::run(args).await,
         Command::Start(args) => start::run(*args, set_log_level).await,
         Command::Render(args) => render::run(args).await,
         Command::Status(args) => status::run(args).await,

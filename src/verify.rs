@@ -10,12 +10,12 @@ mod packets;
 pub(crate) mod verification;
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 
 pub(crate) use config::{Config, Store, VERIFICATION_ANNOTATION};
 pub(crate) use digest::{Digest, digest_of_pull_spec};
 pub(crate) use message::message;
-pub(crate) use verification::{Cause, Verification, Verifier};
+pub(crate) use verification::{Cause, Checked, Verification, Verifier};
 
 /// Size of a signature, in bytes. Larger ones are refused, so that a store cannot fill the memory.
 pub(crate) const MAX_SIGNATURE_BYTES: usize = 50 * 1024;

@@ -62,8 +62,8 @@ impl fmt::Display for Store {
     }
 }
 
-/// Keyrings and stores, at least one of each.
-#[derive(Clone, Debug)]
+/// Keyrings and stores; at least one of each in the configuration of a release.
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// By their key in the ConfigMap.
     pub(super) keyrings: BTreeMap<String, Keyring>,
@@ -74,12 +74,11 @@ impl Config {
     /// Reads `data` of the ConfigMap. An invalid keyring or URL is an error, since ignoring it would weaken verification
     /// unnoticed. Other keys are ignored.
     pub fn from_config_map(data: &BTreeMap<String, String>) -> Result<Self, VerifyError> {
-        let mut config = Config { keyrings: BTreeMap::new(), stores: Vec::new() };
+        let mut config = Config::default();
         for (name, value) in data {
             if name.starts_with(KEYRING_PREFIX) {
-                let keyring = Keyring::parse(value.as_bytes())
-                    .map_err(|cause| VerifyError::Keyring { name: name.clone(), cause })?;
-                config.keyrings.insert(name.clone(), keyring);
+                let added = config.add_keyring(name, value.as_bytes());
+                added.map_err(|cause| VerifyError::Keyring { name: name.clone(), cause })?;
             } else if name.starts_with(STORE_PREFIX) {
                 let store = Store::parse(value).map_err(|cause| VerifyError::StoreUrl {
                     name: name.clone(),
@@ -94,6 +93,16 @@ impl Config {
             (_, true) => Err(VerifyError::NoStore),
             _ => Ok(config),
         }
+    }
+
+    /// Adds a keyring of armored public keys. The error is the cause only.
+    pub(crate) fn add_keyring(&mut self, name: &str, armored: &[u8]) -> Result<(), String> {
+        self.keyrings.insert(name.to_owned(), Keyring::parse(armored)?);
+        Ok(())
+    }
+
+    pub(crate) fn keyring_names(&self) -> impl Iterator<Item = &str> {
+        self.keyrings.keys().map(String::as_str)
     }
 
     /// The configuration of a release: its first ConfigMap, in load order, with the annotation. `None` if there is none; then

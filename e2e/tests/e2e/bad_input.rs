@@ -13,6 +13,7 @@ use kube::{
 use serde_json::json;
 
 use super::update::history;
+use e2e::harness::programs;
 use e2e::signing::TRUSTED;
 use e2e::simulator::{
     cluster::{SimulatedCluster, find_condition},
@@ -63,6 +64,23 @@ fn break_own_deployment(release: &Release) {
     assert_eq!(broken, 1);
 }
 
+/// `cvo verify` says of signatures that gpg has made what the daemon says.
+async fn command_agrees(cluster: &SimulatedCluster, signed: &Release, unsigned: &Release, untrusted: &Release) {
+    let keyring = cluster.control_plane.dir().join("trusted.asc");
+    std::fs::write(&keyring, &cluster.keys.public).unwrap();
+    for (release, code, part) in [
+        (signed, 0, "is verified"),
+        (unsigned, 1, "no signature of this digest"),
+        (untrusted, 1, "which is not in the keyring"),
+    ] {
+        let mut command = tokio::process::Command::new(programs::cvo().unwrap());
+        command.args(["verify", &release.image, "--keyring"]).arg(&keyring).arg("--store").arg(cluster.signatures());
+        let done = command.output().await.unwrap();
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.code() == Some(code) && said.contains(part), "{code} {part}: {done:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn untrusted_and_unreadable_releases_are_refused() {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
@@ -77,6 +95,7 @@ async fn untrusted_and_unreadable_releases_are_refused() {
     cluster.keys.add(UNTRUSTED).await.unwrap();
     cluster.sign(&untrusted, UNTRUSTED).await.unwrap();
     std::fs::remove_dir_all(&absent.folder).unwrap();
+    command_agrees(&cluster, &malformed, &unsigned, &untrusted).await;
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
 
