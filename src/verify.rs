@@ -45,6 +45,11 @@ pub enum VerifyError {
     Keyring { name: String, cause: String },
     #[error("key {name} of the verification ConfigMap is not a valid store URL ({url:?}): {cause}")]
     StoreUrl { name: String, url: String, cause: String },
+    #[error(
+        "key identity-prefix of the verification ConfigMap is {0:?}: it must be a registry or repository such as \
+         registry.example.com/releases, or absent"
+    )]
+    Identity(String),
     #[error("the check of a signature ended badly: {0}")]
     Ended(String),
     #[error(

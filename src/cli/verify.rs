@@ -45,6 +45,9 @@ pub(crate) struct VerifyArgs {
     /// Signature stores: folders, or URLs with http or https
     #[arg(long, value_name = "DIR|URL", num_args = 1..)]
     store: Vec<String>,
+    /// The registry or repository that the signed image must be of [default: any]
+    #[arg(long, value_name = "REPOSITORY")]
+    identity_prefix: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -89,13 +92,14 @@ struct Attempt {
 
 pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<ExitCode> {
     let prepared = keyrings(&args.keyring).and_then(|keyrings| Ok((keyrings, stores(&args.store)?)));
-    let (keyrings, stores) = match prepared {
+    let (mut keyrings, stores) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             output::remark(&format!("cvo: {}", crate::error::chain(error.as_ref())));
             return Ok(ExitCode::from(2));
         }
     };
+    keyrings.identity = args.identity_prefix;
     let mut found: Vec<Found> = args.signature.iter().map(|path| signature(path)).collect();
     let web = client(env!("CARGO_PKG_VERSION"), &Egress::default())?;
     let stores = stores.into_iter().map(|store| (store, web.clone())).collect();

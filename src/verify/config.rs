@@ -12,6 +12,8 @@ pub(crate) const VERIFICATION_ANNOTATION: &str = "release.openshift.io/verificat
 
 const KEYRING_PREFIX: &str = "verifier-public-key-";
 const STORE_PREFIX: &str = "store-";
+/// A registry or repository that every signed image must be of.
+const IDENTITY: &str = "identity-prefix";
 
 /// A store of signatures at `<base>/<algorithm>=<hex>/signature-<n>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +70,8 @@ pub struct Config {
     /// By their key in the ConfigMap.
     pub(super) keyrings: BTreeMap<String, Keyring>,
     pub stores: Vec<Store>,
+    /// The registry or repository that signed images must be of; any if absent.
+    pub identity: Option<String>,
 }
 
 impl Config {
@@ -86,6 +90,8 @@ impl Config {
                     cause,
                 })?;
                 config.stores.push(store);
+            } else if name == IDENTITY {
+                config.identity = Some(identity(value)?);
             }
         }
         match (config.keyrings.is_empty(), config.stores.is_empty()) {
@@ -118,6 +124,13 @@ impl Config {
         let data: Option<BTreeMap<String, String>> = members.iter().map(text).collect();
         Config::from_config_map(&data.ok_or(VerifyError::ConfigShape)?).map(Some)
     }
+}
+
+/// An empty one would demand nothing, which whoever writes the key does not mean.
+fn identity(value: &str) -> Result<String, VerifyError> {
+    let prefix = value.trim().trim_end_matches('/');
+    let well_formed = !prefix.is_empty() && !prefix.contains(char::is_whitespace) && !prefix.contains("://");
+    if well_formed { Ok(prefix.to_owned()) } else { Err(VerifyError::Identity(value.to_owned())) }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub(super) enum MessageError {
     Type(String),
     #[error("critical.identity.docker-reference is empty")]
     Identity,
+    #[error("the signature is for an image of {signed:?}, but the release demands one of {demanded:?}")]
+    OtherIdentity { signed: String, demanded: String },
     #[error("the signature is for {signed:?}, not for {expected}")]
     OtherDigest { signed: String, expected: String },
 }
@@ -76,8 +78,9 @@ pub(crate) fn message(digest: &Digest, docker_reference: &str, now: Timestamp, c
     serde_json::to_vec(&message).unwrap_or_default()
 }
 
-/// Checks that the signed content is for exactly this digest.
-pub(super) fn check(content: &[u8], digest: &Digest) -> Result<(), MessageError> {
+/// Checks that the signed content is for exactly this digest, and, if a registry or repository is demanded, for an image of
+/// that.
+pub(super) fn check(content: &[u8], digest: &Digest, demanded: Option<&str>) -> Result<(), MessageError> {
     let message: Message = serde_json::from_slice(content).map_err(|e| MessageError::Json(e.to_string()))?;
     let Critical { identity, image, kind } = message.critical;
     if kind != TYPE {
@@ -86,10 +89,20 @@ pub(super) fn check(content: &[u8], digest: &Digest) -> Result<(), MessageError>
     if identity.docker_reference.is_empty() {
         return Err(MessageError::Identity);
     }
+    if let Some(demanded) = demanded.filter(|demanded| !is_of(&identity.docker_reference, demanded)) {
+        return Err(MessageError::OtherIdentity { signed: identity.docker_reference, demanded: demanded.to_owned() });
+    }
     if image.digest != digest.to_string() {
         return Err(MessageError::OtherDigest { signed: image.digest, expected: digest.to_string() });
     }
     Ok(())
+}
+
+/// Whether the reference is that repository or one below it: `r.example/a` has `r.example/a:1` and `r.example/a/b`, but not
+/// `r.example/ab`.
+fn is_of(reference: &str, prefix: &str) -> bool {
+    let rest = reference.strip_prefix(prefix.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', '@']))
 }
 
 #[cfg(test)]

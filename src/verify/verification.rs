@@ -14,6 +14,8 @@ const MAX_CAUSES: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Verifier {
     keyrings: Arc<BTreeMap<String, Keyring>>,
+    /// The registry or repository that signed images must be of.
+    identity: Option<Arc<str>>,
 }
 
 /// The result of checking one signature.
@@ -27,12 +29,39 @@ pub struct Checked {
 
 impl Verifier {
     pub fn new(config: Config) -> Self {
-        Verifier { keyrings: Arc::new(config.keyrings) }
+        Verifier { keyrings: Arc::new(config.keyrings), identity: config.identity.map(Arc::from) }
     }
 
     /// Checks `signature`, which may be any bytes, for `digest` at `now`.
     pub fn check(&self, digest: &Digest, signature: &[u8], now: Timestamp) -> Checked {
-        check(self.keyrings.iter(), digest, signature, now)
+        self.check_with(self.keyrings.iter(), digest, signature, now)
+    }
+
+    fn check_with<'a>(
+        &self,
+        keyrings: impl Iterator<Item = (&'a String, &'a Keyring)>,
+        digest: &Digest,
+        signature: &[u8],
+        now: Timestamp,
+    ) -> Checked {
+        let mut checked = Checked::default();
+        let plain = match packets::canonical(signature) {
+            Ok(plain) => plain,
+            Err(error) => {
+                checked.refused.push(error.to_string());
+                return checked;
+            }
+        };
+        for (name, keyring) in keyrings {
+            let verdict = keyring.signed_content(&plain, now).and_then(|content| {
+                message::check(&content, digest, self.identity.as_deref()).map_err(|e| e.to_string())
+            });
+            match verdict {
+                Ok(()) => checked.satisfied.push(name.clone()),
+                Err(cause) => checked.refused.push(format!("{name}: {cause}")),
+            }
+        }
+        checked
     }
 
     /// Starts collecting signatures for `digest`.
@@ -45,32 +74,6 @@ impl Verifier {
             dropped: 0,
         }
     }
-}
-
-fn check<'a>(
-    keyrings: impl Iterator<Item = (&'a String, &'a Keyring)>,
-    digest: &Digest,
-    signature: &[u8],
-    now: Timestamp,
-) -> Checked {
-    let mut checked = Checked::default();
-    let plain = match packets::canonical(signature) {
-        Ok(plain) => plain,
-        Err(error) => {
-            checked.refused.push(error.to_string());
-            return checked;
-        }
-    };
-    for (name, keyring) in keyrings {
-        let verdict = keyring
-            .signed_content(&plain, now)
-            .and_then(|content| message::check(&content, digest).map_err(|e| e.to_string()));
-        match verdict {
-            Ok(()) => checked.satisfied.push(name.clone()),
-            Err(cause) => checked.refused.push(format!("{name}: {cause}")),
-        }
-    }
-    checked
 }
 
 /// A failed attempt.
@@ -120,7 +123,7 @@ impl Verification {
     pub fn offer(&mut self, source: &str, signature: &[u8], now: Timestamp) -> bool {
         let keyrings = self.verifier.keyrings.clone();
         let open = keyrings.iter().filter(|(name, _)| !self.satisfied.contains(*name));
-        let Checked { satisfied, refused } = check(open, &self.digest, signature, now);
+        let Checked { satisfied, refused } = self.verifier.check_with(open, &self.digest, signature, now);
         self.satisfied.extend(satisfied);
         for cause in refused {
             self.record(source, cause, now);

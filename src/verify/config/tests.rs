@@ -50,6 +50,21 @@ fn config_map_needs_a_keyring_and_a_store_and_invalid_keys_are_named() {
     }
 }
 
+#[test]
+fn identity_that_is_demanded_is_read_and_an_unusable_one_is_an_error() {
+    let key = Signer::new("one").public();
+    let identity = |value: &str| {
+        let pairs =
+            [("verifier-public-key-a", key.as_str()), ("store-a", "https://a.example"), ("identity-prefix", value)];
+        Config::from_config_map(&data(&pairs)).map(|config| config.identity.unwrap())
+    };
+    assert_eq!(identity(" r.example/prod/\n"), Ok("r.example/prod".to_owned()));
+    for value in ["", " ", "/", "https://r.example/prod", "r.example/a r.example/b"] {
+        let error = identity(value).unwrap_err();
+        assert!(error.to_string().contains("identity-prefix") && error.to_string().contains(value.trim()), "{error}");
+    }
+}
+
 fn config_map(name: &str, annotated: bool, data: Value) -> Manifest {
     let annotations: &[(&str, &str)] = if annotated { &[(VERIFICATION_ANNOTATION, "")] } else { &[] };
     Manifest {

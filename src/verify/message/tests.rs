@@ -4,7 +4,7 @@ use super::*;
 fn built_message_is_accepted() {
     let digest = Digest::parse("sha256:ab").unwrap();
     let built = message(&digest, "r.example/a:1", Timestamp::UNIX_EPOCH, "cvo 1");
-    assert_eq!(check(&built, &digest), Ok(()));
+    assert_eq!(check(&built, &digest, None), Ok(()));
     let text = String::from_utf8(built).unwrap();
     assert_eq!(
         text,
@@ -41,9 +41,32 @@ fn content_is_checked_strictly() {
         ("null".to_owned(), "invalid type"),
     ];
     for (content, part) in table {
-        match check(content.as_bytes(), &digest) {
+        match check(content.as_bytes(), &digest, None) {
             Ok(()) => assert_eq!(part, "", "{content} was accepted"),
             Err(error) => assert!(!part.is_empty() && error.to_string().contains(part), "{content}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn demanded_identity_is_a_repository_and_what_is_below_it() {
+    let digest = Digest::parse("sha256:ab").unwrap();
+    for (reference, demanded, accepted) in [
+        ("r.example/prod:1", "r.example/prod", true),
+        ("r.example/prod", "r.example/prod", true),
+        ("r.example/prod@sha256:ab", "r.example/prod", true),
+        ("r.example/prod/release:1", "r.example/prod", true),
+        ("r.example/prod/release:1", "r.example/prod/", true),
+        ("r.example/prod-test:1", "r.example/prod", false),
+        ("r.example/test:1", "r.example/prod", false),
+        ("evil.example/r.example/prod:1", "r.example/prod", false),
+        ("r.example.evil.example/prod:1", "r.example", false),
+        ("r.example/prod:1", "R.example/prod", false),
+    ] {
+        let checked = check(&message(&digest, reference, Timestamp::UNIX_EPOCH, "cvo"), &digest, Some(demanded));
+        assert_eq!(checked.is_ok(), accepted, "{reference} {demanded}: {checked:?}");
+        if let Err(error) = checked {
+            assert!(error.to_string().contains(reference) && error.to_string().contains(demanded), "{error}");
         }
     }
 }

@@ -245,3 +245,18 @@ fn real_signatures_are_accepted() {
     }
     assert!(found > 0);
 }
+
+#[test]
+fn signature_of_an_image_of_another_repository_is_refused() {
+    let signer = Signer::new("one");
+    let mut config = Config::default();
+    config.add_keyring("k", signer.public().as_bytes()).unwrap();
+    let check = |identity: Option<&str>| {
+        let config = Config { identity: identity.map(str::to_owned), ..config.clone() };
+        Verifier::new(config).check(&digest(), &signer.release(&digest()), now())
+    };
+    assert_eq!(check(None).satisfied, ["k"]);
+    assert_eq!(check(Some("r.example/release")).satisfied, ["k"]);
+    let refused = check(Some("r.example/production"));
+    assert!(refused.satisfied.is_empty() && refused.refused[0].contains("r.example/production"), "{refused:?}");
+}
