@@ -51,6 +51,8 @@ pub(crate) struct Forecast {
     pub dropped: Vec<ObjectId>,
     /// Capabilities that become enabled because an object that is already managed now belongs to them.
     pub implicit_capabilities: Vec<String>,
+    /// Whether the release is signed as the running one demands; `null` if that was not found out.
+    pub verified: Option<bool>,
     /// Objects that overrides make unmanaged.
     pub overrides_hide: Vec<ObjectId>,
     /// What will probably stop the update.
@@ -252,6 +254,7 @@ pub(crate) fn forecast(input: &PlanInput<'_>) -> Forecast {
         excluded: input.excluded.clone(),
         dropped: Vec::new(),
         implicit_capabilities: Vec::new(),
+        verified: None,
         overrides_hide: overridden,
         blockers: walk.blockers,
         unknowns: Vec::new(),

@@ -28,6 +28,8 @@ pub(crate) struct Blocker {
 pub(crate) enum Cause {
     /// A precondition of the daemon, which judges it again before it begins.
     Precondition,
+    /// The release is not signed as the running one demands.
+    Signature,
     /// An operator or workload is unhealthy, so that its gate will not open.
     Unhealthy,
     /// The release defines something that cannot be done.

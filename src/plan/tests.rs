@@ -477,7 +477,7 @@ fn json_schema_is_stable() {
         "stages": [{"number": 1, "nodes": [{"id": "1/20/x", "wave": 1, "after": [], "steps": [{
             "object": {"group": "", "kind": "ConfigMap", "namespace": "ns", "name": "a"}, "apiVersion": "v1",
             "file": "0000_20_x_a.yaml", "index": 0, "action": "change", "fields": [{"path": "data.k"}]}]}]}],
-        "excluded": [], "dropped": [], "implicitCapabilities": [], "overridesHide": [], "blockers": [], "unknowns": [],
+        "excluded": [], "dropped": [], "implicitCapabilities": [], "overridesHide": [], "blockers": [], "unknowns": [], "verified": null,
     });
     assert_eq!(value, expected);
 }

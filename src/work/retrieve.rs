@@ -5,7 +5,7 @@ pub(crate) mod copy;
 mod job;
 mod job_spec;
 mod store_client;
-mod verify;
+pub(crate) mod verify;
 
 use super::egress::Way;
 use super::payload_dir;
@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use verify::Search;
 
 /// Where target payloads come from.
 #[derive(Clone, Debug)]
@@ -190,7 +191,9 @@ impl Task<'_> {
     /// Whether the release is verified, and the accepted risk if it is not.
     async fn verify(&self, force: bool, terms: &Terms) -> Result<(bool, String), Failure> {
         self.report(LoadStep::RetrievePayload, "verifying the signature of the release digest");
-        let outcome = self.retriever.verify(&self.release.image, terms).await;
+        let Retriever { objects, own, way, .. } = self.retriever;
+        let search = Search { objects, own, way: way.clone() };
+        let outcome = search.run(&self.release.image, terms.stores.as_deref()).await;
         match outcome.map_err(|e| e.to_string()) {
             Ok(()) => Ok((true, String::new())),
             Err(cause) if force => {

@@ -61,6 +61,16 @@ async fn assert_planned(cluster: &SimulatedCluster, first: &Release, second: &Re
     let planned: Vec<&str> =
         plan["dropped"].as_array().unwrap().iter().map(|id| id["name"].as_str().unwrap()).collect();
     assert_eq!(planned, ["deleted-later", "kept-later", "dropped"], "{plan:#}");
+    assert_eq!(plan["verified"], json!(true), "{plan:#}");
+    // The same bytes under a digest that nobody has signed.
+    let other = "registry.invalid/release@sha256:0000000000000000000000000000000000000000000000000000000000000000";
+    let unsigned: Vec<&str> =
+        from_cluster.iter().map(|argument| if *argument == second.image { other } else { *argument }).collect();
+    let plan: Value = serde_json::from_str(&cvo(cluster, &[&unsigned[..], &["-o", "json"]].concat()).await).unwrap();
+    assert_eq!(plan["verified"], json!(false), "{plan:#}");
+    let named =
+        |blocker: &Value| blocker["cause"] == "signature" && blocker["message"].to_string().contains("no signature");
+    assert!(plan["blockers"].as_array().unwrap().iter().any(named), "{:#}", plan["blockers"]);
 }
 
 /// As an administrator does, until nothing is named any more.

@@ -2,6 +2,7 @@
 
 use super::release::{self, Given};
 use super::{PlanArgs, always, ensure_some_included, imply, own_deployment, prepare, warnings};
+use crate::api::cluster_version::SignatureStore;
 use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState, MANAGED_NAMESPACE};
 use crate::cli::reach;
 use crate::cli::status::State;
@@ -11,6 +12,7 @@ use crate::cluster::{ApiError, Clients, Kinds, Objects, access};
 use crate::graph::Mode;
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::merge::{self, Owner};
+use crate::net::http::Egress;
 use crate::payload::capability::CapabilityInputs;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
 use crate::plan::{
@@ -20,11 +22,13 @@ use crate::updates::upgradeable::{self, Read};
 use crate::updates::{self, FeatureGates};
 use crate::work::dropped::is_to_stay;
 use crate::work::features;
+use crate::work::retrieve::verify::Search;
 use anyhow::{Context, bail, ensure};
 use futures::StreamExt;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Kinds that are listed at the same time.
 const LISTS: usize = 8;
@@ -43,7 +47,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     let cluster = Cluster::connect(args).await?;
     let mut unknowns: Vec<String> = cluster.state.remarks.clone();
     let daemon = cluster.daemon(args, &mut unknowns).await;
-    let mut filter = cluster.filter(&daemon, args, to.version()?, &mut unknowns).await?;
+    let (mut filter, stores) = cluster.filter(&daemon, args, to.version()?, &mut unknowns).await?;
     let payload = to.load(filter.load.clone())?;
     let live = cluster.live_objects(&payload.manifests).await;
     let before = cluster.running_release(args, &filter).await?;
@@ -81,12 +85,19 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
         let dropped = plan::dropped(&before, &selection, &forecast.excluded);
         forecast.dropped = cluster.left_behind(&before, dropped).await;
     }
+    match before.as_ref().zip(to.image()) {
+        Some((before, image)) => cluster.verify(before, image, stores.as_deref(), &mut forecast).await,
+        None => unknowns.push(UNVERIFIED.to_owned()),
+    }
     cluster.permissions(args, &mut forecast, &mut unknowns).await;
     unknowns.extend(cluster.webhooks(&forecast).await);
     unknowns.extend(unknowns_of(to, before.as_ref(), &payload));
     forecast.unknowns = unknowns;
     Ok(forecast)
 }
+
+const UNVERIFIED: &str = "Whether the release is signed by a key that the running one trusts; the daemon verifies that before \
+                          it begins. Give the running release with --running, and the new one by its image, to find out.";
 
 /// What cannot be known of these releases. `before`: the release that runs, if it is given.
 fn unknowns_of(to: &Given, before: Option<&Payload>, payload: &Payload) -> Vec<String> {
@@ -96,10 +107,6 @@ fn unknowns_of(to: &Given, before: Option<&Payload>, payload: &Payload) -> Vec<S
             .to_owned()
     });
     let mut unknowns: Vec<String> = no_running.into_iter().collect();
-    unknowns.push(
-        "Whether the release is signed by a key that the running one trusts; the daemon verifies that before it begins."
-            .to_owned(),
-    );
     unknowns.extend(to.unknowns());
     unknowns.extend(before.into_iter().chain([payload]).flat_map(warnings));
     unknowns.extend(always());
@@ -123,6 +130,18 @@ impl Cluster {
             );
         };
         Ok(Cluster { clients, objects, kinds, version, state })
+    }
+
+    /// Looks for the signatures of the image as the daemon will, but not through the proxy of the cluster.
+    async fn verify(&self, before: &Payload, image: &str, stores: Option<&[SignatureStore]>, forecast: &mut Forecast) {
+        let way = watch::channel(Some(Egress::default())).1;
+        let search = Search { objects: &self.objects, way, own: before };
+        let verified = search.run(image, stores).await;
+        forecast.verified = Some(verified.is_ok());
+        if let Err(error) = verified {
+            let message = format!("{error}. What the cluster reaches through its proxy may differ");
+            forecast.blockers.push(Blocker::new(Cause::Signature, image, "Unverified", message));
+        }
     }
 
     /// What the preconditions depend on. `before`: the release that runs, if it is given.
@@ -180,14 +199,14 @@ impl Cluster {
     }
 
     /// How the daemon will filter the release `to`: by profile and exclusions from its Deployment, feature set and gates from
-    /// FeatureGate, capabilities and overrides from ClusterVersion.
+    /// FeatureGate, capabilities and overrides from ClusterVersion. And the signature stores that ClusterVersion names.
     async fn filter(
         &self,
         daemon: &Value,
         args: &PlanArgs,
         to: String,
         unknowns: &mut Vec<String>,
-    ) -> anyhow::Result<ApplyFilter> {
+    ) -> anyhow::Result<(ApplyFilter, Option<Vec<SignatureStore>>)> {
         let features =
             features::read(&self.objects).await.context("cannot find out which feature gates are enabled")?;
         let status = self.version.status.clone().unwrap_or_default();
@@ -219,7 +238,7 @@ impl Cluster {
             feature_gates: Some(gates),
             ..Filter::default()
         };
-        Ok(ApplyFilter { load, capabilities, overrides: spec.overrides })
+        Ok((ApplyFilter { load, capabilities, overrides: spec.overrides }, spec.signature_stores))
     }
 
     /// The release that runs, if --running gives it: checked against the history.

@@ -67,6 +67,11 @@ async fn pull(given: &str, args: &PlanArgs) -> anyhow::Result<Given> {
 }
 
 impl Given {
+    /// The pull spec, if it is known.
+    pub(crate) fn image(&self) -> Option<&str> {
+        (!self.placeholder).then_some(&self.image)
+    }
+
     /// The version in the metadata of the release.
     pub(crate) fn version(&self) -> anyhow::Result<String> {
         version(&self.files)

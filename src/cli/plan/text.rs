@@ -64,6 +64,9 @@ fn head(forecast: &Forecast, page: &Page, out: &mut String) {
     let gates = forecast.steps().filter(|step| step.gate.is_some()).count();
     let stages = forecast.stages.len();
     paragraph(page, out, "", &format!("{}; {stages} stages, {gates} gates", words.join(", ")), Colour::Plain);
+    if forecast.verified == Some(true) {
+        paragraph(page, out, "", "The release is signed as the running one demands", Colour::Plain);
+    }
 }
 
 fn stage_text(stage: &Stage, page: &Page, all: bool, out: &mut String) {

@@ -1,13 +1,15 @@
 //! Looks for the signatures of a release digest: in the cluster and in all stores at the same time, each within its own time,
 //! until every keyring has one.
 
-use super::{Retriever, Terms, store_client};
-use crate::api::cluster_version::ConfigMapName;
+use super::store_client;
+use crate::api::cluster_version::{ConfigMapName, SignatureStore};
 use crate::api::{MANAGED_NAMESPACE, object_meta};
 use crate::cluster::{Kind, Objects};
 use crate::error::without_password;
 use crate::net::signatures::{self, Found};
+use crate::payload::Payload;
 use crate::verify::{self, Config, Digest, SIGNATURES_LABEL, Store, Verification, Verifier, VerifyError};
+use crate::work::egress::Way;
 use base64::Engine;
 use futures::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
@@ -26,31 +28,38 @@ const MAX_CANDIDATES: usize = 100;
 const PAGE: u32 = 20;
 const IN_CLUSTER: &str = "in-cluster signatures";
 
-impl Retriever {
-    /// Whether the digest of the image is signed as the running release demands. When the time is up, the error names what was
-    /// found until then.
-    pub(super) async fn verify(&self, image: &str, terms: &Terms) -> Result<(), VerifyError> {
+/// Where signatures are looked for, and who demands them.
+pub(crate) struct Search<'a> {
+    pub objects: &'a Objects,
+    /// How requests to stores leave.
+    pub way: Way,
+    /// The running release, whose keyrings must have signed.
+    pub own: &'a Payload,
+}
+
+impl Search<'_> {
+    /// Whether the digest of the image is signed as the running release demands; `stores` are asked in place of its own. When
+    /// the time is up, the error names what was found until then.
+    pub(crate) async fn run(&self, image: &str, stores: Option<&[SignatureStore]>) -> Result<(), VerifyError> {
         let digest = Digest::parse(verify::digest_of_pull_spec(image)?)?;
         let manifests = self.own.manifests.iter().map(AsRef::as_ref);
         let config = Config::from_manifests(manifests)?.ok_or(VerifyError::NotConfigured)?;
-        let stores: Vec<(Store, Option<ConfigMapName>)> = match &terms.stores {
+        let stores: Vec<(Store, Option<ConfigMapName>)> = match stores {
             None => config.stores.iter().map(|store| (store.clone(), None)).collect(),
             Some(given) => given.iter().filter_map(|s| Some((Store::parse(&s.url).ok()?, s.ca.clone()))).collect(),
         };
         let mut verification = Verifier::new(config).begin(&digest);
         let end = Instant::now() + LIMIT;
-        {
-            let found = stream::select(self.in_cluster(&digest), self.in_stores(stores, &digest));
-            let mut found = std::pin::pin!(found);
-            while !verification.is_satisfied() {
-                match timeout_at(end, found.next()).await {
-                    Ok(Some(found)) => verification = take(verification, found, self.now()).await?,
-                    Ok(None) => break,
-                    Err(_) => {
-                        let cause = format!("the search was ended after {} s", LIMIT.as_secs());
-                        verification.record("all stores", cause, self.now());
-                        break;
-                    }
+        let in_cluster = signatures::within(in_config_maps(self.objects, &digest), STORE_LIMIT, IN_CLUSTER.to_owned());
+        let mut found = stream::select(in_cluster, self.in_stores(stores, &digest));
+        while !verification.is_satisfied() {
+            match timeout_at(end, found.next()).await {
+                Ok(Some(found)) => verification = take(verification, found, self.now()).await?,
+                Ok(None) => break,
+                Err(_) => {
+                    let cause = format!("the search was ended after {} s", LIMIT.as_secs());
+                    verification.record("all stores", cause, self.now());
+                    break;
                 }
             }
         }
@@ -79,7 +88,7 @@ impl Retriever {
             let version = &self.own.release.version;
             let (mut asked, mut failed) = (Vec::new(), Vec::new());
             for (store, ca) in stores {
-                match store_client::build(&self.objects, version, &egress, ca.as_ref()).await {
+                match store_client::build(self.objects, version, &egress, ca.as_ref()).await {
                     Ok(client) => asked.push((store, client)),
                     Err(cause) => {
                         let source = without_password(&store.location(digest, 1)).into_owned();
@@ -91,17 +100,13 @@ impl Retriever {
         };
         stream::once(prepared).flatten().boxed()
     }
-
-    /// Keys of `binaryData` in labelled ConfigMaps that begin with the digest.
-    fn in_cluster<'a>(&'a self, digest: &'a Digest) -> BoxStream<'a, Found> {
-        signatures::within(in_config_maps(&self.objects, digest), STORE_LIMIT, IN_CLUSTER.to_owned())
-    }
 }
 
 fn not_before(clock: Timestamp, built: Option<Timestamp>) -> Timestamp {
     built.map_or(clock, |built| clock.max(built))
 }
 
+/// Keys of `binaryData` in labelled ConfigMaps that begin with the digest.
 fn in_config_maps<'a>(objects: &'a Objects, digest: &Digest) -> BoxStream<'a, Found> {
     let pages = Pages { objects, prefix: digest.config_map_prefix(), next: Some(None), candidates: 0 };
     let found = stream::unfold((pages, VecDeque::new()), |(mut pages, mut ready)| async move {

@@ -48,6 +48,7 @@ fn forecast() -> Forecast {
         }],
         dropped: vec![],
         implicit_capabilities: vec!["Console".into()],
+        verified: Some(true),
         overrides_hide: vec![],
         blockers: vec![Blocker::new(Cause::Unhealthy, "operator \"x\"", "Unhealthy", "is not well".into())],
         unknowns: vec!["What operators do.".into()],
@@ -59,6 +60,7 @@ fn plan_is_printed_as_text() {
     let expected = "\
 Update 1.0.0 → 1.0.1, starting from cluster
 1 to create, 1 to change, 3 to leave alone; 1 stages, 3 gates
+The release is signed as the running one demands
 
 Stage 1: 2 components in parallel, 2 objects written, 3 gates
   1/20/x (wave 1)
