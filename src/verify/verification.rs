@@ -114,6 +114,11 @@ impl Verification {
         !self.verifier.keyrings.is_empty() && self.unsatisfied().next().is_none()
     }
 
+    /// How many keyrings have a valid signature.
+    pub(crate) fn satisfied(&self) -> usize {
+        self.satisfied.len()
+    }
+
     /// Names of the keyrings without a valid signature.
     fn unsatisfied(&self) -> impl Iterator<Item = &str> {
         self.verifier.keyrings.keys().filter(|name| !self.satisfied.contains(*name)).map(String::as_str)

@@ -30,6 +30,7 @@ use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection
 use crate::rollout::Plan;
 use crate::status::facts::LoadStep;
 use crate::updates::{self, FeatureGates, Target};
+use crate::verify::{Digest, digest_of_pull_spec};
 use clocks::Clocks;
 use decide::{Action, Loading, Running, Situation};
 use filters::EffectiveFilter;
@@ -432,6 +433,7 @@ impl ClusterVersionController {
             filter: self.filter.for_load(&target.release.version, &self.features()),
             stores: spec.signature_stores.clone(),
             overrides: spec.overrides.clone(),
+            history: self.live.live().map(|live| digests(&live.status.history)).unwrap_or_default(),
         };
         // What was refused before is not asked for any more.
         self.refused.take_if(|refused| !refused.target.is(&target));
@@ -469,6 +471,12 @@ impl ClusterVersionController {
             }
         }
     }
+}
+
+/// Of those entries whose image has one.
+fn digests(history: &[HistoryEntry]) -> BTreeSet<Digest> {
+    let digest = |entry: &HistoryEntry| Digest::parse(digest_of_pull_spec(&entry.image).ok()?).ok();
+    history.iter().filter_map(digest).collect()
 }
 
 /// Waits until the rollout has moved; for ever without one. Cancel safe.

@@ -4,6 +4,7 @@
 pub(crate) mod copy;
 mod job;
 mod job_spec;
+mod saved;
 mod store_client;
 pub(crate) mod verify;
 
@@ -16,12 +17,12 @@ use crate::payload::filter::{Filter, overridden};
 use crate::payload::{LoadOptions, ObjectId, Payload, load};
 use crate::status::facts::{LoadStatus, LoadStep};
 use crate::updates::Target;
-use crate::verify::{Digest, digest_of_pull_spec};
+use crate::verify::{Digest, VerifyError, digest_of_pull_spec};
 use job::{JobError, JobRunner};
 use job_spec::Placement;
 use k8s_openapi::api::batch::v1::Job;
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -81,6 +82,8 @@ pub(crate) struct Terms {
     /// Signature stores instead of those of the running release.
     pub stores: Option<Vec<SignatureStore>>,
     pub overrides: Vec<ComponentOverride>,
+    /// Digests of the releases that the cluster has run.
+    pub history: BTreeSet<Digest>,
 }
 
 /// A release that is not accepted.
@@ -191,10 +194,7 @@ impl Task<'_> {
     /// Whether the release is verified, and the accepted risk if it is not.
     async fn verify(&self, force: bool, terms: &Terms) -> Result<(bool, String), Failure> {
         self.report(LoadStep::RetrievePayload, "verifying the signature of the release digest");
-        let Retriever { objects, own, way, .. } = self.retriever;
-        let search = Search { objects, own, way: way.clone() };
-        let outcome = search.run(&self.release.image, terms.stores.as_deref()).await;
-        match outcome.map_err(|e| e.to_string()) {
+        match self.try_verify(terms).await.map_err(|e| e.to_string()) {
             Ok(()) => Ok((true, String::new())),
             Err(cause) if force => {
                 tracing::warn!(%cause, "the target is not verified; proceeding because the update is forced");
@@ -202,6 +202,20 @@ impl Task<'_> {
             }
             Err(cause) => Err((LoadStep::RetrievePayload, format!("the update cannot be verified: {cause}"))),
         }
+    }
+
+    async fn try_verify(&self, terms: &Terms) -> Result<(), VerifyError> {
+        let Retriever { objects, own, way, .. } = self.retriever;
+        let digest = Digest::parse(digest_of_pull_spec(&self.release.image)?)?;
+        let search = Search { objects, own, way: way.clone() };
+        let found = search.run(&digest, terms.stores.as_deref()).await?;
+        if !found.is_empty()
+            && let Err(error) = saved::save(objects, &digest, &found, &terms.history).await
+        {
+            // The release is verified nevertheless.
+            tracing::warn!(%error, "the signatures of the release are not kept in the cluster");
+        }
+        Ok(())
     }
 
     /// The folder with the target's manifests, extracted now or earlier; with its name and tree hash.

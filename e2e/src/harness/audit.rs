@@ -63,7 +63,8 @@ impl Request {
     /// Whether it is about what a daemon records of its own work: lease, status, progress record, events.
     pub fn is_bookkeeping(&self) -> bool {
         matches!(self.resource_path().as_str(), "leases" | "clusterversions/status" | "events")
-            || (self.resource == "configmaps" && self.name == "cluster-version-progress")
+            || (self.resource == "configmaps"
+                && ["cluster-version-progress", "signatures-managed"].contains(&self.name.as_str()))
     }
 
     /// With the subresource, if any: `clusterversions/status`.

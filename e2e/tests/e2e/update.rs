@@ -1,11 +1,15 @@
 //! Install, update with self-replacement, and the order in which an update writes.
 
-use cvo::testing::api::{ClusterVersion, HistoryState};
+use std::path::PathBuf;
+
+use cvo::testing::api::{ClusterVersion, HistoryState, MANAGED_NAMESPACE};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 
 use e2e::{
     harness::audit,
-    simulator::{cluster::SimulatedCluster, sample::COMPONENTS},
+    simulator::{cluster::SimulatedCluster, releases::Release, sample::COMPONENTS},
 };
 
 /// Version, state and verified of all history entries, newest first.
@@ -25,6 +29,10 @@ pub(crate) fn assert_times_in_order(object: &ClusterVersion) {
     }
 }
 
+fn signature(cluster: &SimulatedCluster, release: &Release) -> PathBuf {
+    cluster.signatures().join(release.digest().replace(':', "=")).join("signature-1")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn update_is_handed_over_and_completed() {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
@@ -41,6 +49,12 @@ async fn update_is_handed_over_and_completed() {
     assert_times_in_order(&updated);
     let images: Vec<&str> = releases.iter().map(|release| release.image.as_str()).collect();
     assert_eq!(cluster.node.images().await, images, "one pod a release");
+    // The signature from the store is kept in the cluster.
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), MANAGED_NAMESPACE);
+    let kept = maps.get("signatures-managed").await.unwrap().binary_data.unwrap();
+    let expected = format!("{}-0", releases[1].digest().replace(':', "-"));
+    assert_eq!(kept.keys().collect::<Vec<_>>(), [&expected]);
+    assert!(kept[&expected].0 == std::fs::read(signature(&cluster, &releases[1])).unwrap());
     cluster.close().await.unwrap();
 }
 

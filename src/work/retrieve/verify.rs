@@ -8,7 +8,7 @@ use crate::cluster::{Kind, Objects};
 use crate::error::without_password;
 use crate::net::signatures::{self, Found};
 use crate::payload::Payload;
-use crate::verify::{self, Config, Digest, SIGNATURES_LABEL, Store, Verification, Verifier, VerifyError};
+use crate::verify::{Config, Digest, SIGNATURES_LABEL, Store, Verification, Verifier, VerifyError};
 use crate::work::egress::Way;
 use base64::Engine;
 use futures::stream::{self, BoxStream, StreamExt};
@@ -38,23 +38,36 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether the digest of the image is signed as the running release demands; `stores` are asked in place of its own. When
-    /// the time is up, the error names what was found until then.
-    pub(crate) async fn run(&self, image: &str, stores: Option<&[SignatureStore]>) -> Result<(), VerifyError> {
-        let digest = Digest::parse(verify::digest_of_pull_spec(image)?)?;
+    /// Whether the digest is signed as the running release demands; `stores` are asked in place of its own. When the time is up,
+    /// the error names what was found until then. Returns the signatures that counted and are not in the cluster.
+    pub(crate) async fn run(
+        &self,
+        digest: &Digest,
+        stores: Option<&[SignatureStore]>,
+    ) -> Result<Vec<Vec<u8>>, VerifyError> {
         let manifests = self.own.manifests.iter().map(AsRef::as_ref);
         let config = Config::from_manifests(manifests)?.ok_or(VerifyError::NotConfigured)?;
         let stores: Vec<(Store, Option<ConfigMapName>)> = match stores {
             None => config.stores.iter().map(|store| (store.clone(), None)).collect(),
             Some(given) => given.iter().filter_map(|s| Some((Store::parse(&s.url).ok()?, s.ca.clone()))).collect(),
         };
-        let mut verification = Verifier::new(config).begin(&digest);
+        let mut verification = Verifier::new(config).begin(digest);
         let end = Instant::now() + LIMIT;
-        let in_cluster = signatures::within(in_config_maps(self.objects, &digest), STORE_LIMIT, IN_CLUSTER.to_owned());
-        let mut found = stream::select(in_cluster, self.in_stores(stores, &digest));
+        let in_cluster = signatures::within(in_config_maps(self.objects, digest), STORE_LIMIT, IN_CLUSTER.to_owned());
+        let in_cluster = in_cluster.map(|found| (found, false));
+        let mut found = stream::select(in_cluster, self.in_stores(stores, digest).map(|found| (found, true)));
+        let mut counted = Vec::new();
         while !verification.is_satisfied() {
             match timeout_at(end, found.next()).await {
-                Ok(Some(found)) => verification = take(verification, found, self.now()).await?,
+                Ok(Some((found, of_store))) => {
+                    let signature = match &found {
+                        Found::Candidate { signature, .. } if of_store => Some(signature.clone()),
+                        _ => None,
+                    };
+                    let before = verification.satisfied();
+                    verification = take(verification, found, self.now()).await?;
+                    counted.extend(signature.filter(|_| verification.satisfied() > before));
+                }
                 Ok(None) => break,
                 Err(_) => {
                     let cause = format!("the search was ended after {} s", LIMIT.as_secs());
@@ -63,7 +76,7 @@ impl Search<'_> {
                 }
             }
         }
-        verification.finish(self.now())
+        verification.finish(self.now()).map(|()| counted)
     }
 
     /// When signatures are judged. The running release was built in the past: a clock that says otherwise would make signatures
