@@ -1,7 +1,7 @@
 //! The HTTPS server for metrics and health.
 //!
-//! Both are open to everyone who can reach the port, which is by default only who is on the same host. The accept loop limits
-//! the number of connections and how long one may be idle.
+//! Both are open to everyone who can reach the port, which is by default only who is on the same host. So each connection is for
+//! one request, in a limited time, and there is always a place for the next one: the oldest has to go.
 
 pub(crate) mod health;
 pub(crate) mod process;
@@ -15,18 +15,20 @@ use futures::future::BoxFuture;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections served at once; others wait in the kernel's queue.
+/// Connections served at once.
 const MAX_CONNECTIONS: usize = 64;
+/// From the handshake to the last byte of the response. A client that does not read would keep its place for ever.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// For a TLS handshake, and for the headers of each request.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For requests in flight when the server is told to stop.
@@ -95,14 +97,21 @@ impl Server {
 
     /// Accepts connections until `stop`. A misbehaving client loses its connection and does not affect others.
     async fn run(self, tls: Arc<tls::Current>, router: Router, stop: CancellationToken) {
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let places = Arc::new(Mutex::new(Places::default()));
         let connections = TaskTracker::new();
-        while let Some((stream, permit)) = self.next(&permits, &stop).await {
+        while let Some(stream) = self.next(&stop).await {
             let acceptor = TlsAcceptor::from(tls.config());
             let connection = serve(acceptor, stream, router.clone(), self.client_timeout, stop.clone());
+            let (place, given_up) = lock(&places).take();
+            let places = places.clone();
             connections.spawn(async move {
-                connection.await;
-                drop(permit);
+                let served = given_up.run_until_cancelled(tokio::time::timeout(CONNECTION_TIMEOUT, connection)).await;
+                match served {
+                    Some(Ok(())) => {}
+                    Some(Err(_)) => tracing::debug!("a connection took too long"),
+                    None => tracing::debug!("a connection had to make room for a newer one"),
+                }
+                lock(&places).leave(place);
             });
         }
         drop(self.listener);
@@ -110,16 +119,11 @@ impl Server {
         connections.wait().await;
     }
 
-    /// The next connection and its permit; `None` once told to stop.
-    async fn next(
-        &self,
-        permits: &Arc<Semaphore>,
-        stop: &CancellationToken,
-    ) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-        let permit = stop.run_until_cancelled(permits.clone().acquire_owned()).await?.ok()?;
+    /// The next connection; `None` once told to stop.
+    async fn next(&self, stop: &CancellationToken) -> Option<TcpStream> {
         loop {
             match stop.run_until_cancelled(self.listener.accept()).await? {
-                Ok((stream, _)) => return Some((stream, permit)),
+                Ok((stream, _)) => return Some(stream),
                 Err(error) => {
                     tracing::warn!(address = %self.address, %error, "cannot accept a connection");
                     stop.run_until_cancelled(tokio::time::sleep(ACCEPT_PAUSE)).await?;
@@ -129,8 +133,38 @@ impl Server {
     }
 }
 
-/// Serves one connection. HTTP/1 only: while the server waits to learn whether a client speaks HTTP/2 no timeout applies, so
-/// an idle client would keep its permit indefinitely.
+/// The connections that are served, oldest first.
+#[derive(Default)]
+struct Places {
+    taken: VecDeque<(u64, CancellationToken)>,
+    next: u64,
+}
+
+impl Places {
+    /// A place for a new connection, and what tells it to give the place up again.
+    fn take(&mut self) -> (u64, CancellationToken) {
+        while self.taken.len() >= MAX_CONNECTIONS {
+            if let Some((_, oldest)) = self.taken.pop_front() {
+                oldest.cancel();
+            }
+        }
+        let (place, given_up) = (self.next, CancellationToken::new());
+        self.next += 1;
+        self.taken.push_back((place, given_up.clone()));
+        (place, given_up)
+    }
+
+    fn leave(&mut self, place: u64) {
+        self.taken.retain(|(taken, _)| *taken != place);
+    }
+}
+
+fn lock(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
+    places.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Serves one request of one connection. HTTP/1 only: while the server waits to learn whether a client speaks HTTP/2 no timeout
+/// applies.
 async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, timeout: Duration, stop: CancellationToken) {
     let handshake = tokio::time::timeout(timeout, acceptor.accept(stream));
     let stream = match stop.run_until_cancelled(handshake).await {
@@ -141,7 +175,7 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, timeout
     };
     let service = TowerToHyperService::new(router);
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(timeout);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(timeout).keep_alive(false);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),

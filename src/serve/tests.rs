@@ -71,15 +71,62 @@ async fn controller_that_is_stuck_is_an_error_that_says_so() {
 #[tokio::test]
 async fn idle_connection_is_closed() {
     let running = start_with(Duration::from_millis(100), router(pages(Ok("ok")))).await;
+    let mut idle = connect(&running).await;
+    let closed = tokio::time::timeout(Duration::from_secs(20), idle.read_to_end(&mut Vec::new())).await;
+    assert!(closed.is_ok(), "it still has its permit");
+}
+
+/// A TLS connection that sends this and reads nothing.
+async fn deaf(running: &Running, request: &[u8]) -> tokio_rustls::client::TlsStream<TcpStream> {
+    let mut stream = connect(running).await;
+    stream.write_all(request).await.unwrap();
+    stream
+}
+
+async fn connect(running: &Running) -> tokio_rustls::client::TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(running.pem.as_bytes()).unwrap()).unwrap();
     let trusting = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
     let trusting = trusting.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
     let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting.with_no_client_auth()));
     let name = rustls::pki_types::ServerName::from(running.address.ip());
-    let mut idle = connector.connect(name, TcpStream::connect(running.address).await.unwrap()).await.unwrap();
-    let closed = tokio::time::timeout(Duration::from_secs(20), idle.read_to_end(&mut Vec::new())).await;
-    assert!(closed.is_ok(), "it still has its permit");
+    connector.connect(name, TcpStream::connect(running.address).await.unwrap()).await.unwrap()
+}
+
+/// Far more than there are places, of clients that never ask, and of clients that never read a long answer.
+#[tokio::test]
+async fn clients_that_keep_their_connections_do_not_keep_others_out() {
+    let long: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(|| "x".repeat(16 << 20));
+    let running = start(router(Pages { metrics: long, ..pages(Ok("ok")) })).await;
+    let mut kept = Vec::new();
+    for _ in 0..MAX_CONNECTIONS {
+        kept.push(TcpStream::connect(running.address).await.unwrap());
+    }
+    let mut reading_nothing = Vec::new();
+    for _ in 0..16 {
+        reading_nothing.push(deaf(&running, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await);
+    }
+    let client = trusting(&running.pem);
+    let url = format!("{}/healthz", running.base);
+    let health = get_bounded(&client, &url, 100);
+    let answer = tokio::time::timeout(CLIENT_TIMEOUT / 2, health).await.expect("before any of them has timed out");
+    assert_eq!(answer.unwrap(), b"ok");
+    drop((kept, reading_nothing));
+    running.stop.cancel();
+}
+
+#[test]
+fn newest_connection_gets_the_place_of_the_oldest() {
+    let mut places = Places::default();
+    let first: Vec<_> = (0..MAX_CONNECTIONS).map(|_| places.take()).collect();
+    assert!(first.iter().all(|(_, given_up)| !given_up.is_cancelled()));
+    places.leave(first[0].0);
+    let (_, replacing_nobody) = places.take();
+    assert!(!first[1].1.is_cancelled(), "there was a place");
+    let (_, newest) = places.take();
+    assert!(first[1].1.is_cancelled() && !first[2].1.is_cancelled());
+    assert!(!replacing_nobody.is_cancelled() && !newest.is_cancelled());
+    assert_eq!(places.taken.len(), MAX_CONNECTIONS);
 }
 
 #[tokio::test]
