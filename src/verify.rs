@@ -13,7 +13,7 @@ pub(crate) mod verification;
 pub(crate) mod fixtures;
 
 pub(crate) use config::{Config, Store, VERIFICATION_ANNOTATION};
-pub(crate) use digest::{Digest, digest_of_pull_spec};
+pub(crate) use digest::Digest;
 pub(crate) use message::message;
 pub(crate) use verification::{Cause, Checked, Verification, Verifier};
 

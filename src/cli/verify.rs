@@ -4,7 +4,7 @@ use super::output::{self, print};
 use crate::error::shortened;
 use crate::net::http::{Egress, client};
 use crate::net::signatures::{self, Found};
-use crate::verify::{self, Checked, Config, Digest, MAX_SIGNATURE_BYTES, Store, Verifier};
+use crate::verify::{Checked, Config, Digest, Store, Verifier};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use futures::StreamExt;
@@ -34,7 +34,7 @@ const CAUSE: usize = 500;
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
     /// The digest, or a pull spec with one
-    #[arg(value_name = "DIGEST", value_parser = digest)]
+    #[arg(value_name = "DIGEST", value_parser = Digest::given)]
     digest: Digest,
     /// Armored OpenPGP public keys. Each keyring needs a signature by one of its keys
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
@@ -59,11 +59,6 @@ enum Output {
     Text,
     /// For programs
     Json,
-}
-
-fn digest(text: &str) -> Result<Digest, String> {
-    let digest = if text.contains('@') { verify::digest_of_pull_spec(text) } else { Ok(text) };
-    digest.and_then(Digest::parse).map_err(|e| e.to_string())
 }
 
 /// The result; `-o json` prints it.
@@ -100,7 +95,10 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<ExitCode> {
         }
     };
     keyrings.identity = args.identity_prefix;
-    let mut found: Vec<Found> = args.signature.iter().map(|path| signature(path)).collect();
+    let mut found = Vec::new();
+    for path in &args.signature {
+        found.push(signatures::from_file(path).await);
+    }
     let web = client(env!("CARGO_PKG_VERSION"), &Egress::default())?;
     let stores = stores.into_iter().map(|store| (store, web.clone())).collect();
     found.extend(signatures::from_stores(stores, &args.digest, LIMIT).collect::<Vec<_>>().await);
@@ -137,19 +135,6 @@ fn stores(given: &[String]) -> anyhow::Result<Vec<Store>> {
         Ok(Store::File(folder.display().to_string()))
     });
     each.collect()
-}
-
-fn signature(path: &Path) -> Found {
-    let source = path.display().to_string();
-    let mut bytes = Vec::new();
-    let limit = MAX_SIGNATURE_BYTES as u64 + 1;
-    match File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
-        Ok(_) if bytes.len() > MAX_SIGNATURE_BYTES => {
-            Found::Failure { source, cause: format!("the file is larger than {MAX_SIGNATURE_BYTES} bytes") }
-        }
-        Ok(_) => Found::Candidate { source, signature: bytes },
-        Err(error) => Found::Failure { source, cause: format!("the file cannot be read: {error}") },
-    }
 }
 
 /// All signatures are checked, also when the first ones are enough: an auditor wants to know of each.

@@ -9,6 +9,7 @@ use crate::verify::{Digest, MAX_SIGNATURE_BYTES, Store};
 use futures::stream::{self, BoxStream, StreamExt};
 use reqwest::Client;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout_at};
@@ -91,22 +92,32 @@ async fn read(client: &Client, store: &Store, source: &str) -> Read {
             Err(error @ HttpError::Transport { .. }) => Read::Unreachable(error.to_string()),
             Err(error) => Read::Failed(error.to_string()),
         },
-        Store::File(_) => match read_file(source).await {
-            Ok(bytes) if bytes.len() > MAX_SIGNATURE_BYTES => {
-                Read::Failed(format!("the file is larger than {MAX_SIGNATURE_BYTES} bytes"))
-            }
+        Store::File(_) => match read_file(Path::new(source)).await {
             Ok(bytes) => Read::Bytes(bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound => Read::Absent,
-            Err(error) => Read::Failed(format!("the file cannot be read: {error}")),
+            Err((ErrorKind::NotFound, _)) => Read::Absent,
+            Err((_, cause)) => Read::Failed(cause),
         },
     }
 }
 
-/// Reads at most one byte more than a signature may have.
-async fn read_file(path: &str) -> std::io::Result<Vec<u8>> {
+/// The signature in one file.
+pub(crate) async fn from_file(path: &Path) -> Found {
+    let source = path.display().to_string();
+    match read_file(path).await {
+        Ok(signature) => Found::Candidate { source, signature },
+        Err((_, cause)) => Found::Failure { source, cause },
+    }
+}
+
+/// Reads at most one byte more than a signature may have. An error comes with its cause for people.
+async fn read_file(path: &Path) -> Result<Vec<u8>, (ErrorKind, String)> {
+    let failed = |error: std::io::Error| (error.kind(), format!("the file cannot be read: {error}"));
     let mut bytes = Vec::new();
-    let file = tokio::fs::File::open(path).await?;
-    file.take(MAX_SIGNATURE_BYTES as u64 + 1).read_to_end(&mut bytes).await?;
+    let file = tokio::fs::File::open(path).await.map_err(failed)?;
+    file.take(MAX_SIGNATURE_BYTES as u64 + 1).read_to_end(&mut bytes).await.map_err(failed)?;
+    if bytes.len() > MAX_SIGNATURE_BYTES {
+        return Err((ErrorKind::FileTooLarge, format!("the file is larger than {MAX_SIGNATURE_BYTES} bytes")));
+    }
     Ok(bytes)
 }
 

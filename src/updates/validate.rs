@@ -2,7 +2,7 @@
 
 use crate::api::cluster_version::{ClusterVersionSpec, ClusterVersionStatus, Update};
 use crate::updates::graph::uri_problem;
-use crate::verify::{self, Digest};
+use crate::verify::Digest;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -145,8 +145,7 @@ fn unforceable(update: &Update) -> Option<&'static str> {
         let is_named = !update.version.is_empty() || !update.architecture.is_empty();
         return is_named.then_some("force needs the image by its digest, NAME@sha256:HEX; add it, or remove force");
     }
-    let digest = verify::digest_of_pull_spec(&update.image).and_then(Digest::parse);
-    digest
+    Digest::of_pull_spec(&update.image)
         .is_err()
         .then_some("force needs the image by its digest, NAME@sha256:HEX: a tag can mean other bytes each time")
 }

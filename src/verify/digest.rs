@@ -27,6 +27,19 @@ impl Digest {
         }
     }
 
+    /// The digest after the last `@` of a pull spec.
+    pub(crate) fn of_pull_spec(pull_spec: &str) -> Result<Self, VerifyError> {
+        match pull_spec.rsplit_once('@') {
+            Some((_, digest)) if !digest.is_empty() => Digest::parse(digest),
+            _ => Err(VerifyError::NoDigest(pull_spec.to_owned())),
+        }
+    }
+
+    /// As people give one to a command: alone, or in a pull spec.
+    pub(crate) fn given(text: &str) -> Result<Self, VerifyError> {
+        if text.contains('@') { Digest::of_pull_spec(text) } else { Digest::parse(text) }
+    }
+
     pub fn algorithm(&self) -> &str {
         &self.algorithm
     }
@@ -56,14 +69,6 @@ impl FromStr for Digest {
     type Err = VerifyError;
     fn from_str(text: &str) -> Result<Self, VerifyError> {
         Digest::parse(text)
-    }
-}
-
-/// The digest after the last `@` of a pull spec.
-pub(crate) fn digest_of_pull_spec(pull_spec: &str) -> Result<&str, VerifyError> {
-    match pull_spec.rsplit_once('@') {
-        Some((_, digest)) if !digest.is_empty() => Digest::parse(digest).map(|_| digest),
-        _ => Err(VerifyError::NoDigest(pull_spec.to_owned())),
     }
 }
 

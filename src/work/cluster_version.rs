@@ -30,7 +30,7 @@ use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection
 use crate::rollout::Plan;
 use crate::status::facts::LoadStep;
 use crate::updates::{self, FeatureGates, Target};
-use crate::verify::{Digest, digest_of_pull_spec};
+use crate::verify::Digest;
 use clocks::Clocks;
 use decide::{Action, Loading, Running, Situation};
 use filters::EffectiveFilter;
@@ -475,8 +475,7 @@ impl ClusterVersionController {
 
 /// Of those entries whose image has one.
 fn digests(history: &[HistoryEntry]) -> BTreeSet<Digest> {
-    let digest = |entry: &HistoryEntry| Digest::parse(digest_of_pull_spec(&entry.image).ok()?).ok();
-    history.iter().filter_map(digest).collect()
+    history.iter().filter_map(|entry| Digest::of_pull_spec(&entry.image).ok()).collect()
 }
 
 /// Waits until the rollout has moved; for ever without one. Cancel safe.

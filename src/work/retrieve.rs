@@ -17,7 +17,7 @@ use crate::payload::filter::{Filter, overridden};
 use crate::payload::{LoadOptions, ObjectId, Payload, load};
 use crate::status::facts::{LoadStatus, LoadStep};
 use crate::updates::Target;
-use crate::verify::{Digest, VerifyError, digest_of_pull_spec};
+use crate::verify::{Digest, VerifyError};
 use job::{JobError, JobRunner};
 use job_spec::Placement;
 use k8s_openapi::api::batch::v1::Job;
@@ -69,7 +69,7 @@ pub(crate) struct Loaded {
 
 /// The release's folder in the payload store: its digest, or a hash of a pull spec that has none.
 pub fn folder(image: &str) -> String {
-    match digest_of_pull_spec(image).and_then(Digest::parse) {
+    match Digest::of_pull_spec(image) {
         Ok(digest) => format!("{}-{}", digest.algorithm(), digest.hex()),
         Err(_) => format!("tag-{}", hex::encode(Sha256::digest(image.as_bytes()))),
     }
@@ -206,7 +206,7 @@ impl Task<'_> {
 
     async fn try_verify(&self, terms: &Terms) -> Result<(), VerifyError> {
         let Retriever { objects, own, way, .. } = self.retriever;
-        let digest = Digest::parse(digest_of_pull_spec(&self.release.image)?)?;
+        let digest = Digest::of_pull_spec(&self.release.image)?;
         let search = Search { objects, own, way: way.clone() };
         let found = search.run(&digest, terms.stores.as_deref()).await?;
         if !found.is_empty()

@@ -20,7 +20,7 @@ use crate::plan::{
 };
 use crate::updates::upgradeable::{self, Read};
 use crate::updates::{self, FeatureGates};
-use crate::verify::{Digest, digest_of_pull_spec};
+use crate::verify::Digest;
 use crate::work::dropped::is_to_stay;
 use crate::work::features;
 use crate::work::retrieve::verify::Search;
@@ -137,8 +137,7 @@ impl Cluster {
     async fn verify(&self, before: &Payload, image: &str, stores: Option<&[SignatureStore]>, forecast: &mut Forecast) {
         let way = watch::channel(Some(Egress::default())).1;
         let search = Search { objects: &self.objects, way, own: before };
-        let digest = digest_of_pull_spec(image).and_then(Digest::parse);
-        let verified = match digest {
+        let verified = match Digest::of_pull_spec(image) {
             Ok(digest) => search.run(&digest, stores).await.map(drop),
             Err(error) => Err(error),
         };

@@ -3,7 +3,7 @@
 //! The message is built here and signed by gpg; this program never reads a secret key.
 
 use crate::cli::output;
-use crate::verify::{Digest, MAX_SIGNATURE_BYTES, SIGNATURES_LABEL, digest_of_pull_spec, message};
+use crate::verify::{Digest, MAX_SIGNATURE_BYTES, SIGNATURES_LABEL, message};
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ pub(crate) struct SignArgs {
 /// Signs, writes, and prints what was written and how to publish it.
 pub(crate) fn run(args: SignArgs) -> Result<()> {
     let path = sign(&args, Command::new(&args.gpg), Timestamp::now())?;
-    let digest = digest(&args.digest)?;
+    let digest = Digest::given(&args.digest)?;
     let (folder, prefix) = (digest.store_folder(), digest.config_map_prefix());
     let (shown, root, namespace) = (path.display(), args.to.display(), crate::api::MANAGED_NAMESPACE);
     // kubectl accepts no path with a "=" in it, so it has to run in the folder.
@@ -57,14 +57,9 @@ Publish it in one of two ways:
     ))
 }
 
-fn digest(text: &str) -> Result<Digest> {
-    let text = if text.contains('@') { digest_of_pull_spec(text)? } else { text };
-    Ok(Digest::parse(text)?)
-}
-
 /// Signs with `gpg` and writes the signature to the first free path, which is returned.
 fn sign(args: &SignArgs, gpg: Command, now: Timestamp) -> Result<PathBuf> {
-    let digest = digest(&args.digest)?;
+    let digest = Digest::given(&args.digest)?;
     let named = args.digest.rsplit_once('@').map(|(name, _)| name).filter(|name| !name.is_empty());
     let reference = args.docker_reference.as_deref().or(named).unwrap_or("release");
     ensure!(

@@ -1,4 +1,5 @@
 use super::*;
+use crate::verify::MAX_SIGNATURE_BYTES;
 use crate::verify::fixtures::{Signer, digest as signed, now};
 use serde_json::{Value, json};
 
@@ -49,8 +50,8 @@ fn every_keyring_needs_a_signature_and_each_place_is_reported() {
     assert!(!report(&signed(), &Config::default(), found(Vec::new()), now()).verified, "without keyrings nothing is");
 }
 
-#[test]
-fn keyrings_stores_and_signatures_that_cannot_be_read_are_named() {
+#[tokio::test]
+async fn keyrings_stores_and_signatures_that_cannot_be_read_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let junk = folder.path().join("junk.asc");
     std::fs::write(&junk, "junk").unwrap();
@@ -60,8 +61,11 @@ fn keyrings_stores_and_signatures_that_cannot_be_read_are_named() {
         assert!(error.contains(part), "{error}");
     }
     std::fs::write(&secret, vec![0; MAX_SIGNATURE_BYTES + 1]).unwrap();
-    assert!(matches!(signature(&secret), Found::Failure { cause, .. } if cause.contains("larger than")));
-    assert!(matches!(signature(&folder.path().join("none")), Found::Failure { cause, .. } if cause.contains("read")));
+    let signature = async |path: &Path| signatures::from_file(path).await;
+    assert!(matches!(signature(&secret).await, Found::Failure { cause, .. } if cause.contains("larger than")));
+    assert!(
+        matches!(signature(&folder.path().join("none")).await, Found::Failure { cause, .. } if cause.contains("read"))
+    );
     for given in ["ftp://a/b", "no/such/folder", &junk.display().to_string()] {
         let error = stores(&[given.to_owned()]).unwrap_err().to_string();
         assert!(error.contains("--store") && error.contains(given), "{error}");
@@ -74,9 +78,9 @@ fn keyrings_stores_and_signatures_that_cannot_be_read_are_named() {
 fn digest_may_stand_in_a_pull_spec() {
     let text = "sha256:00ab";
     for given in [text.to_owned(), format!("registry.example.com/release@{text}")] {
-        assert_eq!(digest(&given).unwrap().to_string(), text);
+        assert_eq!(Digest::given(&given).unwrap().to_string(), text);
     }
     for given in ["registry.example.com/release:1", "sha256", "", "registry.example.com/release@"] {
-        assert!(digest(given).is_err(), "{given}");
+        assert!(Digest::given(given).is_err(), "{given}");
     }
 }

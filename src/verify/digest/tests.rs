@@ -30,10 +30,10 @@ fn digests_are_parsed_strictly() {
 
 #[test]
 fn digest_follows_the_last_at_sign_of_a_pull_spec() {
-    assert_eq!(digest_of_pull_spec("r.example/a:tag@sha256:ab"), Ok("sha256:ab"));
-    assert_eq!(digest_of_pull_spec("a@b@sha256:ab"), Ok("sha256:ab"));
+    assert_eq!(Digest::of_pull_spec("r.example/a:tag@sha256:ab"), Digest::parse("sha256:ab"));
+    assert_eq!(Digest::of_pull_spec("a@b@sha256:ab").map(|digest| digest.to_string()), Ok("sha256:ab".to_owned()));
     for tagged in ["r.example:5000/a:1.0", "r.example/a@", ""] {
-        assert_eq!(digest_of_pull_spec(tagged), Err(VerifyError::NoDigest(tagged.to_owned())));
+        assert_eq!(Digest::of_pull_spec(tagged), Err(VerifyError::NoDigest(tagged.to_owned())));
     }
-    assert_eq!(digest_of_pull_spec("a@sha256"), Err(VerifyError::Digest("sha256".to_owned())));
+    assert_eq!(Digest::of_pull_spec("a@sha256"), Err(VerifyError::Digest("sha256".to_owned())));
 }
