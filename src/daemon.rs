@@ -5,6 +5,7 @@ use crate::cluster::lease::{Election, Times};
 use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
+use crate::serve::health::Heartbeat;
 use crate::updates::advice::Asker;
 use crate::work::apply::Applier;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
@@ -21,9 +22,11 @@ use crate::work::promql::Querier;
 use crate::work::record;
 use crate::work::retrieve::Retriever;
 pub(crate) use crate::work::retrieve::Source as PayloadSource;
+use crate::work::serving;
 pub(crate) use crate::work::serving::Serving;
 use crate::work::update_service;
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +43,10 @@ const LAST_EVENTS: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Config {
     pub release_image: String,
-    /// Where metrics and health are served; nowhere if absent.
+    /// Where metrics are served; nowhere if absent.
     pub serving: Option<Serving>,
+    /// Where health is served; nowhere if absent.
+    pub listen_health: Option<SocketAddr>,
     pub kubeconfig: Option<PathBuf>,
     pub update_service: Option<String>,
     /// Where the queries of published risks are sent.
@@ -85,6 +90,10 @@ pub(crate) enum DaemonError {
 pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let stop = CancellationToken::new();
     on_signal(stop.clone())?;
+    let heartbeat = Arc::new(Heartbeat::default());
+    if let Some(listen) = config.listen_health {
+        serving::health(listen, heartbeat.clone(), stop.clone());
+    }
     let clients = Arc::new(Clients::connect(config.kubeconfig.as_deref()).await?);
     let election =
         Arc::new(Election::new(clients.call.clone(), &config.namespace, &config.name, &config.identity, config.lease));
@@ -97,10 +106,10 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let own = Arc::new(load_running_release(&config, &first).await?);
     let (version, image) = (&own.release.version, &own.release.image);
     tracing::info!(%version, %image, manifests = own.manifests.len(), "running release loaded");
-    let monitoring = Monitoring::new(own.clone(), config.update_service.clone(), clients.requests.clone());
+    let monitoring = Monitoring::new(own.clone(), config.update_service.clone(), clients.requests.clone(), heartbeat);
     let monitoring = Arc::new(monitoring);
     if let Some(serving) = config.serving.clone() {
-        serving.start(&monitoring, stop.clone()).follow(&clients, kinds.clone(), stop.clone());
+        serving.start(&monitoring, &clients, &kinds, stop.clone());
     }
     if !election.acquire(&stop).await {
         return Ok(());

@@ -1,32 +1,38 @@
-//! The HTTPS server for metrics and health.
+//! The servers of metrics and of health.
 //!
-//! Both are open to everyone who can reach the port, which is by default only who is on the same host. So each connection is for
-//! one request, in a limited time, and there is always a place for the next one: the oldest has to go.
+//! Metrics are served over TLS to those who prove who they are. Health is served to whoever reaches its own port, which is one
+//! of the loopback interface, so that nobody from outside keeps the kubelet from asking. Each connection is for one request, in
+//! a limited time, and there is always a place for the next one.
 
+pub(crate) mod caller;
+pub(crate) mod certificate;
 pub(crate) mod health;
+mod places;
 pub(crate) mod process;
 pub(crate) mod tls;
 
 use crate::metrics;
 use axum::Router;
-use axum::http::{StatusCode, header};
+use axum::extract::Extension;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use caller::{Caller, Guard};
 use futures::future::BoxFuture;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use std::collections::VecDeque;
+use places::Places;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections served at once.
-const MAX_CONNECTIONS: usize = 64;
 /// From the handshake to the last byte of the response. A client that does not read would keep its place for ever.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// For a TLS handshake, and for the headers of each request.
@@ -47,36 +53,64 @@ pub(crate) enum ServeError {
     SelfSigned { names: Vec<String>, cause: String },
 }
 
-/// Serves until `stop`, then waits for requests in flight.
-pub(crate) async fn run(
+/// The metrics, made anew for each request, and who may read them.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    /// In the format that [`crate::metrics::CONTENT_TYPE`] names.
+    pub text: Arc<dyn Fn() -> String + Send + Sync>,
+    pub guard: Guard,
+}
+
+/// Serves `/metrics` over TLS until `stop`, then waits for requests in flight.
+pub(crate) async fn metrics(
     listen: SocketAddr,
     tls: Arc<tls::Current>,
-    pages: Pages,
+    metrics: Metrics,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
-    Server::bind(listen).await?.run(tls, router(pages), stop).await;
+    Server::bind(listen).await?.run(over_tls(tls, metrics_router(metrics), CLIENT_TIMEOUT), stop).await;
     Ok(())
 }
 
-/// What is served, made anew for each request.
+/// Tells whether the process works, when it is asked.
 #[derive(Clone)]
-pub(crate) struct Pages {
-    /// In the format that [`crate::metrics::CONTENT_TYPE`] names.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+pub(crate) struct Health {
     /// An error tells why the process is to be started anew.
-    pub health: Arc<dyn Fn() -> BoxFuture<'static, Result<&'static str, String>> + Send + Sync>,
+    pub check: Arc<dyn Fn() -> BoxFuture<'static, Result<&'static str, String>> + Send + Sync>,
+    /// The process has been told to stop.
+    pub stopping: CancellationToken,
 }
 
-/// The paths that are served.
-fn router(Pages { metrics, health }: Pages) -> Router {
-    let metrics = move || async move { ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics()) };
-    let health = move || async move {
-        match health().await {
-            Ok(text) => (StatusCode::OK, text.to_owned()),
-            Err(cause) => (StatusCode::SERVICE_UNAVAILABLE, cause),
+/// Serves `/healthz` and `/readyz` without TLS as long as the process lives: while it stops it is alive, and not ready.
+pub(crate) async fn health(listen: SocketAddr, health: Health) -> Result<(), ServeError> {
+    Server::bind(listen).await?.run(plain(health_router(health)), CancellationToken::new()).await;
+    Ok(())
+}
+
+fn metrics_router(Metrics { text, guard }: Metrics) -> Router {
+    let page = move |Extension(caller): Extension<Caller>, headers: HeaderMap| async move {
+        match guard(caller.with_token_of(&headers)).await {
+            Ok(()) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text()).into_response(),
+            Err(refusal) => refusal.into_response(),
         }
     };
-    Router::new().route("/metrics", get(metrics)).route("/healthz", get(health))
+    Router::new().route("/metrics", get(page))
+}
+
+fn health_router(Health { check, stopping }: Health) -> Router {
+    let alive = check.clone();
+    let alive = move || async move { answer(alive().await) };
+    let ready = move || async move {
+        if stopping.is_cancelled() { answer(Err("stopping".to_owned())) } else { answer(check().await) }
+    };
+    Router::new().route("/healthz", get(alive)).route("/readyz", get(ready))
+}
+
+fn answer(health: Result<&'static str, String>) -> Response {
+    match health {
+        Ok(text) => text.into_response(),
+        Err(cause) => (StatusCode::SERVICE_UNAVAILABLE, cause).into_response(),
+    }
 }
 
 /// A bound port.
@@ -95,21 +129,30 @@ impl Server {
         Ok(Server { listener, address, client_timeout: CLIENT_TIMEOUT })
     }
 
-    /// Accepts connections until `stop`. A misbehaving client loses its connection and does not affect others.
-    async fn run(self, tls: Arc<tls::Current>, router: Router, stop: CancellationToken) {
+    /// Accepts connections until `stop`. A misbehaving client loses its connection and does not affect others. `begin` makes of
+    /// a connection what is read and written, and what answers its request.
+    async fn run<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        self,
+        begin: impl Fn(TcpStream, SocketAddr) -> BoxFuture<'static, Option<(S, Router)>>,
+        stop: CancellationToken,
+    ) {
         let places = Arc::new(Mutex::new(Places::default()));
         let connections = TaskTracker::new();
-        while let Some(stream) = self.next(&stop).await {
-            let acceptor = TlsAcceptor::from(tls.config());
-            let connection = serve(acceptor, stream, router.clone(), self.client_timeout, stop.clone());
-            let (place, given_up) = lock(&places).take();
+        while let Some((stream, peer)) = self.next(&stop).await {
+            let (begun, timeout, stop) = (begin(stream, peer), self.client_timeout, stop.clone());
+            let connection = async move {
+                if let Some(Some((stream, router))) = stop.run_until_cancelled(begun).await {
+                    serve(stream, router, timeout, stop).await;
+                }
+            };
+            let (place, given_up) = lock(&places).take(peer.ip());
             let places = places.clone();
             connections.spawn(async move {
                 let served = given_up.run_until_cancelled(tokio::time::timeout(CONNECTION_TIMEOUT, connection)).await;
                 match served {
                     Some(Ok(())) => {}
-                    Some(Err(_)) => tracing::debug!("a connection took too long"),
-                    None => tracing::debug!("a connection had to make room for a newer one"),
+                    Some(Err(_)) => tracing::debug!(%peer, "a connection took too long"),
+                    None => tracing::debug!(%peer, "a connection had to make room for a newer one"),
                 }
                 lock(&places).leave(place);
             });
@@ -120,10 +163,10 @@ impl Server {
     }
 
     /// The next connection; `None` once told to stop.
-    async fn next(&self, stop: &CancellationToken) -> Option<TcpStream> {
+    async fn next(&self, stop: &CancellationToken) -> Option<(TcpStream, SocketAddr)> {
         loop {
             match stop.run_until_cancelled(self.listener.accept()).await? {
-                Ok((stream, _)) => return Some(stream),
+                Ok(connection) => return Some(connection),
                 Err(error) => {
                     tracing::warn!(address = %self.address, %error, "cannot accept a connection");
                     stop.run_until_cancelled(tokio::time::sleep(ACCEPT_PAUSE)).await?;
@@ -133,46 +176,53 @@ impl Server {
     }
 }
 
-/// The connections that are served, oldest first.
-#[derive(Default)]
-struct Places {
-    taken: VecDeque<(u64, CancellationToken)>,
-    next: u64,
-}
-
-impl Places {
-    /// A place for a new connection, and what tells it to give the place up again.
-    fn take(&mut self) -> (u64, CancellationToken) {
-        while self.taken.len() >= MAX_CONNECTIONS {
-            if let Some((_, oldest)) = self.taken.pop_front() {
-                oldest.cancel();
-            }
-        }
-        let (place, given_up) = (self.next, CancellationToken::new());
-        self.next += 1;
-        self.taken.push_back((place, given_up.clone()));
-        (place, given_up)
-    }
-
-    fn leave(&mut self, place: u64) {
-        self.taken.retain(|(taken, _)| *taken != place);
-    }
-}
-
 fn lock(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
     places.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Begins a connection without TLS.
+fn plain(router: Router) -> impl Fn(TcpStream, SocketAddr) -> BoxFuture<'static, Option<(TcpStream, Router)>> {
+    move |stream, _| {
+        let router = router.clone();
+        Box::pin(async move { Some((stream, router)) })
+    }
+}
+
+/// Begins a connection with the TLS settings of that moment, and tells the router of the client's certificate.
+fn over_tls(
+    tls: Arc<tls::Current>,
+    router: Router,
+    timeout: Duration,
+) -> impl Fn(TcpStream, SocketAddr) -> BoxFuture<'static, Option<(tokio_rustls::server::TlsStream<TcpStream>, Router)>>
+{
+    move |stream, peer| {
+        let (acceptor, router) = (TlsAcceptor::from(tls.config()), router.clone());
+        Box::pin(async move {
+            let stream = match tokio::time::timeout(timeout, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(error)) => {
+                    tracing::debug!(%peer, %error, "TLS handshake failed");
+                    return None;
+                }
+                Err(_) => {
+                    tracing::debug!(%peer, "TLS handshake took too long");
+                    return None;
+                }
+            };
+            let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
+            let caller = Caller { address: peer.ip(), chain, token: None };
+            Some((stream, router.layer(Extension(caller))))
+        })
+    }
+}
+
 /// Serves one request of one connection. HTTP/1 only: while the server waits to learn whether a client speaks HTTP/2 no timeout
 /// applies.
-async fn serve(acceptor: TlsAcceptor, stream: TcpStream, router: Router, timeout: Duration, stop: CancellationToken) {
-    let handshake = tokio::time::timeout(timeout, acceptor.accept(stream));
-    let stream = match stop.run_until_cancelled(handshake).await {
-        Some(Ok(Ok(stream))) => stream,
-        Some(Ok(Err(error))) => return tracing::debug!(%error, "TLS handshake failed"),
-        Some(Err(_)) => return tracing::debug!("TLS handshake took too long"),
-        None => return,
-    };
+async fn serve<S>(stream: S, router: Router, timeout: Duration, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let service = TowerToHyperService::new(router);
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(timeout).keep_alive(false);

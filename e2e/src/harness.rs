@@ -37,6 +37,7 @@ use std::{
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client, Config, api::ObjectMeta, config::KubeConfigOptions};
 
+pub use certificates::Leaf;
 pub use claim::sweep;
 pub use error::{HarnessError, Result};
 pub use options::Options;
@@ -130,6 +131,11 @@ impl Cluster {
     /// A port of the cluster's slot that the harness does not use, for the caller's processes: 0 to 7.
     pub fn spare_port(&self, number: u16) -> u16 {
         self.site.spare_port(number)
+    }
+
+    /// A certificate by which the API server, and whoever believes its authority, knows this user.
+    pub fn client_certificate(&self, user: &str) -> Result<Leaf> {
+        control_plane::client_certificate(&self.site, user)
     }
 
     /// Name of the real node.

@@ -5,6 +5,7 @@ use crate::daemon::{self, Config, PayloadSource, Serving, SetLogLevel, promql};
 use crate::payload::capability;
 use crate::serve::tls;
 use clap::{Args, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,10 +18,14 @@ pub(crate) struct StartArgs {
     /// Node of this process; retrieval Jobs are pinned to it, because the extracted payload is on its disk.
     #[arg(long, env = "NODE_NAME", value_name = "NAME", default_value = "")]
     node_name: String,
-    /// Address of the metrics and health server (HTTPS), which asks nobody who they are; empty disables it.
-    #[arg(long, default_value = "127.0.0.1:9099", value_name = "ADDRESS")]
+    /// Address of the metrics (HTTPS), for clients with the certificate of the platform's Prometheus or with the token of one who
+    /// may get the path /metrics; empty disables it.
+    #[arg(long, default_value = "0.0.0.0:9099", value_name = "ADDRESS")]
     listen: String,
-    /// Certificate of the metrics server; self-signed if none is given.
+    /// Address of /healthz and /readyz (HTTP) for the kubelet, which ask nobody who they are; empty disables it.
+    #[arg(long, default_value = "127.0.0.1:9098", value_name = "ADDRESS")]
+    listen_health: String,
+    /// Certificate of the metrics server; self-signed if none is given, and until it is there.
     #[arg(long, value_name = "FILE", requires = "serving_key_file")]
     serving_cert_file: Option<PathBuf>,
     /// Key of the metrics server's certificate.
@@ -119,6 +124,7 @@ fn capability_name(text: &str) -> Result<String, String> {
 
 pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::Result<()> {
     let serving = serving(&args)?;
+    let listen_health = address("--listen-health", &args.listen_health)?;
     anyhow::ensure!(!args.release_image.is_empty(), "--release-image must name the running release image, by digest");
     let source = match args.payload_source {
         Source::Directory => PayloadSource::Directory,
@@ -152,6 +158,7 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
     let config = Config {
         release_image: args.release_image,
         serving,
+        listen_health,
         kubeconfig: args.kubeconfig,
         update_service: args.update_service,
         metrics,
@@ -174,13 +181,17 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
 fn serving(args: &StartArgs) -> anyhow::Result<Option<Serving>> {
     let flags = tls::Flags::new(args.tls_min_version.clone(), args.tls_cipher_suites.clone())
         .map_err(|e| anyhow::anyhow!("--tls-min-version or --tls-cipher-suites: {e}"))?;
-    if args.listen.is_empty() {
-        return Ok(None);
-    }
-    let listen = args.listen.parse().map_err(|e| {
-        anyhow::anyhow!("--listen {:?} is not an address like 127.0.0.1:9099 ({e}); empty disables it", args.listen)
-    })?;
+    let Some(listen) = address("--listen", &args.listen)? else { return Ok(None) };
     let files = args.serving_cert_file.clone().zip(args.serving_key_file.clone());
     let files = files.map(|(certificate, key)| tls::Files { certificate, key });
     Ok(Some(Serving { listen, files, flags }))
+}
+
+/// The address in a flag; `None` if it is empty.
+fn address(flag: &str, value: &str) -> anyhow::Result<Option<SocketAddr>> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    let refuse = |e| anyhow::anyhow!("{flag} {value:?} is not an address like 127.0.0.1:9099 ({e}); empty disables it");
+    value.parse().map(Some).map_err(refuse)
 }

@@ -144,7 +144,7 @@ fn daemon_needs_nothing_special_of_its_cluster() {
     }
     for volume in pod["volumes"].as_array().unwrap() {
         let optional = |map: &Value| map.get("optional").and_then(Value::as_bool) == Some(true);
-        assert!(volume.get("secret").is_none() && volume.get("configMap").is_none_or(optional), "{volume}");
+        assert!(["secret", "configMap"].iter().all(|kind| volume.get(kind).is_none_or(optional)), "{volume}");
     }
     let foreign = manifests.iter().filter(|m| m.origin == crate::payload::Origin::Own).find(|m| {
         let builtin = ["", "apps", "rbac.authorization.k8s.io", "apiextensions.k8s.io", "admissionregistration.k8s.io"];

@@ -11,22 +11,46 @@ struct Running {
     task: JoinHandle<()>,
 }
 
-async fn start(router: Router) -> Running {
-    start_with(CLIENT_TIMEOUT, router).await
+async fn start(metrics: Metrics) -> Running {
+    start_with(CLIENT_TIMEOUT, metrics).await
 }
 
-async fn start_with(client_timeout: Duration, router: Router) -> Running {
+async fn start_with(client_timeout: Duration, metrics: Metrics) -> Running {
     let server = Server { client_timeout, ..Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap() };
     let address = server.address;
     let (tls, pem) = tls::tests::current(&["127.0.0.1"]);
     let stop = CancellationToken::new();
-    let task = tokio::spawn(server.run(Arc::new(tls), router, stop.clone()));
+    let begin = over_tls(Arc::new(tls), metrics_router(metrics), client_timeout);
+    let task = tokio::spawn(server.run(begin, stop.clone()));
     Running { base: format!("https://{address}"), address, pem, stop, task }
 }
 
-fn pages(health: Result<&'static str, &'static str>) -> Pages {
-    let health = move || -> BoxFuture<'static, _> { Box::pin(async move { health.map_err(ToOwned::to_owned) }) };
-    Pages { metrics: Arc::new(|| "up 1\n".to_owned()), health: Arc::new(health) }
+/// Metrics for everybody.
+fn metrics_with(text: Arc<dyn Fn() -> String + Send + Sync>) -> Metrics {
+    Metrics { text, guard: Arc::new(|_| Box::pin(async { Ok(()) })) }
+}
+
+fn up() -> Metrics {
+    metrics_with(Arc::new(|| "up 1\n".to_owned()))
+}
+
+fn health_of(state: Result<&'static str, &'static str>) -> Health {
+    let check = move || -> BoxFuture<'static, _> { Box::pin(async move { state.map_err(ToOwned::to_owned) }) };
+    Health { check: Arc::new(check), stopping: CancellationToken::new() }
+}
+
+/// Serves health at the address that is returned, for ever.
+async fn serve_health(health: Health) -> SocketAddr {
+    let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = server.address;
+    tokio::spawn(server.run(plain(health_router(health)), CancellationToken::new()));
+    address
+}
+
+async fn get_plain(address: SocketAddr, path: &str) -> (u16, String) {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.get(format!("http://{address}{path}")).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
 fn trusting(pem: &str) -> reqwest::Client {
@@ -36,8 +60,8 @@ fn trusting(pem: &str) -> reqwest::Client {
 }
 
 #[tokio::test]
-async fn metrics_and_health_are_served_over_tls_until_stopped() {
-    let running = start(router(pages(Ok("ok")))).await;
+async fn metrics_are_served_over_tls_until_stopped() {
+    let running = start(up()).await;
     // Neither a client without TLS nor a silent one keeps others from being served.
     let mut plain = TcpStream::connect(running.address).await.unwrap();
     plain.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
@@ -48,7 +72,6 @@ async fn metrics_and_health_are_served_over_tls_until_stopped() {
 
     let client = trusting(&running.pem);
     let get = |path: &str| format!("{}{path}", running.base);
-    assert_eq!(get_bounded(&client, &get("/healthz"), 100).await.unwrap(), b"ok");
     let metrics = client.get(get("/metrics")).send().await.unwrap();
     assert_eq!(metrics.status(), 200);
     assert_eq!(metrics.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
@@ -63,14 +86,74 @@ async fn metrics_and_health_are_served_over_tls_until_stopped() {
 
 #[tokio::test]
 async fn controller_that_is_stuck_is_an_error_that_says_so() {
-    let running = start(router(pages(Err("stuck")))).await;
-    let answer = trusting(&running.pem).get(format!("{}/healthz", running.base)).send().await.unwrap();
-    assert_eq!((answer.status().as_u16(), answer.text().await.unwrap().as_str()), (503, "stuck"));
+    let address = serve_health(health_of(Err("stuck"))).await;
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(get_plain(address, path).await, (503, "stuck".to_owned()), "{path}");
+    }
+    assert_eq!(get_plain(address, "/metrics").await.0, 404, "nothing else is served there");
+}
+
+#[tokio::test]
+async fn process_that_stops_is_alive_and_not_ready() {
+    let health = health_of(Ok("ok"));
+    let address = serve_health(health.clone()).await;
+    let ok = (200, "ok".to_owned());
+    assert_eq!((get_plain(address, "/healthz").await, get_plain(address, "/readyz").await), (ok.clone(), ok.clone()));
+    health.stopping.cancel();
+    assert_eq!(get_plain(address, "/healthz").await, ok);
+    assert_eq!(get_plain(address, "/readyz").await, (503, "stopping".to_owned()));
+}
+
+/// What the guard is told, and what it answers to the client.
+#[tokio::test]
+async fn guard_decides_by_certificate_and_token() {
+    let (authority, other) = (certificate::tests::Authority::new("ca"), certificate::tests::Authority::new("other"));
+    let guard: Guard = {
+        let known = authority.known();
+        Arc::new(move |caller| {
+            let name = known.common_name(&caller.chain);
+            Box::pin(async move {
+                match (name, caller.token.as_deref()) {
+                    (Ok(name), None) if name == "prometheus" => Ok(()),
+                    (_, Some("good")) => Ok(()),
+                    (Ok(name), _) => Err(caller::Refusal::forbidden(name)),
+                    (Err(cause), token) => Err(caller::Refusal::unauthorized(format!("{cause} {token:?}"))),
+                }
+            })
+        })
+    };
+    let running = start(Metrics { guard, ..up() }).await;
+    let url = format!("{}/metrics", running.base);
+    let client = |identity: Option<String>| {
+        let trusted = reqwest::Certificate::from_pem(running.pem.as_bytes()).unwrap();
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]);
+        let identity = identity.map(|pem| reqwest::Identity::from_pem(pem.as_bytes()).unwrap());
+        identity.into_iter().fold(client, reqwest::ClientBuilder::identity).build().unwrap()
+    };
+    let ask = async |identity: Option<String>, authorization: Option<&str>| {
+        let mut request = client(identity).get(&url);
+        request = authorization.into_iter().fold(request, |request, value| request.header("authorization", value));
+        let answer = request.send().await.unwrap();
+        let scheme = answer.headers().get("www-authenticate").map(|value| value.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), scheme, answer.text().await.unwrap())
+    };
+    let bearer = Some("Bearer".to_owned());
+    let served = (200, None, "up 1\n".to_owned());
+    assert_eq!(ask(Some(authority.client("prometheus")), None).await, served);
+    assert_eq!(ask(Some(authority.client("somebody")), None).await, (403, None, "somebody\n".to_owned()));
+    let (status, scheme, text) = ask(Some(other.client("prometheus")), None).await;
+    assert!(status == 401 && scheme == bearer && text.contains("UnknownIssuer"), "{status} {text}");
+    assert_eq!(ask(None, Some("Bearer good")).await, served);
+    assert_eq!(ask(Some(other.client("x")), Some("bearer  good ")).await, served);
+    for unusable in ["Basic good", "good", "Bearer ", "Bearer"] {
+        let (status, _, text) = ask(None, Some(unusable)).await;
+        assert_eq!((status, text.as_str()), (401, "there is no certificate None\n"), "{unusable}");
+    }
 }
 
 #[tokio::test]
 async fn idle_connection_is_closed() {
-    let running = start_with(Duration::from_millis(100), router(pages(Ok("ok")))).await;
+    let running = start_with(Duration::from_millis(100), up()).await;
     let mut idle = connect(&running).await;
     let closed = tokio::time::timeout(Duration::from_secs(20), idle.read_to_end(&mut Vec::new())).await;
     assert!(closed.is_ok(), "it still has its permit");
@@ -97,9 +180,9 @@ async fn connect(running: &Running) -> tokio_rustls::client::TlsStream<TcpStream
 #[tokio::test]
 async fn clients_that_keep_their_connections_do_not_keep_others_out() {
     let long: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(|| "x".repeat(16 << 20));
-    let running = start(router(Pages { metrics: long, ..pages(Ok("ok")) })).await;
+    let running = start(metrics_with(long)).await;
     let mut kept = Vec::new();
-    for _ in 0..MAX_CONNECTIONS {
+    for _ in 0..places::MAX_CONNECTIONS {
         kept.push(TcpStream::connect(running.address).await.unwrap());
     }
     let mut reading_nothing = Vec::new();
@@ -107,32 +190,17 @@ async fn clients_that_keep_their_connections_do_not_keep_others_out() {
         reading_nothing.push(deaf(&running, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await);
     }
     let client = trusting(&running.pem);
-    let url = format!("{}/healthz", running.base);
-    let health = get_bounded(&client, &url, 100);
-    let answer = tokio::time::timeout(CLIENT_TIMEOUT / 2, health).await.expect("before any of them has timed out");
-    assert_eq!(answer.unwrap(), b"ok");
+    let answer = client.get(format!("{}/metrics", running.base)).send();
+    let answer = tokio::time::timeout(CLIENT_TIMEOUT / 2, answer).await.expect("before any of them has timed out");
+    assert_eq!(answer.unwrap().bytes().await.unwrap().len(), 16 << 20);
     drop((kept, reading_nothing));
     running.stop.cancel();
-}
-
-#[test]
-fn newest_connection_gets_the_place_of_the_oldest() {
-    let mut places = Places::default();
-    let first: Vec<_> = (0..MAX_CONNECTIONS).map(|_| places.take()).collect();
-    assert!(first.iter().all(|(_, given_up)| !given_up.is_cancelled()));
-    places.leave(first[0].0);
-    let (_, replacing_nobody) = places.take();
-    assert!(!first[1].1.is_cancelled(), "there was a place");
-    let (_, newest) = places.take();
-    assert!(first[1].1.is_cancelled() && !first[2].1.is_cancelled());
-    assert!(!replacing_nobody.is_cancelled() && !newest.is_cancelled());
-    assert_eq!(places.taken.len(), MAX_CONNECTIONS);
 }
 
 #[tokio::test]
 async fn port_in_use_is_an_error_that_names_it() {
     let first = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let tls = Arc::new(tls::tests::current(&["localhost"]).0);
-    let error = run(first.address, tls, pages(Ok("ok")), CancellationToken::new()).await.unwrap_err();
+    let error = metrics(first.address, tls, up(), CancellationToken::new()).await.unwrap_err();
     assert!(error.to_string().contains(&first.address.to_string()), "{error}");
 }

@@ -2,6 +2,7 @@
 //! that flags or the cluster demand. Both may change while the server runs: each connection gets what is valid when it begins.
 
 use super::ServeError;
+use super::certificate::AnyCertificate;
 use crate::merge::inject::Tls;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -81,7 +82,7 @@ impl Demands {
         let resolver = Arc::new(rustls::sign::SingleCertAndKey::from(key));
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(Arc::new(AnyCertificate::default()))
             .with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(config)
@@ -147,12 +148,12 @@ type Stamp = [(SystemTime, u64, u64); 2];
 
 impl Current {
     /// The first configuration must succeed; later ones that do not leave the last one in place. Without files the
-    /// certificate is self-signed.
+    /// certificate is self-signed, and also as long as neither file exists: who makes them may need this process first.
     pub(crate) fn new(files: Option<Files>, demands: watch::Receiver<Demands>) -> Result<Current, ServeError> {
         let read = files.as_ref().and_then(stamp);
         let key = match &files {
-            Some(files) => files.read()?,
-            None => self_signed(&["cluster-version-operator", "localhost"])?.0,
+            Some(files) if !files.are_missing() => files.read()?,
+            _ => self_signed(&["cluster-version-operator", "localhost"])?.0,
         };
         let (key, now) = (Arc::new(key), demands.borrow().clone());
         let config = Arc::new(now.config(key.clone()).map_err(|e| refuse(files.as_ref(), &e.to_string()))?);
@@ -204,6 +205,11 @@ fn refuse(files: Option<&Files>, cause: &str) -> ServeError {
 }
 
 impl Files {
+    fn are_missing(&self) -> bool {
+        let missing = |path: &Path| matches!(path.try_exists(), Ok(false));
+        missing(&self.certificate) && missing(&self.key)
+    }
+
     fn read(&self) -> Result<CertifiedKey, ServeError> {
         let refuse = |cause: String| refuse(Some(self), &cause);
         let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect);

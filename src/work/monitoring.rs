@@ -29,11 +29,16 @@ pub(crate) struct Monitoring {
     observation: Mutex<Option<Arc<Observation>>>,
     retrieval: Mutex<RetrievalFigures>,
     /// Whether the controller is alive.
-    pub heartbeat: Heartbeat,
+    pub heartbeat: Arc<Heartbeat>,
 }
 
 impl Monitoring {
-    pub(crate) fn new(own: Arc<Payload>, update_service: Option<String>, requests: RequestCounts) -> Monitoring {
+    pub(crate) fn new(
+        own: Arc<Payload>,
+        update_service: Option<String>,
+        requests: RequestCounts,
+        heartbeat: Arc<Heartbeat>,
+    ) -> Monitoring {
         Monitoring {
             own,
             update_service,
@@ -42,7 +47,7 @@ impl Monitoring {
             installer: OnceLock::new(),
             observation: Mutex::default(),
             retrieval: Mutex::default(),
-            heartbeat: Heartbeat::default(),
+            heartbeat,
         }
     }
 

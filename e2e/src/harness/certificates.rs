@@ -8,7 +8,7 @@ use super::error::{HarnessError, Result};
 
 /// A key and its certificate, PEM.
 #[derive(Debug, Clone)]
-pub(super) struct Leaf {
+pub struct Leaf {
     pub certificate: String,
     pub key: String,
 }
@@ -20,19 +20,28 @@ pub(super) struct Authority {
     pub leaf: Leaf,
 }
 
+impl Leaf {
+    /// Both in one text, as clients read an identity.
+    pub fn identity(&self) -> String {
+        format!("{}{}", self.certificate, self.key)
+    }
+}
+
 impl Authority {
     /// A new authority.
     pub(super) fn new(name: &str) -> Result<Self> {
         let failed = |error: rcgen::Error| HarnessError::Certificate(name.to_owned(), error.to_string());
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().map_err(failed)?;
+        let (params, key) = (params_of(name), KeyPair::generate().map_err(failed)?);
         let certificate = params.self_signed(&key).map_err(failed)?.pem();
         let leaf = Leaf { certificate, key: key.serialize_pem() };
         Ok(Self { issuer: Issuer::new(params, key), leaf })
+    }
+
+    /// The authority of that name, which has been made before.
+    pub(super) fn again(name: &str, leaf: Leaf) -> Result<Self> {
+        let failed = |error: rcgen::Error| HarnessError::Certificate(name.to_owned(), error.to_string());
+        let key = KeyPair::from_pem(&leaf.key).map_err(failed)?;
+        Ok(Self { issuer: Issuer::new(params_of(name), key), leaf })
     }
 
     /// A client's certificate: Kubernetes reads the user from the common name and the group from the organization.
@@ -61,6 +70,14 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?.pem();
         Ok(Leaf { certificate, key: key.serialize_pem() })
     }
+}
+
+fn params_of(authority: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params.distinguished_name.push(DnType::CommonName, authority);
+    params
 }
 
 /// The key pair that signs service account tokens: private and public key, PEM.

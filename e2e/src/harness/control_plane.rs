@@ -14,6 +14,8 @@ use super::{
     site::Site,
 };
 
+/// The common name of the authority that signs the certificates of clients and servers.
+const AUTHORITY: &str = "cvo-lab";
 /// Folder of etcd's data.
 const ETCD: &str = "etcd";
 
@@ -81,7 +83,7 @@ async fn apiserver_ready(site: &Site) -> Result<()> {
 
 /// Certificates, token keys and kubeconfigs.
 pub(super) fn write_identities(site: &Site) -> Result<()> {
-    let authority = Authority::new("cvo-lab")?;
+    let authority = Authority::new(AUTHORITY)?;
     write_leaf(site, "ca", &authority.leaf)?;
     let service = site.service_address().to_string();
     let node = site.node_address().to_string();
@@ -121,6 +123,12 @@ pub(super) fn write_identities(site: &Site) -> Result<()> {
         files::write_json(&path, &kubeconfig(&site.server(), &authority.leaf.certificate, &client))?;
     }
     Ok(())
+}
+
+/// A certificate by which the API server, and whoever believes its authority, knows this user.
+pub(super) fn client_certificate(site: &Site, user: &str) -> Result<Leaf> {
+    let read = |name: &str| files::read(&site.pki(name));
+    Authority::again(AUTHORITY, Leaf { certificate: read("ca.crt")?, key: read("ca.key")? })?.client(user, None)
 }
 
 fn write_leaf(site: &Site, name: &str, leaf: &Leaf) -> Result<()> {

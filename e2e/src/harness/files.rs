@@ -16,6 +16,11 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
         .map_err(|error| HarnessError::Io(path.to_owned(), error))
 }
 
+/// Reads a text file.
+pub fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| HarnessError::Io(path.to_owned(), error))
+}
+
 /// Makes a folder and those above it.
 pub fn make_dir(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| HarnessError::Io(path.to_owned(), error))

@@ -74,11 +74,11 @@ async fn stripped(program: &Path, to: PathBuf) -> anyhow::Result<PathBuf> {
 }
 
 /// The daemon's manifests, changed for a test cluster: several nodes share this machine, so each needs its own payload
-/// folder and its own port for metrics. The daemon applies its own Deployment from its image, so the change is made there.
+/// folder and its own ports for metrics and health. The daemon applies its own Deployment from its image, so the change is made there.
 fn own_manifests(cluster: &Cluster, to: &Path) -> anyhow::Result<PathBuf> {
     let from = workspace::root().join("manifests/cluster-version");
     let payloads = cluster.payload_dir().display().to_string();
-    let port = cluster.spare_port(1);
+    let (port, health) = (cluster.spare_port(1), cluster.spare_port(2));
     let changes = [
         ("          path: /etc/cvo/updatepayloads\n", format!("          path: {payloads}\n")),
         (
@@ -86,7 +86,11 @@ fn own_manifests(cluster: &Cluster, to: &Path) -> anyhow::Result<PathBuf> {
             format!("        env:\n        - name: CVO_PAYLOAD_HOST_PATH\n          value: {payloads}\n"),
         ),
         ("--listen=0.0.0.0:9099\n", format!("--listen=127.0.0.1:{port}\n")),
+        ("--listen-health=127.0.0.1:9098\n", format!("--listen-health=127.0.0.1:{health}\n")),
+        ("path: /healthz\n            port: 9098\n", format!("path: /healthz\n            port: {health}\n")),
+        ("path: /readyz\n            port: 9098\n", format!("path: /readyz\n            port: {health}\n")),
         ("containerPort: 9099\n", format!("containerPort: {port}\n")),
+        ("containerPort: 9098\n", format!("containerPort: {health}\n")),
     ];
     files::make_dir(to)?;
     for entry in fs::read_dir(&from)?.flatten() {

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
+/// The common name of the client certificate of the platform's Prometheus.
+pub const PROMETHEUS: &str = "system:serviceaccount:openshift-monitoring:prometheus-k8s";
 /// Name of its process in the harness.
 const PROCESS: &str = "prometheus";
 /// The series that says which series are there.

@@ -13,6 +13,8 @@ use serde_json::json;
 
 use super::update::{assert_times_in_order, history};
 use e2e::faults::source::Faults;
+use e2e::harness::Leaf;
+use e2e::services::monitoring::PROMETHEUS;
 use e2e::signing::TRUSTED;
 use e2e::simulator::cluster::{SimulatedCluster, find_condition};
 use e2e::simulator::daemon::PROCESS;
@@ -200,6 +202,17 @@ async fn until_served(url: &str, certificate: &str, highest: reqwest::tls::Versi
     begun.elapsed()
 }
 
+/// One new connection after another, each of which must succeed.
+async fn scrape_all_the_time(url: String, client: Leaf) {
+    loop {
+        let identity = reqwest::Identity::from_pem(client.identity().as_bytes()).unwrap();
+        let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).identity(identity);
+        let answer = client.build().unwrap().get(&url).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert!(answer.text().await.unwrap().contains("cluster_version"));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn certificate_and_tls_settings_of_the_metrics_change_while_they_are_served() {
     use reqwest::tls::Version;
@@ -230,10 +243,16 @@ async fn certificate_and_tls_settings_of_the_metrics_change_while_they_are_serve
     let url = format!("https://{address}/metrics");
     until_served(&url, &first, Version::TLS_1_2, true).await;
 
+    let scraping =
+        tokio::spawn(scrape_all_the_time(url.clone(), cluster.control_plane.client_certificate(PROMETHEUS).unwrap()));
     let second = write();
     let took = until_served(&url, &second, Version::TLS_1_3, true).await;
     println!("the second certificate was served after {} ms", took.as_millis());
     until_served(&url, &first, Version::TLS_1_3, false).await;
+
+    scraping.abort();
+    let scrapes = scraping.await.expect_err("none has failed");
+    assert!(scrapes.is_cancelled(), "{scrapes}");
 
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", "APIServer"));
     let servers: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &kind);

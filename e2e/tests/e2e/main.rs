@@ -19,6 +19,7 @@ mod life;
 mod long_answers;
 mod merge;
 mod metrics;
+mod metrics_access;
 mod obstinate;
 mod oc;
 mod older_definition;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use cvo::testing::api::{ClusterVersion, NAMESPACE};
 use e2e::harness::{Launch, Toolbox, audit, files};
+use e2e::services::monitoring::PROMETHEUS;
 use e2e::simulator::cluster::{SimulatedCluster, find_condition};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -55,12 +56,16 @@ impl Prometheus {
         let control_plane = &cluster.control_plane;
         let folder = control_plane.dir().join(PROCESS);
         files::make_dir(&folder)?;
+        let at = |name: &str| folder.join(name).display().to_string();
+        let client = control_plane.client_certificate(PROMETHEUS)?;
+        files::write(&folder.join("client.crt"), client.certificate)?;
+        files::write(&folder.join("client.key"), client.key)?;
+        let tls = json!({"insecure_skip_verify": true, "cert_file": at("client.crt"), "key_file": at("client.key")});
         let config = json!({"global": {"scrape_interval": "1s"}, "scrape_configs": [{
-            "job_name": "cluster-version-operator", "scheme": "https", "tls_config": {"insecure_skip_verify": true},
+            "job_name": "cluster-version-operator", "scheme": "https", "tls_config": tls,
             "static_configs": [{"targets": [target]}],
         }]});
         files::write(&folder.join("prometheus.yml"), config.to_string())?;
-        let at = |name: &str| folder.join(name).display().to_string();
         let address = format!("127.0.0.1:{}", control_plane.spare_port(3));
         let arguments = [
             format!("--config.file={}", at("prometheus.yml")),
@@ -269,11 +274,10 @@ async fn updating_and_failing(
         .await;
 }
 
-/// Status and text of `/healthz`.
+/// Status and text of `/healthz`, as the kubelet asks for it.
 async fn health(address: &str) -> anyhow::Result<(u16, String)> {
-    e2e::harness::install_tls_provider();
-    let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build()?;
-    let answer = client.get(format!("https://{address}/healthz")).send().await?;
+    let client = reqwest::Client::builder().no_proxy().build()?;
+    let answer = client.get(format!("http://{address}/healthz")).send().await?;
     Ok((answer.status().as_u16(), answer.text().await?))
 }
 
@@ -282,12 +286,13 @@ async fn health(address: &str) -> anyhow::Result<(u16, String)> {
 async fn scrape_costs_no_request() {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
     let address = format!("127.0.0.1:{}", cluster.control_plane.spare_port(2));
-    cluster.add_arguments(["--listen", address.as_str()]).unwrap();
+    let asked_for_health = format!("127.0.0.1:{}", cluster.control_plane.spare_port(4));
+    cluster.add_arguments(["--listen", &address, "--listen-health", &asked_for_health]).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
     let prometheus = Prometheus::start(&cluster, &address).await.unwrap();
     prometheus.shows("up", "1").await;
-    assert_eq!(health(&address).await.unwrap(), (200, "ok".to_owned()));
+    assert_eq!(health(&asked_for_health).await.unwrap(), (200, "ok".to_owned()));
     let begun = Timestamp::now();
     // What did not happen has no event.
     tokio::time::sleep(Duration::from_secs(30)).await;

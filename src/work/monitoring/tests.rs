@@ -13,7 +13,7 @@ pub(crate) fn monitoring() -> Monitoring {
         hash: String::new(),
         warnings: Vec::new(),
     };
-    Monitoring::new(Arc::new(own), None, RequestCounts::default())
+    Monitoring::new(Arc::new(own), None, RequestCounts::default(), Arc::default())
 }
 
 #[test]

@@ -4,8 +4,10 @@ use super::figures::{CPU, Measured, PEAK, PER_DOCUMENT, RESIDENT, SECONDS, TIMES
 use super::machine;
 use super::release::Facts;
 use anyhow::{Context, ensure};
+use e2e::harness::Leaf;
 use e2e::harness::audit::{self, Request};
 use e2e::real_payload::lay_out;
+use e2e::services::monitoring::PROMETHEUS;
 use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::daemon::{Pod, Usage};
 use e2e::simulator::releases::Release;
@@ -25,6 +27,8 @@ pub(super) struct BenchCluster {
     pub facts: Facts,
     /// Where the daemon serves its metrics.
     pub metrics: String,
+    /// Who may read them.
+    pub prometheus: Leaf,
     releases: [Release; 2],
 }
 
@@ -38,7 +42,8 @@ impl BenchCluster {
         let facts = Facts::read(&releases)?;
         let [first, _] = &releases;
         simulated.install(first).await?;
-        Ok(Self { simulated, facts, releases, metrics: format!("https://{metrics}/metrics") })
+        let prometheus = simulated.control_plane.client_certificate(PROMETHEUS)?;
+        Ok(Self { simulated, facts, releases, metrics: format!("https://{metrics}/metrics"), prometheus })
     }
 
     pub(super) fn first(&self) -> &Release {

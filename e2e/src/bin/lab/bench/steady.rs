@@ -29,7 +29,8 @@ pub(super) async fn measure(cluster: &BenchCluster, window: Duration) -> anyhow:
     let mut resident: Vec<u64> = before.resident_kib.into_iter().collect();
     let mut samples = tokio::time::interval(SAMPLE.min(window.max(Duration::from_secs(1))));
     let (mut scrapes, mut slowest, mut scraped) = (tokio::time::interval(SCRAPE), Duration::ZERO, 0);
-    let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build()?;
+    let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
+    let client = client.identity(reqwest::Identity::from_pem(cluster.prometheus.identity().as_bytes())?).build()?;
     let end = tokio::time::sleep(window);
     tokio::pin!(end);
     loop {

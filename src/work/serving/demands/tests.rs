@@ -4,8 +4,8 @@ use serde_json::json;
 #[test]
 fn profile_of_the_cluster_counts_only_if_all_servers_are_to_follow_it() {
     let flags = tls::Flags::default();
-    let demanded = Demanded { sender: watch::channel(flags.alone.clone()).0, flags: flags.clone() };
-    let demands = demanded.sender.subscribe();
+    let demanded = Demanded::new(flags.clone());
+    let demands = demanded.subscribe();
     let modern = json!({"spec": {"tlsSecurityProfile": {"type": "Modern"}}});
     let modern = tls::Demands::of_cluster(&Tls::of(Some(&modern)), &flags).unwrap();
     let profile = |adherence: &str, profile: Value| {
