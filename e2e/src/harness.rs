@@ -138,6 +138,12 @@ impl Cluster {
         control_plane::client_certificate(&self.site, user)
     }
 
+    /// A certificate for this user, and its authority, which nobody believes when it comes to clients.
+    pub fn untrusted_certificate(&self, user: &str) -> Result<(Leaf, String)> {
+        let authority = files::read(&self.site.pki("front-ca.crt"))?;
+        Ok((control_plane::untrusted_certificate(&self.site, user)?, authority))
+    }
+
     /// Name of the real node.
     pub fn node_name(&self) -> String {
         self.site.node_name()

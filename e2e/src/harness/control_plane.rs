@@ -16,6 +16,8 @@ use super::{
 
 /// The common name of the authority that signs the certificates of clients and servers.
 const AUTHORITY: &str = "cvo-lab";
+/// That of the authority whose certificates let the aggregator speak for others.
+const FRONT: &str = "cvo-lab-front";
 /// Folder of etcd's data.
 const ETCD: &str = "etcd";
 
@@ -103,7 +105,7 @@ pub(super) fn write_identities(site: &Site) -> Result<()> {
         &authority.server(&site.node_name(), &[&node, "127.0.0.1", &site.node_name()])?,
     )?;
     // The aggregator authenticates to extension servers with a separate authority, which may speak for any user.
-    let front = Authority::new("cvo-lab-front")?;
+    let front = Authority::new(FRONT)?;
     write_leaf(site, "front-ca", &front.leaf)?;
     write_leaf(site, "front", &front.client("front-proxy", None)?)?;
     let (private, public) = token_keys()?;
@@ -127,8 +129,17 @@ pub(super) fn write_identities(site: &Site) -> Result<()> {
 
 /// A certificate by which the API server, and whoever believes its authority, knows this user.
 pub(super) fn client_certificate(site: &Site, user: &str) -> Result<Leaf> {
-    let read = |name: &str| files::read(&site.pki(name));
-    Authority::again(AUTHORITY, Leaf { certificate: read("ca.crt")?, key: read("ca.key")? })?.client(user, None)
+    signed_by(site, AUTHORITY, "ca", user)
+}
+
+/// A certificate for this user by an authority that does not sign those of clients.
+pub(super) fn untrusted_certificate(site: &Site, user: &str) -> Result<Leaf> {
+    signed_by(site, FRONT, "front-ca", user)
+}
+
+fn signed_by(site: &Site, authority: &str, file: &str, user: &str) -> Result<Leaf> {
+    let read = |extension: &str| files::read(&site.pki(&format!("{file}.{extension}")));
+    Authority::again(authority, Leaf { certificate: read("crt")?, key: read("key")? })?.client(user, None)
 }
 
 fn write_leaf(site: &Site, name: &str, leaf: &Leaf) -> Result<()> {

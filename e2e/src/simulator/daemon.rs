@@ -176,7 +176,9 @@ impl Node {
     async fn launch(&self, identity: String, image: &str) -> anyhow::Result<Pod> {
         let path = |path: &Path| path.display().to_string();
         let payload = self.payloads.join(retrieve::folder(image));
-        let listens = self.arguments.iter().any(|argument| argument == "--listen");
+        // Several clusters share this machine: who wants to reach a server says where it listens.
+        let silent = ["--listen", "--listen-health"].into_iter();
+        let silent = silent.filter(|flag| !self.arguments.iter().any(|argument| argument == flag));
         let arguments = [
             ["--release-image", image],
             ["--identity", &identity],
@@ -189,7 +191,7 @@ impl Node {
             .into_iter()
             .chain(arguments.into_iter().flatten())
             .chain(self.arguments.iter().map(String::as_str))
-            .chain(["--listen", ""].into_iter().filter(|_| !listens));
+            .chain(silent.flat_map(|flag| [flag, ""]));
         let mut launch = Launch::new(PROCESS, programs::cvo()?, arguments);
         launch.environment = deployed_environment()?;
         let level = std::env::var("RUST_LOG").unwrap_or_else(|_| self.log_level.to_owned());
