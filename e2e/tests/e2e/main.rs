@@ -28,6 +28,7 @@ mod platform;
 mod preconditions;
 mod real_payload;
 mod restored;
+mod retrieval;
 mod spec_changes;
 mod uninstall;
 mod update;

@@ -31,7 +31,7 @@ use e2e::{
 };
 
 /// For one step on a busy machine; an install usually takes six seconds, an update fifteen.
-const LIMIT: Duration = Duration::from_secs(240);
+pub(super) const LIMIT: Duration = Duration::from_secs(240);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn platform_is_installed_and_updated_and_untrusted_releases_are_refused() {
@@ -144,7 +144,7 @@ fn copy_signature(platform: &Platform, of: &Release, by: &Release) {
     std::fs::copy(folder(of).join("signature-1"), folder(by).join("signature-1")).unwrap();
 }
 
-async fn refused(platform: &Platform, running: &Release, image: &str, reason: &str, cause: &str) {
+pub(super) async fn refused(platform: &Platform, running: &Release, image: &str, reason: &str, cause: &str) {
     let refused = |version: &ClusterVersion| {
         condition(version, "ReleaseAccepted")
             .is_some_and(|it| it.status == ConditionStatus::False && it.message.contains(image))

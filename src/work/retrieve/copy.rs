@@ -28,7 +28,24 @@ pub(crate) fn copy(from: &Path, to: &Path, keep: &[String]) -> Result<String, Co
     if temporary.exists() {
         fs::remove_dir_all(&temporary).map_err(io_error("remove", &temporary))?;
     }
-    // Copies exactly what loading will read; if any of it cannot be read, the image is unusable.
+    let tree = write(from, &temporary).inspect_err(|_| {
+        // The disk may be full, and nobody else would remove it before another release is retrieved.
+        let _ = fs::remove_dir_all(&temporary);
+    })?;
+    // An equal copy stays, because the daemon may be reading it.
+    if !payload_dir::tree_hash(to).is_ok_and(|existing| existing == tree) {
+        if to.exists() {
+            fs::remove_dir_all(to).map_err(io_error("remove the old", to))?;
+        }
+        fs::rename(&temporary, to).map_err(io_error("rename the copy to", to))?;
+    }
+    prune(store, name, keep);
+    Ok(tree)
+}
+
+/// Copies exactly what loading will read, and returns the tree hash of the copy. If any of it cannot be read, the image is
+/// unusable.
+fn write(from: &Path, temporary: &Path) -> Result<String, CopyError> {
     let files = payload_dir::read(from).map_err(|error| CopyError::Image(error.to_string()))?;
     if !files.unreadable.is_empty() {
         return Err(CopyError::Image(files.unreadable.join("; ")));
@@ -41,16 +58,7 @@ pub(crate) fn copy(from: &Path, to: &Path, keep: &[String]) -> Result<String, Co
             fs::write(&to, &file.bytes).map_err(io_error("write", &to))?;
         }
     }
-    let tree = payload_dir::tree_hash(&temporary)?;
-    // An equal copy stays, because the daemon may be reading it.
-    if !payload_dir::tree_hash(to).is_ok_and(|existing| existing == tree) {
-        if to.exists() {
-            fs::remove_dir_all(to).map_err(io_error("remove the old", to))?;
-        }
-        fs::rename(&temporary, to).map_err(io_error("rename the copy to", to))?;
-    }
-    prune(store, name, keep);
-    Ok(tree)
+    Ok(payload_dir::tree_hash(temporary)?)
 }
 
 /// Waits until no other copy writes to the store, and makes others wait until the file is dropped. The container of a Job
