@@ -1,8 +1,9 @@
-//! `cvo release`: builds, inspects, extracts and signs release images.
+//! `cvo release`: builds, inspects, extracts, mirrors and signs release images.
 
 pub(crate) mod assemble;
 pub(crate) mod extract;
 pub(crate) mod info;
+pub(crate) mod mirror;
 pub(crate) mod new;
 pub(crate) mod sign;
 
@@ -21,7 +22,7 @@ pub(crate) const RELEASE_LABEL: &str = "io.openshift.release";
 /// Label of a release image: digest of its base image.
 pub(crate) const BASE_DIGEST_LABEL: &str = "io.openshift.release.base-image-digest";
 
-/// Build, inspect, extract and sign release images.
+/// Build, inspect, extract, mirror and sign release images.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReleaseCommand {
     /// Build a release image from the manifests of its components, and push it
@@ -30,6 +31,8 @@ pub(crate) enum ReleaseCommand {
     Info(info::InfoArgs),
     /// Extract the manifests of a release image to a folder
     Extract(extract::ExtractArgs),
+    /// Copy a release with all of its images and signatures to another registry, or to a folder
+    Mirror(mirror::MirrorArgs),
     /// Sign a release digest with gpg and write the signature to a signature store
     Sign(sign::SignArgs),
 }
@@ -40,6 +43,7 @@ pub(crate) async fn run(command: ReleaseCommand) -> anyhow::Result<()> {
         ReleaseCommand::New(args) => new::run(*args).await,
         ReleaseCommand::Info(args) => info::run(args).await,
         ReleaseCommand::Extract(args) => extract::run(args).await,
+        ReleaseCommand::Mirror(args) => mirror::run(args).await,
         ReleaseCommand::Sign(args) => sign::run(args),
     }
 }

@@ -64,10 +64,10 @@ enum Output {
 /// The result; `-o json` prints it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(super) struct Report {
     digest: String,
     /// Every keyring has a good signature.
-    verified: bool,
+    pub verified: bool,
     /// Where each keyring has good signatures.
     keyrings: BTreeMap<String, Vec<String>>,
     /// What was read, in order.
@@ -111,7 +111,7 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Named by their files.
-fn keyrings(files: &[PathBuf]) -> anyhow::Result<Config> {
+pub(super) fn keyrings(files: &[PathBuf]) -> anyhow::Result<Config> {
     let mut config = Config::default();
     for path in files {
         let name = path.display().to_string();
@@ -125,7 +125,7 @@ fn keyrings(files: &[PathBuf]) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-fn stores(given: &[String]) -> anyhow::Result<Vec<Store>> {
+pub(super) fn stores(given: &[String]) -> anyhow::Result<Vec<Store>> {
     let each = given.iter().map(|text| {
         if text.contains("://") {
             return Store::parse(text).map_err(|cause| anyhow::anyhow!("--store {text:?}: {cause}"));
@@ -138,7 +138,7 @@ fn stores(given: &[String]) -> anyhow::Result<Vec<Store>> {
 }
 
 /// All signatures are checked, also when the first ones are enough: an auditor wants to know of each.
-fn report(digest: &Digest, config: &Config, found: Vec<Found>, now: Timestamp) -> Report {
+pub(super) fn report(digest: &Digest, config: &Config, found: Vec<Found>, now: Timestamp) -> Report {
     let verifier = Verifier::new(config.clone());
     let mut keyrings: BTreeMap<String, Vec<String>> =
         config.keyring_names().map(|name| (name.to_owned(), Vec::new())).collect();
@@ -162,7 +162,7 @@ fn report(digest: &Digest, config: &Config, found: Vec<Found>, now: Timestamp) -
     Report { digest: digest.to_string(), verified, keyrings, attempts }
 }
 
-fn text(report: &Report) -> String {
+pub(super) fn text(report: &Report) -> String {
     let verdict = if report.verified { "is verified" } else { "is NOT verified" };
     let mut out = format!("{} {verdict}\n", report.digest);
     for (name, sources) in &report.keyrings {

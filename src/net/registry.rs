@@ -1,9 +1,11 @@
 //! OCI registries: pulls and pushes images and their layers. Adds to the client library what it lacks: credentials files,
 //! plain HTTP for local registries, bounds, and errors that say what to do.
 
+pub(crate) mod copy;
 pub(crate) mod credentials;
 pub(crate) mod image;
 pub(crate) mod layer;
+pub(crate) mod layout;
 
 use crate::error::chain;
 use credentials::{Credentials, CredentialsError};
@@ -44,6 +46,8 @@ pub(crate) enum RegistryError {
     Layer { image: String, source: LayerError },
     #[error(transparent)]
     Image(#[from] ImageError),
+    #[error(transparent)]
+    Folder(#[from] layout::LayoutError),
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
 }
@@ -167,6 +171,11 @@ impl Repository {
         Ok(Image { digest, manifest, manifest_bytes: bytes, media_type, config, config_bytes })
     }
 
+    /// The digest of what a tag or a digest names: of the index, where it names one.
+    pub(crate) async fn resolve(&self, name: &str) -> Result<String, RegistryError> {
+        Ok(self.manifest(name).await?.1)
+    }
+
     /// The manifest's bytes and digest. `name` is a tag or a digest; a digest is checked.
     async fn manifest(&self, name: &str) -> Result<(Vec<u8>, String), RegistryError> {
         let attempt = || format!("pull manifest {name}");
@@ -202,11 +211,7 @@ impl Repository {
     }
 
     fn parse_manifest(&self, name: &str, bytes: &[u8]) -> Result<OciManifest, RegistryError> {
-        serde_json::from_slice(bytes).map_err(|_| {
-            let known =
-                format!("it is neither {OCI_IMAGE_MEDIA_TYPE} nor {IMAGE_MANIFEST_MEDIA_TYPE} nor an index of these");
-            self.failed(format!("read manifest {name}"), known, "")
-        })
+        parse_manifest(bytes).map_err(|cause| self.failed(format!("read manifest {name}"), cause, ""))
     }
 
     /// A small blob, checked against its digest.
@@ -311,8 +316,7 @@ impl Repository {
         if self.has(digest).await? {
             return Ok(());
         }
-        let same_registry = self.reference.resolve_registry() == from.reference.resolve_registry();
-        if same_registry && self.client.mount_blob(&self.reference, &from.reference, digest).await.is_ok() {
+        if self.mounts(descriptor, from).await {
             return Ok(());
         }
         let attempt = format!("copy layer {digest} from {}/{}", from.reference.registry(), from.reference.repository());
@@ -323,6 +327,12 @@ impl Repository {
         let body = source.stream.map(|chunk| chunk.map_err(OciDistributionError::from));
         let pushed = self.client.push_blob_stream(&self.reference, body, digest, size).await;
         pushed.map(drop).map_err(|e| self.refused(attempt, e))
+    }
+
+    /// Takes content over from another repository of the same registry, if the registry can do that.
+    async fn mounts(&self, part: &OciDescriptor, from: &Repository) -> bool {
+        self.reference.resolve_registry() == from.reference.resolve_registry()
+            && self.client.mount_blob(&self.reference, &from.reference, &part.digest).await.is_ok()
     }
 
     fn failed(&self, attempt: String, cause: impl Display, way_out: &'static str) -> RegistryError {
@@ -346,6 +356,13 @@ impl Repository {
         };
         self.failed(attempt, chain(&error), way_out(status))
     }
+}
+
+/// An image or an index. The error is the cause only.
+fn parse_manifest(bytes: &[u8]) -> Result<OciManifest, String> {
+    serde_json::from_slice(bytes).map_err(|_| {
+        format!("it is neither {OCI_IMAGE_MEDIA_TYPE} nor {IMAGE_MANIFEST_MEDIA_TYPE} nor an index of these")
+    })
 }
 
 /// What to do about a response with this status; `None`: there was no response.

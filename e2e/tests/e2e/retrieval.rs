@@ -4,8 +4,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use axum::http::StatusCode;
-use e2e::platform::Platform;
 use e2e::platform::follow::{condition, is_true};
+use e2e::platform::releases::{Contents, SAMPLES};
+use e2e::platform::{Platform, Release};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -45,11 +46,25 @@ async fn push(registry: &str, name: &str, architecture: &str, files: &[&str]) ->
         let put = client.put(format!("{at}{separator}digest={}", sha256(&blob))).body(blob);
         put.send().await?.error_for_status()?;
     }
-    let manifest = manifest.to_string();
-    let (digest, media_type) = (sha256(manifest.as_bytes()), "application/vnd.oci.image.manifest.v1+json");
-    let put = client.put(format!("{base}/manifests/{digest}")).header("content-type", media_type).body(manifest);
-    put.send().await?.error_for_status()?;
+    let of_image = put_manifest(&client, &base, &manifest).await?;
+    // An index too, because a runtime takes an image that it is pointed at for that of its platform.
+    let mut entry = descriptor(manifest.to_string().as_bytes(), "manifest.v1+json");
+    entry["platform"] = json!({"os": "linux", "architecture": architecture});
+    let index = json!({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [entry],
+    });
+    let of_index = put_manifest(&client, &base, &index).await?;
+    let digest = if architecture == "amd64" { of_image } else { of_index };
     Ok(format!("{registry}/bad/{name}@{digest}"))
+}
+
+/// Returns the digest.
+async fn put_manifest(client: &reqwest::Client, base: &str, manifest: &Value) -> anyhow::Result<String> {
+    let (text, media_type) = (manifest.to_string(), manifest["mediaType"].as_str().unwrap_or_default());
+    let digest = sha256(text.as_bytes());
+    let put = client.put(format!("{base}/manifests/{digest}")).header("content-type", media_type).body(text);
+    put.send().await?.error_for_status()?;
+    Ok(digest)
 }
 
 /// A registry that lets nobody in; `HOST:PORT`.
@@ -73,7 +88,7 @@ fn names(store: &Path) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_retrievals_are_told_in_the_words_of_the_node() {
     let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
-    let [first, second, _] = platform.samples().await.unwrap();
+    let [first, second, third] = platform.samples().await.unwrap();
     platform.install(&first).await.unwrap();
     platform.until_completed(&first, LIMIT).await.unwrap();
 
@@ -113,5 +128,35 @@ async fn failed_retrievals_are_told_in_the_words_of_the_node() {
     platform.ask(Value::Null).await.unwrap();
     let version = platform.until("the release to be accepted", LIMIT, |it| is_true(it, "ReleaseAccepted")).await;
     assert_eq!(version.unwrap().status.unwrap().history.len(), 2);
+    updates_from_a_mirror(&platform, &third).await;
     platform.cluster.down().await.unwrap();
+}
+
+/// A site without a network: the release arrives in a folder, with its signatures, and there is no signature store.
+async fn updates_from_a_mirror(platform: &Platform, release: &Release) {
+    platform.sign(release).await.unwrap();
+    let folder = platform.cluster.dir().join("mirror");
+    let folder = folder.to_str().unwrap();
+    let keyring = platform.cluster.dir().join("mirror.asc");
+    std::fs::write(&keyring, &platform.keys.public).unwrap();
+    platform
+        .cvo(["release", "mirror", &release.image, "--to", folder, "--keyring", keyring.to_str().unwrap()])
+        .await
+        .unwrap();
+    let repository = format!("{}/mirrored/platform", platform.cluster.registry());
+    platform.cvo(["release", "mirror", folder, "--to", &repository]).await.unwrap();
+    std::fs::remove_dir_all(platform.store()).unwrap();
+    let objects = format!("{folder}/config");
+    platform.cluster.kubectl(["apply", "-f", &objects]).await.unwrap();
+    let mirrored = Release { image: format!("{repository}@{}", release.digest()), ..release.clone() };
+    platform.ask_image(&mirrored.image, "").await.unwrap();
+    let version = platform.until_completed(&mirrored, LIMIT).await.unwrap();
+    let newest = version.status.unwrap().history[0].clone();
+    println!("from a mirror: {newest:?}");
+    assert!(newest.verified && newest.image == mirrored.image, "{newest:?}");
+    let unsigned = platform.release(Contents { version: "1.0.9", ..SAMPLES[0] }).await.unwrap();
+    let refused =
+        platform.cvo(["release", "mirror", &unsigned.image, "--to", folder, "--keyring", keyring.to_str().unwrap()]);
+    let refused = format!("{:#}", refused.await.unwrap_err());
+    assert!(refused.contains("nothing is copied"), "{refused}");
 }

@@ -23,13 +23,13 @@ struct Stored {
 }
 
 #[derive(Clone, Default)]
-struct Fake {
+pub(super) struct Fake {
     stored: Arc<Mutex<Stored>>,
     address: String,
 }
 
 impl Fake {
-    async fn start() -> Fake {
+    pub(super) async fn start() -> Fake {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Fake { address: listener.local_addr().unwrap().to_string(), ..Fake::default() };
@@ -46,11 +46,11 @@ impl Fake {
         fake
     }
 
-    fn repository(&self, name: &str, access: &Access) -> Repository {
+    pub(super) fn repository(&self, name: &str, access: &Access) -> Repository {
         access.repository(&parse_reference(&format!("{}/{name}", self.address)).unwrap()).unwrap()
     }
 
-    fn count(&self, what: &str) -> usize {
+    pub(super) fn count(&self, what: &str) -> usize {
         self.stored.lock().unwrap().log.iter().filter(|entry| **entry == what).count()
     }
 }
@@ -124,10 +124,17 @@ fn one_layer(path: &str, content: &str) -> Layer {
     layer::write(&[file], 0, Packing::USUAL).unwrap()
 }
 
-fn base() -> (Image, Vec<Layer>) {
+pub(super) fn base() -> (Image, Vec<Layer>) {
     let layers = vec![one_layer("usr/bin/cvo", "program"), one_layer("manifests/own.yaml", "own")];
     let start = Start { architecture: "amd64".into(), ..Start::default() };
     (scratch(&layers, &start, jiff::Timestamp::UNIX_EPOCH).unwrap(), layers)
+}
+
+impl Fake {
+    /// Sends this instead of any blob, or the blobs again.
+    pub(super) fn falsify(&self, content: Option<&'static str>) {
+        self.stored.lock().unwrap().wrong_blob = content.map(Bytes::from);
+    }
 }
 
 /// Pushes a base image and a release on it, and reads everything back.

@@ -1,0 +1,176 @@
+//! Copies images between registries and folders, by digest and with everything they consist of. What is at the target already is
+//! not sent again, so a copy that was interrupted goes on where it was.
+
+use super::layout::{Entry, Layout};
+use super::{RegistryError, Repository};
+use axum::body::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use oci_client::Reference;
+use oci_client::errors::OciDistributionError;
+use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciManifest};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// Layers that are copied at once.
+const LAYERS: usize = 4;
+
+/// Where images are.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Registry(Box<Repository>),
+    Folder(Layout),
+}
+
+/// Is told of bytes: first of those that an image consists of, then of those that are there.
+pub(crate) trait Progress: Send + Sync {
+    fn expect(&self, bytes: u64);
+    /// `copied`: they were not there before.
+    fn done(&self, bytes: u64, copied: bool);
+}
+
+/// What an image is called at the target.
+#[derive(Clone, Debug)]
+pub(crate) struct Name {
+    /// The tag.
+    pub tag: String,
+    /// For the index of a folder.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Copies an image, which is named by tag or digest where it comes from, and returns its digest. From an index all images are
+/// copied.
+pub(crate) async fn copy(
+    from: &Place,
+    to: &Place,
+    image: &str,
+    name: Option<&Name>,
+    progress: &Arc<dyn Progress>,
+) -> Result<String, RegistryError> {
+    let (bytes, digest) = from.document(image).await?;
+    let media_type = match from.parse(image, &bytes)? {
+        OciManifest::ImageIndex(index) => {
+            for entry in &index.manifests {
+                Box::pin(copy(from, to, &entry.digest, None, progress)).await?;
+            }
+            index.media_type.unwrap_or_else(|| OCI_IMAGE_INDEX_MEDIA_TYPE.to_owned())
+        }
+        OciManifest::Image(manifest) => {
+            let parts: Vec<OciDescriptor> = manifest.layers.into_iter().chain([manifest.config]).collect();
+            progress.expect(parts.iter().map(size).sum());
+            let copies = stream::iter(parts).map(|part| async move { to.take(from, &part, progress).await });
+            copies.buffer_unordered(LAYERS).try_collect::<()>().await?;
+            manifest.media_type.unwrap_or_else(|| OCI_IMAGE_MEDIA_TYPE.to_owned())
+        }
+    };
+    to.finish(bytes, &digest, &media_type, name).await?;
+    Ok(digest)
+}
+
+fn size(descriptor: &OciDescriptor) -> u64 {
+    u64::try_from(descriptor.size).unwrap_or(0)
+}
+
+impl Place {
+    async fn document(&self, name: &str) -> Result<(Vec<u8>, String), RegistryError> {
+        match self {
+            Place::Registry(repository) => repository.manifest(name).await,
+            Place::Folder(layout) => Ok(layout.document(name).await?),
+        }
+    }
+
+    fn parse(&self, name: &str, bytes: &[u8]) -> Result<OciManifest, RegistryError> {
+        super::parse_manifest(bytes).map_err(|cause| match self {
+            Place::Registry(repository) => repository.failed(format!("read manifest {name}"), cause, ""),
+            Place::Folder(_) => {
+                RegistryError::Folder(super::layout::LayoutError::File { path: name.to_owned(), cause })
+            }
+        })
+    }
+
+    async fn has(&self, part: &OciDescriptor) -> Result<bool, RegistryError> {
+        match self {
+            Place::Registry(repository) => {
+                repository.client.store_auth_if_needed(repository.reference.resolve_registry(), &repository.auth).await;
+                repository.has(&part.digest).await
+            }
+            Place::Folder(layout) => Ok(layout.has(part).await?),
+        }
+    }
+
+    /// Copies a layer or a config from there, unless it is here already.
+    async fn take(
+        &self,
+        from: &Place,
+        part: &OciDescriptor,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<(), RegistryError> {
+        if self.has(part).await? {
+            progress.done(size(part), false);
+            return Ok(());
+        }
+        if let (Place::Registry(to), Place::Registry(from)) = (self, from)
+            && to.mounts(part, from).await
+        {
+            progress.done(size(part), true);
+            return Ok(());
+        }
+        let told = progress.clone();
+        let content = from.stream(part).await?.inspect_ok(move |chunk| told.done(chunk.len() as u64, true)).boxed();
+        match self {
+            Place::Folder(layout) => Ok(layout.write(part, content).await?),
+            Place::Registry(repository) => {
+                let content = content.map_err(OciDistributionError::from);
+                let pushed =
+                    repository.client.push_blob_stream(&repository.reference, content, &part.digest, Some(size(part)));
+                pushed.await.map(drop).map_err(|e| repository.refused(format!("push {}", part.digest), e))
+            }
+        }
+    }
+
+    async fn stream(&self, part: &OciDescriptor) -> Result<BoxStream<'static, io::Result<Bytes>>, RegistryError> {
+        match self {
+            Place::Folder(layout) => Ok(layout.stream(&part.digest).await?),
+            Place::Registry(repository) => {
+                repository.client.store_auth_if_needed(repository.reference.resolve_registry(), &repository.auth).await;
+                // Not from the `urls` of a foreign layer: they could name any server.
+                let source = repository.client.pull_blob_stream(&repository.reference, part.digest.as_str()).await;
+                Ok(source.map_err(|e| repository.refused(format!("pull {}", part.digest), e))?.stream)
+            }
+        }
+    }
+
+    /// Makes the image known, when everything it consists of is here.
+    async fn finish(
+        &self,
+        manifest: Vec<u8>,
+        digest: &str,
+        media_type: &str,
+        name: Option<&Name>,
+    ) -> Result<(), RegistryError> {
+        match self {
+            Place::Folder(layout) => {
+                let (tag, annotations) =
+                    name.map(|name| (name.tag.clone(), name.annotations.clone())).unwrap_or_default();
+                let entry = Entry { name: tag, digest: digest.to_owned(), annotations };
+                Ok(layout.add(entry, media_type, manifest.into(), name.is_some()).await?)
+            }
+            Place::Registry(repository) => {
+                let at = &repository.reference;
+                let (registry, path) = (at.registry().to_owned(), at.repository().to_owned());
+                let reference = match name {
+                    Some(name) => Reference::with_tag(registry, path, name.tag.clone()),
+                    None => Reference::with_digest(registry, path, digest.to_owned()),
+                };
+                let attempt = || format!("push manifest {digest}");
+                let content_type = media_type.parse().map_err(|e| repository.failed(attempt(), e, ""))?;
+                let pushed = repository.client.push_manifest_raw(&reference, manifest, content_type).await;
+                pushed.map(drop).map_err(|e| repository.refused(attempt(), e))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+use super::*;
+
+#[tokio::test]
+async fn digest_is_never_a_path_that_leads_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::create(folder.path()).await.unwrap();
+    for digest in
+        ["sha256:../../../../etc/passwd", "sha256:", "../x", "sha512:00", &format!("sha256:{}", "G".repeat(64))]
+    {
+        let descriptor = OciDescriptor { digest: digest.to_owned(), ..OciDescriptor::default() };
+        assert!(matches!(layout.has(&descriptor).await, Err(LayoutError::Digest(_))), "{digest}");
+        assert!(matches!(layout.stream(digest).await.err(), Some(LayoutError::Digest(_))), "{digest}");
+    }
+}
+
+#[tokio::test]
+async fn index_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(!Layout::is_at(folder.path()));
+    let layout = Layout::create(folder.path()).await.unwrap();
+    assert!(Layout::is_at(folder.path()) && layout.entries().await.unwrap().is_empty());
+    let error = layout.document("1.0.0").await.unwrap_err().to_string();
+    assert!(error.contains("there is no image 1.0.0"), "{error}");
+    for content in ["junk".to_owned(), " ".repeat(5 << 20)] {
+        std::fs::write(folder.path().join(INDEX), content).unwrap();
+        let error = layout.entries().await.unwrap_err().to_string();
+        assert!(error.contains("index.json"), "{error}");
+    }
+}
