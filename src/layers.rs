@@ -117,8 +117,12 @@ fn faults(sources: &BTreeMap<String, String>) -> Vec<String> {
     faults
 }
 
+/// The sources by their paths. What tests read beside them is not text.
 fn read(path: &Path) -> BTreeMap<String, String> {
-    let file = |_| [(path.display().to_string(), fs::read_to_string(path).unwrap())].into();
+    let file = |_| match path.extension().is_some_and(|extension| extension == "rs") {
+        true => [(path.display().to_string(), fs::read_to_string(path).unwrap())].into(),
+        false => BTreeMap::new(),
+    };
     fs::read_dir(path).map_or_else(file, |entries| entries.flat_map(|entry| read(&entry.unwrap().path())).collect())
 }
 

@@ -7,14 +7,15 @@ mod scalar;
 pub(super) use build::Budget;
 use serde_json::Value;
 
-/// Size of a stream, in bytes.
-pub(crate) const MAX_BYTES: usize = 16 << 20;
+/// Size of a stream, in bytes. The largest of a known release has 1.5 MB.
+pub(crate) const MAX_BYTES: usize = 4 << 20;
 /// Nesting of a value. Less than the 128 levels of serde_json, so that the JSON of what was loaded can be read again.
 pub(crate) const MAX_DEPTH: usize = 120;
-/// Nodes in a stream. Aliases count each time they are used.
-pub(crate) const MAX_NODES: usize = 500_000;
+/// Nodes in a stream, each of which takes up to 320 bytes of memory. Aliases count each time they are used. The largest stream
+/// of a known release has 17,000.
+pub(crate) const MAX_NODES: usize = 100_000;
 /// Bytes of text in a stream. Aliases count each time they are used.
-pub(crate) const MAX_TEXT: usize = 64 << 20;
+pub(crate) const MAX_TEXT: usize = 16 << 20;
 /// A stream is JSON if its first character is an opening brace within this many bytes.
 const JSON_LOOKAHEAD: usize = 1024;
 
@@ -123,9 +124,9 @@ fn yaml_stream(text: &str, first_line: usize, budget: &mut Budget) -> Result<Vec
 /// YAML may begin with a brace as well.
 fn json_stream(text: &str, budget: &mut Budget) -> Result<Vec<Document>, YamlError> {
     // One of these stands before every value but the outermost, so their number bounds the number of values before any is
-    // decoded. Those inside text are counted as well, but no manifest comes near the limit.
+    // decoded. Those inside text are counted as well, hence twice the limit, which no manifest comes near.
     let marks = text.bytes().filter(|b| matches!(b, b',' | b'[' | b'{' | b':')).count();
-    if marks > 4 * MAX_NODES {
+    if marks > 2 * MAX_NODES {
         return Err(YamlError::TooMuch { line: 1 });
     }
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();

@@ -79,15 +79,18 @@ struct SignatureCheck<'a> {
 }
 
 impl SignatureCheck<'_> {
-    /// Refuses every signature of a revoked key. The signature's own time does not prove that it is older than the
-    /// revocation.
+    /// Refuses every signature of a key that has a revocation, whatever the times of both: that of the signature does not
+    /// prove that it is older, and a clock may be slow.
     fn unrevoked(&self, good: &GoodChecksum<'_>) -> Result<(), String> {
         let key = good.ka.key().fingerprint();
         let revoked = |status: RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
         let cert = good.ka.cert();
         let mut subkeys = cert.keys().subkeys().filter(|subkey| subkey.key().fingerprint() == key);
-        if revoked(cert.revocation_status(self.policy, self.now))
-            || subkeys.any(|subkey| revoked(subkey.revocation_status(self.policy, self.now)))
+        if cert.primary_key().self_revocations().next().is_some()
+            || revoked(cert.revocation_status(self.policy, self.now))
+            || subkeys.any(|subkey| {
+                subkey.self_revocations().next().is_some() || revoked(subkey.revocation_status(self.policy, self.now))
+            })
         {
             return Err(format!("key {key} is revoked"));
         }
@@ -101,22 +104,28 @@ impl VerificationHelper for SignatureCheck<'_> {
         Ok(self.certs.iter().filter(has_key).cloned().collect())
     }
 
-    /// Accepts a single layer, a group of signatures with a valid one. A message without a signature or in another layer is
-    /// refused.
+    /// Accepts a single layer, a group of signatures with a valid one, and none that is wrong though its key is in the
+    /// keyring. A message without a signature or in another layer is refused.
     fn check(&mut self, structure: MessageStructure<'_>) -> PgpResult<()> {
         let layers: Vec<_> = structure.into_iter().collect();
         let [MessageLayer::SignatureGroup { results }] = layers.as_slice() else {
             return Err(anyhow::anyhow!("the message is not exactly one signed content"));
         };
-        let mut causes = Vec::new();
+        let (mut valid, mut spoiled, mut causes) = (false, false, Vec::new());
         for result in results {
             match result {
                 Ok(good) => match self.unrevoked(good) {
-                    Ok(()) => return Ok(()),
+                    Ok(()) => valid = true,
                     Err(cause) => causes.push(cause),
                 },
-                Err(error) => causes.push(explain(error)),
+                Err(error) => {
+                    spoiled |= matches!(error, VerificationError::BadSignature { .. });
+                    causes.push(explain(error));
+                }
             }
+        }
+        if valid && !spoiled {
+            return Ok(());
         }
         Err(anyhow::anyhow!("{}", if causes.is_empty() { "no signature".to_owned() } else { causes.join(", ") }))
     }
@@ -129,3 +138,6 @@ fn explain(error: &VerificationError<'_>) -> String {
     }
     error.to_string()
 }
+
+#[cfg(test)]
+mod tests;

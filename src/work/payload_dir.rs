@@ -7,12 +7,12 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Largest file that is read, in bytes.
-pub(crate) const MAX_FILE: u64 = 16 << 20;
-/// Most bytes of all files together.
-pub(crate) const MAX_TOTAL: u64 = 64 << 20;
-/// Most entries of a release folder.
-const MAX_ENTRIES: usize = 100_000;
+/// Largest file that is read, in bytes. The largest of a known release has 1.5 MB.
+pub(crate) const MAX_FILE: u64 = 4 << 20;
+/// Most bytes of all files together, which are in memory at once. The largest known release has 20 MB.
+pub(crate) const MAX_TOTAL: u64 = 32 << 20;
+/// Most entries of a release folder. The largest known release has 800.
+const MAX_ENTRIES: usize = 10_000;
 const MANIFESTS: &str = "manifests";
 const RELEASE_MANIFESTS: &str = "release-manifests";
 
@@ -109,7 +109,10 @@ impl<'a> FolderReader<'a> {
         let folder = self.dir.join(folder);
         self.inside(&folder)?;
         let mut files = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(io_error("list", &folder))? {
+        for (listed, entry) in fs::read_dir(&folder).map_err(io_error("list", &folder))?.enumerate() {
+            if listed == MAX_ENTRIES {
+                return Err(PayloadDirError::TooManyEntries { place: folder });
+            }
             let entry = entry.map_err(io_error("list", &folder))?;
             let (path, name) = (entry.path(), entry.file_name());
             let manifest = [".yaml", ".yml", ".json"].iter().any(|suffix| name.as_bytes().ends_with(suffix.as_bytes()));

@@ -7,12 +7,14 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-/// Most bytes that are kept of one image. The largest known release payload has 20 MB.
-const MAX_KEPT_BYTES: u64 = 256 << 20;
-/// Most files that are kept of one image.
-const MAX_KEPT_FILES: usize = 100_000;
+/// Most bytes that are kept of one image, names included. The largest known release payload has 20 MB.
+const MAX_KEPT_BYTES: u64 = 48 << 20;
+/// Most paths that are kept of one image: files, links and deleted paths.
+const MAX_KEPT_PATHS: usize = 20_000;
+/// Longest path in an image, and longest target of a link, as in Linux.
+const MAX_PATH: usize = 4096;
 /// Most bytes that are read of one uncompressed layer, against compression bombs.
-const MAX_SCANNED_BYTES: u64 = 32 << 30;
+const MAX_SCANNED_BYTES: u64 = 8 << 30;
 /// Most symbolic links that are followed from one to the next.
 const MAX_LINKS: usize = 16;
 /// Longest extended file name or header record of an archive, in bytes.
@@ -37,6 +39,15 @@ pub(crate) enum LayerError {
     Compression { found: &'static str },
     #[error("the image has more than {limit} {unit} under {prefixes}: this is not a release image")]
     TooMuch { limit: u64, unit: &'static str, prefixes: String },
+    #[error(
+        "the layer has more than {MAX_SCANNED_BYTES} bytes once it is decompressed: this is not a release image, or the \
+         release must be rebuilt with a smaller base image"
+    )]
+    Expands,
+    #[error(
+        "an entry under {prefixes} has a name or target of {bytes} bytes, more than the {MAX_PATH} that a path may have"
+    )]
+    LongPath { bytes: usize, prefixes: String },
     #[error("cannot {attempt} the layer: {cause}")]
     Io { attempt: &'static str, cause: io::Error },
 }
@@ -171,7 +182,7 @@ pub(crate) struct Gathered {
     /// Paths that upper layers define or delete. They hide the same path, and everything below it, in lower layers.
     covered: BTreeSet<String>,
     kept_bytes: u64,
-    kept_files: usize,
+    kept_paths: usize,
 }
 
 /// What an entry of a layer means for its path.
@@ -192,8 +203,8 @@ impl Gathered {
         let magic = stored.fill_buf().map_err(reading)?.get(..4).unwrap_or_default().to_vec();
         let entries = match magic.as_slice() {
             [0x28, 0xb5, 0x2f, 0xfd] => return Err(LayerError::Compression { found: "zstd" }),
-            [0x1f, 0x8b, ..] => self.read_archive(MultiGzDecoder::new(&mut stored)),
-            _ => self.read_archive(&mut stored),
+            [0x1f, 0x8b, ..] => self.read_archive(MultiGzDecoder::new(&mut stored), MAX_SCANNED_BYTES),
+            _ => self.read_archive(&mut stored, MAX_SCANNED_BYTES),
         }?;
         io::copy(&mut stored, &mut io::sink()).map_err(reading)?;
         for (path, content) in entries {
@@ -205,8 +216,9 @@ impl Gathered {
         Ok(())
     }
 
-    fn read_archive(&mut self, unpacked: impl Read) -> Result<BTreeMap<String, PathEntry>, LayerError> {
-        let mut archive = tar::Archive::new(unpacked.take(MAX_SCANNED_BYTES));
+    /// Reads at most `limit` bytes.
+    fn read_archive(&mut self, unpacked: impl Read, limit: u64) -> Result<BTreeMap<String, PathEntry>, LayerError> {
+        let mut archive = tar::Archive::new(Bounded { unpacked, left: limit });
         let mut found = BTreeMap::new();
         let mut extended = Extended::default();
         // Raw entries, because the library would read extended names of any length into memory.
@@ -232,6 +244,7 @@ impl Gathered {
         let kind = entry.header().entry_type();
         if let Some(hidden) = deleted_path(name) {
             if self.touches(&hidden) {
+                self.note(&hidden, "")?;
                 found.insert(hidden, PathEntry::Covers);
             }
             return Ok(());
@@ -249,6 +262,7 @@ impl Gathered {
         if kind.is_dir() || self.is_covered(bare) {
             return Ok(());
         }
+        self.note(name, target)?;
         if kind.is_file() || kind.is_contiguous() {
             let bytes = self.keep(entry)?;
             found.insert(name.into(), PathEntry::File(bytes));
@@ -313,17 +327,24 @@ impl Gathered {
         Ok(bytes)
     }
 
-    /// Counts one more file, and refuses it if that is too much.
+    /// Counts bytes that are kept, and refuses them if that is too much.
     fn count(&mut self, bytes: u64) -> Result<(), LayerError> {
         self.kept_bytes = self.kept_bytes.saturating_add(bytes);
-        self.kept_files += 1;
-        if self.kept_bytes > MAX_KEPT_BYTES {
-            return Err(self.too_much(MAX_KEPT_BYTES, "bytes"));
+        if self.kept_bytes > MAX_KEPT_BYTES { Err(self.too_much(MAX_KEPT_BYTES, "bytes")) } else { Ok(()) }
+    }
+
+    /// Counts a path that is kept, which an entry of any kind has and which an attacker may choose.
+    fn note(&mut self, path: &str, target: &str) -> Result<(), LayerError> {
+        let bytes = path.len().max(target.len());
+        if bytes > MAX_PATH {
+            return Err(LayerError::LongPath { bytes, prefixes: self.prefixes.join(" and ") });
         }
-        if self.kept_files > MAX_KEPT_FILES {
-            return Err(self.too_much(MAX_KEPT_FILES as u64, "files"));
+        self.kept_paths += 1;
+        if self.kept_paths > MAX_KEPT_PATHS {
+            return Err(self.too_much(MAX_KEPT_PATHS as u64, "paths"));
         }
-        Ok(())
+        // It stands in up to three lists.
+        self.count(3 * (path.len() + target.len()) as u64)
     }
 
     fn too_much(&self, limit: u64, unit: &'static str) -> LayerError {
@@ -344,7 +365,24 @@ impl Gathered {
 }
 
 fn reading(cause: io::Error) -> LayerError {
+    if cause.kind() == io::ErrorKind::StorageFull {
+        return LayerError::Expands;
+    }
     LayerError::Io { attempt: "read", cause }
+}
+
+/// Fails with `StorageFull` after `left` bytes. An end there would look like that of the archive, and hide what comes after it.
+struct Bounded<R> {
+    unpacked: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.unpacked.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(read)
+    }
 }
 
 /// The path that a whiteout entry deletes from lower layers: `a/.wh.b` deletes `a/b`, `a/.wh..wh..opq` everything in `a`.

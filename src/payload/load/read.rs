@@ -10,9 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-/// Number of bytes that the manifests of a payload may take before compression. Its files together have at most 64 MiB, but
-/// YAML aliases can expand to far more.
-pub(super) const MAX_TOTAL: usize = 192 << 20;
+/// Number of bytes that the manifests of a payload may take before compression: those of the largest known release take
+/// 10 MB. Its files together have at most 32 MiB, but YAML aliases can expand to far more. The daemon has the running
+/// release in memory besides.
+pub(super) const MAX_TOTAL: usize = 40 << 20;
+/// Number of manifests that a payload may have. The largest known release has 1,000.
+const MAX_MANIFESTS: usize = 10_000;
 /// Part of the warning about a file with an unknown template, by which the warning is found again.
 pub(super) const IS_SKIPPED: &str = " is skipped: ";
 
@@ -148,11 +151,13 @@ struct Allowance {
     limit: usize,
     /// `None` once it is spent.
     left: Option<usize>,
+    /// How many manifests have taken part of it.
+    manifests: usize,
 }
 
 impl Allowance {
     fn new(limit: usize) -> Self {
-        Allowance { limit, left: Some(limit) }
+        Allowance { limit, left: Some(limit), manifests: 0 }
     }
 
     fn is_spent(&self) -> bool {
@@ -168,6 +173,19 @@ impl Allowance {
             "with this the manifests of all files take more than the {} bytes that they may take together once aliases are \
              expanded; no file after this one was read; make the files smaller",
             self.limit
+        ))
+    }
+
+    /// Counts one more manifest. Too many spend the allowance, whatever their size.
+    fn count(&mut self) -> Result<(), String> {
+        self.manifests += 1;
+        if self.manifests <= MAX_MANIFESTS {
+            return Ok(());
+        }
+        self.left = None;
+        Err(format!(
+            "with this the files have more than the {MAX_MANIFESTS} manifests that a release may have; no file after this one \
+             was read; make the release smaller"
         ))
     }
 
@@ -238,6 +256,7 @@ fn to_manifests(
     for (index, document) in documents.into_iter().enumerate() {
         let line = lines.source(document.line);
         let problem = |cause: String| format!("line {line}: {cause}");
+        allowance.count().map_err(problem)?;
         let raw = allowance.json(&document.value).map_err(problem)?;
         let (id, api_version, annotations) = identify(&document.value).map_err(problem)?;
         // Annotations are stored beside the JSON.

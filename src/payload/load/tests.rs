@@ -249,6 +249,23 @@ fn size_of_all_files_together_is_limited() {
     assert_eq!(names(&load_within(small, &options(), most).unwrap()), ["a.yaml#0 a", "b.yaml#0 b"]);
 }
 
+/// Each is small, but what is known of it is not.
+#[test]
+fn number_of_manifests_is_limited() {
+    let document = |n: usize| format!("---\nkind: A\napiVersion: v1\nmetadata: {{name: x{n}}}\n");
+    let half = |from: usize| (from..from + 5000).map(document).collect::<String>();
+    let (one, two) = (half(0), half(5000));
+    let load = |more: &str| {
+        load(payload(&[], &[("a.yaml", &one), ("b.yaml", &two), ("c.yaml", more), ("d.yaml", "[")]), &options())
+    };
+    let Err(LoadError::Integrity { problems, .. }) = load(&document(10_000)) else { panic!("loaded") };
+    let [told] = problems.as_slice() else { panic!("{problems:#?}") };
+    assert!(told.starts_with("release-manifests/c.yaml: line 2: with this"), "{told}");
+    assert!(told.contains("more than the 10000 manifests that a release may have"), "{told}");
+    let Err(LoadError::Integrity { problems, .. }) = load("# nothing\n") else { panic!("loaded") };
+    assert!(problems.len() == 1 && problems[0].starts_with("release-manifests/d.yaml"), "{problems:#?}");
+}
+
 /// A skipped file may be one that a newer orchestrator can read. None could read this one.
 #[test]
 fn template_over_the_size_limit_fails_the_load() {

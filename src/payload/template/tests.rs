@@ -91,7 +91,7 @@ fn text_over_the_limit_is_refused_before_it_is_built() {
     let error = times(100_000).unwrap_err();
     assert_eq!(error, TemplateError::TooLarge { line: most + 1 });
     assert!(
-        error.to_string().starts_with("line 16: here the evaluated file exceeds the limit of 16777216 bytes"),
+        error.to_string().starts_with("line 4: here the evaluated file exceeds the limit of 4194304 bytes"),
         "{error}"
     );
 }

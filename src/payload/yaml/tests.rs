@@ -161,6 +161,14 @@ fn exceeded_limits_and_unresolved_values_are_errors() {
     assert!(error("a:\n  !!int x\n").contains("the tag !!int does not fit \"x\""));
     assert!(error("a:\n- .inf\n").starts_with("line 2: .inf cannot be written as JSON"));
     assert!(error(&format!("{{\"a\": [{}1]}}", "1,".repeat(4 * MAX_NODES))).contains("more than"));
+    let empty = format!("{{\"a\": [{}1]}}", "{\"a\":1},".repeat(MAX_NODES));
+    assert!(error(&empty).contains("more than 100000 values"), "{}", error(&empty));
+    assert!(error(&"a: 1\n---\n".repeat(MAX_NODES / 2 + 1)).contains("more than 100000 values"));
+    assert_eq!(
+        documents("---\n".repeat(MAX_BYTES / 4).as_bytes()),
+        Ok(vec![]),
+        "a million documents with nothing in them"
+    );
     assert_eq!(documents(&vec![b' '; MAX_BYTES + 1]), Err(YamlError::TooLarge { bytes: MAX_BYTES + 1 }));
     assert_eq!(documents(b"a: 1\nb: \xff"), Err(YamlError::NotText { line: 2 }));
 }

@@ -89,11 +89,20 @@ fn large_and_special_files_are_refused() {
     let unreadable = |dir: &tempfile::TempDir| read(dir.path()).unwrap().unreadable.join("\n");
     assert!(unreadable(&dir).starts_with(&format!("{place} is larger than the")), "{}", unreadable(&dir));
     fs::remove_file(&large).unwrap();
-    for number in 0..5 {
+    for number in 0..9 {
         let path = dir.path().join(format!("manifests/{number}.yaml"));
         File::create(path).unwrap().set_len(MAX_FILE - 1).unwrap();
     }
-    assert!(matches!(read(dir.path()), Err(PayloadDirError::TotalTooLarge { .. })));
+    let error = read(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("larger than the 33554432 bytes that a payload may have together"), "{error}");
+
+    let dir = folder();
+    for number in 0..MAX_ENTRIES {
+        fs::write(dir.path().join(format!("manifests/{number}.txt")), "").unwrap();
+    }
+    for error in [read(dir.path()).map(drop), tree_hash(dir.path()).map(drop)].map(Result::unwrap_err) {
+        assert!(error.to_string().contains("more than the 10000 entries"), "{error}");
+    }
 
     let dir = folder();
     File::create(dir.path().join("manifests/a.bin")).unwrap().set_len(MAX_TOTAL).unwrap();

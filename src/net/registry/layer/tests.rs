@@ -167,6 +167,91 @@ fn damaged_archive_is_an_error() {
     assert!(manifests().read_layer("this is not an archive, whatever its length is".repeat(40).as_bytes()).is_err());
 }
 
+/// What an attacker can write in a few bytes: names, deleted paths, links, and copies of one file.
+#[test]
+fn what_is_kept_of_an_image_is_bounded_whatever_its_entries_are() {
+    let header = |kind: tar::EntryType, name: &str, target: &str| {
+        let mut header = tar::Header::new_gnu();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.as_old_mut().linkname[..target.len()].copy_from_slice(target.as_bytes());
+        header.set_entry_type(kind);
+        header.set_size(0);
+        header.set_cksum();
+        header
+    };
+    let many = |count: usize, kind: tar::EntryType, prefix: &str, target: &str| {
+        (0..count).flat_map(|n| *header(kind, &format!("{prefix}{n}"), target).as_bytes()).collect::<Vec<u8>>()
+    };
+    let refused = |archive: &[u8]| manifests().read_layer(archive).unwrap_err().to_string();
+    for (kind, prefix, target) in [
+        (Regular, "manifests/", ""),
+        (Regular, "manifests/.wh.", ""),
+        (Symlink, "manifests/", "x"),
+        (Link, "manifests/", "x"),
+    ] {
+        let error = refused(&many(MAX_KEPT_PATHS + 1, kind, prefix, target));
+        assert!(error.contains("more than 20000 paths under manifests/ and release-manifests/"), "{prefix}: {error}");
+    }
+    let mut elsewhere = manifests();
+    elsewhere.read_layer(many(MAX_KEPT_PATHS + 1, Regular, "usr/", "").as_slice()).unwrap();
+    assert!(elsewhere.covered.is_empty() && elsewhere.kept_paths == 0, "nothing is kept of headers elsewhere");
+
+    let mebibyte = "x".repeat(1 << 20);
+    let copies: Vec<u8> = many(50, Link, "manifests/", "manifests/one");
+    let one = raw(&[(Regular, "manifests/one", "", &mebibyte)]);
+    // Without the two empty blocks at its end, so that more entries follow.
+    let error = refused(&[&one[..one.len() - 1024], &copies].concat());
+    assert!(error.contains("more than 50331648 bytes"), "{error}");
+
+    let long = "manifests/".to_owned() + &"n".repeat(MAX_PATH);
+    let mut name = header(tar::EntryType::GNULongName, "././@LongLink", "");
+    name.set_size(long.len() as u64);
+    name.set_cksum();
+    let mut archive = [name.as_bytes().as_slice(), long.as_bytes()].concat();
+    archive.resize(archive.len().next_multiple_of(512), 0);
+    archive.extend_from_slice(header(Symlink, "manifests/cut", "x").as_bytes());
+    let error = refused(&archive);
+    assert!(error.contains("4106 bytes, more than the 4096 that a path may have"), "{error}");
+}
+
+/// The archive says that a sparse file has terabytes. Only its few bytes are read, and no manifest is one.
+#[test]
+fn sparse_file_is_not_expanded() {
+    let mut header = tar::Header::new_gnu();
+    header.set_path("manifests/sparse.yaml").unwrap();
+    header.set_entry_type(tar::EntryType::GNUSparse);
+    header.set_size(0);
+    header.as_gnu_mut().unwrap().realsize = *b"77777777777\0";
+    header.set_cksum();
+    let mut gathered = manifests();
+    gathered.read_layer([header.as_bytes().as_slice(), &[0; 1024]].concat().as_slice()).unwrap();
+    assert_eq!((gathered.files.len(), gathered.skipped), (0, vec!["manifests/sparse.yaml".to_owned()]));
+}
+
+/// An end of the input at the limit would look like the end of the archive, and hide what comes after it.
+#[test]
+fn layer_that_expands_beyond_the_limit_is_refused() {
+    let archive = raw(&[(Regular, "usr/a", "", &"0".repeat(5000)), (Regular, "manifests/a", "", "a")]);
+    let within = |limit: u64| manifests().read_archive(archive.as_slice(), limit).map(|found| found.len());
+    assert_eq!(within(archive.len() as u64).unwrap(), 1);
+    for limit in [512, 5632, 6144] {
+        assert!(matches!(within(limit), Err(LayerError::Expands)), "{limit}: {:?}", within(limit));
+    }
+    assert!(LayerError::Expands.to_string().contains("more than 8589934592 bytes"));
+
+    // 48 MiB of zeros in 50 KB, and as a manifest.
+    let size = MAX_KEPT_BYTES + 1;
+    let mut header = tar::Header::new_gnu();
+    header.set_path("manifests/bomb.yaml").unwrap();
+    header.set_size(size);
+    header.set_cksum();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
+    io::copy(&mut header.as_bytes().as_slice().chain(io::repeat(0).take(size)), &mut gzip).unwrap();
+    let bomb = gzip.finish().unwrap();
+    let error = manifests().read_layer(bomb.as_slice()).unwrap_err().to_string();
+    assert!(bomb.len() < 1 << 20 && error.contains("more than 50331648 bytes"), "{} bytes: {error}", bomb.len());
+}
+
 #[test]
 fn file_larger_than_the_bound_is_refused_before_it_is_kept() {
     let mut header = tar::Header::new_gnu();
@@ -176,7 +261,7 @@ fn file_larger_than_the_bound_is_refused_before_it_is_kept() {
     header.set_cksum();
     let endless = io::repeat(0).take(MAX_KEPT_BYTES + 1024);
     let error = manifests().read_layer(header.as_bytes().as_slice().chain(endless)).unwrap_err().to_string();
-    assert!(error.contains("more than 268435456 bytes"), "{error}");
+    assert!(error.contains("more than 50331648 bytes"), "{error}");
 
     let mut name = tar::Header::new_gnu();
     name.set_path("././@LongLink").unwrap();
