@@ -6,6 +6,7 @@
 
 mod advice;
 mod bad_input;
+mod chaos;
 mod cluster_configuration;
 mod clusters;
 mod drift;
