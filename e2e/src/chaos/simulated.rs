@@ -2,6 +2,7 @@
 
 use super::plan::{Fault, Operation};
 use super::{Seen, check_history, check_log};
+use crate::harness::files;
 use crate::simulator::cluster::SimulatedCluster;
 use crate::simulator::daemon::Node;
 use crate::simulator::releases::Release;
@@ -48,7 +49,10 @@ pub(super) async fn run(operations: &[Operation], seen: &mut Seen) -> anyhow::Re
         };
         println!("{} {}", if number == 0 { "installing" } else { "updating to" }, release.version);
         pair.disturb(steps, asked).await?;
-        let version = pair.cluster.completed(release).await?;
+        let version = match pair.cluster.completed(release).await {
+            Ok(version) => version,
+            Err(error) => return Err(error.context(pair.state().await)),
+        };
         check_history(&version, releases.get(..=number).unwrap_or_default())?;
         let log = pair.cluster.all_requests()?;
         let leadership = check_log(&log, release, (number > 0).then_some(asked), seen)?;
@@ -163,6 +167,29 @@ impl Pair {
         let holder = self.holder().await.unwrap_or_default();
         let (first, second) = (&*self.cluster.node, &*self.standby);
         Ok(if second.is(&holder).await { (second, first) } else { (first, second) })
+    }
+
+    /// What a person would look at beside the state of the cluster when an update hangs.
+    async fn state(&self) -> String {
+        let control_plane = &self.cluster.control_plane;
+        let mut text = String::new();
+        for name in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"] {
+            if !control_plane.runs(name) {
+                text.push_str(&format!("{name} has ended:\n{}\n", files::tail(&control_plane.log(name), 20)));
+            }
+        }
+        for node in [&*self.cluster.node, &*self.standby] {
+            text.push_str(&format!("{}: {:?}\n", node.name, *node.state.lock().await));
+        }
+        let looks = [
+            ["get", "lease", "-n", NAMESPACE, "-o", "yaml"],
+            ["get", "pods,deployments", "-A", "-o", "wide", "--ignore-not-found"],
+        ];
+        for look in looks {
+            text.push_str(&control_plane.kubectl(look).await.unwrap_or_else(|error| error.to_string()));
+        }
+        let log = files::tail(&control_plane.log(&self.standby.name), 60);
+        format!("{text}log of {}:\n{log}", self.standby.name)
     }
 
     async fn holder(&self) -> Option<String> {
