@@ -16,6 +16,7 @@ mod fault_injection;
 mod filters;
 mod gaps;
 mod killed;
+mod least_privilege;
 mod life;
 mod long_answers;
 mod merge;
