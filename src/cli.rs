@@ -13,6 +13,7 @@ pub(crate) mod page;
 pub(crate) mod payload;
 pub(crate) mod plan;
 pub(crate) mod preflight;
+pub(crate) mod rbac;
 pub(crate) mod reach;
 pub(crate) mod release;
 pub(crate) mod render;
@@ -42,6 +43,7 @@ enum Command {
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     Plan(Box<plan::PlanArgs>),
+    Rbac(Box<rbac::RbacArgs>),
     Graph(graph::GraphArgs),
     Image(image::ImageArgs),
     /// Build, inspect, extract and sign release images
@@ -115,6 +117,7 @@ async fn perform(command: Command, set_log_level: SetLogLevel) -> anyhow::Result
         Command::Start(args) => start::run(*args, set_log_level).await,
         Command::Render(args) => render::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Rbac(args) => rbac::run(*args).await,
         Command::Graph(args) => graph::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Release(command) => release::run(command).await,

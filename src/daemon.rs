@@ -8,6 +8,7 @@ use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadF
 use crate::serve::health::Heartbeat;
 use crate::updates::advice::Asker;
 use crate::work::apply::Applier;
+use crate::work::cluster_configuration;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::config_maps::ConfigMaps;
 use crate::work::egress;
@@ -62,7 +63,8 @@ pub(crate) struct Config {
     pub payload_store: PathBuf,
     pub source: PayloadSource,
     pub identity: String,
-    pub lease: Times,
+    /// Those that suit the topology of the control plane if absent.
+    pub lease: Option<Times>,
     pub set_log_level: SetLogLevel,
 }
 
@@ -95,13 +97,15 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
         serving::health(listen, heartbeat.clone(), stop.clone());
     }
     let clients = Arc::new(Clients::connect(config.kubeconfig.as_deref()).await?);
-    let election =
-        Arc::new(Election::new(clients.call.clone(), &config.namespace, &config.name, &config.identity, config.lease));
-    let claim = election.claim.clone();
-    let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
     // Prepare as much as possible before acquiring the lease, so that there is no gap when the previous leader releases it.
     let kinds = Arc::new(Kinds::default());
     let Some(features) = features::follow(&clients, kinds.clone(), &stop).await else { return Ok(()) };
+    let Some(times) = lease_times(&config, &clients, &stop).await else { return Ok(()) };
+    let election =
+        Arc::new(Election::new(clients.call.clone(), &config.namespace, &config.name, &config.identity, times));
+    let claim = election.claim.clone();
+    let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
+    let objects = objects.with_longest_write(times.longest_write());
     let first = features.borrow().clone();
     let own = Arc::new(load_running_release(&config, &first).await?);
     let (version, image) = (&own.release.version, &own.release.image);
@@ -161,6 +165,23 @@ fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
     Ok(())
 }
 
+/// The times of the lease from the command line, or those for the topology of the control plane, which is read once. `None`
+/// if stopped before.
+async fn lease_times(config: &Config, clients: &Clients, stop: &CancellationToken) -> Option<Times> {
+    if config.lease.is_some() {
+        return config.lease;
+    }
+    let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
+    let topology = match stop.run_until_cancelled(cluster_configuration::read_topology(&objects)).await? {
+        Ok(topology) => topology,
+        Err(error) => {
+            tracing::warn!(%error, "the topology of the control plane is not known: the lease is that of several nodes");
+            None
+        }
+    };
+    Some(Times::of_topology(topology.as_deref()))
+}
+
 /// What is there before the lease is held.
 struct Prepared {
     clients: Arc<Clients>,
@@ -184,7 +205,7 @@ async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
     let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds.clone(), stop.clone()));
     monitor(&monitoring, &applier, &objects, &stop);
     let retriever = retriever(&config, &clients, &objects, &own, &way);
-    let (events, publishing) = Events::start(clients.call.clone(), &config.namespace, &config.identity);
+    let (events, publishing) = Events::start(objects.client_for_writes(), &config.namespace, &config.identity);
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
     let recording = tokio::spawn(record::keep(

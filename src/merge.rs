@@ -167,6 +167,11 @@ fn rules(group: &str, kind: &str) -> &'static Kind {
     KINDS.iter().find(|k| k.group == group && k.kind == kind).unwrap_or(&GENERIC)
 }
 
+/// Whether an object of this kind is deleted and created again where a field differs that the API server does not let change.
+pub(crate) fn may_be_replaced(group: &str, kind: &str) -> bool {
+    matches!(rules(group, kind).immutable, Immutable::Recreate(_))
+}
+
 /// Whether objects of this kind are written by server-side apply.
 pub(crate) fn is_applied(group: &str, kind: &str) -> bool {
     rules(group, kind).applied

@@ -1,6 +1,7 @@
-//! Fault injection: a proxy between a client and the API server that fails as API servers and networks do, and a check of
-//! the order in which an update wrote, by the audit log.
+//! Fault injection: a proxy between a client and the API server that fails as API servers and networks do, and checks by
+//! the audit log: of the order in which an update wrote, and that only the holder of the lease did.
 
+pub mod leadership;
 pub mod order;
 pub mod proxy;
 pub mod source;

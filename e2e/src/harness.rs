@@ -226,6 +226,16 @@ impl Cluster {
         control_plane::restart_apiserver(&self.site).await
     }
 
+    /// Kills the process of that name and starts it again in the same way. Does not wait until it serves.
+    pub fn respawn(&self, name: &str) -> Result<()> {
+        self.site.respawn(name).map(|_| ())
+    }
+
+    /// The processes in the pods of the node that were started with these words.
+    pub fn processes_in_pods(&self, words: &[&str]) -> Vec<Identity> {
+        cgroup::processes(&self.site).into_iter().filter(|process| process.was_started_with(words)).collect()
+    }
+
     /// Copies the API server's data into a new folder. The API server is stopped meanwhile.
     pub async fn back_up(&self, backup: &Path) -> Result<()> {
         control_plane::back_up(&self.site, backup).await

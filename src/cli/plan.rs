@@ -1,8 +1,8 @@
 //! `cvo plan`: shows what an update will do before it starts. Only reads.
 
 mod cluster;
-mod misuse;
-mod release;
+pub(crate) mod misuse;
+pub(crate) mod release;
 mod text;
 
 pub(crate) use misuse::misuse;
@@ -96,11 +96,11 @@ pub(crate) enum Output {
 const BLOCKED: u8 = 3;
 
 pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
-    let to = release::read(&args.to, args.to_image.as_deref(), &args).await?;
+    let to = release::read(&args.to, args.to_image.as_deref(), &args.image).await?;
     let forecast = if args.from == CLUSTER {
         cluster::forecast(&args, &to).await?
     } else {
-        let from = release::read(&args.from, args.from_image.as_deref(), &args).await?;
+        let from = release::read(&args.from, args.from_image.as_deref(), &args.image).await?;
         between(&args, &from, &to)?
     };
     match args.output {
@@ -163,7 +163,7 @@ fn everything(payload: &Payload) -> impl Iterator<Item = &Manifest> {
 }
 
 /// An empty plan would say that nothing stops the update.
-fn ensure_some_included(selection: &Selection, to: &Payload, filter: &ApplyFilter) -> anyhow::Result<()> {
+pub(crate) fn ensure_some_included(selection: &Selection, to: &Payload, filter: &ApplyFilter) -> anyhow::Result<()> {
     let profile = filter.load.profile.as_deref().unwrap_or_default();
     let nothing = || filters::nothing_included(profile, everything(to));
     ensure!(!selection.manifests.is_empty(), "{}", clean(&nothing()));

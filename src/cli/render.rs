@@ -66,6 +66,10 @@ pub(crate) struct RenderArgs {
     /// Cluster profile: only manifests with include.release.openshift.io/PROFILE=true are written
     #[arg(long, env = "CLUSTER_PROFILE", value_name = "PROFILE", default_value = DEFAULT_PROFILE)]
     pub cluster_profile: String,
+    /// Do not write manifests with exclude.release.openshift.io/ID=true; the daemon does not apply them either. With
+    /// `least-privilege` the daemon is not made cluster-admin, and needs the roles that `cvo rbac` prints
+    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "ID")]
+    pub exclude_manifests: Option<String>,
 }
 
 /// Where the ClusterVersion comes from.
@@ -176,7 +180,12 @@ fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
         image: args.release_image.clone(),
         profile: args.cluster_profile.clone(),
         strict_templates: true,
-        filter: Filter { feature_set: Some(feature_set), feature_gates: Some(feature_gates), ..Filter::default() },
+        filter: Filter {
+            feature_set: Some(feature_set),
+            feature_gates: Some(feature_gates),
+            exclude_identifier: args.exclude_manifests.clone(),
+            ..Filter::default()
+        },
     };
     let first = bootstrap(&first_folder, &release, &options);
     let place = args.manifests_dir.display().to_string();
@@ -297,6 +306,7 @@ impl Page<'_> {
         let variables = Variables {
             release_image: &self.args.release_image,
             cluster_profile: &self.args.cluster_profile,
+            exclude_manifests: self.args.exclude_manifests.as_deref().unwrap_or_default(),
             images: self.images,
         };
         let mut output = BTreeMap::new();

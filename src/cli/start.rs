@@ -7,7 +7,6 @@ use crate::serve::tls;
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Run the daemon: reconcile the release that this image belongs to, and update the cluster when another one is requested.
 #[derive(Args, Debug)]
@@ -96,15 +95,17 @@ pub(crate) struct StartArgs {
     /// Identity in the leader election; the pod's UID, so that a restarted container resumes its own lease.
     #[arg(long, env = "POD_UID", value_name = "ID")]
     identity: Option<String>,
-    /// How long the lease is valid without being renewed, in seconds.
-    #[arg(long, default_value_t = 137, value_name = "SECONDS")]
-    lease_duration: u64,
-    /// How long the leader tries to renew before it stops, in seconds.
-    #[arg(long, default_value_t = 107, value_name = "SECONDS")]
-    lease_renew_deadline: u64,
-    /// How often the lease is renewed, in seconds.
-    #[arg(long, default_value_t = 26, value_name = "SECONDS")]
-    lease_retry: u64,
+    /// How long the lease is valid without being renewed, in seconds [default: 137; with a control plane of a single node
+    /// 270].
+    #[arg(long, value_name = "SECONDS", requires_all = ["lease_renew_deadline", "lease_retry"])]
+    lease_duration: Option<u64>,
+    /// How long the leader tries to renew before it stops, in seconds; at least 5 less than --lease-duration [default: 107;
+    /// with a control plane of a single node 240].
+    #[arg(long, value_name = "SECONDS", requires_all = ["lease_duration", "lease_retry"])]
+    lease_renew_deadline: Option<u64>,
+    /// How often the lease is renewed, in seconds [default: 26; with a control plane of a single node 60].
+    #[arg(long, value_name = "SECONDS", requires_all = ["lease_duration", "lease_renew_deadline"])]
+    lease_retry: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -125,6 +126,7 @@ fn capability_name(text: &str) -> Result<String, String> {
 pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::Result<()> {
     let serving = serving(&args)?;
     let listen_health = address("--listen-health", &args.listen_health)?;
+    let lease = lease_times(&args)?;
     anyhow::ensure!(!args.release_image.is_empty(), "--release-image must name the running release image, by digest");
     let source = match args.payload_source {
         Source::Directory => PayloadSource::Directory,
@@ -149,12 +151,6 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
         ca_bundle: file(args.metrics_ca_bundle_file),
         token: file(args.metrics_token_file),
     };
-    let lease = Times {
-        duration: Duration::from_secs(args.lease_duration),
-        renew_deadline: Duration::from_secs(args.lease_renew_deadline),
-        retry: Duration::from_secs(args.lease_retry),
-    }
-    .check()?;
     let config = Config {
         release_image: args.release_image,
         serving,
@@ -175,6 +171,14 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
         set_log_level,
     };
     Ok(daemon::run(config).await?)
+}
+
+/// The times of the lease, if they are given: all three, or none.
+fn lease_times(args: &StartArgs) -> anyhow::Result<Option<Times>> {
+    match (args.lease_duration, args.lease_renew_deadline, args.lease_retry) {
+        (Some(duration), Some(renew), Some(retry)) => Ok(Some(Times::seconds(duration, renew, retry).check()?)),
+        _ => Ok(None),
+    }
 }
 
 /// The metrics server, unless it is disabled.

@@ -10,6 +10,7 @@ use super::backoff::jittered;
 use super::error::ApiError;
 use super::objects::{call, post};
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::{GetParams, WatchEvent, WatchParams};
@@ -25,7 +26,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long the lease is valid, how long a holder tries to renew it, and how often.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     pub duration: Duration,
     pub renew_deadline: Duration,
@@ -34,22 +35,52 @@ pub(crate) struct Times {
 
 /// Times that contradict each other.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the lease duration ({duration:?}) must be longer than the renew deadline ({renew:?}), and that longer than the \
-     retry period ({retry:?}); change --lease-duration, --lease-renew-deadline or --lease-retry"
-)]
-pub(crate) struct TimesError {
-    duration: Duration,
-    renew: Duration,
-    retry: Duration,
+pub(crate) enum TimesError {
+    #[error(
+        "the lease duration ({:?}) must be longer than the renew deadline ({:?}), and that longer than the retry period \
+         ({:?}); change --lease-duration, --lease-renew-deadline or --lease-retry", .0.duration, .0.renew_deadline, .0.retry
+    )]
+    Order(Times),
+    #[error(
+        "the lease duration ({:?}) must be at least {CALL_TIMEOUT:?} longer than the renew deadline ({:?}), because a write \
+         that begins just before that deadline has to end before another process can take the lease; change \
+         --lease-duration or --lease-renew-deadline", .0.duration, .0.renew_deadline
+    )]
+    Gap(Times),
 }
 
 impl Times {
+    /// For clusters whose control plane survives the loss of a node.
+    const HIGHLY_AVAILABLE: Times = Times::seconds(137, 107, 26);
+    /// For a control plane of a single node: it is away while that node restarts, and no other process waits for the lease.
+    const SINGLE_NODE: Times = Times::seconds(270, 240, 60);
+
+    /// From values in seconds, unchecked.
+    pub(crate) const fn seconds(duration: u64, renew_deadline: u64, retry: u64) -> Times {
+        let of = Duration::from_secs;
+        Times { duration: of(duration), renew_deadline: of(renew_deadline), retry: of(retry) }
+    }
+
+    /// The times that suit this `Infrastructure.status.controlPlaneTopology`.
+    pub(crate) fn of_topology(topology: Option<&str>) -> Times {
+        if topology == Some("SingleReplica") { Times::SINGLE_NODE } else { Times::HIGHLY_AVAILABLE }
+    }
+
+    /// Refuses times with which two processes could write at the same time.
     pub(crate) fn check(self) -> Result<Self, TimesError> {
-        if self.duration > self.renew_deadline && self.renew_deadline > self.retry && !self.retry.is_zero() {
-            return Ok(self);
+        if self.duration <= self.renew_deadline || self.renew_deadline <= self.retry || self.retry.is_zero() {
+            return Err(TimesError::Order(self));
         }
-        Err(TimesError { duration: self.duration, renew: self.renew_deadline, retry: self.retry })
+        if self.duration - self.renew_deadline < CALL_TIMEOUT {
+            return Err(TimesError::Gap(self));
+        }
+        Ok(self)
+    }
+
+    /// The longest that a write may take, with all that is tried again in it: it begins before the renew deadline and has to
+    /// end before the lease can be taken.
+    pub(crate) fn longest_write(self) -> Duration {
+        self.duration.saturating_sub(self.renew_deadline)
     }
 }
 
@@ -109,6 +140,9 @@ impl Seen {
     }
 }
 
+/// Events of the lease, while they are followed.
+type Events = Option<BoxStream<'static, Result<WatchEvent<Value>, kube::Error>>>;
+
 enum Attempt {
     Won,
     /// Held by another process; it may be taken after this long if it does not change.
@@ -163,17 +197,48 @@ impl Election {
         }
     }
 
-    /// Waits until the lease has changed since it was read; if it cannot be watched, for the retry period.
-    async fn change(&self) {
+    /// The state of the lease, and then its changes. `None` if it cannot be watched.
+    async fn watch(&self) -> Events {
         let params = WatchParams {
             field_selector: Some(format!("metadata.name={}", self.name)),
             timeout: Some(280),
             ..WatchParams::default()
         };
+        let request = kube::core::Request::new(self.path.clone()).watch(&params, "").ok()?;
+        Some(self.client.request_events::<Value>(request).await.ok()?.boxed())
+    }
+
+    /// Waits until the lease was deleted or is held by another process. Continues to read `events`, so that it may be
+    /// dropped and called again. Where the lease cannot be watched, that is noticed when it is renewed.
+    async fn lost(&self, events: &mut Events) {
+        loop {
+            if events.is_none() {
+                *events = self.watch().await;
+            }
+            let event = match events {
+                Some(events) => events.next().await.and_then(Result::ok),
+                None => None,
+            };
+            match event {
+                Some(WatchEvent::Added(lease) | WatchEvent::Modified(lease)) if self.is_ours(&lease) => {}
+                Some(WatchEvent::Bookmark(_)) => {}
+                Some(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_)) => return,
+                Some(WatchEvent::Error(_)) | None => {
+                    *events = None;
+                    tokio::time::sleep(self.times.retry).await;
+                }
+            }
+        }
+    }
+
+    fn is_ours(&self, lease: &Value) -> bool {
+        lease.pointer("/spec/holderIdentity").and_then(Value::as_str) == Some(self.identity.as_str())
+    }
+
+    /// Waits until the lease has changed since it was read; if it cannot be watched, for the retry period.
+    async fn change(&self) {
         let watch = async {
-            let request = kube::core::Request::new(self.path.clone()).watch(&params, "").ok()?;
-            let events = self.client.request_events::<Value>(request).await.ok()?;
-            let mut events = events.boxed();
+            let mut events = self.watch().await?;
             // It may have changed between the read and the watch.
             let now = events.next().await?.ok()?;
             if self.is_as_read(&now) { events.next().await?.ok().map(drop) } else { Some(()) }
@@ -191,6 +256,10 @@ impl Election {
     async fn attempt(&self, seen: &mut Option<Seen>) -> Result<Attempt, ApiError> {
         let asked = Instant::now();
         let Some(lease) = self.read().await? else {
+            if seen.is_none() && self.was_led().await? {
+                let record = ("the process whose lease was deleted".to_owned(), String::new());
+                *seen = Some(Seen { record, since: asked, duration: self.times.duration });
+            }
             // Whoever deletes the lease does not stop its holder, which creates it again.
             if let Some(held) = seen.as_ref().and_then(Seen::held) {
                 return Ok(held);
@@ -223,9 +292,13 @@ impl Election {
 
     /// Renews until the lease is lost or `stop`. Returns why it ended.
     pub(crate) async fn keep(&self, stop: &CancellationToken) -> String {
+        let mut events = None;
         loop {
-            if stop.run_until_cancelled(tokio::time::sleep(self.times.retry)).await.is_none() {
-                return "stopped".to_owned();
+            tokio::select! {
+                () = stop.cancelled() => return "stopped".to_owned(),
+                () = tokio::time::sleep(self.times.retry) => {}
+                // A lease that is missing could be taken by a process that starts now.
+                () = self.lost(&mut events) => {}
             }
             let mut failures = 0;
             loop {
@@ -262,7 +335,7 @@ impl Election {
     async fn renew(&self) -> Result<bool, ApiError> {
         // Somebody has deleted it; no other process can take it while the claim holds.
         let Some(lease) = self.read().await? else { return self.create().await.map(|()| true) };
-        if lease.pointer("/spec/holderIdentity").and_then(Value::as_str) != Some(self.identity.as_str()) {
+        if !self.is_ours(&lease) {
             return Ok(false);
         }
         self.put(lease).await.map(|()| true)
@@ -286,7 +359,7 @@ impl Election {
 
     async fn try_release(&self) -> Result<(), ApiError> {
         let Some(mut lease) = self.read().await? else { return Ok(()) };
-        if lease.pointer("/spec/holderIdentity").and_then(Value::as_str) != Some(self.identity.as_str()) {
+        if !self.is_ours(&lease) {
             return Ok(());
         }
         if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
@@ -307,8 +380,7 @@ impl Election {
     async fn put(&self, mut lease: Value) -> Result<(), ApiError> {
         let before = lease.get("spec").cloned().unwrap_or_default();
         let transitions = before.get("leaseTransitions").and_then(Value::as_u64).unwrap_or(0);
-        let ours = before.get("holderIdentity").and_then(Value::as_str) == Some(self.identity.as_str());
-        let spec = if ours {
+        let spec = if self.is_ours(&lease) {
             self.spec(transitions, before.get("acquireTime"))
         } else {
             self.spec(transitions.saturating_add(1), None)
@@ -325,6 +397,21 @@ impl Election {
         match call::<Value>(&self.client, CALL_TIMEOUT, &attempt, request).await {
             Ok(lease) => Ok(Some(self.answered(lease))),
             Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Whether a process has led in this cluster before: then one whose lease was deleted may still believe that it does.
+    async fn was_led(&self) -> Result<bool, ApiError> {
+        let attempt = format!("read ClusterVersion \"{}\"", self.name);
+        let versions = kube::core::Request::new("/apis/config.openshift.io/v1/clusterversions");
+        let request = versions.get(&self.name, &GetParams::default());
+        match call::<Value>(&self.client, CALL_TIMEOUT, &attempt, request).await {
+            Ok(version) => {
+                let history = version.pointer("/status/history").and_then(Value::as_array);
+                Ok(history.is_some_and(|entries| !entries.is_empty()))
+            }
+            Err(e) if e.is_not_found() => Ok(false),
             Err(e) => Err(e),
         }
     }

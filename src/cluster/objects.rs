@@ -7,6 +7,7 @@ use crate::api::object_meta;
 pub use crate::merge::FIELD_MANAGER;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -52,6 +53,7 @@ pub(crate) type MayWrite = std::sync::Arc<dyn Fn() -> bool + Send + Sync>;
 pub(crate) struct Objects {
     client: Client,
     may_write: MayWrite,
+    longest_write: Duration,
 }
 
 impl std::fmt::Debug for Objects {
@@ -62,11 +64,28 @@ impl std::fmt::Debug for Objects {
 
 impl Objects {
     pub(crate) fn new(client: Client, may_write: MayWrite) -> Self {
-        Objects { client, may_write }
+        Objects { client, may_write, longest_write: CALL_TIMEOUT }
+    }
+
+    /// The same; a write that takes longer than this has failed.
+    pub(crate) fn with_longest_write(self, limit: Duration) -> Self {
+        Objects { longest_write: limit.min(CALL_TIMEOUT), ..self }
     }
 
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// A client whose requests are sent only while [`MayWrite`] allows them.
+    pub(crate) fn client_for_writes(&self) -> Client {
+        let (client, may_write) = (self.client.clone(), self.may_write.clone());
+        let namespace = client.default_namespace().to_owned();
+        let send = move |mut request: http::Request<Body>| {
+            request.extensions_mut().insert(may_write.clone());
+            let client = client.clone();
+            async move { client.send(request).await }
+        };
+        Client::new(tower::service_fn(send), namespace)
     }
 
     /// The live object; `None` if it does not exist.
@@ -210,7 +229,7 @@ impl Objects {
             request.extensions_mut().insert(self.may_write.clone());
             request
         });
-        self.call(attempt, request).await
+        call(&self.client, self.longest_write, attempt, request).await
     }
 
     async fn call<T: DeserializeOwned>(

@@ -11,6 +11,8 @@ pub struct Variables<'a> {
     pub release_image: &'a str,
     /// `.ClusterProfile`
     pub cluster_profile: &'a str,
+    /// `.ExcludeManifests`: the identifier whose annotation excludes manifests, if any.
+    pub exclude_manifests: &'a str,
     /// `index .Images "name"`
     pub images: &'a BTreeMap<String, String>,
 }
@@ -86,7 +88,7 @@ pub enum TemplateError {
     #[error("line {line}: the action that begins with {{{{{start} is not closed by }}}}")]
     Open { line: usize, start: String },
     #[error(
-        "line {line}: {{{{{expression}}}}} is not known; known are .ReleaseImage, .ClusterProfile, index .Images \"NAME\" and text in quotes"
+        "line {line}: {{{{{expression}}}}} is not known; known are .ReleaseImage, .ClusterProfile, .ExcludeManifests, index .Images \"NAME\" and text in quotes"
     )]
     Unknown { line: usize, expression: String },
     #[error("line {line}: {literal} is not a valid string literal of Go")]
@@ -175,6 +177,7 @@ fn evaluate(
     match expression {
         ".ReleaseImage" => rendered.push(variables.release_image, line, false)?,
         ".ClusterProfile" => rendered.push(variables.cluster_profile, line, false)?,
+        ".ExcludeManifests" => rendered.push(variables.exclude_manifests, line, false)?,
         comment if comment.starts_with("/*") && comment.ends_with("*/") => {}
         literal if literal.starts_with(['"', '`']) => {
             rendered.push(&text_literal(literal, line, unknown)?, line, false)?;

@@ -3,7 +3,7 @@
 //! on it can be applied again.
 
 use super::feeds::Cluster;
-use crate::cluster::{ApiError, CachedState, Cause, Kind, jittered};
+use crate::cluster::{ApiError, CachedState, Cause, Kind, Objects, jittered};
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::payload::{Manifest, ObjectId};
 use serde_json::Value;
@@ -140,6 +140,14 @@ impl ConfigurationChanges {
             }
         }
     }
+}
+
+/// `Infrastructure.status.controlPlaneTopology`, read once; `None` where it is not set, or the object or its kind is missing.
+pub(crate) async fn read_topology(objects: &Objects) -> Result<Option<String>, ApiError> {
+    let kind = Kind::known("config.openshift.io", "v1", Source::Infrastructure.kind(), "infrastructures", false);
+    let object = objects.get(&kind, "", Source::NAME).await?;
+    let topology = object.as_ref().and_then(|object| object.pointer("/status/controlPlaneTopology"));
+    Ok(topology.and_then(Value::as_str).map(str::to_owned))
 }
 
 fn identity(source: Source) -> ObjectId {

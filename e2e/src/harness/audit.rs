@@ -14,6 +14,13 @@ use serde::Deserialize;
 /// The user that the daemon acts as where a release installs it: the service account of its manifests.
 pub const DAEMON: &str = "system:serviceaccount:openshift-cluster-version:cluster-version-operator";
 
+/// The group of an impersonated user that stands for a pod: processes without a token of a pod are told apart by it.
+pub fn pod_group(pod: &str) -> String {
+    format!("{POD_GROUP}{pod}")
+}
+
+const POD_GROUP: &str = "lab:pod:";
+
 /// One request that was answered, or a watch that has begun. Some requests are listed without an answer (see the audit
 /// policy).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +31,7 @@ pub struct Request {
     pub took: SignedDuration,
     /// Who sent it, or the impersonated user.
     pub user: String,
-    /// Name of the pod whose token authenticated the request, if any.
+    /// Name of the pod whose token authenticated the request, or that its group names (`pod_group`); else empty.
     pub pod: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
@@ -155,6 +162,7 @@ struct Event {
 #[serde(default)]
 struct User {
     username: String,
+    groups: Vec<String>,
     extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -176,7 +184,9 @@ struct ObjectRef {
 
 impl Event {
     fn request(mut self) -> Option<Request> {
-        let pod = self.user.extra.remove("authentication.kubernetes.io/pod-name").unwrap_or_default();
+        let mut pod = self.user.extra.remove("authentication.kubernetes.io/pod-name").unwrap_or_default();
+        let groups = self.impersonated_user.iter().flat_map(|user| &user.groups);
+        pod.extend(groups.filter_map(|group| group.strip_prefix(POD_GROUP)).map(str::to_owned));
         let at = self.request_received_timestamp?;
         Some(Request {
             at,

@@ -225,7 +225,7 @@ rules:
 
 fn controller_manager(site: &Site, options: &Options) -> Launch {
     let pki = |name| site.pki(name).display().to_string();
-    let arguments = [
+    let mut arguments = vec![
         format!("--kubeconfig={}", pki("controller-manager.kubeconfig")),
         format!("--authentication-kubeconfig={}", pki("controller-manager.kubeconfig")),
         format!("--authorization-kubeconfig={}", pki("controller-manager.kubeconfig")),
@@ -241,6 +241,11 @@ fn controller_manager(site: &Site, options: &Options) -> Launch {
         "--leader-elect=false".to_owned(),
         format!("--controllers={}", options.controllers.as_deref().unwrap_or("*")),
     ];
+    if options.kwok {
+        // The pods of a node that is taken for lost become unready, and kwok does not report them as ready again. It may need
+        // a minute to notice that the API server was restarted.
+        arguments.push("--node-monitor-grace-period=20m".to_owned());
+    }
     Launch::new("kube-controller-manager", site.tools().go("kube-controller-manager"), arguments)
 }
 

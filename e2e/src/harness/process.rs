@@ -81,6 +81,20 @@ impl Identity {
         stat(self.pid).is_some_and(|(state, start)| start == self.start && !ended(state)) && self.boot == boot_id()
     }
 
+    /// Whether its command line is a program of the first word's name, followed by the others.
+    pub fn was_started_with(&self, words: &[&str]) -> bool {
+        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let mut said = line.split(|byte| *byte == 0);
+        words.iter().enumerate().all(|(position, word)| {
+            let one = said.next().unwrap_or_default();
+            if position == 0 {
+                one.rsplit(|byte| *byte == b'/').next() == Some(word.as_bytes())
+            } else {
+                one == word.as_bytes()
+            }
+        })
+    }
+
     /// Sends SIGKILL to the process, and to its group when it leads one.
     pub fn kill(&self) {
         if !self.alive() {
@@ -95,11 +109,25 @@ impl Identity {
 
     /// Asks it to end (SIGTERM).
     pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Stops it where it is (SIGSTOP), until `thaw`.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on after `freeze` (SIGCONT).
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
         if self.alive()
             && let Some(pid) = Pid::from_raw(self.pid)
         {
             // An error means that it has ended meanwhile.
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, signal);
         }
     }
 

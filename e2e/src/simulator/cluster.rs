@@ -75,7 +75,7 @@ impl SimulatedCluster {
         let options = Options { kwok, controllers, feature_gates, audit: true, ..Options::default() };
         let control_plane = Arc::new(Cluster::up(options).await?);
         let client = control_plane.client().await?;
-        let kubeconfig = daemon_kubeconfig(&control_plane)?;
+        let kubeconfig = daemon_kubeconfig(&control_plane, PROCESS)?;
         if kwok {
             control_plane.add_fake_nodes(1).await?;
             // The daemon's own pods do not tolerate the taint of simulated nodes.
@@ -90,6 +90,7 @@ impl SimulatedCluster {
             files::make_dir(&folder)?;
         }
         let node = Node {
+            name: PROCESS.to_owned(),
             cluster: control_plane.clone(),
             kubeconfig,
             payloads: control_plane.payload_dir(),
@@ -240,6 +241,19 @@ impl SimulatedCluster {
         let following = tokio::spawn(self.node.clone().follow(self.client.clone()));
         self.following = Some(AbortOnDropHandle::new(following));
         Ok(())
+    }
+
+    /// The node of another daemon that stands by. It runs nothing yet.
+    pub fn standby(&self, name: &str) -> anyhow::Result<Arc<Node>> {
+        Ok(Arc::new(Node {
+            name: name.to_owned(),
+            cluster: self.control_plane.clone(),
+            kubeconfig: daemon_kubeconfig(&self.control_plane, name)?,
+            payloads: self.node.payloads.clone(),
+            arguments: self.node.arguments.clone(),
+            log_level: self.node.log_level,
+            state: Default::default(),
+        }))
     }
 
     /// Ends the daemon.
@@ -414,12 +428,15 @@ fn signatures(cluster: &Cluster) -> PathBuf {
     cluster.dir().join("signatures")
 }
 
-/// The administrator's kubeconfig, acting as the daemon's service account: so the daemon's requests are told apart.
-fn daemon_kubeconfig(cluster: &Cluster) -> anyhow::Result<PathBuf> {
+/// The administrator's kubeconfig, acting as the daemon's service account in the pod of that name: so the requests of each
+/// daemon are told apart.
+fn daemon_kubeconfig(cluster: &Cluster, pod: &str) -> anyhow::Result<PathBuf> {
     let mut file: Value = serde_json::from_str(&fs::read_to_string(cluster.kubeconfig())?)?;
     let user = file.pointer_mut("/users/0/user").and_then(Value::as_object_mut);
-    user.ok_or_else(|| anyhow!("the kubeconfig has no user"))?.insert("as".into(), DAEMON.into());
-    let path = cluster.dir().join("daemon.kubeconfig");
+    let user = user.ok_or_else(|| anyhow!("the kubeconfig has no user"))?;
+    user.insert("as".into(), DAEMON.into());
+    user.insert("as-groups".into(), json!([audit::pod_group(pod)]));
+    let path = cluster.dir().join(format!("{pod}.kubeconfig"));
     fs::write(&path, file.to_string())?;
     Ok(path)
 }

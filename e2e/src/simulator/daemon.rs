@@ -21,12 +21,14 @@ use tokio::sync::Mutex;
 
 /// What the daemon's Deployment grants a pod to end.
 const GRACE: Duration = Duration::from_secs(130);
-/// Name of the daemon's process in the harness, and of its log.
+/// Name of the daemon's process in the harness, and of its log, where one daemon runs.
 pub const PROCESS: &str = "cvo";
 
 /// The node of the daemon, and what it starts the daemon with.
 #[derive(Debug)]
 pub struct Node {
+    /// Of the daemon's process in the harness, and of its log; its pod in the audit log.
+    pub name: String,
     pub cluster: Arc<Cluster>,
     pub kubeconfig: PathBuf,
     pub payloads: PathBuf,
@@ -138,6 +140,21 @@ impl Node {
         Ok(pod.image)
     }
 
+    /// Whether the holder of the lease is its pod.
+    pub async fn is(&self, holder: &str) -> bool {
+        self.state.lock().await.running.as_ref().is_some_and(|pod| pod.identity == holder)
+    }
+
+    /// Freezes the process (SIGSTOP) while something happens. Its node neither ends nor replaces it meanwhile.
+    pub async fn frozen<T>(&self, meanwhile: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        let state = self.state.lock().await;
+        let pod = state.running.as_ref().context("no daemon runs")?;
+        pod.process.freeze();
+        let happened = meanwhile.await;
+        pod.process.thaw();
+        happened
+    }
+
     /// Ends the pod and starts another one of the same image, as when a node is drained.
     pub async fn restart(&self) -> anyhow::Result<()> {
         let mut state = self.state.lock().await;
@@ -159,7 +176,7 @@ impl Node {
     async fn end(&self, state: &mut State) -> anyhow::Result<()> {
         let Some(pod) = state.running.take() else { return Ok(()) };
         let (asked, usage) = (Timestamp::now(), Usage::of(&pod.process));
-        let ended = self.cluster.terminate(PROCESS, GRACE).await?;
+        let ended = self.cluster.terminate(&self.name, GRACE).await?;
         ensure!(ended, "the daemon did not end within {} s of SIGTERM", GRACE.as_secs());
         state.ended.push(Ended { pod, asked: Some(asked), at: Timestamp::now(), usage });
         Ok(())
@@ -192,7 +209,7 @@ impl Node {
             .chain(arguments.into_iter().flatten())
             .chain(self.arguments.iter().map(String::as_str))
             .chain(silent.flat_map(|flag| [flag, ""]));
-        let mut launch = Launch::new(PROCESS, programs::cvo()?, arguments);
+        let mut launch = Launch::new(&self.name, programs::cvo()?, arguments);
         launch.environment = deployed_environment()?;
         let level = std::env::var("RUST_LOG").unwrap_or_else(|_| self.log_level.to_owned());
         let launch = launch.env("RUST_LOG", level);

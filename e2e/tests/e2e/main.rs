@@ -6,6 +6,7 @@
 
 mod advice;
 mod bad_input;
+mod chaos;
 mod cluster_configuration;
 mod clusters;
 mod drift;
@@ -15,6 +16,7 @@ mod fault_injection;
 mod filters;
 mod gaps;
 mod killed;
+mod least_privilege;
 mod life;
 mod long_answers;
 mod merge;

@@ -248,7 +248,7 @@ impl Cluster {
     /// The release that runs, if --running gives it: checked against the history.
     async fn running_release(&self, args: &PlanArgs, filter: &ApplyFilter) -> anyhow::Result<Option<Payload>> {
         let Some(running) = &args.running else { return Ok(None) };
-        let before = release::read(running, None, args).await?.load(filter.load.clone())?;
+        let before = release::read(running, None, &args.image).await?.load(filter.load.clone())?;
         let status = self.version.status.as_ref();
         status.map_or(Ok(()), |status| check_running(&before.release.version, status))?;
         Ok(Some(before))

@@ -1,8 +1,7 @@
 //! A release to plan with, from a folder or directly from an image; nothing is written to disk.
 
-use super::PlanArgs;
 use crate::cli::folder::NO_IMAGE;
-use crate::cli::release::Pulled;
+use crate::cli::release::{ImageSource, Pulled};
 use crate::net::registry::{parse_reference, pull_spec};
 use crate::payload::filter::Filter;
 use crate::payload::metadata::{self, ReleaseMetadata};
@@ -29,10 +28,10 @@ pub(crate) struct Given {
 }
 
 /// Reads the folder or the image. `image`: its pull spec, if it is a folder.
-pub(crate) async fn read(given: &str, image: Option<&str>, args: &PlanArgs) -> anyhow::Result<Given> {
+pub(crate) async fn read(given: &str, image: Option<&str>, source: &ImageSource) -> anyhow::Result<Given> {
     let dir = Path::new(given);
     if !dir.is_dir() {
-        return pull(given, args)
+        return pull(given, source)
             .await
             .with_context(|| format!("{given} is not a folder, and cannot be pulled as an image"));
     }
@@ -50,8 +49,8 @@ fn version(files: &PayloadFiles) -> anyhow::Result<String> {
     Ok(ReleaseMetadata::parse(&file.bytes).with_context(|| files.place.clone())?.version)
 }
 
-async fn pull(given: &str, args: &PlanArgs) -> anyhow::Result<Given> {
-    let Pulled { reference, repository, image } = args.image.pull(&parse_reference(given)?).await?;
+async fn pull(given: &str, source: &ImageSource) -> anyhow::Result<Given> {
+    let Pulled { reference, repository, image } = source.pull(&parse_reference(given)?).await?;
     let found = repository.gather(&image, &[OWN, RELEASE], |_| false).await?;
     let digest = reference.digest().map_or_else(|| pull_spec(&reference, &image.digest), |_| given.to_owned());
     let mut files = PayloadFiles { place: digest.clone(), ..PayloadFiles::default() };

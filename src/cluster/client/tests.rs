@@ -62,3 +62,21 @@ async fn write_is_not_sent_again_after_the_lease_was_lost() {
     assert!(matches!(error.cause, Cause::NotLeader(_)), "{error}");
     assert_eq!(requests.load(Ordering::Relaxed), 1, "what was sent before is not sent again");
 }
+
+/// As for events, which the process that lost the lease may still want to publish.
+#[tokio::test]
+async fn other_requests_that_write_are_sent_only_by_the_leader() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let leads = Arc::new(AtomicBool::new(false));
+    let now = leads.clone();
+    let (clients, requests) = overloaded(move || now.store(false, Ordering::Relaxed)).await;
+    let asked = leads.clone();
+    let objects = Objects::new(clients.call.clone(), Arc::new(move || asked.load(Ordering::Relaxed)));
+    let client = objects.client_for_writes();
+    let request = || http::Request::post("/apis/events.k8s.io/v1/namespaces/ns/events").body(Vec::new()).unwrap();
+    assert!(client.request::<serde_json::Value>(request()).await.is_err());
+    assert_eq!(requests.load(Ordering::Relaxed), 0, "not sent");
+    leads.store(true, Ordering::Relaxed);
+    assert!(client.request::<serde_json::Value>(request()).await.is_err());
+    assert_eq!(requests.load(Ordering::Relaxed), 1, "sent once, and not again after the lease was lost");
+}

@@ -120,3 +120,86 @@ fn holder_that_did_not_renew_for_the_whole_duration_has_given_up() {
     let seen = |duration| Seen { record: Default::default(), since: Instant::now() - 10 * second, duration };
     assert!(seen(11 * second).held().is_some() && seen(9 * second).held().is_none());
 }
+
+/// A server that has this ClusterVersion and no lease at first. The lease that is created is there from then on, until the
+/// watch that is opened then ends it, once. Returns the requests as `METHOD path`.
+fn server_without_lease(history: Value) -> (Election, Arc<Mutex<Vec<String>>>) {
+    let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    tokio::spawn(async move {
+        let missing = json!({"kind": "Status", "code": 404, "reason": "NotFound", "message": "no lease"});
+        let lease = json!({"metadata": {"name": "version", "resourceVersion": "5"}, "spec": {"holderIdentity": "me"}});
+        let (mut exists, mut deleted) = (false, false);
+        while let Some((request, answer)) = requests.next_request().await {
+            let (method, uri) = (request.method().clone(), request.uri().clone());
+            let watch = uri.query().unwrap_or_default().contains("watch");
+            let what = uri.path().rsplit('/').next().unwrap_or_default();
+            log.lock().unwrap().push(format!("{} {what}", if watch { "WATCH" } else { method.as_str() }));
+            let (code, body) = if uri.path().contains("clusterversions") {
+                (200, json!({"status": {"history": history}}).to_string())
+            } else if watch && exists && !deleted {
+                (exists, deleted) = (false, true);
+                (200, format!("{}\n", json!({"type": "DELETED", "object": lease})))
+            } else if watch {
+                // The end of a watch that saw nothing.
+                (200, String::new())
+            } else if method == http::Method::POST || exists {
+                exists = true;
+                (200, lease.to_string())
+            } else {
+                (404, missing.to_string())
+            };
+            answer.send_response(http::Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap());
+        }
+    });
+    let candidate = Election::new(Client::new(service, "default"), "ns", "version", "me", Times::seconds(60, 40, 20));
+    (candidate, seen)
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_that_is_missing_in_a_new_cluster_is_taken_at_once() {
+    let (candidate, _requests) = server_without_lease(json!([]));
+    let begun = tokio::time::Instant::now();
+    assert!(candidate.acquire(&CancellationToken::new()).await);
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+/// Somebody has deleted it, and its holder may be frozen or cut off.
+#[tokio::test(start_paused = true)]
+async fn lease_that_is_missing_in_a_cluster_that_was_led_is_not_taken_at_once() {
+    let (candidate, requests) = server_without_lease(json!([{"version": "1.0.0"}]));
+    let stop = CancellationToken::new();
+    let acquiring = tokio::time::timeout(Duration::from_secs(59), candidate.acquire(&stop));
+    // The duration is measured by the clock of the machine, which the test does not advance.
+    assert!(acquiring.await.is_err(), "{:?}", requests.lock().unwrap());
+    assert!(!requests.lock().unwrap().iter().any(|request| request.starts_with("POST")), "{requests:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn holder_creates_a_deleted_lease_at_once() {
+    let (leader, requests) = server_without_lease(json!([]));
+    let stop = CancellationToken::new();
+    assert!(leader.acquire(&stop).await);
+    let keeping = tokio::time::timeout(Duration::from_secs(10), leader.keep(&stop));
+    assert!(keeping.await.is_err(), "it leads on");
+    let created = requests.lock().unwrap().iter().filter(|request| *request == "POST leases").count();
+    assert_eq!(created, 2, "before the lease had to be renewed: {requests:?}");
+    assert!(leader.claim.holds());
+}
+
+#[test]
+fn write_that_begins_at_the_renew_deadline_ends_before_the_lease_is_free() {
+    for topology in [None, Some("HighlyAvailable"), Some("SingleReplica")] {
+        let times = Times::of_topology(topology).check().unwrap();
+        assert!(times.longest_write() >= Duration::from_secs(30), "no write is cut off earlier than usual: {times:?}");
+    }
+    assert_eq!(Times::of_topology(Some("SingleReplica")), Times::seconds(270, 240, 60));
+    assert_eq!(Times::of_topology(None), Times::seconds(137, 107, 26));
+    assert_eq!(Times::seconds(15, 10, 2).check().unwrap().longest_write(), Duration::from_secs(5));
+    let gap = Times::seconds(14, 10, 2).check().unwrap_err().to_string();
+    assert!(gap.contains("(14s) must be at least 5s longer than the renew deadline (10s)"), "{gap}");
+    for times in [Times::seconds(10, 10, 2), Times::seconds(20, 2, 2), Times::seconds(20, 10, 0)] {
+        assert!(times.check().unwrap_err().to_string().contains("--lease-retry"), "{times:?}");
+    }
+}

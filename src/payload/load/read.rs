@@ -46,8 +46,12 @@ pub(super) fn documents(
     let PayloadFiles { place, own, release, unreadable } = files;
     problems.extend(unreadable);
     let none = BTreeMap::new();
-    let variables =
-        Variables { release_image: &options.image, cluster_profile: &options.profile, images: images.unwrap_or(&none) };
+    let variables = Variables {
+        release_image: &options.image,
+        cluster_profile: &options.profile,
+        exclude_manifests: options.filter.exclude_identifier.as_deref().unwrap_or_default(),
+        images: images.unwrap_or(&none),
+    };
     let mut reader = Reader {
         variables,
         images_known: images.is_some(),

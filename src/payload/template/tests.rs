@@ -2,7 +2,15 @@ use super::*;
 
 fn rendered(source: &str) -> Result<Rendered, TemplateError> {
     let images = BTreeMap::from([("a-b".to_owned(), "r/ab@sha256:1".to_owned())]);
-    render(source, &Variables { release_image: "r/r@sha256:0", cluster_profile: "prof", images: &images })
+    render(
+        source,
+        &Variables {
+            release_image: "r/r@sha256:0",
+            cluster_profile: "prof",
+            exclude_manifests: "without",
+            images: &images,
+        },
+    )
 }
 
 #[test]
@@ -12,6 +20,7 @@ fn supported_expressions_are_evaluated() {
         ("plain } } {", "plain } } {"),
         ("i: '{{.ReleaseImage}}'", "i: 'r/r@sha256:0'"),
         ("{{ .ClusterProfile }}{{.ClusterProfile}}", "profprof"),
+        ("{{.ExcludeManifests}}", "without"),
         ("{{index .Images \"a-b\"}} {{ index\n .Images `a-b` }}", "r/ab@sha256:1 r/ab@sha256:1"),
         ("x {{ \"{{ $labels.name }}\" }} y", "x {{ $labels.name }} y"),
         (r#"{{ "a \"{{q}}\" \\ \n\t\x41\101\u00e4\U0001F600" }}"#, "a \"{{q}}\" \\ \n\tAA\u{e4}\u{1F600}"),
@@ -84,7 +93,7 @@ fn lines_of_the_text_map_to_the_template() {
 #[test]
 fn text_over_the_limit_is_refused_before_it_is_built() {
     let images = BTreeMap::from([("a".to_owned(), "x".repeat(1 << 20))]);
-    let variables = Variables { release_image: "", cluster_profile: "", images: &images };
+    let variables = Variables { release_image: "", cluster_profile: "", exclude_manifests: "", images: &images };
     let times = |count: usize| render(&"{{index .Images \"a\"}}\n".repeat(count), &variables);
     let most = MAX_BYTES / ((1 << 20) + 1);
     assert_eq!(times(most).unwrap().text.len(), most * ((1 << 20) + 1));

@@ -1,6 +1,7 @@
 //! `lab`: test clusters for people, what runs in their pods, and what measures the daemon. Not part of an installation.
 
 mod bench;
+mod chaos;
 mod cluster;
 mod demo;
 mod forward;
@@ -27,6 +28,8 @@ struct Arguments {
 enum Command {
     /// Measure installing, updating, resting and repairing with a real release.
     Bench(bench::Bench),
+    /// Install and update while daemon and cluster are killed, frozen and restarted at random moments.
+    Chaos(chaos::Chaos),
     /// Start, stop and use test clusters.
     #[command(subcommand)]
     Cluster(cluster::Command),
@@ -55,6 +58,7 @@ enum Command {
 async fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Bench(bench) => bench::run(bench).await,
+        Command::Chaos(chaos) => chaos::run(chaos).await,
         Command::Cluster(command) => cluster::run(command).await,
         Command::Demo(demo) => demo::run(demo).await,
         Command::Forward(forward) => forward::run(forward).await,

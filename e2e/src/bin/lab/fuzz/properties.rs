@@ -93,7 +93,7 @@ pub(super) fn release(fixture: &Fixture, input: &[u8]) -> Verdict {
 pub(super) fn template(_: &Fixture, input: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(input);
     let images = BTreeMap::from([("a".to_owned(), "r/a".to_owned())]);
-    let variables = Variables { release_image: "r/x", cluster_profile: "p", images: &images };
+    let variables = Variables { release_image: "r/x", cluster_profile: "p", exclude_manifests: "", images: &images };
     let Ok(rendered) = cvo::testing::payload::template::render(&text, &variables) else { return Ok(false) };
     property(text.contains("{{") || rendered.text == text, "text without an action is changed")?;
     Ok(true)

@@ -1,0 +1,111 @@
+//! The daemon with the roles that `cvo rbac` derives instead of cluster-admin.
+
+use std::time::Duration;
+
+use cvo::testing::api::HistoryState;
+use jiff::Timestamp;
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+
+use super::update::history;
+use e2e::harness::{process, programs};
+use e2e::signing::TRUSTED;
+use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::releases::Release;
+use e2e::simulator::sample;
+use e2e::simulator::simulation::Workloads;
+
+/// Of the manifests that are excluded in this mode.
+const MODE: &str = "least-privilege";
+const ADMIN: &str = "cluster-version-operator-1";
+const ROLE: &str = "cluster-version-operator-release";
+
+/// What `cvo rbac` prints about the update from one release to the other.
+async fn rbac(from: &Release, to: &Release, output: &str) -> String {
+    let mut command = tokio::process::Command::new(programs::cvo().unwrap());
+    command.arg("rbac").arg("--from").arg(&from.folder).arg("--to").arg(&to.folder);
+    command.args(["--exclude-manifests", MODE, "-o", output]);
+    process::output("cvo rbac", command).await.unwrap()
+}
+
+async fn grant(cluster: &SimulatedCluster, roles: &str) {
+    let file = cluster.control_plane.dir().join("roles.yaml");
+    std::fs::write(&file, roles).unwrap();
+    let file = file.display().to_string();
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", &file];
+    cluster.control_plane.kubectl(apply).await.unwrap();
+}
+
+/// What the daemon was refused since then.
+fn refused(cluster: &SimulatedCluster, since: Timestamp) -> Vec<String> {
+    let requests = cluster.requests().unwrap().into_iter().filter(|request| request.at >= since && request.code == 403);
+    requests.map(|request| format!("{} {} {}", request.verb, request.object(), request.uri)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn derived_roles_suffice_to_install_and_update_and_a_missing_right_is_named() {
+    let mut cluster = SimulatedCluster::start(Workloads::Kwok).await.unwrap();
+    let releases = ["1.0.0", "1.0.1"].map(|version| cluster.lay_out_sample(version).unwrap());
+    let [first, second] = &releases;
+    cluster.sign(second, TRUSTED).await.unwrap();
+    cluster.install(first).await.unwrap();
+    let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client.clone());
+    bindings.delete(ADMIN, &DeleteParams::default()).await.unwrap();
+    let roles = rbac(first, second, "yaml").await;
+    grant(&cluster, &roles).await;
+    cluster.simulate(&releases, Duration::ZERO).unwrap();
+    cluster.add_arguments(["--exclude-manifests", MODE]).unwrap();
+    let begun = Timestamp::now();
+    cluster.run_daemon(first).await.unwrap();
+    cluster.completed(first).await.unwrap();
+    assert_eq!(refused(&cluster, begun), Vec::<String>::new());
+
+    // A Role that lacks a verb, as one that was made for another release.
+    let some: Api<Role> = Api::namespaced(cluster.client.clone(), "beta");
+    let mut role = some.get(ROLE).await.unwrap();
+    let of_maps = |group: &Vec<String>| group.iter().any(|resource| resource == "configmaps");
+    for rule in role.rules.iter_mut().flatten().filter(|rule| rule.resources.as_ref().is_some_and(of_maps)) {
+        rule.verbs.retain(|verb| verb != "update");
+    }
+    let rules: Vec<_> = role.rules.into_iter().flatten().filter(|rule| !rule.verbs.is_empty()).collect();
+    let patch = Patch::Merge(json!({"rules": rules}));
+    some.patch(ROLE, &PatchParams::default(), &patch).await.unwrap();
+    cluster.request(second).await.unwrap();
+    let failing = cluster.until("the missing right to be named", |version| {
+        let named = |message: &str| ["update", "\"configmaps\"", "\"beta\""].iter().all(|word| message.contains(word));
+        find_condition(version, "Failing", "True").is_some_and(|failing| named(&failing.message))
+    });
+    let failing = failing.await.unwrap();
+    println!("{}", find_condition(&failing, "Failing", "True").unwrap().message);
+
+    grant(&cluster, &roles).await;
+    let restored = Timestamp::now();
+    let updated = cluster.completed(second).await.unwrap();
+    let row = |version: &str, verified| (version.to_owned(), HistoryState::Completed, verified);
+    assert_eq!(history(&updated), [row("1.0.1", true), row("1.0.0", false)]);
+    let late = refused(&cluster, restored);
+    // The authorizer may need a moment to know a role.
+    assert!(late.iter().all(|refused| refused.contains("configmaps") && refused.contains("beta")), "{late:?}");
+    assert!(bindings.get_opt(ADMIN).await.unwrap().is_none(), "the release does not make the daemon cluster-admin");
+    cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn update_says_which_rights_are_new_and_which_are_as_good_as_cluster_admin() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("rbac");
+    let trust = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trust", "namespace": "alpha"}});
+    let [first, second] = ["1.0.0", "1.0.1"].map(|version| sample::lay_out(&folder, version, &trust).unwrap());
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "gamma",
+        "annotations": {"include.release.openshift.io/self-managed-high-availability": "true"}}});
+    second.put("0000_20_gamma_15_key.json", &secret.to_string()).unwrap();
+    let said = rbac(&first, &second, "text").await;
+    println!("{said}");
+    let new = said.split("New in 1.0.1:").nth(1).unwrap();
+    let (new, powerful) = new.split_once("As good as cluster-admin:").unwrap();
+    assert!(new.contains("update secrets \"key\" in gamma") && !new.contains("configmaps"), "{new}");
+    assert!(powerful.contains("list secrets: ") && powerful.contains("0000_20_gamma_15_key.json"), "{powerful}");
+    assert!(!said.contains("cluster-admin\" in"), "the binding to it is excluded: {said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
