@@ -81,6 +81,8 @@ hide_paths() {
     local cargo=${CARGO_HOME:-$HOME/.cargo} pair rust=() c=()
     # Of several that match the last one counts, and the target folder may be one in the source folder.
     for pair in "$CVO_ROOT=/source" "$cargo=/cargo" "$(target_dir)=/target"; do
+        # C compilers are given their flags in one variable, which is split at spaces.
+        [[ $pair != *[[:space:]]* ]] || { say "warning: ${pair%%=*} will be in the program: use a path without spaces"; continue; }
         rust+=("--remap-path-prefix=$pair") c+=("-ffile-prefix-map=$pair")
     done
     # They replace those of .cargo/config.toml.
