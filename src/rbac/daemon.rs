@@ -118,6 +118,14 @@ const TABLE: &[Line] = &[
         &["update"],
         "signatures that were found",
     ),
+    Line(
+        Namespace("kube-system"),
+        "",
+        "configmaps",
+        Named("extension-apiserver-authentication"),
+        FOLLOW,
+        "which certificates of clients the metrics trust",
+    ),
     Line(Namespace("openshift-monitoring"), "", "services", Named("thanos-querier"), &["get"], "risks of updates"),
 ];
 

@@ -10,6 +10,11 @@ use super::{CHANNEL, Platform, Release};
 impl Platform {
     /// `cvo release extract`, `cvo render`, and the three kubectl commands that render recommends.
     pub async fn install(&self, release: &Release) -> anyhow::Result<()> {
+        self.install_with(release, &[]).await
+    }
+
+    /// The same with more arguments of `cvo render`.
+    pub async fn install_with(&self, release: &Release, more: &[&str]) -> anyhow::Result<()> {
         let (extracted, rendered) = (self.cluster.dir().join("extracted"), self.cluster.dir().join("rendered"));
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let mut extract = words(&["release", "extract", &release.image, "--to"]);
@@ -18,6 +23,7 @@ impl Platform {
         let mut render = words(&["render", "--release-image", &release.image, "--channel", CHANNEL, "--upstream"]);
         render.extend([self.graph_url().into(), "--manifests-dir".into(), extracted.join("manifests").into()]);
         render.extend(["--output-dir".into(), rendered.clone().into()]);
+        render.extend(words(more));
         self.cvo(render).await?;
 
         let folder = rendered.join("manifests").display().to_string();

@@ -10,9 +10,10 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use super::update::history;
-use e2e::harness::{process, programs};
+use e2e::harness::{Cluster, audit, process, programs};
+use e2e::platform::Platform;
 use e2e::signing::TRUSTED;
-use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::cluster::{LIMIT, SimulatedCluster, find_condition};
 use e2e::simulator::releases::Release;
 use e2e::simulator::sample;
 use e2e::simulator::simulation::Workloads;
@@ -30,17 +31,18 @@ async fn rbac(from: &Release, to: &Release, output: &str) -> String {
     process::output("cvo rbac", command).await.unwrap()
 }
 
-async fn grant(cluster: &SimulatedCluster, roles: &str) {
-    let file = cluster.control_plane.dir().join("roles.yaml");
+async fn grant(cluster: &Cluster, roles: &str) {
+    let file = cluster.dir().join("roles.yaml");
     std::fs::write(&file, roles).unwrap();
     let file = file.display().to_string();
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", &file];
-    cluster.control_plane.kubectl(apply).await.unwrap();
+    cluster.kubectl(apply).await.unwrap();
 }
 
 /// What the daemon was refused since then.
-fn refused(cluster: &SimulatedCluster, since: Timestamp) -> Vec<String> {
-    let requests = cluster.requests().unwrap().into_iter().filter(|request| request.at >= since && request.code == 403);
+fn refused(cluster: &Cluster, since: Timestamp) -> Vec<String> {
+    let requests = audit::requests(&cluster.audit_log(), audit::DAEMON).unwrap().into_iter();
+    let requests = requests.filter(|request| request.at >= since && request.code == 403);
     requests.map(|request| format!("{} {} {}", request.verb, request.object(), request.uri)).collect()
 }
 
@@ -54,13 +56,13 @@ async fn derived_roles_suffice_to_install_and_update_and_a_missing_right_is_name
     let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client.clone());
     bindings.delete(ADMIN, &DeleteParams::default()).await.unwrap();
     let roles = rbac(first, second, "yaml").await;
-    grant(&cluster, &roles).await;
+    grant(&cluster.control_plane, &roles).await;
     cluster.simulate(&releases, Duration::ZERO).unwrap();
     cluster.add_arguments(["--exclude-manifests", MODE]).unwrap();
     let begun = Timestamp::now();
     cluster.run_daemon(first).await.unwrap();
     cluster.completed(first).await.unwrap();
-    assert_eq!(refused(&cluster, begun), Vec::<String>::new());
+    assert_eq!(refused(&cluster.control_plane, begun), Vec::<String>::new());
 
     // A Role that lacks a verb, as one that was made for another release.
     let some: Api<Role> = Api::namespaced(cluster.client.clone(), "beta");
@@ -80,12 +82,12 @@ async fn derived_roles_suffice_to_install_and_update_and_a_missing_right_is_name
     let failing = failing.await.unwrap();
     println!("{}", find_condition(&failing, "Failing", "True").unwrap().message);
 
-    grant(&cluster, &roles).await;
+    grant(&cluster.control_plane, &roles).await;
     let restored = Timestamp::now();
     let updated = cluster.completed(second).await.unwrap();
     let row = |version: &str, verified| (version.to_owned(), HistoryState::Completed, verified);
     assert_eq!(history(&updated), [row("1.0.1", true), row("1.0.0", false)]);
-    let late = refused(&cluster, restored);
+    let late = refused(&cluster.control_plane, restored);
     // The authorizer may need a moment to know a role.
     assert!(late.iter().all(|refused| refused.contains("configmaps") && refused.contains("beta")), "{late:?}");
     assert!(bindings.get_opt(ADMIN).await.unwrap().is_none(), "the release does not make the daemon cluster-admin");
@@ -108,4 +110,26 @@ async fn update_says_which_rights_are_new_and_which_are_as_good_as_cluster_admin
     assert!(powerful.contains("list secrets: ") && powerful.contains("0000_20_gamma_15_key.json"), "{powerful}");
     assert!(!said.contains("cluster-admin\" in"), "the binding to it is excluded: {said}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// As README says: the mode is handed from release to release, and the Jobs of a retrieval run.
+#[tokio::test(flavor = "multi_thread")]
+async fn platform_on_a_node_is_installed_and_updated_with_derived_roles() {
+    let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
+    let [first, second, _] = platform.samples().await.unwrap();
+    let words = ["rbac", "--from", &first.image, "--to", &second.image, "--exclude-manifests", MODE, "-o", "yaml"];
+    grant(&platform.cluster, &platform.cvo(words).await.unwrap()).await;
+    platform.install_with(&first, &["--exclude-manifests", MODE]).await.unwrap();
+    let begun = Timestamp::now();
+    platform.until_completed(&first, LIMIT).await.unwrap();
+    assert_eq!(refused(&platform.cluster, begun), Vec::<String>::new(), "while it was installed");
+
+    platform.ask_image(&second.image, &second.version).await.unwrap();
+    let updated = platform.until_completed(&second, LIMIT).await.unwrap();
+    let row = |version: &str, verified| (version.to_owned(), HistoryState::Completed, verified);
+    assert_eq!(history(&updated), [row("1.0.1", true), row("1.0.0", false)]);
+    assert_eq!(refused(&platform.cluster, begun), Vec::<String>::new(), "while it was updated");
+    let bindings: Api<ClusterRoleBinding> = Api::all(platform.cluster.client().await.unwrap());
+    assert!(bindings.get_opt(ADMIN).await.unwrap().is_none(), "no release makes the daemon cluster-admin");
+    platform.cluster.down().await.unwrap();
 }

@@ -42,6 +42,23 @@ fn of_kind<'a>(documents: &'a [(String, Value)], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
+fn daemon_is_not_cluster_admin_if_that_is_excluded() {
+    for (more, admin, mode) in
+        [(&[][..], true, ""), (&["--exclude-manifests", "least-privilege"], false, "least-privilege")]
+    {
+        let out = tempfile::tempdir().unwrap();
+        render_and_write(&parse(out.path(), Path::new(OURS), more).unwrap()).unwrap();
+        let written = documents(&out.path().join("manifests"));
+        let bindings = of_kind(&written, "ClusterRoleBinding");
+        assert_eq!(bindings.iter().any(|binding| binding["roleRef"]["name"] == "cluster-admin"), admin, "{more:?}");
+        let deployments = of_kind(&written, "Deployment");
+        let variables = deployments[0].pointer("/spec/template/spec/containers/0/env").unwrap().as_array().unwrap();
+        let excluded = variables.iter().find(|variable| variable["name"] == "EXCLUDE_MANIFESTS").unwrap();
+        assert_eq!(excluded["value"], mode);
+    }
+}
+
+#[test]
 fn manifests_are_filled_in_with_one_cluster_version() {
     let out = tempfile::tempdir().unwrap();
     let written = render_and_write(&parse(out.path(), Path::new(OURS), &["--channel", "stable"]).unwrap()).unwrap();
