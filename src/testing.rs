@@ -33,6 +33,11 @@ pub mod merge {
     pub use crate::merge::metadata::{Owner, prepare};
     pub use crate::merge::{MergeError, Outcome, merge};
 }
+pub mod net {
+    pub mod layer {
+        pub use crate::net::registry::layer::{Gathered, LayerError};
+    }
+}
 pub mod payload {
     pub use crate::payload::capability::Capabilities;
     pub use crate::payload::definition::DefinedKind;

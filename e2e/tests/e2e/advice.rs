@@ -221,7 +221,7 @@ async fn a_failing_service_keeps_the_updates(cluster: &SimulatedCluster, service
 }
 
 /// An address of this machine that is not a loopback one, which are always reached directly.
-fn own_address() -> Option<IpAddr> {
+pub(super) fn own_address() -> Option<IpAddr> {
     // Nothing is sent: connecting a datagram socket only chooses the address.
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;

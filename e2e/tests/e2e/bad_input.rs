@@ -24,7 +24,7 @@ use e2e::simulator::{
 const UNTRUSTED: &str = "stranger@lab.invalid";
 
 /// Changes a managed object and waits until that is undone.
-async fn assert_reconciled(cluster: &SimulatedCluster) {
+pub(super) async fn assert_reconciled(cluster: &SimulatedCluster) {
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "delta");
     let change = json!({"data": {"release": "changed"}});
     maps.patch("settings", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
@@ -34,7 +34,7 @@ async fn assert_reconciled(cluster: &SimulatedCluster) {
     cluster.until_object("the running release to be reconciled", maps, "settings", within, back).await.unwrap();
 }
 
-async fn refused(cluster: &SimulatedCluster, what: &str, reason: &str, words: &[&str]) {
+pub(super) async fn refused(cluster: &SimulatedCluster, what: &str, reason: &str, words: &[&str]) {
     let object = cluster
         .until(&format!("{what} to be refused by {reason} with {words:?}"), |object| {
             let condition = find_condition(object, "ReleaseAccepted", "False");

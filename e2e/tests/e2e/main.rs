@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod advice;
+mod attacks;
 mod bad_input;
 mod chaos;
 mod cluster_configuration;

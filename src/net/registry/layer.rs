@@ -22,7 +22,7 @@ const MAX_EXTENDED_HEADER: u64 = 1 << 20;
 
 /// A layer cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LayerError {
+pub enum LayerError {
     #[error("{path:?} cannot be a path in an image: it must be relative and without empty, \".\" or \"..\" parts")]
     BadPath { path: String },
     #[error("{path:?} is given twice for the same layer: remove one of the two files")]
@@ -170,7 +170,7 @@ pub(crate) fn check_path(path: &str) -> Result<(), LayerError> {
 /// Collects the regular files under some prefixes from an image's layers, which are read **topmost first**: the first
 /// occurrence of a path counts, and a path that an upper layer deleted stays deleted.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub struct Gathered {
     /// Each ends in `/`. The name of an archive entry must literally start with one of them, so `./manifests/a` does not.
     prefixes: Vec<String>,
     /// Path in the image to content.
@@ -193,12 +193,12 @@ enum PathEntry {
 
 impl Gathered {
     /// `prefixes` end in `/`: `release-manifests/`.
-    pub(crate) fn under(prefixes: &[&str]) -> Gathered {
+    pub fn under(prefixes: &[&str]) -> Gathered {
         Gathered { prefixes: prefixes.iter().map(|p| p.to_string()).collect(), ..Gathered::default() }
     }
 
     /// Reads one layer to its end, because the client library checks the digest there.
-    pub(crate) fn read_layer(&mut self, stored: impl Read) -> Result<(), LayerError> {
+    pub fn read_layer(&mut self, stored: impl Read) -> Result<(), LayerError> {
         let mut stored = BufReader::with_capacity(1 << 16, stored);
         let magic = stored.fill_buf().map_err(reading)?.get(..4).unwrap_or_default().to_vec();
         let entries = match magic.as_slice() {
@@ -293,7 +293,7 @@ impl Gathered {
 
     /// Replaces each symbolic link by its target file, as it is read in a container. To be called once every layer is read.
     /// A link to nothing, or to a folder, is skipped.
-    pub(crate) fn follow_links(&mut self) -> Result<(), LayerError> {
+    pub fn follow_links(&mut self) -> Result<(), LayerError> {
         let links = std::mem::take(&mut self.links);
         for (path, first) in &links {
             if self.files.contains_key(path) {

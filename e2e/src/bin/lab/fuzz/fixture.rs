@@ -5,6 +5,7 @@ use anyhow::Context;
 use cvo::testing::api::ComponentOverride;
 use cvo::testing::payload::{ApplyFilter, Capabilities, Filter};
 use cvo::testing::verify::{Config, Digest, Verifier};
+use e2e::workspace;
 use jiff::Timestamp;
 use sequoia_openpgp::cert::{Cert, CertBuilder};
 use sequoia_openpgp::parse::Parse;
@@ -26,6 +27,10 @@ pub(super) struct Fixture {
     /// A live object and a manifest.
     pub pairs: Vec<Vec<u8>>,
     pub signatures: Vec<Vec<u8>>,
+    /// Layers of an image, uncompressed and compressed.
+    pub archives: Vec<Vec<u8>>,
+    /// Pull specs, one a line.
+    pub pull_specs: Vec<Vec<u8>>,
     pub messages: Vec<Vec<u8>>,
     pub keys: Vec<Vec<u8>>,
     cert: Cert,
@@ -40,7 +45,8 @@ impl Fixture {
     pub(super) fn read(cache: &Path) -> anyhow::Result<Fixture> {
         let corpus = Corpus::read()?;
         let now: Timestamp = "2026-03-01T00:00:00Z".parse()?;
-        let digest = Digest::parse("sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")?;
+        // What the vectors sign.
+        let digest = Digest::parse("sha256:a4d451ec766eaa70e3c7ba1b6c3ef8bb6d3b17a5b0a3d0b0e0d3c0f6b0c1d2e3")?;
         let cert = Cert::from_bytes(&cached(&cache.join("fuzz-key"), || {
             let created = SystemTime::from(now - Duration::from_secs(86400));
             let (cert, _) =
@@ -73,6 +79,11 @@ impl Fixture {
             annotations: text(&[ANNOTATIONS]),
             pairs: pairs(&corpus.objects)?,
             signatures: Vec::new(),
+            archives: archives(&corpus)?,
+            pull_specs: text(&[
+                "r.example/a@sha256:0123abcd\nr.example:5000/a/b:1.0@sha512:00\nr.example/a:latest\na@b@sha256:ab",
+                "sha256:0123\na@sha256+b64u:aB_-=9\n",
+            ]),
             keys: vec![key.clone()],
             verifier: verifier(&key)?,
             corpus,
@@ -83,9 +94,13 @@ impl Fixture {
             filters,
         };
         for (number, content) in fixture.messages.iter().enumerate() {
-            let signature = cached(&cache.join(format!("fuzz-signature-{number}")), || fixture.sign(content))?;
-            fixture.signatures.push(signature);
+            let signature = cached(&cache.join(format!("fuzz-signed-{number}")), || fixture.sign(content))?;
+            let mut zlib = flate2::write::ZlibEncoder::new(vec![0xa3, 2], flate2::Compression::fast());
+            zlib.write_all(&signature)?;
+            fixture.signatures.extend([signature, zlib.finish()?]);
         }
+        // Of other keys, in other forms: compressed, with partial lengths, of version 3, with two signers.
+        fixture.signatures.extend(vectors("signatures")?);
         Ok(fixture)
     }
 
@@ -104,6 +119,35 @@ impl Fixture {
     }
 }
 
+/// Small releases as layers: files, links, deleted paths, and a name that is too long for its header.
+fn archives(corpus: &Corpus) -> anyhow::Result<Vec<Vec<u8>>> {
+    let long = format!("release-manifests/{}.yaml", "n".repeat(180));
+    let mut tar = tar::Builder::new(Vec::new());
+    let content = |number: usize| corpus.metadata.get(number).map(Vec::as_slice).unwrap_or_default();
+    let mut entry = |kind: tar::EntryType, path: &str, target: &str, content: &[u8]| {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        if target.is_empty() {
+            tar.append_data(&mut header, path, content)
+        } else {
+            tar.append_link(&mut header, path, target)
+        }
+    };
+    entry(tar::EntryType::Directory, "manifests/", "", b"")?;
+    entry(tar::EntryType::Regular, "manifests/a.json", "", content(0))?;
+    entry(tar::EntryType::Regular, &long, "", content(1))?;
+    entry(tar::EntryType::Symlink, "manifests/b.json", "./x/../a.json", b"")?;
+    entry(tar::EntryType::Link, "manifests/c.json", "manifests/a.json", b"")?;
+    entry(tar::EntryType::Regular, "manifests/.wh.d.json", "", b"")?;
+    entry(tar::EntryType::Regular, "usr/bin/cvo", "", b"program")?;
+    let plain = tar.into_inner()?;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&plain)?;
+    Ok(vec![plain, gzip.finish()?])
+}
+
 /// The content of a file, which is made if it is missing.
 fn cached(file: &Path, make: impl FnOnce() -> anyhow::Result<Vec<u8>>) -> anyhow::Result<Vec<u8>> {
     if let Ok(bytes) = fs::read(file) {
@@ -114,8 +158,17 @@ fn cached(file: &Path, make: impl FnOnce() -> anyhow::Result<Vec<u8>>) -> anyhow
     Ok(bytes)
 }
 
+/// The files that gpg has made for the tests of `verify`, sorted by name.
+fn vectors(below: &str) -> anyhow::Result<Vec<Vec<u8>>> {
+    let folder = workspace::root().join("src/verify/vectors").join(below);
+    let mut files: Vec<_> = fs::read_dir(&folder)?.collect::<Result<_, _>>()?;
+    files.sort_by_key(fs::DirEntry::file_name);
+    files.into_iter().map(|file| Ok(fs::read(file.path())?)).collect()
+}
+
+/// Trusts this key and those of the vectors.
 fn verifier(key: &[u8]) -> anyhow::Result<Verifier> {
-    let text = String::from_utf8_lossy(key).into_owned();
+    let text = String::from_utf8_lossy(&[vec![key.to_vec()], vectors("keyrings")?].concat().concat()).into_owned();
     Ok(Verifier::new(Config::from_config_map(&config(text))?))
 }
 

@@ -4,6 +4,7 @@ use super::fixture::{Fixture, config};
 use cvo::testing::api::Release;
 use cvo::testing::graph::{Mode, build};
 use cvo::testing::merge::{self, Outcome, Owner};
+use cvo::testing::net::layer::Gathered;
 use cvo::testing::payload::metadata::ReleaseMetadata;
 use cvo::testing::payload::references::ImageReferences;
 use cvo::testing::payload::template::Variables;
@@ -14,8 +15,10 @@ use cvo::testing::updates::graph::{parse_updates, uri_problem};
 use cvo::testing::updates::promql::answer;
 use cvo::testing::verify::{Config, Digest};
 use cvo::testing::version;
+use cvo::testing::work::retrieve;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path};
 
 /// Whether the reader accepted the input, or the property that it broke, which is a finding as a panic is.
 pub(super) type Verdict = Result<bool, String>;
@@ -211,6 +214,42 @@ pub(super) fn merge(_: &Fixture, input: &[u8]) -> Verdict {
         }
         Err(error) => Err(format!("what was merged cannot be merged again: {error}")),
     }
+}
+
+/// Whatever the archive says, only plain paths below the folders are kept, and no more than the limit.
+pub(super) fn archive(_: &Fixture, input: &[u8]) -> Verdict {
+    const FOLDERS: [&str; 2] = ["manifests/", "release-manifests/"];
+    let mut gathered = Gathered::under(&FOLDERS);
+    if gathered.read_layer(input).and_then(|()| gathered.follow_links()).is_err() {
+        return Ok(false);
+    }
+    for path in gathered.files.keys() {
+        let below = FOLDERS.iter().any(|folder| path.strip_prefix(folder).is_some_and(|rest| !rest.is_empty()));
+        property(below, "a file elsewhere is kept")?;
+        let plain = path.trim_end_matches('/').split('/').all(|part| !["", ".", ".."].contains(&part));
+        property(plain, "a path that leads elsewhere is kept")?;
+    }
+    let kept: usize = gathered.files.values().map(Vec::len).sum();
+    property(kept <= 48 << 20, "more than the limit is kept")?;
+    Ok(!gathered.files.is_empty())
+}
+
+/// Each line is a pull spec. Its folder in the payload store and in signature stores is one folder, whatever it contains.
+pub(super) fn pull_specs(_: &Fixture, input: &[u8]) -> Verdict {
+    let text = String::from_utf8_lossy(input);
+    let mut useful = false;
+    for line in text.lines() {
+        let folder = retrieve::folder(line);
+        let name = Path::new(&folder).components().collect::<Vec<_>>();
+        property(matches!(name[..], [Component::Normal(name)] if name == folder.as_str()), "its folder is elsewhere")?;
+        let digest = line.rsplit_once('@').and_then(|(_, digest)| Digest::parse(digest).ok());
+        if let Some(digest) = &digest {
+            property(!digest.store_folder().contains('/'), "its signatures are elsewhere")?;
+            property(Digest::parse(&digest.to_string()).as_ref() == Ok(digest), "a digest is read differently again")?;
+        }
+        useful |= digest.is_some();
+    }
+    Ok(useful)
 }
 
 /// Only messages that were signed are accepted.

@@ -116,6 +116,29 @@ const ANNOTATION: &[&str] = &[
     "=",
 ];
 const VERSION: &[&str] = &["1.0.0", "-", "+", ".", "rc.1", "v", "0", "https://", "%", "#", "?"];
+const ARCHIVE: &[&str] = &[
+    "\u{0}\u{0}\u{0}",
+    "0",
+    "1",
+    "2",
+    "5",
+    "L",
+    "x",
+    "S",
+    "../",
+    "/",
+    "./",
+    ".wh.",
+    ".wh..wh..opq",
+    "manifests/",
+    "release-manifests/",
+    "ustar",
+    "77777777777",
+    "00000000001",
+    "30 path=manifests/../../x\n",
+];
+const PULL_SPEC: &[&str] =
+    &["@", ":", "/", "..", "sha256:", "sha256:0123", "@sha256:", "r.example/a", "+", "-", "\u{0}", "%2f", "\n", "\\"];
 const PACKET: &[&str] = &["\u{0}", "\u{2}\u{ff}", "-----BEGIN PGP", "\u{7f}"];
 
 /// A row of the table.
@@ -131,12 +154,14 @@ const fn target(
 }
 
 /// All of them; weights add up to 100.
-pub(super) const TARGETS: [Target; 13] = [
-    target("yaml", 36, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
+pub(super) const TARGETS: [Target; 15] = [
+    target("yaml", 32, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
     target("release", 12, |s| &s.corpus.releases, Form::Bytes, RELEASE, properties::release),
     target("template", 8, |s| &s.corpus.manifests, Form::Bytes, TEMPLATE, properties::template),
     target("metadata", 4, |s| &s.corpus.metadata, Form::Json, JSON, properties::metadata),
     target("references", 4, |s| &s.corpus.references, Form::Json, JSON, properties::references),
+    target("archive", 3, |s| &s.archives, Form::Bytes, ARCHIVE, properties::archive),
+    target("pull spec", 1, |s| &s.pull_specs, Form::Bytes, PULL_SPEC, properties::pull_specs),
     target("version", 4, |s| &s.versions, Form::Bytes, VERSION, properties::versions),
     target("update graph", 8, |s| &s.corpus.graphs, Form::Json, JSON, properties::update_graph),
     target("query answer", 2, |s| &s.corpus.answers, Form::Json, JSON, properties::query_answer),
