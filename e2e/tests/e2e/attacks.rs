@@ -12,6 +12,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use cvo::testing::api::{ClusterVersion, MANAGED_NAMESPACE};
 use e2e::random::SeededRandom;
+use e2e::services::monitoring::PROMETHEUS;
 use e2e::services::update_service::UpdateService;
 use e2e::signing::TRUSTED;
 use e2e::simulator::cluster::{SimulatedCluster, find_condition};
@@ -282,11 +283,14 @@ async fn clients_that_neither_ask_nor_read_keep_nobody_from_the_metrics() {
     e2e::harness::install_tls_provider();
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
     let address = format!("127.0.0.1:{}", cluster.control_plane.spare_port(2));
-    cluster.add_arguments(["--listen", address.as_str()]).unwrap();
+    let health = format!("127.0.0.1:{}", cluster.control_plane.spare_port(4));
+    cluster.add_arguments(["--listen", &address, "--listen-health", &health]).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
+    let prometheus = cluster.control_plane.client_certificate(PROMETHEUS).unwrap().identity();
     let client = || {
-        let builder = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
+        let identity = reqwest::Identity::from_pem(prometheus.as_bytes()).unwrap();
+        let builder = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).identity(identity);
         builder.timeout(Duration::from_secs(60)).build().unwrap()
     };
     let (mut silent, mut unread) = (Vec::new(), Vec::new());
@@ -296,9 +300,11 @@ async fn clients_that_neither_ask_nor_read_keep_nobody_from_the_metrics() {
     for _ in 0..64 {
         unread.push(client().get(format!("https://{address}/metrics")).send().await.unwrap());
     }
-    for path in ["healthz", "metrics"] {
+    for (path, url) in
+        [("healthz", format!("http://{health}/healthz")), ("metrics", format!("https://{address}/metrics"))]
+    {
         let begun = Instant::now();
-        let answer = client().get(format!("https://{address}/{path}")).send().await.unwrap();
+        let answer = client().get(url).send().await.unwrap();
         let (status, text) = (answer.status(), answer.text().await.unwrap());
         println!("{path}: {status} after {} ms", begun.elapsed().as_millis());
         assert!(status.is_success() && begun.elapsed() < Duration::from_secs(5), "{path}: {status} {text}");
