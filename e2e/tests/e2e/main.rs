@@ -32,6 +32,7 @@ mod preconditions;
 mod real_payload;
 mod restored;
 mod retrieval;
+mod secrets;
 mod spec_changes;
 mod uninstall;
 mod update;
