@@ -123,7 +123,7 @@ fn print_usage(ended: &Ended) {
 }
 
 /// What a daemon reads besides each kind of its release: verb, object, and the largest number of requests.
-const OTHER_READS: [(&str, &str, usize); 13] = [
+const OTHER_READS: [(&str, &str, usize); 14] = [
     // Which kinds there are.
     ("get", "/api", 2),
     // The ClusterVersion, which is in no release.
@@ -139,6 +139,8 @@ const OTHER_READS: [(&str, &str, usize); 13] = [
     // The progress record of the process before, and the lease, which is read before each renewal.
     ("get", "/configmaps/ openshift-cluster-version/cluster-version-progress", 2),
     ("get", "coordination.k8s.io/leases/ ", 20),
+    // The leader notices at once that its lease was deleted or taken.
+    ("watch", "coordination.k8s.io/leases/", 2),
     // Who installed the cluster and the CA bundle, gates and acknowledgements, in openshift-config and openshift-config-managed.
     ("get", "/configmaps/ openshift-config", 4),
     ("list", "/configmaps/ openshift-config", 2),
