@@ -9,6 +9,7 @@ mod simulated;
 use crate::faults::leadership::{self, Leadership};
 use crate::faults::order::Stages;
 use crate::harness::audit::{DAEMON, Request};
+use crate::simulator::cluster::is_signed;
 use crate::simulator::releases::Release;
 use anyhow::{Context, ensure};
 use cvo::testing::api::{ClusterVersion, HistoryEntry, HistoryState, NAMESPACE};
@@ -53,11 +54,11 @@ async fn execute(plan: &Plan, seen: &mut Seen) -> anyhow::Result<()> {
     node::run(&plan.node, seen).await.context("cluster with a node")
 }
 
-/// The history must have the releases, newest first, each completed once, and all but the first verified.
+/// The history must have the releases, newest first, each completed once, and all but the first signed.
 fn check_history(version: &ClusterVersion, releases: &[Release]) -> anyhow::Result<()> {
     let history = version.status.as_ref().map_or(&[][..], |status| &status.history);
     let rows = |entries: &mut dyn Iterator<Item = (String, HistoryState, bool)>| entries.collect::<Vec<_>>();
-    let found = rows(&mut history.iter().map(|entry| (entry.version.clone(), entry.state, entry.verified)));
+    let found = rows(&mut history.iter().map(|entry| (entry.version.clone(), entry.state, is_signed(entry))));
     let numbered = releases.iter().enumerate().rev();
     let expected = rows(&mut numbered.map(|(number, it)| (it.version.clone(), HistoryState::Completed, number > 0)));
     ensure!(found == expected, "the history is not whole: {found:?}, expected {expected:?}");

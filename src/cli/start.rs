@@ -89,7 +89,8 @@ pub(crate) struct StartArgs {
     #[arg(long, env = "CVO_PAYLOAD_HOST_PATH", default_value = crate::api::PAYLOAD_STORE, value_name = "DIR")]
     payload_host_path: String,
     /// Where target payloads come from: a Job that extracts the target image, or a directory that is already in the payload
-    /// store (for running outside a cluster).
+    /// store (for running outside a cluster; nothing says that it is what the signature is for, so that the release must be
+    /// signed and is not recorded as verified).
     #[arg(long, value_enum, default_value = "job")]
     payload_source: Source,
     /// Identity in the leader election; the pod's UID, so that a restarted container resumes its own lease.

@@ -34,7 +34,8 @@ use verify::Search;
 pub(crate) enum Source {
     /// A Job on this node that copies the target image's manifests to `host_path`.
     Job { node: String, host_path: String },
-    /// Somebody else puts them into the payload store.
+    /// Somebody else puts them into the payload store. Nothing says that they are what the signature is for, so that no
+    /// release is recorded as verified.
     Directory,
 }
 
@@ -74,6 +75,9 @@ pub fn folder(image: &str) -> String {
         Err(_) => format!("tag-{}", hex::encode(Sha256::digest(image.as_bytes()))),
     }
 }
+
+const FROM_A_FOLDER: &str =
+    "The release is signed, but its manifests were read from a folder (--payload-source=directory), not from its image";
 
 /// What the configuration of the cluster means for a release that is loaded.
 #[derive(Debug)]
@@ -195,7 +199,10 @@ impl Task<'_> {
     async fn verify(&self, force: bool, terms: &Terms) -> Result<(bool, String), Failure> {
         self.report(LoadStep::RetrievePayload, "verifying the signature of the release digest");
         match self.try_verify(terms).await.map_err(|e| e.to_string()) {
-            Ok(()) => Ok((true, String::new())),
+            Ok(()) => match self.retriever.source {
+                Source::Job { .. } => Ok((true, String::new())),
+                Source::Directory => Ok((false, FROM_A_FOLDER.to_owned())),
+            },
             Err(cause) if force => {
                 tracing::warn!(%cause, "the target is not verified; proceeding because the update is forced");
                 Ok((false, format!("Target release was not verified: {cause}")))

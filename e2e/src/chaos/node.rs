@@ -40,6 +40,8 @@ pub(super) async fn run(operations: &[Operation], seen: &mut Seen) -> anyhow::Re
         let version = platform.until_completed(sample, LIMIT).await?;
         println!("completed after {:.0} s", Timestamp::now().duration_since(asked).as_secs_f64());
         check_history(&version, releases.get(..=number).unwrap_or_default())?;
+        let newest = version.status.as_ref().and_then(|status| status.history.first());
+        ensure!(number == 0 || newest.is_some_and(|entry| entry.verified), "not verified: {newest:?}");
         let log = audit::everything(&platform.cluster.audit_log())?;
         let release = releases.get(number).context("there is no such release")?;
         let leadership = check_log(&log, release, (number > 0).then_some(asked), seen)?;

@@ -12,7 +12,7 @@ use crate::random::SeededRandom;
 use crate::signing::{Keys, TRUSTED};
 use anyhow::{Context, anyhow, bail};
 use cvo::testing::api::progress::{CONFIG_MAP, KEY, Progress};
-use cvo::testing::api::{ClusterVersion, Condition, HistoryState, NAME, NAMESPACE, condition};
+use cvo::testing::api::{ClusterVersion, Condition, HistoryEntry, HistoryState, NAME, NAMESPACE, condition};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node as KubernetesNode};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -412,6 +412,12 @@ impl SimulatedCluster {
             files::tail(&self.daemon_log(), 60)
         )
     }
+}
+
+/// The release's signature was found: it is verified, or would be if its manifests did not come from a folder.
+pub fn is_signed(entry: &HistoryEntry) -> bool {
+    entry.verified
+        || entry.accepted_risks.starts_with("The release is signed, but its manifests were read from a folder")
 }
 
 /// The condition of that type when it has that status.

@@ -128,6 +128,7 @@ async fn platform_on_a_node_is_installed_and_updated_with_derived_roles() {
     let updated = platform.until_completed(&second, LIMIT).await.unwrap();
     let row = |version: &str, verified| (version.to_owned(), HistoryState::Completed, verified);
     assert_eq!(history(&updated), [row("1.0.1", true), row("1.0.0", false)]);
+    assert!(updated.status.as_ref().unwrap().history[0].verified);
     assert_eq!(refused(&platform.cluster, begun), Vec::<String>::new(), "while it was updated");
     let bindings: Api<ClusterRoleBinding> = Api::all(platform.cluster.client().await.unwrap());
     assert!(bindings.get_opt(ADMIN).await.unwrap().is_none(), "no release makes the daemon cluster-admin");

@@ -11,7 +11,7 @@ use e2e::random::SeededRandom;
 use e2e::real_payload::{lay_out, manifests};
 use e2e::simulator::daemon::{Ended, Usage};
 use e2e::simulator::{
-    cluster::{InitialEvents, SimulatedCluster},
+    cluster::{InitialEvents, SimulatedCluster, is_signed},
     releases::Release,
     simulation::Workloads,
 };
@@ -64,7 +64,7 @@ async fn installed_updated_and_left_alone(initial_events: InitialEvents) {
     let maps = writes.iter().filter(|(_, object)| object.starts_with("/configmaps/ ")).count();
     assert_eq!((deployments, maps, writes.len()), (31, 2, 33), "an update writes what differs: {writes:#?}");
     let history = &version.status.as_ref().unwrap().history;
-    let entries: Vec<_> = history.iter().map(|e| (e.state, e.version.as_str(), e.verified)).collect();
+    let entries: Vec<_> = history.iter().map(|e| (e.state, e.version.as_str(), is_signed(e))).collect();
     assert_eq!(entries, [(HistoryState::Completed, "5.0.1", true), (HistoryState::Completed, "5.0.0", false)]);
     assert!(history.iter().all(|e| e.completion_time.is_some()));
     assert_eq!((&history[0].image, &history[1].image), (&second.image, &first.image));

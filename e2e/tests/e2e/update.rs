@@ -9,13 +9,17 @@ use kube::Api;
 
 use e2e::{
     harness::audit,
-    simulator::{cluster::SimulatedCluster, releases::Release, sample::COMPONENTS},
+    simulator::{
+        cluster::{SimulatedCluster, is_signed},
+        releases::Release,
+        sample::COMPONENTS,
+    },
 };
 
-/// Version, state and verified of all history entries, newest first.
+/// Version, state and whether it was signed, of all history entries, newest first.
 pub(crate) fn history(object: &ClusterVersion) -> Vec<(String, HistoryState, bool)> {
     let entries = object.status.as_ref().unwrap().history.iter();
-    entries.map(|entry| (entry.version.clone(), entry.state, entry.verified)).collect()
+    entries.map(|entry| (entry.version.clone(), entry.state, is_signed(entry))).collect()
 }
 
 /// Entries are newest first, and each has ended after it began.
@@ -46,6 +50,8 @@ async fn update_is_handed_over_and_completed() {
     let expected =
         [("1.0.1".to_owned(), HistoryState::Completed, true), ("1.0.0".to_owned(), HistoryState::Completed, false)];
     assert_eq!(history(&updated), expected);
+    let recorded = updated.status.as_ref().unwrap().history.iter().any(|entry| entry.verified);
+    assert!(!recorded, "what was read from a folder is never recorded as verified");
     assert_times_in_order(&updated);
     let images: Vec<&str> = releases.iter().map(|release| release.image.as_str()).collect();
     assert_eq!(cluster.node.images().await, images, "one pod a release");

@@ -1,7 +1,7 @@
-//! The one writer of ClusterVersion.status: a PUT with the resourceVersion the status was computed from, one at a time,
-//! at once when something turned, at most once a second when only counts and texts moved.
+//! The one writer of ClusterVersion.status: a PUT over the status that it was computed from, one at a time, at once when
+//! something turned, at most once a second when only counts and texts moved.
 
-use crate::api::ClusterVersionStatus;
+use crate::api::{ClusterVersionStatus, object_meta};
 use crate::cluster::error::Cause;
 use crate::cluster::{ApiError, Kind, Objects};
 use serde_json::Value;
@@ -14,6 +14,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// that accepts it. Each time that it is refused again the pause doubles, up to the cap.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 const REFUSED_CAP: Duration = Duration::from_secs(3600);
+/// Of one PUT. Somebody who writes the rest of the object all the time must not keep the status from being written.
+const ATTEMPTS: usize = 8;
 
 /// The object as written, and what had to be left out.
 type Written = (Value, Refused);
@@ -131,7 +133,11 @@ impl StatusWriter {
                 return Some(object);
             }
             // A conflict heals with the event that the other write causes.
-            Ok(Err(error)) if error.is_conflict() => tracing::debug!(%error, "status not written; computing it anew"),
+            Ok(Err(error)) if error.is_conflict() => {
+                tracing::debug!(%error, "status not written; computing it anew");
+                self.failures = 1;
+                return None;
+            }
             Ok(Err(error)) => tracing::warn!(%error, "status not written; trying again"),
             Err(error) => tracing::error!(%error, "writing the status ended badly"),
         }
@@ -193,6 +199,7 @@ async fn write(
     Ok((put(objects, name, &mut live, &rest).await?, refused))
 }
 
+/// `live` is the object that the status was computed from, and then the one that it was written to.
 async fn put(
     objects: &Objects,
     name: &str,
@@ -201,10 +208,30 @@ async fn put(
 ) -> Result<Value, ApiError> {
     // A PUT, because merge patches cannot carry the nulls that the schema requires.
     let status = serde_json::to_value(status).unwrap_or_default();
-    if let Some(map) = live.as_object_mut() {
-        map.insert("status".into(), status);
+    let before = set_status(live, status.clone());
+    let kind = Kind::cluster_version();
+    for _ in 1..ATTEMPTS {
+        let conflict = match objects.replace_status(&kind, "", name, live).await {
+            Err(error) if error.is_conflict() => error,
+            answer => return answer,
+        };
+        // Others may have changed anything but the status, which was computed from a spec that it names by its generation.
+        match objects.get(&kind, "", name).await? {
+            Some(mut newer) if object_meta::uid(&newer) == object_meta::uid(live) => {
+                if set_status(&mut newer, status.clone()) != before {
+                    return Err(conflict);
+                }
+                *live = newer;
+            }
+            _ => return Err(conflict),
+        }
     }
-    objects.replace_status(&Kind::cluster_version(), "", name, live).await
+    objects.replace_status(&kind, "", name, live).await
+}
+
+/// Returns the one before.
+fn set_status(object: &mut Value, status: Value) -> Option<Value> {
+    object.as_object_mut()?.insert("status".into(), status)
 }
 
 impl Refused {
