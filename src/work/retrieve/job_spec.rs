@@ -179,7 +179,8 @@ fn job(placement: Placement<'_>, name: String, pod: PodSpec) -> Job {
             ..Default::default()
         },
         spec: Some(JobSpec {
-            backoff_limit: Some(2),
+            // Whoever is told early can help early; the daemon itself tries a refused release again, with growing pauses.
+            backoff_limit: Some(1),
             active_deadline_seconds: Some(DEADLINE_SECONDS.into()),
             ttl_seconds_after_finished: Some(TTL_SECONDS),
             template: PodTemplateSpec { metadata: Some(metadata), spec: Some(pod) },

@@ -51,7 +51,7 @@ fn missing_image_fails_at_once_and_a_slow_registry_does_not() {
 fn job_is_ours_whatever_the_server_adds_for_each_one() {
     let with = |labels: serde_json::Value, image: &str, selector: &str| {
         json!({"metadata": {"name": selector}, "spec": {
-            "backoffLimit": 2, "selector": {"matchLabels": {"uid": selector}},
+            "backoffLimit": 1, "selector": {"matchLabels": {"uid": selector}},
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "payload", "image": image}]}},
         }})
     };

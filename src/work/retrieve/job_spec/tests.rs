@@ -16,7 +16,7 @@ fn expected(name: &str, mut pod: Value) -> Value {
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": name, "namespace": "ns", "labels": labels},
         "spec": {
-            "backoffLimit": 2, "activeDeadlineSeconds": 600, "ttlSecondsAfterFinished": 3600,
+            "backoffLimit": 1, "activeDeadlineSeconds": 600, "ttlSecondsAfterFinished": 3600,
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     })
