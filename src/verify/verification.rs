@@ -136,13 +136,17 @@ impl Verification {
         self.is_satisfied()
     }
 
-    /// Records a failed attempt.
+    /// Records a failed attempt. A store that fails again and again does not push out what others have said.
     pub fn record(&mut self, source: &str, cause: impl Into<String>, now: Timestamp) {
-        if self.causes.len() < MAX_CAUSES {
-            self.causes.push(Cause { at: now, source: source.to_owned(), text: cause.into() });
-        } else {
+        if self.causes.len() >= MAX_CAUSES {
             self.dropped += 1;
+            let of = |store: &str| self.causes.iter().filter(|cause| folder(&cause.source) == store).count();
+            let most = self.causes.iter().map(|cause| (of(folder(&cause.source)), folder(&cause.source))).max();
+            let Some((_, most)) = most.filter(|(count, _)| *count > of(folder(source)) + 1) else { return };
+            let last = self.causes.iter().rposition(|cause| folder(&cause.source) == most);
+            last.map(|at| self.causes.remove(at));
         }
+        self.causes.push(Cause { at: now, source: source.to_owned(), text: cause.into() });
     }
 
     /// The result. The error names the digest, the keyrings without a valid signature, and the failed attempts.
@@ -157,6 +161,11 @@ impl Verification {
         let unsatisfied = self.unsatisfied().map(str::to_owned).collect();
         Err(VerifyError::Unverified { digest: self.digest.to_string(), unsatisfied, causes: self.causes })
     }
+}
+
+/// Where several signatures lie side by side.
+fn folder(source: &str) -> &str {
+    source.rsplit_once('/').map_or(source, |(folder, _)| folder)
 }
 
 #[cfg(test)]

@@ -180,6 +180,21 @@ fn number_of_causes_is_limited() {
 }
 
 #[test]
+fn store_that_fails_a_thousand_times_leaves_room_for_what_others_say() {
+    let mut verification = verifier(&[("a", &Signer::new("a").public())]).begin(&digest());
+    for n in 0..1000 {
+        verification.record(&format!("https://endless/{n}"), "junk", now());
+    }
+    for store in ["https://good", "https://other"] {
+        verification.record(&format!("{store}/signature-1"), "is by a key that is in no keyring", now());
+    }
+    let Err(VerifyError::Unverified { causes, .. }) = verification.finish(now()) else { panic!() };
+    let of = |store: &str| causes.iter().filter(|cause| cause.source.starts_with(store)).count();
+    assert_eq!((of("https://endless/"), of("https://good/"), of("https://other/")), (MAX_CAUSES - 2, 1, 1));
+    assert!(causes.last().unwrap().text.starts_with("938 more"), "{causes:?}");
+}
+
+#[test]
 fn random_changes_neither_panic_nor_satisfy_another_digest() {
     let a = Signer::new("a");
     let verifier = verifier(&[("a", &a.public())]);
