@@ -10,6 +10,7 @@ mod merge;
 mod metrics;
 mod payload;
 mod plan;
+mod pools;
 mod rbac;
 mod rollout;
 mod status;

@@ -6,6 +6,7 @@ pub mod api {
         ClusterVersion, ClusterVersionSpec, ComponentOverride, HistoryEntry, HistoryState, Release,
     };
     pub use crate::api::condition::{Condition, ConditionStatus};
+    pub use crate::api::machine_config;
     pub use crate::api::{MANAGED_NAMESPACE, NAME, NAMESPACE, OWN_DEPLOYMENT};
     pub mod cluster_operator {
         pub use crate::api::cluster_operator::{ClusterOperatorSpec, OperandVersion, RelatedObject};
