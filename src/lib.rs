@@ -22,6 +22,7 @@ mod version;
 mod cli;
 mod cluster;
 mod daemon;
+mod host;
 mod net;
 mod serve;
 mod work;
