@@ -13,6 +13,13 @@ pub mod api {
     pub mod condition {
         pub use crate::api::condition::find;
     }
+    pub mod machine_config {
+        pub use crate::api::machine_config::{
+            GENERATED_BY, GROUP, MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus,
+            MachineConfigSpec, OS_IMAGE_OVERRIDDEN, PoolCondition, PoolConfiguration, RELEASE_VERSION,
+            REQUIRED_FOR_UPGRADE, ROLE_LABEL, Reference,
+        };
+    }
     pub mod progress {
         pub use crate::api::progress::{CONFIG_MAP, KEY, NodeState, Progress};
     }
@@ -28,10 +35,52 @@ pub mod graph {
     pub use crate::graph::build::build;
     pub use crate::graph::{Graph, Mode};
 }
+pub mod host {
+    pub mod root {
+        pub use crate::host::root::{HostError, Root, State};
+    }
+    pub mod undo {
+        pub use crate::host::undo::{discard, restore, save};
+    }
+}
 pub mod merge {
     pub use crate::merge::initial::initial;
     pub use crate::merge::metadata::{Owner, prepare};
     pub use crate::merge::{MergeError, Outcome, merge};
+}
+pub mod pools {
+    pub mod agent {
+        pub use crate::pools::agent::{Action, AgentFacts, Check, Failure, Journal, Phase, Plan, decide};
+    }
+    pub mod drain {
+        pub use crate::pools::drain::{
+            ATTEMPT, DaemonSet, Delay, Drain, DrainFacts, EVICTION_RETRY, Fate, PodFacts, Request, Step, step,
+        };
+    }
+    pub mod estimate {
+        pub use crate::pools::estimate::{Durations, remaining};
+    }
+    pub mod holds {
+        pub use crate::pools::holds::{APPROVED, Answer, PAUSE_AFTER, QUERY, QUERY_FOR, TIME_ZONE, WINDOWS, holds};
+    }
+    pub mod membership {
+        pub use crate::pools::membership::{Membership, selects};
+    }
+    pub mod node {
+        pub use crate::pools::node::{NodeFacts, NodeState, Problem, Target};
+    }
+    pub mod operator {
+        pub use crate::pools::operator::{NAME, OperatorFacts, PATIENCE, PoolSummary, invalid, status};
+    }
+    pub mod rollout {
+        pub use crate::pools::rollout::{BlockedReason, Cause, Hold, PoolFacts, Round, Unavailable, limit, rounds};
+    }
+    pub mod status {
+        pub use crate::pools::status::{Counts, Subject, is_updated, status};
+    }
+    pub mod windows {
+        pub use crate::pools::windows::{Opening, WindowError, Windows};
+    }
 }
 pub mod net {
     pub mod layer {

@@ -10,6 +10,7 @@ pub mod faults;
 pub mod harness;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 pub mod manifests;
+pub mod nodes;
 pub mod platform;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 pub mod random;

@@ -11,6 +11,7 @@ mod operator;
 mod pause;
 mod reach;
 mod serve_folder;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -52,6 +53,8 @@ enum Command {
     /// Serve the files of a folder over plain HTTP (the signature store and the update graph of a test cluster).
     #[command(hide = true)]
     ServeFolder(serve_folder::ServeFolder),
+    /// Roll node configurations out over simulated nodes, with a virtual clock and everything that may go wrong.
+    Simulate(simulate::Simulate),
 }
 
 #[tokio::main]
@@ -67,6 +70,7 @@ async fn main() -> ExitCode {
         Command::Pause => pause::run().await,
         Command::Reach => reach::run().await,
         Command::ServeFolder(serve) => serve_folder::run(serve).await,
+        Command::Simulate(simulate) => simulate::run(&simulate),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

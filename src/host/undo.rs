@@ -1,0 +1,110 @@
+//! Keeps what is at paths before they are changed, so that it can be restored bit by bit, also by another process after this
+//! one was killed in the middle of the change or of the restoration.
+
+use super::root::{HostError, Root, State};
+use serde::{Deserialize, Serialize};
+
+/// Written last and removed first: without it nothing has been saved.
+const INDEX: &str = "index.json";
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Index {
+    entries: Vec<Entry>,
+    /// Folders that did not exist, the outermost first.
+    folders: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    path: String,
+    was: Was,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Was {
+    Absent,
+    /// Its content is in the folder, under this name.
+    File {
+        stored: String,
+        mode: u32,
+        owner: (u32, u32),
+    },
+    /// Hexadecimal, because a link may contain any bytes.
+    Link {
+        to: String,
+    },
+}
+
+/// Saves what is at the paths to `folder`, which is below the same root and belongs to this program alone.
+pub fn save(root: &Root, folder: &str, paths: &[String]) -> Result<(), HostError> {
+    discard(root, folder)?;
+    let mut index = Index::default();
+    for (number, path) in paths.iter().enumerate() {
+        let missing = root.missing_folders(path)?;
+        index.folders.extend(missing.into_iter().filter(|folder| !index.folders.contains(folder)).collect::<Vec<_>>());
+        let was = match root.state(path)? {
+            State::Absent => Was::Absent,
+            State::Link { to } => Was::Link { to: hex::encode(to) },
+            State::File { content, mode, owner } => {
+                let stored = format!("{number}.saved");
+                // Nobody else may read what nobody else could read before.
+                root.put(&format!("{folder}/{stored}"), &private(content))?;
+                Was::File { stored, mode, owner }
+            }
+        };
+        index.entries.push(Entry { path: path.clone(), was });
+    }
+    let at = format!("{folder}/{INDEX}");
+    let content = serde_json::to_vec(&index).map_err(|error| unreadable(&at, &error))?;
+    root.put(&at, &private(content))
+}
+
+fn private(content: Vec<u8>) -> State {
+    let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    State::File { content, mode: 0o600, owner }
+}
+
+/// Restores everything that was saved; nothing is done where nothing is. May be repeated.
+pub fn restore(root: &Root, folder: &str) -> Result<(), HostError> {
+    let Some(index) = read(root, folder)? else { return Ok(()) };
+    for Entry { path, was } in &index.entries {
+        root.remove_temporary(path)?;
+        let state = match was {
+            Was::Absent => State::Absent,
+            Was::Link { to } => {
+                let at = format!("{folder}/{INDEX}");
+                State::Link { to: hex::decode(to).map_err(|error| unreadable(&at, &error))? }
+            }
+            Was::File { stored, mode, owner } => match root.state(&format!("{folder}/{stored}"))? {
+                State::File { content, .. } => State::File { content, mode: *mode, owner: *owner },
+                _ => return Err(unreadable(&format!("{folder}/{stored}"), &"it is gone")),
+            },
+        };
+        root.put(path, &state)?;
+    }
+    index.folders.iter().rev().try_for_each(|folder| root.remove_folder(folder))
+}
+
+/// Removes what was saved, or what is left of it.
+pub fn discard(root: &Root, folder: &str) -> Result<(), HostError> {
+    // First the index, so that what is half removed is never restored.
+    root.put(&format!("{folder}/{INDEX}"), &State::Absent)?;
+    root.remove_files(folder)
+}
+
+fn read(root: &Root, folder: &str) -> Result<Option<Index>, HostError> {
+    let at = format!("{folder}/{INDEX}");
+    match root.state(&at)? {
+        State::File { content, .. } => {
+            serde_json::from_slice(&content).map(Some).map_err(|error| unreadable(&at, &error))
+        }
+        State::Absent | State::Link { .. } => Ok(None),
+    }
+}
+
+fn unreadable(path: &str, error: &dyn std::fmt::Display) -> HostError {
+    HostError::Index { path: path.to_owned(), error: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+//! Node configuration: what the nodes of a pool are to be like, which of them are changed next, and what a change of one
+//! node consists of.
+
+pub(crate) mod agent;
+pub(crate) mod drain;
+pub(crate) mod estimate;
+pub(crate) mod holds;
+pub(crate) mod membership;
+pub(crate) mod node;
+pub(crate) mod operator;
+pub(crate) mod rollout;
+pub(crate) mod status;
+pub(crate) mod windows;

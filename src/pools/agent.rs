@@ -1,0 +1,266 @@
+//! What the agent does next on its node. The disk is the truth: the record says which configuration the node has, and the
+//! journal how far an update has come, so that an agent that is killed at any moment goes on, or back, where it was.
+
+use super::drain::Request;
+use super::node::{NodeState, Target};
+use jiff::{SignedDuration, Timestamp};
+
+/// What the agent knows when it decides.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentFacts {
+    /// The annotations of the node.
+    pub desired: Target,
+    pub current: Target,
+    pub state: NodeState,
+    pub reason: String,
+    /// The last request for a drain or its end, and whether the controller has fulfilled it.
+    pub asked: Option<Request>,
+    pub answered: bool,
+    pub unschedulable: bool,
+    /// The configuration that the node has, as recorded on disk; `None` before the first one was.
+    pub record: Option<Target>,
+    pub journal: Option<Journal>,
+    /// Identifies the present boot of the kernel.
+    pub boot: String,
+    /// What it takes to get from the record to the desired configuration.
+    pub plan: Plan,
+    /// Whether the node is as the record, or after an update the journal, says.
+    pub check: Check,
+    /// For this target everything has been prepared that can be without disturbing the node.
+    pub staged: Option<Target>,
+    /// The last attempt that failed.
+    pub failure: Option<Failure>,
+    /// The control plane is a single node: nobody could take its pods.
+    pub single_node: bool,
+    /// An administrator wants the node to be written anew, whatever it looks like.
+    pub forced: bool,
+}
+
+/// On disk from the first write of an update until the record names its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    pub to: Target,
+    pub phase: Phase,
+    /// Pods must not be on the node while it is changed and restarted.
+    pub drains: bool,
+    pub reboots: bool,
+    /// The boot in which the phase began.
+    pub boot: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Files are being written; what they replace is kept.
+    Applying,
+    /// All is written. What has to be restarted is being restarted, the node itself included.
+    Applied,
+    /// Something failed, which is on disk as well; the former state is being restored.
+    RollingBack,
+    /// It is restored, but the node still runs what it was restarted into.
+    RolledBack,
+}
+
+/// What it takes to get to the desired configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Plan {
+    /// It has not been worked out.
+    #[default]
+    Unknown,
+    /// It cannot be: the MachineConfig does not exist or cannot be read, for this reason.
+    Missing(String),
+    /// It cannot be reached from the present one.
+    Unreconcilable(String),
+    Change {
+        drains: bool,
+        reboots: bool,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// Something may have changed since the last one.
+    #[default]
+    Outdated,
+    Passed,
+    /// The first deviation.
+    Failed(String),
+}
+
+/// The last attempt, kept on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What was to be reached.
+    pub target: Target,
+    pub cause: String,
+    pub at: Timestamp,
+    /// How often in a row.
+    pub count: u32,
+    /// The node was restarted and did not become what it should. Trying that again would restart it for ever.
+    pub after_reboot: bool,
+}
+
+impl Failure {
+    /// When it may be tried again; `None`: not before something else is desired.
+    pub fn again(&self) -> Option<Timestamp> {
+        let seconds = 1_i64 << self.count.saturating_sub(1).min(6);
+        let pause = SignedDuration::from_secs(seconds.min(60));
+        (!self.after_reboot).then(|| self.at.checked_add(pause).unwrap_or(self.at))
+    }
+}
+
+/// One step. Each is performed whole or can be performed again, and changes the facts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Write the record for the first time: the node as it is found, before anything is changed.
+    RecordFirst,
+    /// Work out [`AgentFacts::plan`].
+    MakePlan,
+    /// Compare the node with its record, or with the journal's target.
+    Check,
+    /// Write these annotations.
+    Tell(NodeState, String),
+    /// Prepare everything for the target that does not disturb the node.
+    Stage,
+    /// Ask the controller.
+    Ask(Request),
+    /// Write the journal (`Applying`), then the files, then the journal (`Applied`). On an error as [`Action::GiveUp`].
+    Apply,
+    /// Reload and restart what the change needs, then look at the node. On an error as [`Action::GiveUp`].
+    RunActions,
+    Reboot,
+    /// Record the failure and go over to `RollingBack`.
+    GiveUp(String),
+    /// Restore what was there before the update. The journal is removed, or goes over to `RolledBack` where the node was
+    /// restarted in between.
+    RollBack,
+    /// Remove the journal.
+    Forget,
+    /// The record names the journal's target, the failure is forgotten and the journal removed.
+    Commit,
+    /// Nothing is left to do: the state is `Done`, and the current configuration is the record's. So is the desired one of a
+    /// node that nobody has told any.
+    TellDone,
+    /// For whom or what, and until when at the latest.
+    Wait {
+        what: String,
+        until: Option<Timestamp>,
+    },
+    Rest,
+}
+
+pub fn decide(facts: &AgentFacts, now: Timestamp) -> Action {
+    let is_desired = |record: &Target| *record == facts.desired || facts.desired.config.is_empty();
+    match (&facts.journal, &facts.record) {
+        (Some(journal), _) => under_way(facts, journal),
+        (None, None) => Action::RecordFirst,
+        (None, Some(record)) if is_desired(record) && !facts.forced => settled(facts, record),
+        (None, Some(_)) => toward(facts, now),
+    }
+}
+
+/// An update has begun to change the node.
+fn under_way(facts: &AgentFacts, journal: &Journal) -> Action {
+    let restarted = journal.boot != facts.boot;
+    match (journal.phase, &facts.check) {
+        // Killed in between. What is half written is not built upon.
+        (Phase::Applying | Phase::RollingBack, _) => Action::RollBack,
+        (Phase::RolledBack, _) if !restarted => reboot(facts, journal),
+        (Phase::RolledBack, _) => Action::Forget,
+        (Phase::Applied, _) if journal.reboots && !restarted => reboot(facts, journal),
+        (Phase::Applied, Check::Outdated) if journal.reboots => Action::Check,
+        (Phase::Applied, Check::Outdated) => Action::RunActions,
+        (Phase::Applied, Check::Passed) => Action::Commit,
+        (Phase::Applied, Check::Failed(deviation)) => Action::GiveUp(deviation.clone()),
+    }
+}
+
+/// Somebody may have made the node schedulable since it was drained.
+fn reboot(facts: &AgentFacts, journal: &Journal) -> Action {
+    let drains = journal.drains && !facts.single_node;
+    let still_to_do = drains.then(|| drained(facts, &journal.to)).flatten();
+    still_to_do.unwrap_or(Action::Reboot)
+}
+
+/// What is to be done until no pod is on the node that would suffer; `None` when it is so.
+fn drained(facts: &AgentFacts, target: &Target) -> Option<Action> {
+    let drain = Request::Drain(target.config.clone());
+    match &facts.asked {
+        Some(asked) if *asked != drain => Some(Action::Ask(drain)),
+        None => Some(Action::Ask(drain)),
+        Some(_) if !facts.answered => Some(waits("the node to be drained", None)),
+        // The answer holds only as long as no pod can come back.
+        Some(_) => (!facts.unschedulable).then_some(Action::Ask(drain)),
+    }
+}
+
+/// The node has the configuration that it should have.
+fn settled(facts: &AgentFacts, record: &Target) -> Action {
+    match &facts.check {
+        Check::Outdated => return Action::Check,
+        Check::Failed(deviation) => return told(facts, NodeState::Degraded, deviation),
+        Check::Passed => {}
+    }
+    // Whatever it was drained for is over or not wanted any more.
+    let uncordon = Request::Uncordon(record.config.clone());
+    match &facts.asked {
+        Some(Request::Drain(_)) => return Action::Ask(uncordon),
+        Some(Request::Uncordon(_)) if !facts.answered => return waits("the node to be uncordoned", None),
+        Some(Request::Uncordon(_)) | None => {}
+    }
+    let told = facts.state == NodeState::Done && facts.current == *record && facts.reason.is_empty();
+    if told { Action::Rest } else { Action::TellDone }
+}
+
+/// The node has another configuration than it should have.
+fn toward(facts: &AgentFacts, now: Timestamp) -> Action {
+    let drains = match &facts.plan {
+        Plan::Unknown => return Action::MakePlan,
+        Plan::Missing(cause) => return told(facts, NodeState::Degraded, cause),
+        Plan::Unreconcilable(cause) => return told(facts, NodeState::Unreconcilable, cause),
+        Plan::Change { drains, .. } => *drains && !facts.single_node,
+    };
+    let failure = facts.failure.as_ref().filter(|failure| failure.target == facts.desired && !facts.forced);
+    if let Some(failure) = failure {
+        let again = failure.again();
+        if facts.state != NodeState::Degraded || facts.reason != failure.cause {
+            return Action::Tell(NodeState::Degraded, failure.cause.clone());
+        }
+        if again.is_none_or(|again| again > now) {
+            return waits("the next attempt", again);
+        }
+    }
+    match &facts.check {
+        _ if facts.forced => {}
+        Check::Outdated => return Action::Check,
+        // Nobody knows what a change on top of a deviation would make.
+        Check::Failed(deviation) => {
+            let cause = format!("before the update: {deviation}");
+            return told(facts, NodeState::Degraded, &cause);
+        }
+        Check::Passed => {}
+    }
+    // A node that has failed goes on showing why while it tries again.
+    if matches!(facts.state, NodeState::Done | NodeState::Unknown) {
+        return Action::Tell(NodeState::Working, String::new());
+    }
+    if facts.staged.as_ref() != Some(&facts.desired) {
+        return Action::Stage;
+    }
+    let still_to_do = drains.then(|| drained(facts, &facts.desired)).flatten();
+    still_to_do.unwrap_or(Action::Apply)
+}
+
+fn waits(what: &str, until: Option<Timestamp>) -> Action {
+    Action::Wait { what: what.to_owned(), until }
+}
+
+/// Tells it once.
+fn told(facts: &AgentFacts, state: NodeState, cause: &str) -> Action {
+    match facts.state == state && facts.reason == cause {
+        true => waits("the node or its configuration to be changed", None),
+        false => Action::Tell(state, cause.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

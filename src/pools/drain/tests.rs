@@ -1,0 +1,98 @@
+use super::*;
+
+fn minutes(minutes: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
+}
+
+fn asked(request: &str) -> DrainFacts {
+    DrainFacts { asked: Some(request.into()), ..DrainFacts::default() }
+}
+
+#[test]
+fn drain_cordons_then_evicts_then_answers() {
+    let mut node = asked("drain-rendered-worker-1");
+    assert_eq!(step(&node), Step::Cordon);
+    (node.unschedulable, node.cordoned_for_update) = (true, true);
+    assert_eq!(step(&node), Step::Evict, "the pods have not been looked at");
+    node.pods = Some(2);
+    assert_eq!(step(&node), Step::Evict);
+    node.pods = Some(0);
+    assert_eq!(step(&node), Step::Answer { uncordon: false });
+    node.answered = node.asked.clone();
+    assert_eq!(step(&node), Step::Nothing);
+    node.asked = Some("uncordon-rendered-worker-1".into());
+    assert_eq!(step(&node), Step::Answer { uncordon: true });
+    assert_eq!(step(&DrainFacts::default()), Step::Nothing);
+}
+
+#[test]
+fn node_made_schedulable_while_it_is_drained_is_cordoned_again() {
+    let node = DrainFacts { pods: Some(0), cordoned_for_update: true, ..asked("drain-a") };
+    assert_eq!(step(&node), Step::Cordon, "pods may have come back: it is not drained");
+}
+
+#[test]
+fn node_that_somebody_else_had_cordoned_stays_cordoned() {
+    let node = DrainFacts { unschedulable: true, pods: Some(1), ..asked("drain-a") };
+    assert_eq!(step(&node), Step::Evict);
+    let node = DrainFacts { asked: Some("uncordon-a".into()), ..node };
+    assert_eq!(step(&node), Step::Answer { uncordon: false });
+}
+
+#[test]
+fn answer_to_an_earlier_request_for_the_same_configuration_does_not_count() {
+    let id = |id: &str| Some(id.to_owned());
+    let answered = DrainFacts {
+        answered: Some("drain-a".into()),
+        unschedulable: true,
+        asked_id: id("2"),
+        answered_id: id("1"),
+        ..asked("drain-a")
+    };
+    assert_eq!(step(&answered), Step::Evict);
+    assert_eq!(step(&DrainFacts { answered_id: id("2"), ..answered }), Step::Nothing);
+}
+
+#[test]
+fn request_that_is_not_understood_is_refused_and_others_are_read_back() {
+    for text in ["reboot-a", "drain", "drain-", "uncordon-", "-a"] {
+        assert!(matches!(step(&asked(text)), Step::Refuse(cause) if cause.contains(text)), "{text}");
+    }
+    for text in ["drain-rendered-worker-0a", "uncordon-x"] {
+        assert_eq!(Request::parse(text).unwrap().to_string(), text);
+    }
+    assert_eq!(step(&asked("")), Step::Nothing);
+}
+
+#[test]
+fn only_pods_that_would_come_back_stay() {
+    let pod = PodFacts { controlled: true, ..PodFacts::default() };
+    let of = |set: DaemonSet| PodFacts { daemon_set: Some(set), ..pod.clone() };
+    let goes = Fate::Goes { warning: None };
+    let warns = |pod: &PodFacts| matches!(pod.fate(), Fate::Goes { warning: Some(_) });
+    assert_eq!(pod.fate(), goes);
+    assert_eq!(of(DaemonSet::Exists).fate(), Fate::Stays);
+    assert_eq!(PodFacts { finished: true, ..of(DaemonSet::Exists) }.fate(), goes);
+    assert!(warns(&of(DaemonSet::Gone)));
+    assert_eq!(of(DaemonSet::Unknown("timeout".into())).fate(), Fate::Unknown("timeout".into()));
+    assert_eq!(PodFacts { mirror: true, ..PodFacts::default() }.fate(), Fate::Stays);
+    assert!(warns(&PodFacts { empty_dir: true, ..pod.clone() }));
+    assert!(warns(&PodFacts::default()));
+    assert_eq!(PodFacts { finished: true, ..PodFacts::default() }.fate(), goes, "it has nothing left to do");
+}
+
+#[test]
+fn attempts_are_a_minute_apart_and_later_five() {
+    let drain = |failed| Drain { started: minutes(0), failed };
+    assert_eq!(drain(None).next_attempt(minutes(3)), minutes(3));
+    assert_eq!(drain(Some(minutes(3))).next_attempt(minutes(3)), minutes(4));
+    assert_eq!(drain(Some(minutes(3))).next_attempt(minutes(9)), minutes(9), "after a restart");
+    assert_eq!(drain(Some(minutes(10))).next_attempt(minutes(10)), minutes(11));
+    assert_eq!(drain(Some(minutes(11))).next_attempt(minutes(11)), minutes(16));
+    assert_eq!(drain(Some(minutes(90))).next_attempt(minutes(5)), minutes(5), "the clock was put back");
+    for (now, delay) in
+        [(0, Delay::Usual), (10, Delay::Usual), (11, Delay::Long), (60, Delay::Long), (61, Delay::Failed)]
+    {
+        assert_eq!(drain(None).delay(minutes(now)), delay, "{now}");
+    }
+}

@@ -1,0 +1,166 @@
+//! What the rollout has to know of a node: the configuration it has and should have, and whether it can do without it.
+
+use crate::api::machine_config::GROUP;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec};
+use std::collections::BTreeMap;
+
+/// Nodes in the same zone fail together, so that one zone is done before the next is begun.
+pub(crate) const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
+/// A rendered MachineConfig by name, and the image of a pool whose operating system is built for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    pub config: String,
+    pub image: Option<String>,
+}
+
+impl Target {
+    /// Without an image of its own.
+    pub fn new(config: &str) -> Self {
+        Target { config: config.to_owned(), image: None }
+    }
+}
+
+/// The annotation `state`, which the node's agent writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeState {
+    /// Nothing is being done; or not begun yet, where current and desired configuration differ.
+    Done,
+    Working,
+    /// The last attempt failed; it is tried again.
+    Degraded,
+    /// The desired configuration cannot be reached from the current one.
+    Unreconcilable,
+    /// Absent or unknown: no agent has been there.
+    #[default]
+    Unknown,
+}
+
+/// Something that keeps pods away from a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The condition's type with its reason, such as `Ready (KubeletNotReady)`.
+    pub what: String,
+    pub since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeFacts {
+    pub name: String,
+    pub zone: Option<String>,
+    pub created: Option<Timestamp>,
+    pub current: Target,
+    pub desired: Target,
+    pub state: NodeState,
+    /// Why it is Degraded or Unreconcilable.
+    pub reason: String,
+    pub unschedulable: bool,
+    /// It was this controller that cordoned it, for an update.
+    pub cordoned_for_update: bool,
+    /// Conditions that say that it cannot run pods.
+    pub problems: Vec<Problem>,
+    /// When it was uncordoned with its present configuration.
+    pub done_since: Option<Timestamp>,
+    /// Which pods have kept it from being drained, and for how long, once that is too long.
+    pub drain_blocked: Option<String>,
+}
+
+impl NodeFacts {
+    pub fn of(node: &Node) -> Self {
+        let metadata = &node.metadata;
+        let annotations = metadata.annotations.as_ref();
+        let annotation =
+            |key: &str| annotations?.get(&format!("{GROUP}/{key}")).filter(|text| !text.is_empty()).cloned();
+        let target = |config: &str, image: &str| Target {
+            config: annotation(config).unwrap_or_default(),
+            image: annotation(image),
+        };
+        let labels = metadata.labels.as_ref();
+        let zone = labels.and_then(|labels| labels.get(ZONE_LABEL)).cloned();
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        NodeFacts {
+            name: metadata.name.clone().unwrap_or_default(),
+            zone,
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            current: target("currentConfig", "currentImage"),
+            desired: target("desiredConfig", "desiredImage"),
+            state: state(annotation("state").as_deref()),
+            reason: annotation("reason").unwrap_or_default(),
+            unschedulable: node
+                .spec
+                .as_ref()
+                .and_then(|NodeSpec { unschedulable, .. }| *unschedulable)
+                .unwrap_or_default(),
+            cordoned_for_update: annotation("cordonedFor").is_some(),
+            problems: conditions.iter().filter_map(problem).collect(),
+            done_since: annotation("doneSince").and_then(|text| text.parse().ok()),
+            drain_blocked: annotation("drainBlocked"),
+        }
+    }
+
+    /// It has the configuration that it should have, whatever the pool wants.
+    pub fn is_done(&self) -> bool {
+        self.state == NodeState::Done && !self.current.config.is_empty() && self.current == self.desired
+    }
+
+    pub fn is_at(&self, target: &Target) -> bool {
+        self.is_done() && self.desired == *target
+    }
+
+    /// It could not reach another configuration. One that deviates from the configuration it has reached is not meant.
+    pub fn is_failing(&self) -> bool {
+        self.is_degraded() && self.current != self.desired
+    }
+
+    pub fn is_degraded(&self) -> bool {
+        matches!(self.state, NodeState::Degraded | NodeState::Unreconcilable)
+    }
+
+    /// On its way to another configuration, whether the agent has begun or not. One that was never told any is not.
+    pub fn is_changing(&self) -> bool {
+        let never_told = self.desired.config.is_empty() && self.state == NodeState::Done;
+        !self.is_done() && !self.is_degraded() && !never_told
+    }
+
+    /// Pods can run on it.
+    pub fn is_ready(&self) -> bool {
+        self.problems.is_empty() && !self.unschedulable
+    }
+
+    /// An agent has recorded its first state. Before that nothing is known that could be changed.
+    pub fn is_managed(&self) -> bool {
+        !self.current.config.is_empty()
+    }
+
+    pub fn labels(node: &Node) -> BTreeMap<String, String> {
+        node.metadata.labels.clone().unwrap_or_default()
+    }
+}
+
+fn state(annotation: Option<&str>) -> NodeState {
+    match annotation {
+        Some("Done") => NodeState::Done,
+        // Nobody writes the latter so far, but readers of the annotation know it.
+        Some("Working" | "Rebooting") => NodeState::Working,
+        Some("Degraded") => NodeState::Degraded,
+        Some("Unreconcilable") => NodeState::Unreconcilable,
+        _ => NodeState::Unknown,
+    }
+}
+
+/// A condition that is missing is fine: a cluster without a cloud provider has no `NetworkUnavailable`.
+fn problem(condition: &NodeCondition) -> Option<Problem> {
+    let good = match condition.type_.as_str() {
+        "Ready" => "True",
+        "DiskPressure" | "NetworkUnavailable" => "False",
+        _ => return None,
+    };
+    let since = condition.last_transition_time.as_ref().map(|time| time.0);
+    let reason = condition.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let what = format!("{}={}{reason}", condition.type_, condition.status);
+    (condition.status != good).then_some(Problem { what, since })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn facts(annotations: &Value, spec: &Value, conditions: &Value) -> NodeFacts {
+    let annotations = annotations.as_object().unwrap().iter();
+    let annotations: Value = annotations.map(|(key, value)| (format!("{GROUP}/{key}"), value.clone())).collect();
+    let object = json!({
+        "metadata": {"name": "n", "annotations": annotations, "labels": {ZONE_LABEL: "z"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": spec, "status": {"conditions": conditions},
+    });
+    NodeFacts::of(&serde_json::from_value(object).unwrap())
+}
+
+#[test]
+fn node_is_read_from_its_annotations_and_conditions() {
+    let annotations = json!({"currentConfig": "a", "desiredConfig": "b", "state": "Degraded", "reason": "no room", "currentImage": "",
+        "desiredImage": "i", "cordonedFor": "b", "doneSince": "2026-01-02T00:00:00Z", "drainBlocked": "pod a/b"});
+    let conditions = json!([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-01-03T00:00:00Z"},
+        {"type": "MemoryPressure", "status": "True"}, {"type": "NetworkUnavailable", "status": "False"}]);
+    let found = facts(&annotations, &json!({"unschedulable": true}), &conditions);
+    let expected = NodeFacts {
+        name: "n".into(),
+        zone: Some("z".into()),
+        created: "2026-01-01T00:00:00Z".parse().ok(),
+        current: Target::new("a"),
+        desired: Target { config: "b".into(), image: Some("i".into()) },
+        state: NodeState::Degraded,
+        reason: "no room".into(),
+        unschedulable: true,
+        cordoned_for_update: true,
+        problems: vec![Problem {
+            what: "Ready=Unknown (NodeStatusUnknown)".into(),
+            since: "2026-01-03T00:00:00Z".parse().ok(),
+        }],
+        done_since: "2026-01-02T00:00:00Z".parse().ok(),
+        drain_blocked: Some("pod a/b".into()),
+    };
+    assert_eq!(found, expected);
+    assert!(found.is_failing() && !found.is_ready() && found.is_managed() && !found.is_changing());
+    let empty = facts(&json!({"doneSince": "yesterday", "state": "Sleeping"}), &json!({}), &json!([]));
+    assert!(empty.is_ready() && !empty.is_managed() && empty.is_changing() && !empty.is_done());
+    assert_eq!((empty.state, empty.done_since), (NodeState::Unknown, None));
+}
+
+#[test]
+fn node_is_done_where_state_and_both_configurations_say_so() {
+    for (current, desired, state, done) in [
+        ("a", "a", "Done", true),
+        ("a", "b", "Done", false),
+        ("a", "a", "Working", false),
+        ("a", "a", "Degraded", false),
+        ("", "", "Done", false),
+    ] {
+        let annotations = json!({"currentConfig": current, "desiredConfig": desired, "state": state});
+        let facts = facts(&annotations, &json!({}), &json!([]));
+        assert_eq!(facts.is_done(), done, "{annotations}");
+        assert_eq!(facts.is_at(&Target::new("a")), done && desired == "a");
+    }
+}

@@ -1,0 +1,397 @@
+//! Which nodes of a pool are told to take its configuration now, and why the others wait.
+//!
+//! A node is unavailable, and counts once, as long as anything keeps pods away from it or an update is not over. What this
+//! controller begins never makes more nodes unavailable than the pool allows. A node that is unavailable because of an
+//! update already may be given another configuration at any time: that is how a mistake is corrected.
+//!
+//! A node is claimed before it is told: the claim is written to the pool, over the version of the pool that was read. So a
+//! controller that has lost its lease without knowing cannot begin a node beside those of its successor: either its claim is
+//! refused, or the successor has read it and counts the node.
+
+use super::membership::{ARBITER, MASTER};
+use super::node::{NodeFacts, Problem, Target};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A pool, the nodes that belong to it, and what limits its rollout.
+#[derive(Clone, Debug, Default)]
+pub struct PoolFacts {
+    pub name: String,
+    /// Empty until the pool's configuration has been rendered.
+    pub target: Target,
+    pub paused: bool,
+    pub max_unavailable: Option<IntOrString>,
+    /// How many nodes of one zone may be unavailable.
+    pub max_unavailable_per_zone: Option<IntOrString>,
+    /// How long a node counts as unavailable after it has been uncordoned.
+    pub soak: SignedDuration,
+    pub holds: Vec<Hold>,
+    /// Nodes that are not begun while others are left, because the pod that does the work runs there: by name.
+    pub last: Vec<String>,
+    /// Nodes that have been claimed, by name; some may have been told since.
+    pub claimed: Vec<String>,
+    pub nodes: Vec<NodeFacts>,
+}
+
+/// Something that lets no more than a number of nodes begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    pub reason: BlockedReason,
+    pub message: String,
+    /// So many nodes may have begun or reached the target.
+    pub nodes: usize,
+    /// When it ends by itself, as far as that is known.
+    pub until: Option<Timestamp>,
+}
+
+/// The reason of the pool's condition `RolloutBlocked`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BlockedReason {
+    /// The pool is paused.
+    PausedPool,
+    /// The pool's configuration cannot be rendered.
+    RenderBlocked,
+    /// The image of the pool's operating system is being built.
+    BuildPending,
+    /// A field of the pool cannot be read.
+    InvalidPool,
+    /// Nodes failed to take their configuration.
+    FailedNodes,
+    /// Nodes are unavailable for other reasons than an update.
+    UnavailableNodes,
+    /// Pods cannot be evicted.
+    DrainBlocked,
+    /// Nodes have to be well for a time, or something else in the cluster has to.
+    AwaitingHealth,
+    /// An administrator has to say that it goes on.
+    AwaitingApproval,
+    /// No maintenance window is open.
+    OutsideMaintenanceWindow,
+    /// Another pool has to come first, or has used up what the cluster can do without.
+    AwaitingOtherPool,
+}
+
+impl fmt::Display for BlockedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Why a node counts as unavailable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It has been told to take another configuration, or is about to.
+    Updating,
+    /// It could not take its configuration, or deviates from it.
+    Failed(String),
+    Problems(Vec<Problem>),
+    /// By somebody else.
+    Cordoned,
+    Soaking {
+        until: Timestamp,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    pub node: String,
+    pub cause: Cause,
+}
+
+/// What is to be done in a pool now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Nodes that are told to take the target: they have been claimed, or are unavailable because of an update already.
+    pub begin: Vec<String>,
+    /// Nodes that are to be claimed, in order, so that they are told next.
+    pub claim: Vec<String>,
+    /// Claims that have been fulfilled, or whose node has gone: they may be removed from the pool.
+    pub settled: Vec<String>,
+    pub unavailable: Vec<Unavailable>,
+    /// How many nodes have not been told yet, besides [`Round::begin`] and [`Round::claim`].
+    pub waiting: usize,
+    /// Why nothing goes on although nodes wait.
+    pub blocked: Option<(BlockedReason, String)>,
+    /// When to look again although nothing has changed.
+    pub again: Option<Timestamp>,
+}
+
+/// The most nodes of `total` that may be unavailable: a number, or a percentage of them, rounded down; at least one.
+/// Those that only vote in etcd go one by one.
+pub fn limit(pool: &str, value: Option<&IntOrString>, total: usize) -> Result<usize, String> {
+    if pool == ARBITER {
+        return Ok(1);
+    }
+    let invalid = |text: &str| {
+        format!(
+            "maxUnavailable {text:?} is neither a number nor a percentage: give a number of nodes such as 2, or \"10%\""
+        )
+    };
+    let found = match value {
+        None => 1,
+        Some(IntOrString::Int(number)) => usize::try_from(*number).map_err(|_| invalid(&number.to_string()))?,
+        Some(IntOrString::String(text)) => {
+            let digits = text.strip_suffix('%').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+            let percentage = digits.and_then(|digits| digits.parse::<u32>().ok()).ok_or_else(|| invalid(text))?;
+            total.saturating_mul(usize::try_from(percentage).unwrap_or(usize::MAX)) / 100
+        }
+    };
+    Ok(found.max(1))
+}
+
+/// Why the node is unavailable at `now`, if it is.
+fn cause(pool: &PoolFacts, node: &NodeFacts, now: Timestamp) -> Option<Cause> {
+    let soaked = node.done_since.filter(|_| node.is_at(&pool.target));
+    let soaked = soaked.and_then(|since| since.checked_add(pool.soak).ok());
+    match () {
+        () if node.is_degraded() => Some(Cause::Failed(node.reason.clone())),
+        () if node.is_changing() => Some(Cause::Updating),
+        () if !node.problems.is_empty() => Some(Cause::Problems(node.problems.clone())),
+        () if node.unschedulable => Some(Cause::Cordoned),
+        () if is_claimed(pool, node) => Some(Cause::Updating),
+        () => soaked.filter(|until| *until > now).map(|until| Cause::Soaking { until }),
+    }
+}
+
+/// It is about to be told. One that has the pool's configuration was, whether its claim is still there or not.
+fn is_claimed(pool: &PoolFacts, node: &NodeFacts) -> bool {
+    node.desired != pool.target && pool.claimed.contains(&node.name)
+}
+
+/// The node may be told without making another one unavailable: an update of it is under way, and it can be reached.
+fn may_be_told_anew(node: &NodeFacts, target: &Target, cause: &Cause) -> bool {
+    let ours = match cause {
+        Cause::Updating => true,
+        Cause::Failed(_) => node.is_failing(),
+        Cause::Problems(_) | Cause::Cordoned | Cause::Soaking { .. } => false,
+    };
+    let cordoned_by_others = node.unschedulable && !node.cordoned_for_update;
+    ours && node.desired != *target && node.problems.is_empty() && !cordoned_by_others
+}
+
+/// What is to be done in each of the pools, which are all that the cluster has. `ceiling`: how many nodes of all pools
+/// together may be unavailable, if that is limited; the control plane comes first, the others by name.
+pub fn rounds(pools: &[PoolFacts], ceiling: Option<usize>, now: Timestamp) -> Vec<Round> {
+    let mut order: Vec<(usize, &PoolFacts)> = pools.iter().enumerate().collect();
+    order.sort_by_key(|(_, pool)| (pool.name != MASTER, pool.name != ARBITER, &pool.name));
+    let count = |pool: &PoolFacts| unavailable(pool, now).count();
+    let mut left = ceiling.map(|ceiling| ceiling.saturating_sub(pools.iter().map(count).sum()));
+    let mut rounds = vec![Round::default(); pools.len()];
+    for (at, pool) in order {
+        let round = round(pool, &others_first(pool, pools, now), left, now);
+        left = left.map(|left| left.saturating_sub(round.claim.len()));
+        if let Some(place) = rounds.get_mut(at) {
+            *place = round;
+        }
+    }
+    rounds
+}
+
+/// etcd has a member on each node of these two pools: the nodes that only vote are begun when those of the control plane are
+/// done, and none of the control plane while one that votes is away.
+fn others_first(pool: &PoolFacts, pools: &[PoolFacts], now: Timestamp) -> Vec<Hold> {
+    let find = |name: &str| pools.iter().find(|pool| pool.name == name);
+    let (master, arbiter) = (find(MASTER), find(ARBITER));
+    let away = |pool: &PoolFacts| unavailable(pool, now).next().map(|it| it.to_string());
+    let cause = match pool.name.as_str() {
+        MASTER => arbiter.and_then(away).map(|node| format!("the pool {ARBITER} comes first: {node}")),
+        ARBITER => master.and_then(|master| {
+            let waits =
+                !master.paused && master.nodes.iter().any(|node| node.is_managed() && node.desired != master.target);
+            let waits = waits.then(|| format!("the pool {MASTER} comes first: nodes of it wait"));
+            away(master).map(|node| format!("the pool {MASTER} comes first: {node}")).or(waits)
+        }),
+        _ => None,
+    };
+    let hold = |message| Hold { reason: BlockedReason::AwaitingOtherPool, message, nodes: 0, until: None };
+    cause.map(hold).into_iter().collect()
+}
+
+fn unavailable(pool: &PoolFacts, now: Timestamp) -> impl Iterator<Item = Unavailable> {
+    let managed = pool.nodes.iter().filter(|node| node.is_managed());
+    managed.filter_map(move |node| {
+        let cause = cause(pool, node, now)?;
+        Some(Unavailable { node: node.name.clone(), cause })
+    })
+}
+
+/// What is to be done in one pool. `left`: how many nodes more the whole cluster can do without, if that is limited.
+fn round(pool: &PoolFacts, others: &[Hold], left: Option<usize>, now: Timestamp) -> Round {
+    let mut round = Round::default();
+    let (mut anew, mut candidates) = (Vec::new(), Vec::new());
+    let mut zones = Zones::default();
+    for node in pool.nodes.iter().filter(|node| node.is_managed()) {
+        let cause = cause(pool, node, now);
+        zones.add(node, cause.is_some());
+        let behind = node.desired != pool.target;
+        match cause {
+            Some(cause) => {
+                match may_be_told_anew(node, &pool.target, &cause) {
+                    true => anew.push(node),
+                    false => round.waiting += usize::from(behind),
+                }
+                round.unavailable.push(Unavailable { node: node.name.clone(), cause });
+            }
+            None if behind => candidates.push(node),
+            None => {}
+        }
+    }
+    round.again = earliest(pool, &round.unavailable, now);
+    let open = |name: &String| pool.nodes.iter().any(|node| node.name == *name && is_claimed(pool, node));
+    round.settled = pool.claimed.iter().filter(|name| !open(name)).cloned().collect();
+    let (capacity, zones) = match limits(pool, zones) {
+        Ok((limit, zones)) => (limit.saturating_sub(round.unavailable.len()), zones),
+        Err(stopped) => {
+            round.waiting += candidates.len() + anew.len();
+            round.blocked = (round.waiting > 0).then_some(stopped);
+            return round;
+        }
+    };
+    let begun = |node: &&NodeFacts| node.is_managed() && (node.desired == pool.target || is_claimed(pool, node));
+    let begun = pool.nodes.iter().filter(begun).count();
+    let hold = pool.holds.iter().chain(others).min_by_key(|hold| (hold.nodes, hold.reason));
+    let held = hold.map_or(usize::MAX, |hold| hold.nodes.saturating_sub(begun));
+    in_order(&mut candidates);
+    let number = candidates.len();
+    if candidates.iter().any(|node| !pool.last.contains(&node.name)) {
+        candidates.retain(|node| !pool.last.contains(&node.name));
+    }
+    let chosen = choose(&candidates, capacity.min(held).min(left.unwrap_or(usize::MAX)), zones);
+    round.waiting += number - chosen.len();
+    // Those that are told anew make nobody else unavailable, whatever holds the others.
+    round.begin = anew.iter().map(|node| node.name.clone()).collect();
+    round.claim = chosen;
+    round.blocked = blocked(&round, pool, hold.filter(|_| held == 0 && number > 0), left == Some(0));
+    round
+}
+
+/// How many nodes of each zone there are and may be unavailable. A node without a zone is not limited.
+#[derive(Debug, Default)]
+struct Zones<'a> {
+    /// Nodes, and how many of them are unavailable.
+    counts: BTreeMap<&'a str, (usize, usize)>,
+    limits: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Zones<'a> {
+    fn add(&mut self, node: &'a NodeFacts, unavailable: bool) {
+        if let Some(zone) = &node.zone {
+            let (nodes, away) = self.counts.entry(zone).or_default();
+            *nodes += 1;
+            *away += usize::from(unavailable);
+        }
+    }
+
+    /// Whether one more node may become unavailable, which it then is.
+    fn take(&mut self, node: &'a NodeFacts) -> bool {
+        let Some(zone) = node.zone.as_deref() else { return true };
+        let (_, away) = self.counts.entry(zone).or_default();
+        let free = self.limits.get(zone).is_none_or(|limit| *away < *limit);
+        *away += usize::from(free);
+        free
+    }
+}
+
+/// How many nodes may be unavailable, together and in each zone; or what keeps the whole pool from being touched.
+fn limits<'a>(pool: &PoolFacts, mut zones: Zones<'a>) -> Result<(usize, Zones<'a>), (BlockedReason, String)> {
+    if pool.target.config.is_empty() {
+        let message = "its configuration has not been rendered yet: see its condition RenderDegraded";
+        return Err((BlockedReason::RenderBlocked, message.to_owned()));
+    }
+    if pool.paused {
+        let message = "it is paused: set spec.paused to false to let it go on";
+        return Err((BlockedReason::PausedPool, message.to_owned()));
+    }
+    let invalid = |message| (BlockedReason::InvalidPool, message);
+    if let Some(value) = &pool.max_unavailable_per_zone {
+        for (zone, (nodes, _)) in &zones.counts {
+            zones.limits.insert(zone, limit(&pool.name, Some(value), *nodes).map_err(invalid)?);
+        }
+    }
+    Ok((limit(&pool.name, pool.max_unavailable.as_ref(), pool.nodes.len()).map_err(invalid)?, zones))
+}
+
+fn earliest(pool: &PoolFacts, unavailable: &[Unavailable], now: Timestamp) -> Option<Timestamp> {
+    let soaked = unavailable.iter().filter_map(|it| match it.cause {
+        Cause::Soaking { until } => Some(until),
+        _ => None,
+    });
+    let holds = pool.holds.iter().filter_map(|hold| hold.until);
+    soaked.chain(holds).filter(|time| *time > now).min()
+}
+
+/// Zone by zone by name, in a zone the oldest first; nodes without a zone at the end.
+fn in_order(candidates: &mut [&NodeFacts]) {
+    candidates.sort_by_key(|node| (node.zone.is_none(), node.zone.clone(), node.created, node.name.clone()));
+}
+
+fn choose<'a>(candidates: &[&'a NodeFacts], capacity: usize, mut zones: Zones<'a>) -> Vec<String> {
+    let mut chosen = Vec::new();
+    for node in candidates {
+        if chosen.len() < capacity && zones.take(node) {
+            chosen.push(node.name.clone());
+        }
+    }
+    chosen
+}
+
+/// Why nodes wait, if no update is under way that they wait for.
+fn blocked(round: &Round, pool: &PoolFacts, hold: Option<&Hold>, used_up: bool) -> Option<(BlockedReason, String)> {
+    let drains = || {
+        pool.nodes
+            .iter()
+            .filter(|node| node.is_changing())
+            .filter_map(|node| Some((node, node.drain_blocked.as_ref()?)))
+    };
+    let updating = round.unavailable.iter().filter(|it| it.cause == Cause::Updating).count();
+    let goes_on = !round.begin.is_empty() || !round.claim.is_empty();
+    if round.waiting == 0 || goes_on || updating > drains().count() {
+        return None;
+    }
+    if let Some(hold) = hold {
+        return Some((hold.reason, hold.message.clone()));
+    }
+    let named = |reason: BlockedReason, wanted: &dyn Fn(&Cause) -> bool| {
+        let causes = round.unavailable.iter().filter(|it| wanted(&it.cause));
+        let texts: Vec<String> = causes.map(ToString::to_string).collect();
+        (!texts.is_empty()).then(|| (reason, texts.join("; ")))
+    };
+    let drains: Vec<String> = drains().map(|(node, why)| format!("node {}: {why}", node.name)).collect();
+    let drains = (!drains.is_empty()).then(|| (BlockedReason::DrainBlocked, drains.join("; ")));
+    let used_up = used_up.then(|| {
+        (BlockedReason::AwaitingOtherPool, "other pools have used up what the cluster can do without".to_owned())
+    });
+    named(BlockedReason::FailedNodes, &|cause| matches!(cause, Cause::Failed(_)))
+        .or(drains)
+        .or_else(|| named(BlockedReason::UnavailableNodes, &|it| matches!(it, Cause::Problems(_) | Cause::Cordoned)))
+        .or_else(|| named(BlockedReason::AwaitingHealth, &|cause| matches!(cause, Cause::Soaking { .. })))
+        .or(used_up)
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}: ", self.node)?;
+        match &self.cause {
+            Cause::Updating => write!(f, "is being updated"),
+            Cause::Failed(reason) if reason.is_empty() => write!(f, "is degraded"),
+            Cause::Failed(reason) => write!(f, "is degraded: {reason}"),
+            Cause::Problems(problems) => {
+                for (number, problem) in problems.iter().enumerate() {
+                    let comma = if number == 0 { "" } else { ", " };
+                    write!(f, "{comma}{}", problem.what)?;
+                    if let Some(since) = problem.since {
+                        write!(f, " since {since}")?;
+                    }
+                }
+                Ok(())
+            }
+            Cause::Cordoned => write!(f, "was cordoned by somebody else: uncordon it to let the pool go on"),
+            Cause::Soaking { until } => write!(f, "has to be well until {until}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
