@@ -17,6 +17,8 @@ pub struct AgentFacts {
     pub asked: Option<Request>,
     pub answered: bool,
     pub unschedulable: bool,
+    /// How many pods are on the node that a drain moves away, if nothing has happened to the node since they were counted.
+    pub pods: Option<usize>,
     /// The configuration that the node has, as recorded on disk; `None` before the first one was.
     pub record: Option<Target>,
     pub journal: Option<Journal>,
@@ -117,12 +119,15 @@ pub enum Action {
     MakePlan,
     /// Compare the node with its record, or with the journal's target.
     Check,
-    /// Write these annotations.
+    /// Write state and reason, and that the current configuration is the record's: a node that fails on its way back to the
+    /// one that it was said to have would otherwise look as if it had it.
     Tell(NodeState, String),
     /// Prepare everything for the target that does not disturb the node.
     Stage,
     /// Ask the controller.
     Ask(Request),
+    /// Look at the pods of the node.
+    CountPods,
     /// Write the journal (`Applying`), then the files, then the journal (`Applied`). On an error as [`Action::GiveUp`].
     Apply,
     /// Reload and restart what the change needs, then look at the node. On an error as [`Action::GiveUp`].
@@ -188,8 +193,13 @@ fn drained(facts: &AgentFacts, target: &Target) -> Option<Action> {
         Some(asked) if *asked != drain => Some(Action::Ask(drain)),
         None => Some(Action::Ask(drain)),
         Some(_) if !facts.answered => Some(waits("the node to be drained", None)),
-        // The answer holds only as long as no pod can come back.
-        Some(_) => (!facts.unschedulable).then_some(Action::Ask(drain)),
+        // The answer is of the past. Somebody may have let pods come back since, and have cordoned the node again.
+        Some(_) if !facts.unschedulable => Some(Action::Ask(drain)),
+        Some(_) => match facts.pods {
+            None => Some(Action::CountPods),
+            Some(0) => None,
+            Some(_) => Some(Action::Ask(drain)),
+        },
     }
 }
 
@@ -222,7 +232,7 @@ fn toward(facts: &AgentFacts, now: Timestamp) -> Action {
     let failure = facts.failure.as_ref().filter(|failure| failure.target == facts.desired && !facts.forced);
     if let Some(failure) = failure {
         let again = failure.again();
-        if facts.state != NodeState::Degraded || facts.reason != failure.cause {
+        if !is_told(facts, NodeState::Degraded, &failure.cause) {
             return Action::Tell(NodeState::Degraded, failure.cause.clone());
         }
         if again.is_none_or(|again| again > now) {
@@ -254,9 +264,13 @@ fn waits(what: &str, until: Option<Timestamp>) -> Action {
     Action::Wait { what: what.to_owned(), until }
 }
 
+fn is_told(facts: &AgentFacts, state: NodeState, cause: &str) -> bool {
+    facts.state == state && facts.reason == cause && facts.record.as_ref() == Some(&facts.current)
+}
+
 /// Tells it once.
 fn told(facts: &AgentFacts, state: NodeState, cause: &str) -> Action {
-    match facts.state == state && facts.reason == cause {
+    match is_told(facts, state, cause) {
         true => waits("the node or its configuration to be changed", None),
         false => Action::Tell(state, cause.to_owned()),
     }

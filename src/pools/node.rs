@@ -62,6 +62,8 @@ pub struct NodeFacts {
     pub problems: Vec<Problem>,
     /// When it was uncordoned with its present configuration.
     pub done_since: Option<Timestamp>,
+    /// The claim that it was told for last.
+    pub told_for: Option<String>,
     /// Which pods have kept it from being drained, and for how long, once that is too long.
     pub drain_blocked: Option<String>,
 }
@@ -95,6 +97,7 @@ impl NodeFacts {
             cordoned_for_update: annotation("cordonedFor").is_some(),
             problems: conditions.iter().filter_map(problem).collect(),
             done_since: annotation("doneSince").and_then(|text| text.parse().ok()),
+            told_for: annotation("toldFor"),
             drain_blocked: annotation("drainBlocked"),
         }
     }

@@ -6,7 +6,8 @@
 //!
 //! A node is claimed before it is told: the claim is written to the pool, over the version of the pool that was read. So a
 //! controller that has lost its lease without knowing cannot begin a node beside those of its successor: either its claim is
-//! refused, or the successor has read it and counts the node.
+//! refused, or the successor has read it and counts the node. Who tells a node writes the claim to it, over the version of
+//! the node that was read, even if it has nothing else to say: only then may nobody act on the claim any more.
 
 use super::membership::{ARBITER, MASTER};
 use super::node::{NodeFacts, Problem, Target};
@@ -30,8 +31,9 @@ pub struct PoolFacts {
     pub holds: Vec<Hold>,
     /// Nodes that are not begun while others are left, because the pod that does the work runs there: by name.
     pub last: Vec<String>,
-    /// Nodes that have been claimed, by name; some may have been told since.
-    pub claimed: Vec<String>,
+    /// Names of the nodes that have been claimed, each with the resourceVersion that the pool had before, by which claims of
+    /// one node differ. Some nodes may have been told since.
+    pub claimed: BTreeMap<String, String>,
     pub nodes: Vec<NodeFacts>,
 }
 
@@ -107,7 +109,7 @@ pub struct Round {
     pub begin: Vec<String>,
     /// Nodes that are to be claimed, in order, so that they are told next.
     pub claim: Vec<String>,
-    /// Claims that have been fulfilled, or whose node has gone: they may be removed from the pool.
+    /// Names of nodes that have been told what they were claimed for, or have gone: their claims may be removed.
     pub settled: Vec<String>,
     pub unavailable: Vec<Unavailable>,
     /// How many nodes have not been told yet, besides [`Round::begin`] and [`Round::claim`].
@@ -155,20 +157,21 @@ fn cause(pool: &PoolFacts, node: &NodeFacts, now: Timestamp) -> Option<Cause> {
     }
 }
 
-/// It is about to be told. One that has the pool's configuration was, whether its claim is still there or not.
+/// Some controller may tell it at any moment.
 fn is_claimed(pool: &PoolFacts, node: &NodeFacts) -> bool {
-    node.desired != pool.target && pool.claimed.contains(&node.name)
+    pool.claimed.get(&node.name).is_some_and(|claim| node.told_for.as_ref() != Some(claim))
 }
 
 /// The node may be told without making another one unavailable: an update of it is under way, and it can be reached.
-fn may_be_told_anew(node: &NodeFacts, target: &Target, cause: &Cause) -> bool {
+fn may_be_told(pool: &PoolFacts, node: &NodeFacts, cause: &Cause) -> bool {
     let ours = match cause {
         Cause::Updating => true,
         Cause::Failed(_) => node.is_failing(),
         Cause::Problems(_) | Cause::Cordoned | Cause::Soaking { .. } => false,
     };
     let cordoned_by_others = node.unschedulable && !node.cordoned_for_update;
-    ours && node.desired != *target && node.problems.is_empty() && !cordoned_by_others
+    let news = node.desired != pool.target || is_claimed(pool, node);
+    ours && news && node.problems.is_empty() && !cordoned_by_others
 }
 
 /// What is to be done in each of the pools, which are all that the cluster has. `ceiling`: how many nodes of all pools
@@ -220,7 +223,7 @@ fn unavailable(pool: &PoolFacts, now: Timestamp) -> impl Iterator<Item = Unavail
 /// What is to be done in one pool. `left`: how many nodes more the whole cluster can do without, if that is limited.
 fn round(pool: &PoolFacts, others: &[Hold], left: Option<usize>, now: Timestamp) -> Round {
     let mut round = Round::default();
-    let (mut anew, mut candidates) = (Vec::new(), Vec::new());
+    let (mut begun, mut candidates) = (Vec::new(), Vec::new());
     let mut zones = Zones::default();
     for node in pool.nodes.iter().filter(|node| node.is_managed()) {
         let cause = cause(pool, node, now);
@@ -228,8 +231,8 @@ fn round(pool: &PoolFacts, others: &[Hold], left: Option<usize>, now: Timestamp)
         let behind = node.desired != pool.target;
         match cause {
             Some(cause) => {
-                match may_be_told_anew(node, &pool.target, &cause) {
-                    true => anew.push(node),
+                match may_be_told(pool, node, &cause) {
+                    true => begun.push(node),
                     false => round.waiting += usize::from(behind),
                 }
                 round.unavailable.push(Unavailable { node: node.name.clone(), cause });
@@ -240,19 +243,19 @@ fn round(pool: &PoolFacts, others: &[Hold], left: Option<usize>, now: Timestamp)
     }
     round.again = earliest(pool, &round.unavailable, now);
     let open = |name: &String| pool.nodes.iter().any(|node| node.name == *name && is_claimed(pool, node));
-    round.settled = pool.claimed.iter().filter(|name| !open(name)).cloned().collect();
+    round.settled = pool.claimed.keys().filter(|name| !open(name)).cloned().collect();
     let (capacity, zones) = match limits(pool, zones) {
         Ok((limit, zones)) => (limit.saturating_sub(round.unavailable.len()), zones),
         Err(stopped) => {
-            round.waiting += candidates.len() + anew.len();
+            round.waiting += candidates.len() + begun.len();
             round.blocked = (round.waiting > 0).then_some(stopped);
             return round;
         }
     };
-    let begun = |node: &&NodeFacts| node.is_managed() && (node.desired == pool.target || is_claimed(pool, node));
-    let begun = pool.nodes.iter().filter(begun).count();
+    let has_begun = |node: &&NodeFacts| node.is_managed() && (node.desired == pool.target || is_claimed(pool, node));
+    let has_begun = pool.nodes.iter().filter(has_begun).count();
     let hold = pool.holds.iter().chain(others).min_by_key(|hold| (hold.nodes, hold.reason));
-    let held = hold.map_or(usize::MAX, |hold| hold.nodes.saturating_sub(begun));
+    let held = hold.map_or(usize::MAX, |hold| hold.nodes.saturating_sub(has_begun));
     in_order(&mut candidates);
     let number = candidates.len();
     if candidates.iter().any(|node| !pool.last.contains(&node.name)) {
@@ -260,8 +263,8 @@ fn round(pool: &PoolFacts, others: &[Hold], left: Option<usize>, now: Timestamp)
     }
     let chosen = choose(&candidates, capacity.min(held).min(left.unwrap_or(usize::MAX)), zones);
     round.waiting += number - chosen.len();
-    // Those that are told anew make nobody else unavailable, whatever holds the others.
-    round.begin = anew.iter().map(|node| node.name.clone()).collect();
+    // Those that have begun make nobody else unavailable, whatever holds the others.
+    round.begin = begun.iter().map(|node| node.name.clone()).collect();
     round.claim = chosen;
     round.blocked = blocked(&round, pool, hold.filter(|_| held == 0 && number > 0), left == Some(0));
     round

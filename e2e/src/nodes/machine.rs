@@ -42,6 +42,8 @@ pub struct Machine {
     planned: Target,
     check: Check,
     staged: Option<Target>,
+    /// Pods, and the resourceVersion of the node when they were counted.
+    counted: Option<(usize, u64)>,
 }
 
 impl Machine {
@@ -75,6 +77,7 @@ impl Machine {
             planned: Target::default(),
             check: Check::Outdated,
             staged: None,
+            counted: None,
         }
     }
 
@@ -102,6 +105,7 @@ impl Machine {
             asked: self.asked.clone(),
             answered: self.answered == self.asked && self.answered_id == self.asked_id,
             unschedulable: self.facts.unschedulable,
+            pods: self.counted.filter(|(_, version)| *version == self.version).map(|(pods, _)| pods),
             record: Some(self.record.clone()),
             journal: self.journal.clone(),
             boot: self.boot.to_string(),
@@ -137,7 +141,8 @@ impl Machine {
 
     /// A new process knows what is on the disk and at the API server.
     pub fn restart_agent(&mut self) {
-        (self.planned, self.check, self.staged) = (Target::default(), Check::Outdated, None);
+        (self.planned, self.check) = (Target::default(), Check::Outdated);
+        (self.staged, self.counted) = (None, None);
     }
 
     /// Kubelet is there again after a restart.
@@ -177,8 +182,10 @@ impl Machine {
             }
             Action::Tell(state, reason) => {
                 (self.facts.state, self.facts.reason) = (*state, reason.clone());
+                self.facts.current = self.record.clone();
                 self.version += 1;
             }
+            Action::CountPods => self.counted = Some((self.pods, self.version)),
             Action::Stage => self.staged = Some(self.facts.desired.clone()),
             Action::Ask(request) => {
                 self.asked = Some(request.clone());

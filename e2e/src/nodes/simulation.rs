@@ -11,6 +11,7 @@ use cvo::testing::pools::node::{NodeFacts, Problem, Target};
 use cvo::testing::pools::rollout::{self, PoolFacts, Round};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use std::collections::BTreeMap;
 
 /// What a run did, so that one that did nothing does not pass for a proof.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,9 +49,9 @@ struct Pool {
 struct Controller {
     pool: u64,
     target: Target,
-    /// With the resourceVersion that was read.
-    tell: Vec<(usize, u64)>,
-    claimed: Option<Vec<String>>,
+    /// With the resourceVersion that was read, and the claim.
+    tell: Vec<(usize, u64, Option<String>)>,
+    claimed: Option<BTreeMap<String, String>>,
 }
 
 struct Simulation {
@@ -201,8 +202,8 @@ impl Simulation {
             } else {
                 self.tally.refused += 1;
             }
-        } else if let Some((at, version)) = controller.tell.pop() {
-            self.tell(at, version, &controller.target)?;
+        } else if let Some((at, version, claim)) = controller.tell.pop() {
+            self.tell(at, version, claim, &controller.target)?;
         } else {
             controller = self.read();
         }
@@ -223,19 +224,26 @@ impl Simulation {
         };
         let Round { begin, claim, settled, .. } = round;
         let at = |name: &String| name.strip_prefix('n').and_then(|number| number.parse::<usize>().ok());
-        let tell = begin.iter().filter_map(at).filter_map(|at| Some((at, self.nodes.get(at)?.version))).collect();
-        let kept = facts.claimed.iter().filter(|name| !settled.contains(name)).cloned();
-        let claimed = (!claim.is_empty() || !settled.is_empty()).then(|| kept.chain(claim).collect());
+        let told = |name: &String| {
+            let at = at(name)?;
+            let node = self.nodes.get(at)?;
+            Some((at, node.version, facts.claimed.get(name).cloned().or_else(|| node.facts.told_for.clone())))
+        };
+        let tell = begin.iter().filter_map(told).collect();
+        let kept = facts.claimed.iter().filter(|(name, _)| !settled.contains(name));
+        let kept = kept.map(|(name, claim)| (name.clone(), claim.clone()));
+        let added = claim.iter().map(|name| (name.clone(), self.pool.version.to_string()));
+        let claimed = (!claim.is_empty() || !settled.is_empty()).then(|| kept.chain(added).collect());
         Controller { pool: self.pool.version, target: facts.target, tell, claimed }
     }
 
-    fn tell(&mut self, at: usize, version: u64, target: &Target) -> anyhow::Result<()> {
+    fn tell(&mut self, at: usize, version: u64, claim: Option<String>, target: &Target) -> anyhow::Result<()> {
         let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
         if node.version != version {
             self.tally.refused += 1;
             return Ok(());
         }
-        node.facts.desired = target.clone();
+        (node.facts.desired, node.facts.told_for) = (target.clone(), claim);
         node.version += 1;
         self.tally.told += 1;
         self.look(at)
@@ -338,8 +346,12 @@ impl Simulation {
                 self.step()?;
             }
         }
-        let left: Vec<&Machine> = self.nodes.iter().filter(|node| !node.is_settled_at(&target)).take(3).collect();
-        anyhow::bail!("not at rest at {target}: {left:#?}, claimed {:?}", self.pool.facts.claimed)
+        let facts =
+            PoolFacts { nodes: self.nodes.iter().map(|node| node.facts.clone()).collect(), ..self.pool.facts.clone() };
+        let round = rollout::rounds(std::slice::from_ref(&facts), None, self.now).pop();
+        let left: Vec<&Machine> =
+            self.nodes.iter().filter(|node| !node.is_settled_at(&target) && node.is_disturbed()).take(3).collect();
+        anyhow::bail!("not at rest at {target}: {round:?}, {left:?}")
     }
 }
 

@@ -11,6 +11,8 @@ struct Machine {
     /// What it has to be restarted for before it counts.
     running: String,
     change: (bool, bool),
+    /// Pods that are on the node whether it is drained or not.
+    pods: usize,
     /// The number of an action that fails.
     fails: Option<usize>,
     /// It comes back from a restart with what it ran before.
@@ -31,7 +33,17 @@ impl Machine {
         };
         let (tree, running) = ("a".to_owned(), "a".to_owned());
         let change = (drains, reboots);
-        Machine { facts, tree, running, change, fails: None, comes_back_old: false, trail: Vec::new(), now: START }
+        Machine {
+            facts,
+            tree,
+            running,
+            change,
+            pods: 0,
+            fails: None,
+            comes_back_old: false,
+            trail: Vec::new(),
+            now: START,
+        }
     }
 
     /// What a new process finds: what is on disk and in the cluster.
@@ -39,6 +51,7 @@ impl Machine {
         self.facts.plan = Plan::Unknown;
         self.facts.check = Check::Outdated;
         self.facts.staged = None;
+        self.facts.pods = None;
     }
 
     fn give_up(&mut self, cause: &str) {
@@ -65,7 +78,11 @@ impl Machine {
                 let deviation = format!("has {} and runs {} instead of {}", self.tree, self.running, wanted.config);
                 self.facts.check = if same { Check::Passed } else { Check::Failed(deviation) };
             }
-            Action::Tell(state, reason) => (self.facts.state, self.facts.reason) = (*state, reason.clone()),
+            Action::Tell(state, reason) => {
+                (self.facts.state, self.facts.reason) = (*state, reason.clone());
+                self.facts.current = self.facts.record.clone().unwrap();
+            }
+            Action::CountPods => self.facts.pods = Some(self.pods),
             Action::Stage => self.facts.staged = Some(self.facts.desired.clone()),
             Action::Ask(request) => (self.facts.asked, self.facts.answered) = (Some(request.clone()), false),
             Action::Apply => {
@@ -136,6 +153,7 @@ impl Machine {
         if let Some(asked) = &self.facts.asked {
             self.facts.unschedulable = matches!(asked, Request::Drain(_));
             self.facts.answered = true;
+            (self.pods, self.facts.pods) = (0, None);
         }
     }
 
@@ -190,6 +208,7 @@ fn update_is_staged_before_the_node_is_drained_and_nothing_is_written_before_tha
         Action::Stage,
         ask("b", true),
         wait("the node to be drained"),
+        Action::CountPods,
         Action::Apply,
         Action::Reboot,
         Action::Check,
@@ -246,13 +265,13 @@ fn agent_killed_at_any_action_ends_at_the_same_configuration() {
 #[test]
 fn failed_write_is_rolled_back_and_tried_again_without_another_drain() {
     let mut machine = Machine::new(true, true);
-    machine.fails = Some(6);
-    for _ in 0..8 {
+    machine.fails = Some(7);
+    for _ in 0..9 {
         if let Action::Wait { .. } = machine.step() {
             machine.answer();
         }
     }
-    assert_eq!(machine.trail[6..], [Action::Apply, Action::RollBack]);
+    assert_eq!(machine.trail[7..], [Action::Apply, Action::RollBack]);
     assert_eq!((machine.tree.as_str(), &machine.facts.journal), ("a", &None));
     assert_eq!(machine.step(), Action::Tell(NodeState::Degraded, "no room on the disk".into()));
     assert_eq!(
@@ -299,7 +318,7 @@ fn node_that_comes_back_as_it_was_goes_back_and_waits_for_another_target() {
 
 #[test]
 fn target_that_changes_during_the_drain_or_the_restart_is_reached_without_serving_in_between() {
-    for changed_at in [6, 8] {
+    for changed_at in [6, 9] {
         let mut machine = Machine::new(true, true);
         for _ in 0..changed_at {
             if let Action::Wait { .. } = machine.step() {
@@ -332,7 +351,7 @@ fn drain_that_is_not_wanted_any_more_is_taken_back() {
 
 #[test]
 fn node_that_became_schedulable_is_drained_again_before_it_is_restarted() {
-    for uncordoned_at in [6, 7] {
+    for uncordoned_at in [6, 8] {
         let mut machine = Machine::new(true, true);
         for _ in 0..uncordoned_at {
             if let Action::Wait { .. } = machine.step() {
@@ -344,6 +363,35 @@ fn node_that_became_schedulable_is_drained_again_before_it_is_restarted() {
         machine.run();
         assert!(machine.is_at("b"));
     }
+}
+
+/// Made schedulable and cordoned again, by whomever: what the controller said then is not so any more.
+#[test]
+fn pods_that_have_come_back_are_moved_away_before_the_node_is_changed() {
+    let mut machine = Machine::new(true, true);
+    for _ in 0..6 {
+        if let Action::Wait { .. } = machine.step() {
+            machine.answer();
+        }
+    }
+    machine.pods = 2;
+    assert_eq!([machine.step(), machine.step()], [Action::CountPods, ask("b", true)]);
+    machine.run();
+    assert!(machine.is_at("b"));
+}
+
+/// Back to the configuration that it is still said to have: what it has and what it should have must not look the same.
+#[test]
+fn node_that_fails_on_its_way_back_says_what_it_has() {
+    let mut machine = Machine::new(true, true);
+    while machine.step() != Action::Commit {
+        machine.answer();
+    }
+    assert_eq!(machine.facts.current, Target::new("a"));
+    machine.facts.desired = Target::new("a");
+    machine.facts.plan = Plan::Missing("rendered-a does not exist".into());
+    machine.run();
+    assert_eq!((machine.facts.state, &machine.facts.current), (NodeState::Degraded, &Target::new("b")));
 }
 
 #[test]

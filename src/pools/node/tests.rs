@@ -14,7 +14,7 @@ fn facts(annotations: &Value, spec: &Value, conditions: &Value) -> NodeFacts {
 #[test]
 fn node_is_read_from_its_annotations_and_conditions() {
     let annotations = json!({"currentConfig": "a", "desiredConfig": "b", "state": "Degraded", "reason": "no room", "currentImage": "",
-        "desiredImage": "i", "cordonedFor": "b", "doneSince": "2026-01-02T00:00:00Z", "drainBlocked": "pod a/b"});
+        "desiredImage": "i", "cordonedFor": "b", "doneSince": "2026-01-02T00:00:00Z", "drainBlocked": "pod a/b", "toldFor": "17"});
     let conditions = json!([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-01-03T00:00:00Z"},
         {"type": "MemoryPressure", "status": "True"}, {"type": "NetworkUnavailable", "status": "False"}]);
     let found = facts(&annotations, &json!({"unschedulable": true}), &conditions);
@@ -33,6 +33,7 @@ fn node_is_read_from_its_annotations_and_conditions() {
             since: "2026-01-03T00:00:00Z".parse().ok(),
         }],
         done_since: "2026-01-02T00:00:00Z".parse().ok(),
+        told_for: Some("17".into()),
         drain_blocked: Some("pod a/b".into()),
     };
     assert_eq!(found, expected);

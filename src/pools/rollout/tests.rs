@@ -323,8 +323,9 @@ fn node_is_claimed_before_it_is_told_and_counts_from_then_on() {
     let round = only(&facts);
     assert_eq!((round.begin, round.claim), (vec![], vec!["0".to_owned(), "1".to_owned()]));
     // Claimed by a controller before this one, and one of them told.
-    facts.claimed = vec!["0".into(), "3".into(), "gone".into()];
-    facts.nodes[0] = node("0", "v0", "v1", NodeState::Done);
+    facts.claimed = [("0", "7"), ("3", "8"), ("gone", "8")].map(|(name, claim)| (name.into(), claim.into())).into();
+    facts.nodes[0] = NodeFacts { told_for: Some("7".into()), ..node("0", "v0", "v1", NodeState::Done) };
+    facts.nodes[3].told_for = Some("5".into());
     let round = only(&facts);
     assert_eq!((round.begin, round.claim), (vec!["3".to_owned()], vec![]));
     assert_eq!((round.settled, round.waiting), (vec!["0".to_owned(), "gone".to_owned()], 2));
@@ -332,6 +333,14 @@ fn node_is_claimed_before_it_is_told_and_counts_from_then_on() {
     facts.target = Target::new("v2");
     let round = only(&facts);
     assert_eq!((round.begin, round.claim), (vec!["0".to_owned(), "3".to_owned()], vec![]));
+    // Also if it is the one that the node has: it is told, so that nobody can tell it anything else any more.
+    facts.target = Target::new("v0");
+    let round = only(&facts);
+    assert_eq!((round.begin, round.claim), (vec!["0".to_owned(), "3".to_owned()], vec![]));
+    facts.nodes[3].told_for = Some("8".into());
+    assert_eq!(only(&facts).begin, ["0"]);
+    facts.nodes[3].told_for = None;
+    facts.target = Target::new("v2");
     // A hold that came since lets those go on that were claimed.
     facts.holds = vec![Hold { reason: BlockedReason::AwaitingApproval, message: String::new(), nodes: 0, until: None }];
     assert_eq!(only(&facts).begin, ["0", "3"]);
