@@ -59,6 +59,9 @@ pub mod payload {
         pub use crate::payload::yaml::documents;
     }
 }
+pub mod pools {
+    pub use crate::pools::ignition;
+}
 pub mod updates {
     pub mod graph {
         pub use crate::updates::graph::response::parse_updates;
