@@ -2,3 +2,4 @@
 //! node consists of.
 
 pub mod ignition;
+pub mod render;
