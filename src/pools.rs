@@ -2,4 +2,5 @@
 //! node consists of.
 
 pub mod ignition;
+pub mod reconcile;
 pub mod render;
