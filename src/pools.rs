@@ -2,6 +2,7 @@
 //! node consists of.
 
 pub mod changes;
+pub mod disruption;
 pub mod ignition;
 pub mod reconcile;
 pub mod render;

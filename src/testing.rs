@@ -60,7 +60,7 @@ pub mod payload {
     }
 }
 pub mod pools {
-    pub use crate::pools::{changes, ignition, reconcile, render};
+    pub use crate::pools::{changes, disruption, ignition, reconcile, render};
 }
 pub mod updates {
     pub mod graph {
