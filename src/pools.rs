@@ -2,12 +2,17 @@
 //! node consists of.
 
 pub(crate) mod agent;
+pub mod changes;
+pub mod disruption;
 pub(crate) mod drain;
 pub(crate) mod estimate;
 pub(crate) mod holds;
+pub mod ignition;
 pub(crate) mod membership;
 pub(crate) mod node;
 pub(crate) mod operator;
+pub mod reconcile;
+pub mod render;
 pub(crate) mod rollout;
 pub(crate) mod status;
 pub(crate) mod windows;

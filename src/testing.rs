@@ -49,6 +49,7 @@ pub mod merge {
     pub use crate::merge::{MergeError, Outcome, merge};
 }
 pub mod pools {
+    pub use crate::pools::{changes, disruption, ignition, reconcile, render};
     pub mod agent {
         pub use crate::pools::agent::{Action, AgentFacts, Check, Failure, Journal, Phase, Plan, decide};
     }
