@@ -8,6 +8,7 @@ pub(crate) mod folder;
 pub(crate) mod graph;
 pub(crate) mod image;
 pub(crate) mod image_build;
+pub(crate) mod machine_config;
 pub(crate) mod output;
 pub(crate) mod page;
 pub(crate) mod payload;
@@ -40,6 +41,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Start(Box<start::StartArgs>),
+    MachineConfig(Box<machine_config::MachineConfigArgs>),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     Plan(Box<plan::PlanArgs>),
@@ -62,7 +64,7 @@ enum Command {
 /// usage; others as the help of the subcommand says.
 pub fn run() -> ExitCode {
     let cli = parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    let set_log_level = log(matches!(cli.command, Command::Start(_)));
+    let set_log_level = log(matches!(cli.command, Command::Start(_) | Command::MachineConfig(_)));
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider was installed before");
     }
@@ -115,6 +117,7 @@ async fn perform(command: Command, set_log_level: SetLogLevel) -> anyhow::Result
         Command::Plan(args) => return plan::run(*args).await,
         Command::Verify(args) => return verify::run(args).await,
         Command::Start(args) => start::run(*args, set_log_level).await,
+        Command::MachineConfig(args) => machine_config::run(*args).await,
         Command::Render(args) => render::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Rbac(args) => rbac::run(*args).await,

@@ -1,5 +1,7 @@
 //! The daemon: connects everything, acquires the lease, works as the leader, and stops in order.
 
+pub(crate) mod machine_config;
+
 use crate::api::progress::Progress;
 use crate::cluster::lease::{Election, Times};
 use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
@@ -100,7 +102,8 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     // Prepare as much as possible before acquiring the lease, so that there is no gap when the previous leader releases it.
     let kinds = Arc::new(Kinds::default());
     let Some(features) = features::follow(&clients, kinds.clone(), &stop).await else { return Ok(()) };
-    let Some(times) = lease_times(&config, &clients, &stop).await else { return Ok(()) };
+    let Some(topology) = topology(&clients, &stop).await else { return Ok(()) };
+    let times = config.lease.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
     let election =
         Arc::new(Election::new(clients.call.clone(), &config.namespace, &config.name, &config.identity, times));
     let claim = election.claim.clone();
@@ -119,11 +122,21 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
         return Ok(());
     }
     let prepared = Prepared { clients, objects, kinds, own, features, monitoring };
+    let leading = lead(config, prepared, stop.clone());
+    while_leading(election, stop, leading).await
+}
+
+/// Works as the leader until the work ends, which it does when it is told to stop, or the lease is lost.
+async fn while_leading(
+    election: Arc<Election>,
+    stop: CancellationToken,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), DaemonError> {
     // The lease is renewed until everything else has stopped.
     let renew_stop = CancellationToken::new();
     let (renewed, renew_until) = (election.clone(), renew_stop.clone());
     let mut renewing = tokio::spawn(async move { renewed.keep(&renew_until).await });
-    let mut leading = tokio::spawn(lead(config, prepared, stop.clone()));
+    let mut leading = tokio::spawn(work);
     let outcome = tokio::select! {
         ended = &mut leading => ended.map_err(|e| DaemonError::Crashed(e.to_string())),
         why = &mut renewing => {
@@ -165,21 +178,16 @@ fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// The times of the lease from the command line, or those for the topology of the control plane, which is read once. `None`
-/// if stopped before.
-async fn lease_times(config: &Config, clients: &Clients, stop: &CancellationToken) -> Option<Times> {
-    if config.lease.is_some() {
-        return config.lease;
-    }
+/// The topology of the control plane, which is read once, as far as it is known. `None` if stopped before.
+async fn topology(clients: &Clients, stop: &CancellationToken) -> Option<Option<String>> {
     let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
-    let topology = match stop.run_until_cancelled(cluster_configuration::read_topology(&objects)).await? {
-        Ok(topology) => topology,
+    match stop.run_until_cancelled(cluster_configuration::read_topology(&objects)).await? {
+        Ok(topology) => Some(topology),
         Err(error) => {
             tracing::warn!(%error, "the topology of the control plane is not known: the lease is that of several nodes");
-            None
+            Some(None)
         }
-    };
-    Some(Times::of_topology(topology.as_deref()))
+    }
 }
 
 /// What is there before the lease is held.

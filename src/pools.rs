@@ -2,10 +2,12 @@
 //! node consists of.
 
 pub(crate) mod agent;
+pub(crate) mod budgets;
 pub mod changes;
 pub mod disruption;
 pub(crate) mod drain;
 pub(crate) mod estimate;
+pub(crate) mod facts;
 pub(crate) mod holds;
 pub mod ignition;
 pub(crate) mod membership;
@@ -16,3 +18,4 @@ pub mod render;
 pub(crate) mod rollout;
 pub(crate) mod status;
 pub(crate) mod windows;
+pub(crate) mod writes;

@@ -17,7 +17,7 @@ pub mod api {
         pub use crate::api::machine_config::{
             GENERATED_BY, GROUP, MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus,
             MachineConfigSpec, OS_IMAGE_OVERRIDDEN, PoolCondition, PoolConfiguration, RELEASE_VERSION,
-            REQUIRED_FOR_UPGRADE, ROLE_LABEL, Reference,
+            REQUIRED_FOR_UPGRADE, ROLE_LABEL, Reference, annotation,
         };
     }
     pub mod progress {

@@ -1,5 +1,7 @@
-//! Node configuration without a cluster: the decisions of controller, drain and agents against a model of nodes, with a
-//! virtual clock and everything that may go wrong.
+//! Node configuration: without a cluster, the decisions of controller, drain and agents against a model of nodes, with a
+//! virtual clock and everything that may go wrong; and on a real API server, the controller with many simulated nodes.
 
+pub mod agents;
+pub mod fleet;
 pub mod machine;
 pub mod simulation;

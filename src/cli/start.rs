@@ -96,6 +96,13 @@ pub(crate) struct StartArgs {
     /// Identity in the leader election; the pod's UID, so that a restarted container resumes its own lease.
     #[arg(long, env = "POD_UID", value_name = "ID")]
     identity: Option<String>,
+    #[command(flatten)]
+    lease: LeaseArgs,
+}
+
+/// The times of a leader election: all three, or none.
+#[derive(Args, Debug)]
+pub(crate) struct LeaseArgs {
     /// How long the lease is valid without being renewed, in seconds [default: 137; with a control plane of a single node
     /// 270].
     #[arg(long, value_name = "SECONDS", requires_all = ["lease_renew_deadline", "lease_retry"])]
@@ -127,7 +134,7 @@ fn capability_name(text: &str) -> Result<String, String> {
 pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::Result<()> {
     let serving = serving(&args)?;
     let listen_health = address("--listen-health", &args.listen_health)?;
-    let lease = lease_times(&args)?;
+    let lease = args.lease.times()?;
     anyhow::ensure!(!args.release_image.is_empty(), "--release-image must name the running release image, by digest");
     let source = match args.payload_source {
         Source::Directory => PayloadSource::Directory,
@@ -174,11 +181,12 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
     Ok(daemon::run(config).await?)
 }
 
-/// The times of the lease, if they are given: all three, or none.
-fn lease_times(args: &StartArgs) -> anyhow::Result<Option<Times>> {
-    match (args.lease_duration, args.lease_renew_deadline, args.lease_retry) {
-        (Some(duration), Some(renew), Some(retry)) => Ok(Some(Times::seconds(duration, renew, retry).check()?)),
-        _ => Ok(None),
+impl LeaseArgs {
+    pub(crate) fn times(&self) -> anyhow::Result<Option<Times>> {
+        match (self.lease_duration, self.lease_renew_deadline, self.lease_retry) {
+            (Some(duration), Some(renew), Some(retry)) => Ok(Some(Times::seconds(duration, renew, retry).check()?)),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -193,7 +201,7 @@ fn serving(args: &StartArgs) -> anyhow::Result<Option<Serving>> {
 }
 
 /// The address in a flag; `None` if it is empty.
-fn address(flag: &str, value: &str) -> anyhow::Result<Option<SocketAddr>> {
+pub(crate) fn address(flag: &str, value: &str) -> anyhow::Result<Option<SocketAddr>> {
     if value.is_empty() {
         return Ok(None);
     }

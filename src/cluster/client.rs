@@ -3,7 +3,7 @@
 //! others forever.
 
 use super::error::NotLeader;
-use super::objects::MayWrite;
+use super::objects::{MayWrite, NoRetry};
 use super::requests::RequestCounts;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -148,6 +148,9 @@ impl<R> Policy<KubeRequest, http::Response<R>, BoxError> for BoundedRetry {
         request: &mut KubeRequest,
         result: &mut Result<http::Response<R>, BoxError>,
     ) -> Option<Self::Future> {
+        if request.extensions().get::<NoRetry>().is_some() {
+            return None;
+        }
         if let Ok(response) = result
             && let Some(value) = response.headers_mut().get_mut(http::header::RETRY_AFTER)
             && value.to_str().ok().and_then(|text| text.parse().ok()).is_some_and(|s: u64| s > LONGEST_RETRY_AFTER)

@@ -69,6 +69,11 @@ impl ApiError {
         self.has(404, "")
     }
 
+    /// The server asks for patience; an eviction is forbidden by a PodDisruptionBudget.
+    pub(crate) fn is_too_many_requests(&self) -> bool {
+        self.has(429, "")
+    }
+
     pub(crate) fn is_already_exists(&self) -> bool {
         self.has(409, "AlreadyExists")
     }

@@ -48,6 +48,10 @@ pub(crate) struct PageMeta {
 /// Whether this process may start a write now; the lease decides.
 pub(crate) type MayWrite = std::sync::Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// Marks a request whose failure says something that the caller wants to know at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoRetry;
+
 /// Reads, and writes while [`MayWrite`] allows them.
 #[derive(Clone)]
 pub(crate) struct Objects {
@@ -123,6 +127,13 @@ impl Objects {
         self.call(&attempt, request).await
     }
 
+    /// All objects of a kind in a namespace, in one answer: for kinds of which a namespace has few.
+    pub(crate) async fn list_in(&self, kind: &Kind, namespace: &str) -> Result<Vec<Value>, ApiError> {
+        let attempt = format!("list {} in {namespace}", kind.plural);
+        let request = kube::core::Request::new(kind.path(namespace)).list(&ListParams::default());
+        Ok(self.call::<Page>(&attempt, request).await?.items)
+    }
+
     /// POST; the object must not exist.
     pub(crate) async fn create(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let name = object_meta::name(object);
@@ -168,6 +179,54 @@ impl Objects {
             kube::core::Request::new(kind.path(namespace)).patch(name, &params, &Patch::Apply(&configuration));
         drop(configuration);
         self.write(&attempt, request).await
+    }
+
+    /// JSON merge patch. One that has `metadata.resourceVersion` is refused where the object has another.
+    pub(crate) async fn merge_patch<T: DeserializeOwned>(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<T, ApiError> {
+        let attempt = format!("change {}", label(kind, namespace, name));
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let request = kube::core::Request::new(kind.path(namespace)).patch(name, &params, &Patch::Merge(patch));
+        self.write(&attempt, request).await
+    }
+
+    /// The same for the status subresource.
+    pub(crate) async fn merge_patch_status<T: DeserializeOwned>(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<T, ApiError> {
+        let attempt = format!("change the status of {}", label(kind, namespace, name));
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patch = Patch::Merge(patch);
+        let request = kube::core::Request::new(kind.path(namespace)).patch_subresource("status", name, &params, &patch);
+        self.write(&attempt, request).await
+    }
+
+    /// Asks for the end of exactly this pod, which PodDisruptionBudgets may forbid: then the answer is one of too many
+    /// requests, which is not tried again here.
+    pub(crate) async fn evict(&self, namespace: &str, name: &str, uid: &str) -> Result<(), ApiError> {
+        let attempt = format!("evict pod {namespace}/{name}");
+        let eviction = serde_json::json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        });
+        let pods = Kind::known("", "v1", "Pod", "pods", true);
+        let request = kube::core::Request::new(pods.path(namespace));
+        let request = request.create_subresource("eviction", name, &post(), bytes(&attempt, &eviction)?);
+        let request = request.map(|mut request| {
+            request.extensions_mut().insert(NoRetry);
+            request
+        });
+        self.write::<Value>(&attempt, request).await.map(|_| ())
     }
 
     /// PUT; `object` has the resourceVersion that it is based on.

@@ -28,6 +28,7 @@ mod oc;
 mod older_definition;
 mod plan;
 mod platform;
+mod pools;
 mod preconditions;
 mod real_payload;
 mod restored;

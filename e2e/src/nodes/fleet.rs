@@ -1,0 +1,271 @@
+//! Many simulated nodes on a real API server, and the real controller.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context;
+use cvo::testing::api::machine_config::{
+    MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigSpec, ROLE_LABEL,
+};
+use cvo::testing::api::{ClusterOperator, ConditionStatus};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::{
+    Api, Client, Resource,
+    api::{Patch, PatchParams},
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::agents::{self, Times};
+use crate::harness::{Cluster, Identity, Launch, Options, programs};
+use crate::workspace;
+
+/// The user that agents act as.
+pub const AGENT: &str = "agents";
+const VERSION: &str = "1.0.0";
+
+/// A cluster whose nodes kwok and simulated agents play.
+pub struct Fleet {
+    pub cluster: Cluster,
+    pub client: Client,
+    agents: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.agents.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Fleet {
+    /// The definitions, and nobody who acts on them yet.
+    pub async fn up(options: Options) -> anyhow::Result<Self> {
+        let cluster = Cluster::up(Options { kwok: true, ..options }).await?;
+        let client = cluster.client().await?;
+        define(&cluster).await?;
+        Ok(Fleet { cluster, client, agents: Vec::new() })
+    }
+
+    /// Adds nodes that belong to pools by the label `pool`.
+    pub async fn add_nodes(&self, pools: &[(&str, usize)]) -> anyhow::Result<()> {
+        let count = pools.iter().map(|(_, count)| count).sum();
+        self.cluster.add_fake_nodes(count).await?;
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let mut number = 0;
+        for (pool, count) in pools {
+            for _ in 0..*count {
+                let patch = json!({"metadata": {"labels": {"pool": pool}}});
+                nodes.patch(&format!("fake-{number}"), &PatchParams::default(), &Patch::Merge(patch)).await?;
+                number += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// A pool of the nodes with this label, and of the MachineConfigs with its role.
+    pub async fn add_pool(&self, name: &str, max_unavailable: IntOrString) -> anyhow::Result<()> {
+        let selector = |key: &str| {
+            let labels = [(key.to_owned(), name.to_owned())].into();
+            Some(LabelSelector { match_labels: Some(labels), ..LabelSelector::default() })
+        };
+        let spec = MachineConfigPoolSpec {
+            machine_config_selector: selector(ROLE_LABEL),
+            node_selector: selector("pool"),
+            max_unavailable: Some(max_unavailable),
+            ..MachineConfigPoolSpec::default()
+        };
+        self.pools().create(&Default::default(), &MachineConfigPool::new(name, spec)).await?;
+        Ok(())
+    }
+
+    /// A MachineConfig with one file, in place of what it was.
+    pub async fn configure(&self, pool: &str, name: &str, path: &str, content: &str) -> anyhow::Result<()> {
+        let source = format!("data:,{content}");
+        let config = json!({
+            "ignition": {"version": "3.5.0"},
+            "storage": {"files": [{"path": path, "mode": 420, "contents": {"source": source}}]},
+        });
+        let mut object = MachineConfig::new(name, MachineConfigSpec { config, ..MachineConfigSpec::default() });
+        object.metadata.labels = Some([(ROLE_LABEL.to_owned(), pool.to_owned())].into());
+        let configs: Api<MachineConfig> = Api::all(self.client.clone());
+        let params = PatchParams::apply("test").force();
+        configs.patch(name, &params, &Patch::Apply(&object)).await?;
+        Ok(())
+    }
+
+    pub fn pools(&self) -> Api<MachineConfigPool> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn operators(&self) -> Api<ClusterOperator> {
+        Api::all(self.client.clone())
+    }
+
+    /// Starts the controller, in place of one of the same name.
+    pub fn start_controller(&self, name: &str, more: &[&str]) -> anyhow::Result<Identity> {
+        let kubeconfig = self.cluster.kubeconfig().display().to_string();
+        let mut arguments = vec!["machine-config", "--kubeconfig", &kubeconfig, "--release-version", VERSION];
+        arguments.extend(["--image", "registry.invalid/operator@sha256:1", "--identity", name, "--listen-health", ""]);
+        arguments.extend(["--lease-duration", "20", "--lease-renew-deadline", "10", "--lease-retry", "2"]);
+        arguments.extend(more);
+        Ok(self.cluster.spawn(Launch::new(name, programs::cvo()?, arguments))?)
+    }
+
+    /// Starts the agents of all nodes that exist or will.
+    pub async fn start_agents(&mut self, times: impl Fn(&str) -> Times + Send + Sync + 'static) -> anyhow::Result<()> {
+        let mut config = self.cluster.config().await?;
+        config.auth_info.impersonate = Some(AGENT.to_owned());
+        config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+        let client = Client::try_from(config)?;
+        self.agents.push(tokio::spawn(agents::play(client, times)));
+        Ok(())
+    }
+
+    /// Until the object is so; at most `limit`, then the error says what it was like.
+    pub async fn until<K>(
+        &self,
+        what: &str,
+        (api, name): (Api<K>, &str),
+        limit: Duration,
+        is_so: impl Fn(&K) -> bool,
+    ) -> anyhow::Result<K>
+    where
+        K: Resource<DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + serde::Serialize
+            + Send
+            + Sync
+            + std::fmt::Debug
+            + 'static,
+    {
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let mut last = None;
+        let mut objects = watcher(api, config).default_backoff().applied_objects().boxed();
+        let found = tokio::time::timeout(limit, async {
+            while let Some(object) = objects.next().await {
+                let Ok(object) = object else { continue };
+                if is_so(&object) {
+                    return Some(object);
+                }
+                last = Some(object);
+            }
+            None
+        });
+        match found.await {
+            Ok(Some(object)) => Ok(object),
+            Ok(None) | Err(_) => {
+                let last = serde_json::to_string(&last).unwrap_or_default();
+                let log = std::fs::read_to_string(self.cluster.log("controller")).unwrap_or_default();
+                let end: Vec<&str> = log.lines().rev().take(30).collect();
+                let end: Vec<&str> = end.into_iter().rev().collect();
+                anyhow::bail!("waited {limit:?} in vain for {what}: {last}\n{}", end.join("\n"))
+            }
+        }
+    }
+
+    /// Until all nodes of the pool have what it had to render after `before`.
+    pub async fn until_updated(&self, pool: &str, before: &str, limit: Duration) -> anyhow::Result<MachineConfigPool> {
+        let updated = |object: &MachineConfigPool| {
+            let target = &object.spec.configuration.name;
+            let status = object.status.clone().unwrap_or_default();
+            !target.is_empty() && target != before && status.configuration.name == *target && holds(object, "Updated")
+        };
+        self.until(&format!("pool {pool} to be updated"), (self.pools(), pool), limit, updated).await
+    }
+}
+
+/// Whether the condition of the pool is True.
+pub fn holds(pool: &MachineConfigPool, type_: &str) -> bool {
+    let conditions = pool.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|it| it.type_ == type_ && it.status == ConditionStatus::True)
+}
+
+/// What the condition says: reason and message.
+pub fn said(pool: &MachineConfigPool, type_: &str) -> (String, String) {
+    let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
+    let condition = conditions.find(|it| it.type_ == type_ && it.status == ConditionStatus::True);
+    condition.map(|it| (it.reason.clone(), it.message.clone())).unwrap_or_default()
+}
+
+async fn define(cluster: &Cluster) -> anyhow::Result<()> {
+    let root = workspace::root().join("manifests");
+    let mut names = Vec::new();
+    for folder in ["cluster-version", "machine-config"] {
+        for entry in std::fs::read_dir(root.join(folder))?.flatten() {
+            let path = entry.path();
+            let wanted = path.to_string_lossy().ends_with("crd.yaml")
+                || path.to_string_lossy().ends_with("machine-config_00_namespace.yaml");
+            if wanted {
+                let path = path.display().to_string();
+                let output = cluster.kubectl(["apply", "--server-side", "-o", "name", "-f", &path]).await;
+                names.extend(output.with_context(|| path)?.lines().map(str::to_owned));
+            }
+        }
+    }
+    let mut wait = vec!["wait".to_owned(), "--for=condition=Established".to_owned(), "--timeout=60s".to_owned()];
+    wait.extend(names.into_iter().filter(|name| name.starts_with("customresourcedefinition")));
+    cluster.kubectl(wait).await?;
+    Ok(())
+}
+
+/// Watches that no more nodes are disturbed than a pool allows: cordoned, or between two configurations.
+pub struct Watchdog {
+    task: JoinHandle<Arc<Seen>>,
+}
+
+/// What a watchdog has seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The most nodes that were disturbed at the same time, by pool.
+    pub most: std::collections::BTreeMap<String, usize>,
+}
+
+impl Watchdog {
+    /// Begins with what exists, and ends when it has seen the annotation `test/end` on any node.
+    pub async fn begin(fleet: &Fleet) -> anyhow::Result<Self> {
+        let mut changes =
+            watcher(fleet.nodes(), watcher::Config::default()).default_backoff().applied_objects().boxed();
+        let task = tokio::spawn(async move {
+            let mut disturbed: std::collections::BTreeMap<String, std::collections::BTreeSet<String>> =
+                Default::default();
+            let mut seen = Seen::default();
+            while let Some(node) = changes.next().await {
+                let Ok(node) = node else { continue };
+                let name = node.metadata.name.clone().unwrap_or_default();
+                let labels = node.metadata.labels.clone().unwrap_or_default();
+                let pool = labels.get("pool").cloned().unwrap_or_default();
+                if labels.contains_key("test-end") {
+                    break;
+                }
+                let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default();
+                let (current, desired) =
+                    (agents::annotation(&node, "currentConfig"), agents::annotation(&node, "desiredConfig"));
+                let set = disturbed.entry(pool.clone()).or_default();
+                if unschedulable || current != desired {
+                    set.insert(name);
+                } else {
+                    set.remove(&name);
+                }
+                let most = seen.most.entry(pool).or_default();
+                *most = set.len().max(*most);
+            }
+            Arc::new(seen)
+        });
+        Ok(Watchdog { task })
+    }
+
+    /// What it has seen until now.
+    pub async fn end(self, fleet: &Fleet) -> anyhow::Result<Arc<Seen>> {
+        let patch: Value = json!({"metadata": {"labels": {"test-end": ""}}});
+        fleet.nodes().patch("fake-0", &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(self.task.await?)
+    }
+}

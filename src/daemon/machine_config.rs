@@ -1,0 +1,72 @@
+//! The process that configures nodes.
+
+use super::{DaemonError, on_signal, topology, while_leading};
+use crate::cluster::lease::{Election, Times};
+use crate::cluster::{Clients, Objects};
+use crate::pools::render::Defaults;
+use crate::serve::health::Heartbeat;
+use crate::work::machine_config::{MachineConfigController, Settings};
+use crate::work::serving;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The name of the lease.
+const LEASE: &str = "machine-config";
+
+/// The configuration from the command line.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub kubeconfig: Option<PathBuf>,
+    pub namespace: String,
+    pub version: String,
+    pub image: String,
+    pub os_image: String,
+    pub node: Option<String>,
+    pub ceiling: Option<usize>,
+    /// Where health is served; nowhere if absent.
+    pub listen_health: Option<SocketAddr>,
+    pub identity: String,
+    /// Those that suit the topology of the control plane if absent.
+    pub lease: Option<Times>,
+}
+
+/// Runs the controller until it is told to stop (then `Ok`) or cannot continue.
+pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
+    let stop = CancellationToken::new();
+    on_signal(stop.clone())?;
+    if let Some(listen) = config.listen_health {
+        serving::health(listen, Arc::new(Heartbeat::default()), stop.clone());
+    }
+    let clients = Arc::new(Clients::connect(config.kubeconfig.as_deref()).await?);
+    let Some(topology) = topology(&clients, &stop).await else { return Ok(()) };
+    let times = config.lease.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
+    let election = Election::new(clients.call.clone(), &config.namespace, LEASE, &config.identity, times);
+    let election = Arc::new(election);
+    let claim = election.claim.clone();
+    let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
+    let objects = objects.with_longest_write(times.longest_write());
+    if !election.acquire(&stop).await {
+        return Ok(());
+    }
+    let (version, image) = (&config.version, &config.image);
+    tracing::info!(%version, %image, "configuring nodes");
+    let settings = Settings {
+        defaults: Defaults {
+            controller_version: env!("CARGO_PKG_VERSION").to_owned(),
+            release_version: config.version.clone(),
+            os_image: config.os_image,
+            ..Defaults::default()
+        },
+        version: config.version,
+        image: config.image,
+        node: config.node,
+        ceiling: config.ceiling,
+        topology,
+    };
+    let until = stop.clone();
+    let working =
+        async move { MachineConfigController::new(settings, &clients, objects, &until).run(until.clone()).await };
+    while_leading(election, stop, working).await
+}

@@ -1,0 +1,304 @@
+//! The controller of node configuration: renders the configuration of each pool, tells nodes to take it, drains them, and
+//! says how far all that is. The agents of the nodes do the rest; the only way between both is the nodes' annotations.
+
+mod draining;
+pub(crate) mod followed;
+mod rendering;
+mod reporting;
+pub(crate) mod views;
+mod writer;
+
+use crate::api::machine_config::{GROUP, MachineConfigPool};
+use crate::cluster::watcher::{Selection, Selector};
+use crate::cluster::{ApiError, Clients, Kind, Objects};
+use crate::pools::drain::{Drain, Request, Step, step};
+use crate::pools::facts::pool_facts;
+use crate::pools::holds::{Answer, QUERY};
+use crate::pools::membership::Membership;
+use crate::pools::node::NodeFacts;
+use crate::pools::render::Defaults;
+use crate::pools::rollout::{PoolFacts, Round, rounds};
+use crate::pools::writes;
+use draining::Drains;
+use followed::Followed;
+use jiff::Timestamp;
+use rendering::Renderings;
+use reporting::Reporting;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use views::{ConfigView, NodeView, PoolView};
+use writer::Writer;
+
+/// What the release and the command line say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    /// The release that this process belongs to, and its own image.
+    pub version: String,
+    pub image: String,
+    pub defaults: Defaults,
+    /// The node that this process runs on, which is updated after the others of its pool.
+    pub node: Option<String>,
+    /// How many nodes of all pools together may be unavailable.
+    pub ceiling: Option<usize>,
+    /// `SingleReplica` if nobody could take the pods of the control plane's node.
+    pub topology: Option<String>,
+}
+
+pub(crate) struct MachineConfigController {
+    settings: Settings,
+    objects: Objects,
+    changed: Arc<Notify>,
+    nodes: Arc<Followed<NodeView>>,
+    pools: Arc<Followed<PoolView>>,
+    configs: Arc<Followed<ConfigView>>,
+    renderings: Renderings,
+    drains: Drains,
+    writer: Arc<Writer>,
+    reporting: Reporting,
+}
+
+fn node_kind() -> Kind {
+    Kind::known("", "v1", "Node", "nodes", false)
+}
+
+/// The cluster as it is seen at one moment.
+struct Seen {
+    nodes: BTreeMap<String, Arc<NodeView>>,
+    pools: BTreeMap<String, Arc<PoolView>>,
+    configs: BTreeMap<String, Arc<ConfigView>>,
+    /// In the order of `pools`.
+    facts: Vec<PoolFacts>,
+    /// Nodes that two pools of people claim, with the names of these.
+    overlapping: Vec<(String, Vec<String>)>,
+}
+
+impl MachineConfigController {
+    pub(crate) fn new(settings: Settings, clients: &Arc<Clients>, objects: Objects, stop: &CancellationToken) -> Self {
+        let changed = Arc::new(Notify::new());
+        let all = |kind| Selection::new(kind, "", Selector::All);
+        MachineConfigController {
+            nodes: Followed::start(clients, all(node_kind()), changed.clone(), stop.clone()),
+            pools: Followed::start(clients, all(rendering::pool_kind()), changed.clone(), stop.clone()),
+            configs: Followed::start(clients, all(rendering::kind()), changed.clone(), stop.clone()),
+            renderings: Renderings::default(),
+            drains: Drains::new(clients.clone(), objects.clone(), changed.clone(), stop.clone()),
+            writer: Writer::new(changed.clone()),
+            reporting: Reporting::new(clients, changed.clone(), stop),
+            settings,
+            objects,
+            changed,
+        }
+    }
+
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let deadline = self.tick(Timestamp::now());
+            let pause = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.changed.notified() => {}
+                () = pause => {}
+            }
+        }
+        self.writer.end().await;
+    }
+
+    /// Does what is due, and returns when something is although nothing has changed.
+    fn tick(&mut self, now: Timestamp) -> Option<Instant> {
+        let seen = self.look(now)?;
+        let mut deadlines: Vec<Instant> = Vec::new();
+        for pool in seen.pools.values() {
+            deadlines.extend(self.renderings.update(&pool.0, &seen.configs, &self.settings.defaults));
+        }
+        let rounds = rounds(&seen.facts, self.settings.ceiling, now);
+        for ((pool, facts), round) in seen.pools.values().zip(&seen.facts).zip(&rounds) {
+            self.publish(&pool.0, &seen);
+            self.claim(&pool.0, facts, round);
+            self.tell(&seen, facts, round, now);
+            deadlines.extend(round.again.map(|again| until(again, now)));
+        }
+        self.drain(&seen, now);
+        self.collect(&seen);
+        deadlines.extend(self.report(&seen, &rounds, now));
+        deadlines.extend(self.writer.next());
+        deadlines.into_iter().min()
+    }
+
+    fn look(&self, now: Timestamp) -> Option<Seen> {
+        let (nodes, pools, configs) = (self.nodes.all()?, self.pools.all()?, self.configs.all()?);
+        let objects: Vec<MachineConfigPool> = pools.values().map(|pool| (*pool.0).clone()).collect();
+        let mut members: BTreeMap<String, Vec<NodeFacts>> = BTreeMap::new();
+        let mut overlapping = Vec::new();
+        for (name, node) in &nodes {
+            match Membership::of(&node.labels, &objects) {
+                Membership::Member { pool, .. } => members.entry(pool).or_default().push(node.facts.clone()),
+                Membership::Overlapping(pools) => overlapping.push((name.clone(), pools)),
+                Membership::Unmanaged => {}
+            }
+        }
+        let last: Vec<String> = self.settings.node.iter().cloned().collect();
+        let facts = pools.iter().map(|(name, pool)| {
+            let answer = Answer::Unknown;
+            pool_facts(&pool.0, members.remove(name).unwrap_or_default(), &answer, &last, now)
+        });
+        let facts = facts.collect();
+        Some(Seen { nodes, pools, configs, facts, overlapping })
+    }
+
+    fn publish(&self, pool: &Arc<MachineConfigPool>, seen: &Seen) {
+        let Some(publishing) = self.renderings.publishing(pool, &seen.configs) else { return };
+        let write = publishing.run(self.objects.clone(), self.configs.clone(), self.pools.clone());
+        self.writer.begin(pool_key(pool), Duration::ZERO, write);
+    }
+
+    fn claim(&self, pool: &Arc<MachineConfigPool>, facts: &PoolFacts, round: &Round) {
+        let version = pool.metadata.resource_version.as_deref().unwrap_or_default();
+        let Some(patch) = writes::claims(version, facts, round) else { return };
+        let (objects, pools, name) = (self.objects.clone(), self.pools.clone(), facts.name.clone());
+        self.writer.begin(pool_key(pool), Duration::ZERO, async move {
+            pools.on_written(objects.merge_patch(&rendering::pool_kind(), "", &name, &patch).await?);
+            Ok(())
+        });
+    }
+
+    fn tell(&self, seen: &Seen, facts: &PoolFacts, round: &Round, now: Timestamp) {
+        let topology = self.settings.topology.as_deref();
+        for name in &round.begin {
+            let Some(node) = seen.nodes.get(name) else { continue };
+            let claim = facts.claimed.get(name);
+            let about = (&node.facts, node.taints.as_slice());
+            self.write_node(name, writes::tell(&node.version, about, &facts.target, claim, topology));
+        }
+        if facts.paused || facts.target.config.is_empty() {
+            return;
+        }
+        let remembers_end = !facts.soak.is_zero()
+            || seen.pools.get(&facts.name).is_some_and(|pool| {
+                let query = format!("{GROUP}/{QUERY}");
+                pool.0.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(&query))
+            });
+        for node in facts.nodes.iter().filter(|node| node.is_managed()) {
+            let Some(view) = seen.nodes.get(&node.name) else { continue };
+            let next = round.begin.contains(&node.name) || facts.claimed.contains_key(&node.name);
+            let waits = node.desired != facts.target && !next && !round.claim.contains(&node.name);
+            if waits != writes::waits(&view.taints) && !next {
+                self.write_node(&node.name, writes::taint(&view.version, &view.taints, waits));
+            } else if remembers_end && node.is_at(&facts.target) && node.done_since.is_none() {
+                self.write_node(&node.name, writes::done_since(&view.version, now));
+            }
+        }
+    }
+
+    fn write_node(&self, name: &str, patch: Value) {
+        let (objects, nodes, node) = (self.objects.clone(), self.nodes.clone(), name.to_owned());
+        self.writer.begin(format!("node {name}"), Duration::ZERO, async move {
+            nodes.on_written(objects.merge_patch(&node_kind(), "", &node, &patch).await?);
+            Ok(())
+        });
+    }
+
+    fn drain(&mut self, seen: &Seen, now: Timestamp) {
+        let mut draining = BTreeSet::new();
+        for (name, node) in &seen.nodes {
+            let mut facts = node.drain.clone();
+            facts.pods = self.drains.pods(node);
+            let asked = facts.asked.clone().unwrap_or_default();
+            match step(&facts) {
+                Step::Nothing => {}
+                Step::Cordon => {
+                    let config = asked.split_once('-').map_or("", |(_, config)| config);
+                    self.write_node(name, writes::cordon(&node.version, config, now));
+                }
+                Step::Evict => {
+                    draining.insert(name.clone());
+                    match node.draining {
+                        Some(drain) => self.drains.begin(node, drain),
+                        None => {
+                            self.drains.begin(node, Drain { started: now, failed: None });
+                            self.write_node(name, writes::drain_started(&node.version, now));
+                        }
+                    }
+                }
+                Step::Answer { uncordon } => {
+                    let done = matches!(Request::parse(&asked), Ok(Request::Uncordon(_))).then_some(now);
+                    let id = facts.asked_id.as_ref();
+                    self.write_node(name, writes::answer(&node.version, &asked, id, uncordon, done));
+                }
+                Step::Refuse(cause) => {
+                    if node.facts.drain_blocked.as_ref() != Some(&cause) {
+                        self.write_node(name, writes::drain_blocked(Some(&cause), None));
+                    }
+                }
+            }
+        }
+        self.drains.retain(&draining);
+    }
+
+    /// Removes rendered configurations that nobody needs any more.
+    fn collect(&self, seen: &Seen) {
+        for config in rendering::unused(&seen.configs, &seen.pools, &seen.nodes) {
+            let (objects, name) = (self.objects.clone(), config.name().to_owned());
+            let uid = config.0.metadata.uid.clone().unwrap_or_default();
+            let key = format!("MachineConfig {name}");
+            self.writer.begin(key, Duration::from_secs(10), async move {
+                objects.delete(&rendering::kind(), "", &name, &uid).await.map(|_| ())
+            });
+        }
+    }
+
+    /// Returns when something is to be written that cannot be written yet.
+    fn report(&mut self, seen: &Seen, rounds: &[Round], now: Timestamp) -> Option<Instant> {
+        let mut summaries = Vec::new();
+        let mut deadline = None;
+        for ((pool, facts), round) in seen.pools.values().zip(&seen.facts).zip(rounds) {
+            let error = self.renderings.error(&pool.0);
+            let status = reporting::pool_status(&pool.0, facts, round, error.as_deref(), now);
+            let rendered = seen.configs.get(&pool.0.spec.configuration.name);
+            summaries.push(reporting::summary(&pool.0, facts, &status, rendered, &self.settings));
+            if pool.0.status.as_ref() == Some(&status) {
+                continue;
+            }
+            match self.reporting.may_report(&facts.name) {
+                Ok(()) => self.write_status(&pool.0, &status),
+                Err(later) => deadline = deadline.into_iter().chain([later]).min(),
+            }
+        }
+        let overlaps = seen.overlapping.iter().map(|(node, pools)| {
+            format!("node {node} is selected by the pools {}: change their nodeSelectors", pools.join(" and "))
+        });
+        let overlaps: Vec<String> = overlaps.collect();
+        let errors: BTreeMap<String, String> = self.writer.failures().into_iter().collect();
+        self.reporting.operator(&self.settings, summaries, overlaps, &errors, (&self.objects, &self.writer), now);
+        deadline
+    }
+
+    fn write_status(&mut self, pool: &Arc<MachineConfigPool>, status: &impl serde::Serialize) {
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        let patch = serde_json::json!({
+            "metadata": {"resourceVersion": pool.metadata.resource_version}, "status": status,
+        });
+        let (objects, pools, reported) = (self.objects.clone(), self.pools.clone(), self.reporting.reported(&name));
+        self.writer.begin(pool_key(pool), Duration::ZERO, async move {
+            pools.on_written(objects.merge_patch_status(&rendering::pool_kind(), "", &name, &patch).await?);
+            reported();
+            Ok::<(), ApiError>(())
+        });
+    }
+}
+
+fn pool_key(pool: &MachineConfigPool) -> String {
+    format!("pool {}", pool.metadata.name.as_deref().unwrap_or_default())
+}
+
+fn until(time: Timestamp, now: Timestamp) -> Instant {
+    Instant::now() + Duration::try_from(time.duration_since(now)).unwrap_or_default()
+}

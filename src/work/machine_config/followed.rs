@@ -1,0 +1,133 @@
+//! The objects of a kind, kept current by a watch, each reduced to what this controller needs of it.
+
+use crate::cluster::watcher::{Event, Selection, events};
+use crate::cluster::{ApiError, Clients};
+use futures::StreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// What is kept of an object.
+pub(crate) trait View: Clone + PartialEq + Send + Sync + 'static {
+    type Object: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + 'static;
+
+    fn of(object: Self::Object) -> Self;
+    /// The resourceVersion.
+    fn version(&self) -> &str;
+}
+
+/// Views by the names of their objects, which have no namespace.
+pub(crate) struct Followed<V> {
+    state: Mutex<State<V>>,
+    changed: Arc<Notify>,
+}
+
+struct State<V> {
+    views: BTreeMap<String, Arc<V>>,
+    /// Names that have been told of since everything is read anew.
+    seen: Option<Vec<String>>,
+    /// Everything that exists is known.
+    ready: bool,
+    error: Option<String>,
+}
+
+impl<V: View> Followed<V> {
+    /// Follows the kind until `stop`, and notifies `changed` of every change.
+    pub(crate) fn start(
+        clients: &Clients,
+        selection: Selection,
+        changed: Arc<Notify>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        let state = State { views: BTreeMap::new(), seen: None, ready: false, error: None };
+        let followed = Arc::new(Followed { state: Mutex::new(state), changed });
+        let client = clients.for_watch().unwrap_or_else(|_| clients.call.clone());
+        let (told, mut stream) = (followed.clone(), events::<V::Object>(client, selection).boxed());
+        tokio::spawn(async move {
+            while let Some(Some(event)) = stop.run_until_cancelled(stream.next()).await {
+                told.on_event(event);
+            }
+        });
+        followed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<V>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on_event(&self, event: Result<Event<V::Object>, ApiError>) {
+        let changed = {
+            let mut state = self.lock();
+            match event {
+                Ok(Event::Init) => {
+                    state.seen = Some(Vec::new());
+                    false
+                }
+                Ok(Event::InitApply(object)) => {
+                    let name = name(object.meta());
+                    state.seen.iter_mut().for_each(|seen| seen.push(name.clone()));
+                    state.put(name, V::of(object), true)
+                }
+                Ok(Event::InitDone) => state.complete(),
+                Ok(Event::Apply(object)) => state.put(name(object.meta()), V::of(object), false),
+                Ok(Event::Delete(object)) => state.views.remove(&name(object.meta())).is_some(),
+                Err(error) => {
+                    let text = error.to_string();
+                    if state.error.as_ref() != Some(&text) {
+                        tracing::warn!(%error, "trying again");
+                    }
+                    state.error = Some(text);
+                    false
+                }
+            }
+        };
+        if changed {
+            self.changed.notify_one();
+        }
+    }
+
+    /// What a write has returned is known before the watch tells of it.
+    pub(crate) fn on_written(&self, object: V::Object) {
+        let changed = self.lock().put(name(object.meta()), V::of(object), false);
+        if changed {
+            self.changed.notify_one();
+        }
+    }
+
+    /// All views, once everything that exists is known.
+    pub(crate) fn all(&self) -> Option<BTreeMap<String, Arc<V>>> {
+        let state = self.lock();
+        state.ready.then(|| state.views.clone())
+    }
+}
+
+impl<V: View> State<V> {
+    /// `anew`: the server tells what exists, which may be older than what was known before a backup was restored.
+    fn put(&mut self, name: String, view: V, anew: bool) -> bool {
+        let number = |view: &V| view.version().parse::<u64>().ok();
+        let older = |known: &V| matches!((number(known), number(&view)), (Some(known), Some(new)) if new < known);
+        let known = self.views.get(&name);
+        if !anew && known.is_some_and(|known| older(known)) {
+            return false;
+        }
+        let changed = known.is_none_or(|known| **known != view);
+        self.views.insert(name, Arc::new(view));
+        changed && self.ready
+    }
+
+    fn complete(&mut self) -> bool {
+        let seen: std::collections::BTreeSet<String> = self.seen.take().unwrap_or_default().into_iter().collect();
+        self.views.retain(|name, _| seen.contains(name));
+        self.error = None;
+        self.ready = true;
+        true
+    }
+}
+
+fn name(metadata: &ObjectMeta) -> String {
+    metadata.name.clone().unwrap_or_default()
+}

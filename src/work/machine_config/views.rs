@@ -1,0 +1,126 @@
+//! What is kept of nodes, pools and MachineConfigs: a thousand whole nodes with the images on them take far more memory.
+
+use super::followed::View;
+use crate::api::machine_config::{GROUP, MachineConfig, MachineConfigPool, annotation as key};
+use crate::pools::drain::{Drain, DrainFacts};
+use crate::pools::node::NodeFacts;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NodeView {
+    pub version: String,
+    pub uid: String,
+    pub labels: BTreeMap<String, String>,
+    pub facts: NodeFacts,
+    pub drain: DrainFacts,
+    /// When the drain that is under way began, and failed last.
+    pub draining: Option<Drain>,
+    pub topology: String,
+    pub taints: Vec<Taint>,
+}
+
+impl View for NodeView {
+    type Object = Node;
+
+    fn of(node: Node) -> Self {
+        let annotations = node.metadata.annotations.clone().unwrap_or_default();
+        let annotation = |key: &str| annotations.get(&format!("{GROUP}/{key}")).filter(|text| !text.is_empty());
+        let time = |key: &str| annotation(key).and_then(|text| text.parse::<Timestamp>().ok());
+        let facts = NodeFacts::of(&node);
+        let drain = DrainFacts {
+            asked: annotation(key::DESIRED_DRAIN).cloned(),
+            asked_id: annotation(key::DESIRED_DRAIN_ID).cloned(),
+            answered: annotation(key::LAST_APPLIED_DRAIN).cloned(),
+            answered_id: annotation(key::LAST_APPLIED_DRAIN_ID).cloned(),
+            unschedulable: facts.unschedulable,
+            cordoned_for_update: facts.cordoned_for_update,
+            pods: None,
+        };
+        NodeView {
+            version: node.metadata.resource_version.clone().unwrap_or_default(),
+            uid: node.metadata.uid.clone().unwrap_or_default(),
+            labels: NodeFacts::labels(&node),
+            draining: time(key::DRAIN_STARTED).map(|started| Drain { started, failed: time(key::DRAIN_FAILED) }),
+            topology: annotation(key::CONTROL_PLANE_TOPOLOGY).cloned().unwrap_or_default(),
+            taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
+            facts,
+            drain,
+        }
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PoolView(pub Arc<MachineConfigPool>);
+
+impl PartialEq for PoolView {
+    fn eq(&self, other: &Self) -> bool {
+        let version = |view: &Self| (view.0.metadata.uid.clone(), view.0.metadata.resource_version.clone());
+        version(self) == version(other)
+    }
+}
+
+impl View for PoolView {
+    type Object = MachineConfigPool;
+
+    fn of(mut pool: MachineConfigPool) -> Self {
+        pool.metadata.managed_fields = None;
+        PoolView(Arc::new(pool))
+    }
+
+    fn version(&self) -> &str {
+        self.0.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+}
+
+/// The content of those that were rendered is not kept.
+#[derive(Clone, Debug)]
+pub(crate) struct ConfigView(pub Arc<MachineConfig>);
+
+impl PartialEq for ConfigView {
+    fn eq(&self, other: &Self) -> bool {
+        let version = |view: &Self| (view.0.metadata.uid.clone(), view.0.metadata.resource_version.clone());
+        version(self) == version(other)
+    }
+}
+
+impl View for ConfigView {
+    type Object = MachineConfig;
+
+    fn of(mut config: MachineConfig) -> Self {
+        config.metadata.managed_fields = None;
+        let view = ConfigView(Arc::new(config));
+        match view.rendered_for() {
+            None => view,
+            Some(_) => ConfigView(Arc::new(MachineConfig {
+                metadata: view.0.metadata.clone(),
+                spec: crate::api::machine_config::MachineConfigSpec {
+                    config: serde_json::Value::Null,
+                    ..view.0.spec.clone()
+                },
+            })),
+        }
+    }
+
+    fn version(&self) -> &str {
+        self.0.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+}
+
+impl ConfigView {
+    pub(crate) fn name(&self) -> &str {
+        self.0.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The pool that it was rendered for, if it was.
+    pub(crate) fn rendered_for(&self) -> Option<&str> {
+        let owner = self.0.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        owner.filter(|owner| owner.kind == "MachineConfigPool").map(|owner| owner.name.as_str())
+    }
+}

@@ -1,0 +1,125 @@
+//! Writes side by side, one at a time for each object. One that failed is tried again after a pause, whatever the reason.
+
+use crate::cluster::{ApiError, jittered};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+pub(super) struct Writer {
+    changed: Arc<Notify>,
+    slots: Mutex<HashMap<String, Slot>>,
+    tasks: TaskTracker,
+}
+
+enum Slot {
+    UnderWay,
+    Failed {
+        count: u32,
+        until: Instant,
+        error: String,
+    },
+    /// Written; nothing is written again before this.
+    Pausing {
+        until: Instant,
+    },
+}
+
+impl Writer {
+    pub(super) fn new(changed: Arc<Notify>) -> Arc<Self> {
+        Arc::new(Writer { changed, slots: Mutex::default(), tasks: TaskTracker::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a write unless one of the same key is under way or has to wait: then the caller comes back when it is notified
+    /// or at [`Writer::next`]. `pause`: how long the key rests after a success.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        key: String,
+        pause: Duration,
+        write: impl Future<Output = Result<(), ApiError>> + Send + 'static,
+    ) {
+        let count = {
+            let mut slots = self.lock();
+            let count = match slots.get(&key) {
+                Some(Slot::UnderWay) => return,
+                Some(Slot::Failed { until, .. } | Slot::Pausing { until }) if *until > Instant::now() => return,
+                Some(Slot::Failed { count, .. }) => *count,
+                Some(Slot::Pausing { .. }) | None => 0,
+            };
+            slots.insert(key.clone(), Slot::UnderWay);
+            count
+        };
+        let writer = self.clone();
+        self.tasks.spawn(async move {
+            let outcome = write.await;
+            writer.on_end(key, count, pause, outcome);
+        });
+    }
+
+    fn on_end(&self, key: String, count: u32, pause: Duration, outcome: Result<(), ApiError>) {
+        {
+            let mut slots = self.lock();
+            match outcome {
+                Ok(()) if pause.is_zero() => {
+                    slots.remove(&key);
+                }
+                Ok(()) => {
+                    slots.insert(key, Slot::Pausing { until: Instant::now() + pause });
+                }
+                Err(error) => {
+                    let wait = jittered(FIRST_PAUSE, count, LONGEST_PAUSE);
+                    // Somebody else was faster, which happens all the time.
+                    match error.is_conflict() {
+                        true => tracing::debug!(%error, "trying again"),
+                        false => tracing::warn!(%error, "trying again"),
+                    }
+                    let until = Instant::now() + wait;
+                    slots.insert(key, Slot::Failed { count: count.saturating_add(1), until, error: error.to_string() });
+                }
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// When the next write may be tried that had to wait.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let mut slots = self.lock();
+        let now = Instant::now();
+        // What failed and is not tried again at once is not to be written any more.
+        slots.retain(|_, slot| match slot {
+            Slot::UnderWay => true,
+            Slot::Pausing { until } => *until > now,
+            Slot::Failed { until, .. } => *until + LONGEST_PAUSE > now,
+        });
+        let times = slots.values().filter_map(|slot| match slot {
+            Slot::UnderWay => None,
+            Slot::Failed { until, .. } | Slot::Pausing { until } => Some(*until),
+        });
+        times.filter(|until| *until > now).min()
+    }
+
+    /// What keeps failing, by key.
+    pub(super) fn failures(&self) -> Vec<(String, String)> {
+        const LASTING: u32 = 5;
+        let slots = self.lock();
+        let lasting = slots.iter().filter_map(|(key, slot)| match slot {
+            Slot::Failed { count, error, .. } if *count >= LASTING => Some((key.clone(), error.clone())),
+            _ => None,
+        });
+        lasting.collect()
+    }
+
+    /// Until all writes that have begun have ended.
+    pub(super) async fn end(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
