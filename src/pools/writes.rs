@@ -99,7 +99,8 @@ pub(crate) fn drain_blocked(blocked: Option<&str>, failed: Option<Timestamp>) ->
     json!({"metadata": {"annotations": patch}})
 }
 
-/// The request is fulfilled.
+/// The request is fulfilled. That a node is drained may be said over any version: it is said of this request alone, and
+/// Kubernetes itself changes a node that was just cordoned.
 pub(crate) fn answer(
     version: &str,
     asked: &str,
@@ -122,11 +123,13 @@ pub(crate) fn answer(
             map.insert(format!("{GROUP}/{}", key::DONE_SINCE), seconds(done).into());
         }
     }
-    let mut patch = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
-    if let (true, Some(map)) = (uncordon, patch.as_object_mut()) {
-        map.insert("spec".to_owned(), json!({"unschedulable": null}));
+    match uncordon {
+        true => json!({
+            "metadata": {"resourceVersion": version, "annotations": annotations},
+            "spec": {"unschedulable": null},
+        }),
+        false => json!({"metadata": {"annotations": annotations}}),
     }
-    patch
 }
 
 /// The node has its configuration since now.

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use views::{ConfigView, NodeView, PoolView};
-use writer::Writer;
+use writer::{Key, Writer};
 
 /// What the release and the command line say.
 #[derive(Clone, Debug, Default)]
@@ -200,7 +200,7 @@ impl MachineConfigController {
 
     fn write_node(&self, name: &str, patch: Value) {
         let (objects, nodes, node) = (self.objects.clone(), self.nodes.clone(), name.to_owned());
-        self.writer.begin(format!("node {name}"), Duration::ZERO, async move {
+        self.writer.begin(Key::Node(name.to_owned()), Duration::ZERO, async move {
             nodes.on_written(objects.merge_patch(&node_kind(), "", &node, &patch).await?);
             Ok(())
         });
@@ -229,7 +229,12 @@ impl MachineConfigController {
                     }
                 }
                 Step::Answer { uncordon } => {
-                    let done = matches!(Request::parse(&asked), Ok(Request::Uncordon(_))).then_some(now);
+                    let uncordons = matches!(Request::parse(&asked), Ok(Request::Uncordon(_)));
+                    if !uncordons {
+                        // Until the answer is written pods may come back.
+                        draining.insert(name.clone());
+                    }
+                    let done = uncordons.then_some(now);
                     let id = facts.asked_id.as_ref();
                     self.write_node(name, writes::answer(&node.version, &asked, id, uncordon, done));
                 }
@@ -248,7 +253,7 @@ impl MachineConfigController {
         for config in rendering::unused(&seen.configs, &seen.pools, &seen.nodes) {
             let (objects, name) = (self.objects.clone(), config.name().to_owned());
             let uid = config.0.metadata.uid.clone().unwrap_or_default();
-            let key = format!("MachineConfig {name}");
+            let key = Key::Config(name.clone());
             self.writer.begin(key, Duration::from_secs(10), async move {
                 objects.delete(&rendering::kind(), "", &name, &uid).await.map(|_| ())
             });
@@ -295,8 +300,8 @@ impl MachineConfigController {
     }
 }
 
-fn pool_key(pool: &MachineConfigPool) -> String {
-    format!("pool {}", pool.metadata.name.as_deref().unwrap_or_default())
+fn pool_key(pool: &MachineConfigPool) -> Key {
+    Key::Pool(pool.metadata.name.clone().unwrap_or_default())
 }
 
 fn until(time: Timestamp, now: Timestamp) -> Instant {

@@ -25,7 +25,7 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 struct Pair {
     cluster: SimulatedCluster,
     standby: Arc<Node>,
-    _following: AbortOnDropHandle<()>,
+    following: AbortOnDropHandle<()>,
 }
 
 /// The first operation is an installation, the others are updates.
@@ -40,7 +40,7 @@ pub(super) async fn run(operations: &[Operation], seen: &mut Seen) -> anyhow::Re
     let standby = cluster.standby("cvo-b")?;
     standby.start(first).await?;
     let following = AbortOnDropHandle::new(tokio::spawn(standby.clone().follow(cluster.client.clone())));
-    let pair = Pair { cluster, standby, _following: following };
+    let pair = Pair { cluster, standby, following };
     for (number, steps) in operations.iter().enumerate() {
         let (release, asked) = match releases.get(number) {
             Some(release) if number == 0 => (release, begun),
@@ -66,7 +66,10 @@ pub(super) async fn run(operations: &[Operation], seen: &mut Seen) -> anyhow::Re
             seen.changes_of_the_holder += leadership.changes;
         }
     }
-    drop((pair.standby, pair._following));
+    // The task uses the cluster until it has ended, which it has not when it is only told to.
+    pair.following.abort();
+    let _ended = pair.following.await;
+    drop(pair.standby);
     pair.cluster.close().await
 }
 

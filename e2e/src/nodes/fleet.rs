@@ -25,6 +25,8 @@ use crate::workspace;
 
 /// The user that agents act as.
 pub const AGENT: &str = "agents";
+/// The user that the controller acts as.
+pub const CONTROLLER: &str = "machine-config-controller";
 const VERSION: &str = "1.0.0";
 
 /// A cluster whose nodes kwok and simulated agents play.
@@ -96,6 +98,13 @@ impl Fleet {
         Ok(())
     }
 
+    /// How many nodes of the pool may be unavailable.
+    pub async fn limit(&self, pool: &str, max_unavailable: IntOrString) -> anyhow::Result<()> {
+        let patch = json!({"spec": {"maxUnavailable": max_unavailable}});
+        self.pools().patch(pool, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
     pub fn pools(&self) -> Api<MachineConfigPool> {
         Api::all(self.client.clone())
     }
@@ -110,12 +119,25 @@ impl Fleet {
 
     /// Starts the controller, in place of one of the same name.
     pub fn start_controller(&self, name: &str, more: &[&str]) -> anyhow::Result<Identity> {
-        let kubeconfig = self.cluster.kubeconfig().display().to_string();
+        let kubeconfig = self.kubeconfig(CONTROLLER)?.display().to_string();
         let mut arguments = vec!["machine-config", "--kubeconfig", &kubeconfig, "--release-version", VERSION];
         arguments.extend(["--image", "registry.invalid/operator@sha256:1", "--identity", name, "--listen-health", ""]);
         arguments.extend(["--lease-duration", "20", "--lease-renew-deadline", "10", "--lease-retry", "2"]);
         arguments.extend(more);
         Ok(self.cluster.spawn(Launch::new(name, programs::cvo()?, arguments))?)
+    }
+
+    /// The administrator's, who acts as this user.
+    fn kubeconfig(&self, user: &str) -> anyhow::Result<std::path::PathBuf> {
+        let admin = std::fs::read_to_string(self.cluster.kubeconfig())?;
+        let mut config: Value = serde_yaml::from_str(&admin)?;
+        let admin =
+            config.pointer_mut("/users/0/user").and_then(Value::as_object_mut).context("a kubeconfig without user")?;
+        admin.insert("as".to_owned(), user.into());
+        admin.insert("as-groups".to_owned(), json!(["system:masters"]));
+        let file = self.cluster.dir().join(format!("{user}.kubeconfig"));
+        std::fs::write(&file, config.to_string())?;
+        Ok(file)
     }
 
     /// Starts the agents of all nodes that exist or will.

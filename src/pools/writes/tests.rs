@@ -55,8 +55,10 @@ fn number_of_open_claims_is_limited() {
 fn node_that_others_have_cordoned_is_not_uncordoned() {
     let patch = answer("7", "uncordon-a", Some(&"x".to_owned()), false, None);
     assert_eq!(patch.get("spec"), None);
+    assert_eq!(patch["metadata"].get("resourceVersion"), None);
     let patch = answer("7", "uncordon-a", None, true, Some(Timestamp::UNIX_EPOCH));
     assert_eq!(patch["spec"], json!({"unschedulable": null}));
+    assert_eq!(patch["metadata"]["resourceVersion"], "7");
     let annotations = &patch["metadata"]["annotations"];
     assert_eq!(annotations["machineconfiguration.openshift.io/doneSince"], "1970-01-01T00:00:00Z");
     assert_eq!(annotations["machineconfiguration.openshift.io/cordonedFor"], Value::Null);

@@ -3,7 +3,7 @@
 use super::Settings;
 use super::followed::{Followed, View};
 use super::views::ConfigView;
-use super::writer::Writer;
+use super::writer::{Key, Writer};
 use crate::api::cluster_operator::{ClusterOperator, ClusterOperatorStatus};
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{MachineConfigPool, MachineConfigPoolStatus, REQUIRED_FOR_UPGRADE};
@@ -104,9 +104,7 @@ impl Reporting {
         }
         let (objects, followed, exists) = (objects.clone(), self.operator.clone(), live.is_some());
         let version = live.map(|live| live.version.clone());
-        writer.begin(format!("ClusterOperator {NAME}"), Duration::ZERO, async move {
-            write(&objects, &followed, exists, version, &status).await
-        });
+        writer.begin(Key::Operator, PERIOD, async move { write(&objects, &followed, exists, version, &status).await });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::cluster::{ApiError, jittered};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -9,10 +10,33 @@ use tokio_util::task::TaskTracker;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Writes of nodes and MachineConfigs that are under way. More of them would only keep others waiting: those of pools, and
+/// the renewal of the lease.
+const MOST: usize = 32;
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Node(String),
+    Config(String),
+    Pool(String),
+    Operator,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Node(name) => write!(f, "Node {name}"),
+            Key::Config(name) => write!(f, "MachineConfig {name}"),
+            Key::Pool(name) => write!(f, "MachineConfigPool {name}"),
+            Key::Operator => write!(f, "ClusterOperator"),
+        }
+    }
+}
 
 pub(super) struct Writer {
     changed: Arc<Notify>,
-    slots: Mutex<HashMap<String, Slot>>,
+    slots: Mutex<HashMap<Key, Slot>>,
     tasks: TaskTracker,
 }
 
@@ -34,7 +58,7 @@ impl Writer {
         Arc::new(Writer { changed, slots: Mutex::default(), tasks: TaskTracker::new() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,7 +66,7 @@ impl Writer {
     /// or at [`Writer::next`]. `pause`: how long the key rests after a success.
     pub(super) fn begin(
         self: &Arc<Self>,
-        key: String,
+        key: Key,
         pause: Duration,
         write: impl Future<Output = Result<(), ApiError>> + Send + 'static,
     ) {
@@ -54,6 +78,10 @@ impl Writer {
                 Some(Slot::Failed { count, .. }) => *count,
                 Some(Slot::Pausing { .. }) | None => 0,
             };
+            let many = matches!(key, Key::Node(_) | Key::Config(_));
+            if many && slots.values().filter(|slot| matches!(slot, Slot::UnderWay)).count() >= MOST {
+                return;
+            }
             slots.insert(key.clone(), Slot::UnderWay);
             count
         };
@@ -64,7 +92,7 @@ impl Writer {
         });
     }
 
-    fn on_end(&self, key: String, count: u32, pause: Duration, outcome: Result<(), ApiError>) {
+    fn on_end(&self, key: Key, count: u32, pause: Duration, outcome: Result<(), ApiError>) {
         {
             let mut slots = self.lock();
             match outcome {
@@ -111,7 +139,7 @@ impl Writer {
         const LASTING: u32 = 5;
         let slots = self.lock();
         let lasting = slots.iter().filter_map(|(key, slot)| match slot {
-            Slot::Failed { count, error, .. } if *count >= LASTING => Some((key.clone(), error.clone())),
+            Slot::Failed { count, error, .. } if *count >= LASTING => Some((key.to_string(), error.clone())),
             _ => None,
         });
         lasting.collect()

@@ -10,6 +10,7 @@ mod figures;
 mod floor;
 mod foreign;
 mod machine;
+mod nodes;
 mod release;
 mod repair;
 mod steady;
@@ -129,16 +130,19 @@ enum Group {
     AtOnce,
     /// Operators report late.
     Late,
+    /// Nodes are configured, without a release.
+    Nodes,
 }
 
 impl Group {
-    const ALL: [Group; 3] = [Group::Floor, Group::AtOnce, Group::Late];
+    const ALL: [Group; 4] = [Group::Floor, Group::AtOnce, Group::Late, Group::Nodes];
 
     fn rows(self) -> &'static [Row] {
         match self {
             Group::Floor => &[Row::Floor],
             Group::AtOnce => &[Row::Install, Row::Update, Row::Steady, Row::Repair, Row::Foreign],
             Group::Late => &[Row::UpdateSlow],
+            Group::Nodes => &[Row::Nodes],
         }
     }
 }
@@ -152,11 +156,15 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn measure(&self, group: Group, report: &mut Report) -> anyhow::Result<()> {
+        if matches!(group, Group::Nodes) {
+            self.keep(report, Row::Nodes, nodes::measure().await?);
+            return Ok(());
+        }
         let mut cluster = BenchCluster::start(self.folder).await?;
         let measured = match group {
             Group::Floor => self.floor(&cluster, report).await,
             Group::AtOnce => self.at_once(&mut cluster, report).await,
-            Group::Late => self.late(&mut cluster, report).await,
+            Group::Late | Group::Nodes => self.late(&mut cluster, report).await,
         };
         if let Err(error) = &measured {
             eprintln!("{error:#}\nThe end of the daemon's log:\n{}", files::tail(&cluster.simulated.daemon_log(), 20));

@@ -30,11 +30,13 @@ pub(super) enum Row {
     Repair,
     /// Many objects of other clients, some of which keep changing.
     Foreign,
+    /// A thousand simulated nodes get a new configuration.
+    Nodes,
 }
 
 impl Row {
-    pub(super) const ALL: [Row; 7] =
-        [Row::Floor, Row::Install, Row::Update, Row::UpdateSlow, Row::Steady, Row::Repair, Row::Foreign];
+    pub(super) const ALL: [Row; 8] =
+        [Row::Floor, Row::Install, Row::Update, Row::UpdateSlow, Row::Steady, Row::Repair, Row::Foreign, Row::Nodes];
 }
 
 impl fmt::Display for Row {
@@ -47,6 +49,7 @@ impl fmt::Display for Row {
             Row::Steady => "steady",
             Row::Repair => "repair",
             Row::Foreign => "foreign",
+            Row::Nodes => "nodes",
         })
     }
 }
@@ -67,6 +70,8 @@ pub(super) const P99: &str = "p99, seconds";
 pub(super) const OF_A_CORE: &str = "% of a core";
 pub(super) const TIMES_WITHOUT: &str = "resident / without";
 pub(super) const TIMES_WITHOUT_RESTARTED: &str = "the same, started among them";
+pub(super) const TIMES_IDEAL: &str = "seconds / ideal schedule";
+pub(super) const WRITES_PER_NODE: &str = "writes / node";
 pub(super) const FIRST_REPAIR: &str = "seconds to the first repair";
 
 /// Upper limits. A megabyte is 10^6 bytes.
@@ -88,6 +93,9 @@ const TARGETS: &[(Row, &str, f64)] = &[
     (Row::Foreign, TIMES_WITHOUT, 1.03),
     (Row::Foreign, TIMES_WITHOUT_RESTARTED, 1.03),
     (Row::Foreign, FIRST_REPAIR, 6.0),
+    (Row::Nodes, TIMES_IDEAL, 1.1),
+    (Row::Nodes, WRITES_PER_NODE, 12.0),
+    (Row::Nodes, PEAK, 80.0),
 ];
 
 /// One run of one row.
