@@ -14,6 +14,7 @@ pub(crate) mod monitoring;
 pub(crate) mod operator_configuration;
 pub(crate) mod operators;
 pub(crate) mod payload_dir;
+pub(crate) mod pods;
 pub(crate) mod promql;
 pub(crate) mod record;
 pub(crate) mod retrieve;

@@ -20,6 +20,43 @@ pub const OS_IMAGE_OVERRIDDEN: &str = "machineconfiguration.openshift.io/os-imag
 /// Label of the pools that an update waits for.
 pub const REQUIRED_FOR_UPGRADE: &str = "operator.machineconfiguration.openshift.io/required-for-upgrade";
 
+/// Annotations of nodes, without the group that they begin with.
+pub mod annotation {
+    /// The rendered MachineConfig that the node has, by its agent.
+    pub const CURRENT_CONFIG: &str = "currentConfig";
+    /// The rendered MachineConfig that it should have, by the controller.
+    pub const DESIRED_CONFIG: &str = "desiredConfig";
+    pub const CURRENT_IMAGE: &str = "currentImage";
+    pub const DESIRED_IMAGE: &str = "desiredImage";
+    /// How far the agent is: `Done`, `Working`, `Degraded` or `Unreconcilable`.
+    pub const STATE: &str = "state";
+    /// Why it is Degraded or Unreconcilable.
+    pub const REASON: &str = "reason";
+    /// What the agent asks for: `drain-<MachineConfig>` or `uncordon-<MachineConfig>`.
+    pub const DESIRED_DRAIN: &str = "desiredDrain";
+    /// Which request that is: the agent writes another text for each.
+    pub const DESIRED_DRAIN_ID: &str = "desiredDrainId";
+    /// The request that the controller has fulfilled last.
+    pub const LAST_APPLIED_DRAIN: &str = "lastAppliedDrain";
+    pub const LAST_APPLIED_DRAIN_ID: &str = "lastAppliedDrainId";
+    /// `Rebooting` from just before a restart until the agent is back.
+    pub const POST_CONFIG_ACTION: &str = "post-config-action";
+    /// `SingleReplica` where the control plane is one node, so that nobody could take its pods; by the controller.
+    pub const CONTROL_PLANE_TOPOLOGY: &str = "controlPlaneTopology";
+    /// The controller has cordoned the node, for this MachineConfig.
+    pub const CORDONED_FOR: &str = "cordonedFor";
+    /// When the node reached its present configuration, by the controller.
+    pub const DONE_SINCE: &str = "doneSince";
+    /// The claim for which the controller told the node last what it should have.
+    pub const TOLD_FOR: &str = "toldFor";
+    /// When the drain that is under way began.
+    pub const DRAIN_STARTED: &str = "drainStarted";
+    /// When its last attempt ended in vain.
+    pub const DRAIN_FAILED: &str = "drainFailed";
+    /// Which pods keep the node from being drained, once that takes too long.
+    pub const DRAIN_BLOCKED: &str = "drainBlocked";
+}
+
 /// A part of the configuration of nodes, or, rendered, all of it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(

@@ -170,6 +170,20 @@ impl Objects {
         self.write(&attempt, request).await
     }
 
+    /// JSON merge patch. One that has `metadata.resourceVersion` is refused where the object has another.
+    pub(crate) async fn merge_patch(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, ApiError> {
+        let attempt = format!("change {}", label(kind, namespace, name));
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let request = kube::core::Request::new(kind.path(namespace)).patch(name, &params, &Patch::Merge(patch));
+        self.write(&attempt, request).await
+    }
+
     /// PUT; `object` has the resourceVersion that it is based on.
     pub(crate) async fn replace(
         &self,

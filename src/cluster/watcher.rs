@@ -40,6 +40,8 @@ pub(crate) enum Selector {
     Name(String),
     /// A label selector.
     Labels(String),
+    /// A field selector.
+    Fields(String),
 }
 
 impl Selection {
@@ -58,12 +60,17 @@ impl Selection {
             Selector::All => {}
             Selector::Name(name) => text.push_str(&format!(" with the name {name}")),
             Selector::Labels(labels) => text.push_str(&format!(" with the labels {labels}")),
+            Selector::Fields(fields) => text.push_str(&format!(" with the fields {fields}")),
         }
         text
     }
 
     fn fields(&self) -> Option<String> {
-        if let Selector::Name(name) = &self.selector { Some(format!("metadata.name={name}")) } else { None }
+        match &self.selector {
+            Selector::Name(name) => Some(format!("metadata.name={name}")),
+            Selector::Fields(fields) => Some(fields.clone()),
+            Selector::All | Selector::Labels(_) => None,
+        }
     }
 
     fn labels(&self) -> Option<String> {

@@ -1,6 +1,6 @@
 //! What the rollout has to know of a node: the configuration it has and should have, and whether it can do without it.
 
-use crate::api::machine_config::GROUP;
+use crate::api::machine_config::{GROUP, annotation as key};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec};
 use std::collections::BTreeMap;
@@ -85,20 +85,20 @@ impl NodeFacts {
             name: metadata.name.clone().unwrap_or_default(),
             zone,
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
-            current: target("currentConfig", "currentImage"),
-            desired: target("desiredConfig", "desiredImage"),
-            state: state(annotation("state").as_deref()),
-            reason: annotation("reason").unwrap_or_default(),
+            current: target(key::CURRENT_CONFIG, key::CURRENT_IMAGE),
+            desired: target(key::DESIRED_CONFIG, key::DESIRED_IMAGE),
+            state: state(annotation(key::STATE).as_deref()),
+            reason: annotation(key::REASON).unwrap_or_default(),
             unschedulable: node
                 .spec
                 .as_ref()
                 .and_then(|NodeSpec { unschedulable, .. }| *unschedulable)
                 .unwrap_or_default(),
-            cordoned_for_update: annotation("cordonedFor").is_some(),
+            cordoned_for_update: annotation(key::CORDONED_FOR).is_some(),
             problems: conditions.iter().filter_map(problem).collect(),
-            done_since: annotation("doneSince").and_then(|text| text.parse().ok()),
-            told_for: annotation("toldFor"),
-            drain_blocked: annotation("drainBlocked"),
+            done_since: annotation(key::DONE_SINCE).and_then(|text| text.parse().ok()),
+            told_for: annotation(key::TOLD_FOR),
+            drain_blocked: annotation(key::DRAIN_BLOCKED),
         }
     }
 

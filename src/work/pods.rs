@@ -1,0 +1,101 @@
+//! The pods of a node, and what becomes of each when the node is drained.
+
+use crate::cluster::watcher::{Event, Selection, Selector, events};
+use crate::cluster::{ApiError, Kind, Objects};
+use crate::pools::drain::{DaemonSet, Fate, PodFacts};
+use futures::Stream;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use std::collections::HashMap;
+
+/// A pod that has to leave its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Leaving {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    /// What is lost with it.
+    pub warning: Option<&'static str>,
+    /// It has been told to end.
+    pub terminating: bool,
+}
+
+/// Which pods have to leave, and what keeps that from being known of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Survey {
+    pub leaving: Vec<Leaving>,
+    pub unknown: Vec<String>,
+}
+
+impl Survey {
+    /// How many have to leave, or might have to.
+    pub(crate) fn number(&self) -> usize {
+        self.leaving.len() + self.unknown.len()
+    }
+}
+
+pub(crate) fn kind() -> Kind {
+    Kind::known("", "v1", "Pod", "pods", true)
+}
+
+/// The pods of a node as they are and as they change.
+pub(crate) fn follow(client: Client, node: &str) -> impl Stream<Item = Result<Event<Pod>, ApiError>> {
+    events(client, Selection::new(kind(), "", Selector::Fields(format!("spec.nodeName={node}"))))
+}
+
+/// Looks up each DaemonSet once.
+pub(crate) async fn survey<'a>(objects: &Objects, pods: impl IntoIterator<Item = &'a Pod>) -> Survey {
+    let mut daemon_sets: HashMap<(String, String), DaemonSet> = HashMap::new();
+    let mut survey = Survey::default();
+    for pod in pods {
+        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        let owner = pod.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        let daemon_set = match owner.filter(|owner| owner.kind == "DaemonSet" && owner.api_version == "apps/v1") {
+            None => None,
+            Some(owner) => {
+                let key = (namespace.clone(), owner.name.clone());
+                let known = daemon_sets.get(&key).cloned();
+                let found = match known {
+                    Some(found) => found,
+                    None => find(objects, &key).await,
+                };
+                daemon_sets.insert(key, found.clone());
+                Some(found)
+            }
+        };
+        match facts(pod, owner.is_some(), daemon_set).fate() {
+            Fate::Stays => {}
+            Fate::Unknown(cause) => survey.unknown.push(format!("pod {namespace}/{name}: {cause}")),
+            Fate::Goes { warning } => survey.leaving.push(Leaving {
+                namespace,
+                name,
+                uid: pod.metadata.uid.clone().unwrap_or_default(),
+                warning,
+                terminating: pod.metadata.deletion_timestamp.is_some(),
+            }),
+        }
+    }
+    survey
+}
+
+async fn find(objects: &Objects, (namespace, name): &(String, String)) -> DaemonSet {
+    match objects.get(&Kind::known("apps", "v1", "DaemonSet", "daemonsets", true), namespace, name).await {
+        Ok(Some(_)) => DaemonSet::Exists,
+        Ok(None) => DaemonSet::Gone,
+        Err(error) => DaemonSet::Unknown(error.to_string()),
+    }
+}
+
+fn facts(pod: &Pod, controlled: bool, daemon_set: Option<DaemonSet>) -> PodFacts {
+    let annotations = pod.metadata.annotations.as_ref();
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    PodFacts {
+        mirror: annotations.is_some_and(|annotations| annotations.contains_key("kubernetes.io/config.mirror")),
+        finished: matches!(phase, Some("Succeeded" | "Failed")),
+        controlled,
+        daemon_set,
+        empty_dir: volumes.into_iter().any(|volume| volume.empty_dir.is_some()),
+    }
+}
