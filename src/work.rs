@@ -11,6 +11,7 @@ pub(crate) mod events;
 pub(crate) mod features;
 pub(crate) mod feeds;
 pub(crate) mod monitoring;
+pub(crate) mod node_agent;
 pub(crate) mod operator_configuration;
 pub(crate) mod operators;
 pub(crate) mod payload_dir;
