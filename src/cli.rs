@@ -9,6 +9,7 @@ pub(crate) mod graph;
 pub(crate) mod image;
 pub(crate) mod image_build;
 pub(crate) mod machine_config;
+pub(crate) mod node_agent;
 pub(crate) mod output;
 pub(crate) mod page;
 pub(crate) mod payload;
@@ -53,6 +54,9 @@ enum Command {
     Release(release::ReleaseCommand),
     Verify(verify::VerifyArgs),
     ImageBuild(image_build::ImageBuildArgs),
+    NodeAgent(node_agent::NodeAgentArgs),
+    #[command(hide = true)]
+    InRoot(node_agent::InRootArgs),
     #[command(hide = true)]
     Preflight(preflight::PreflightArgs),
     /// Inspect the manifests of a release in a folder
@@ -64,7 +68,8 @@ enum Command {
 /// usage; others as the help of the subcommand says.
 pub fn run() -> ExitCode {
     let cli = parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    let set_log_level = log(matches!(cli.command, Command::Start(_) | Command::MachineConfig(_)));
+    let is_daemon = matches!(cli.command, Command::Start(_) | Command::MachineConfig(_) | Command::NodeAgent(_));
+    let set_log_level = log(is_daemon);
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider was installed before");
     }
@@ -125,6 +130,8 @@ async fn perform(command: Command, set_log_level: SetLogLevel) -> anyhow::Result
         Command::Image(args) => image::run(&args),
         Command::Release(command) => release::run(command).await,
         Command::ImageBuild(args) => image_build::run(args).await,
+        Command::NodeAgent(args) => node_agent::run(args).await,
+        Command::InRoot(args) => node_agent::in_root(&args),
         Command::Preflight(args) => preflight::run(args).await,
         Command::Payload(command) => payload::run(command),
     }

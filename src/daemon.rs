@@ -160,7 +160,7 @@ async fn expired(stop: &CancellationToken) {
 }
 
 /// The first signal stops the daemon in order, the second one ends the process at once.
-fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
+pub(crate) fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Signals)?;

@@ -1,5 +1,11 @@
 //! The files of a node. Everything happens below a folder that is the root of the node's file system, wherever that is
 //! mounted; symbolic links on the way are followed as a process of the node would follow them.
 
+pub(crate) mod check;
+pub(crate) mod commands;
+pub(crate) mod files;
+pub(crate) mod machine;
+pub(crate) mod record;
 pub(crate) mod root;
+pub(crate) mod system;
 pub(crate) mod undo;

@@ -12,6 +12,7 @@ pub(crate) mod features;
 pub(crate) mod feeds;
 pub(crate) mod machine_config;
 pub(crate) mod monitoring;
+pub(crate) mod node_agent;
 pub(crate) mod operator_configuration;
 pub(crate) mod operators;
 pub(crate) mod payload_dir;

@@ -49,6 +49,8 @@ pub enum State {
 #[derive(Debug)]
 pub struct Root {
     dir: OwnedFd,
+    #[cfg(test)]
+    pub(crate) faults: faults::Faults,
 }
 
 /// A path's folder, open, and the name in it.
@@ -74,7 +76,12 @@ impl Root {
     pub fn open(path: &Path) -> Result<Root, HostError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty());
-        dir.map(|dir| Root { dir }).map_err(failed("open", &path.display().to_string()))
+        let root = |dir| Root {
+            dir,
+            #[cfg(test)]
+            faults: faults::Faults::default(),
+        };
+        dir.map(root).map_err(failed("open", &path.display().to_string()))
     }
 
     fn folder(&self, folder: &str) -> Result<OwnedFd, Errno> {
@@ -161,6 +168,8 @@ impl Root {
         if self.state(path)? == *state {
             return Ok(());
         }
+        #[cfg(test)]
+        self.faults.check().map_err(failed("write", path))?;
         match state {
             State::Absent => self.remove(path),
             State::File { content, mode, owner } => {
@@ -217,6 +226,41 @@ impl Root {
             Ok(()) | Err(Errno::NOENT) => rustix::fs::fsync(&place.folder).map_err(&failed),
             Err(error) => Err(failed(error)),
         }
+    }
+
+    /// User and group of the root itself: what belongs to them belongs to the node's superuser.
+    pub(crate) fn owner(&self) -> Result<(u32, u32), HostError> {
+        let found = rustix::fs::statat(&self.dir, c"", AtFlags::EMPTY_PATH).map_err(failed("look at", "/"))?;
+        Ok((found.st_uid, found.st_gid))
+    }
+
+    /// Makes a folder that does not exist, with those above it. One that exists stays as it is.
+    pub(crate) fn make_folder(&self, path: &str, mode: u32, (user, group): (u32, u32)) -> Result<(), HostError> {
+        let place = self.make_place(path)?;
+        match rustix::fs::mkdirat(&place.folder, place.name, Mode::from_raw_mode(0o700)) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Ok(()),
+            Err(error) => return Err(failed("make", path)(error)),
+        }
+        let made = self.folder(path).map_err(failed("open", path))?;
+        rustix::fs::fchown(&made, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))
+            .and_then(|()| rustix::fs::fchmod(&made, Mode::from_raw_mode(mode)))
+            .map_err(failed("set owner and mode of", path))
+    }
+
+    /// Something is there, whatever it is. Links are followed.
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        let path = path.trim_start_matches('/');
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        rustix::fs::openat2(&self.dir, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).is_ok()
+    }
+
+    /// What changes when the path is written: without reading it. `None` if nothing is there.
+    pub(crate) fn stamp(&self, path: &str) -> Option<(u64, i64, u64, u32)> {
+        let place = self.place(path).ok().flatten()?;
+        let found = rustix::fs::statat(&place.folder, place.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let changed = found.st_ctime.wrapping_mul(1_000_000_000).wrapping_add(i64::try_from(found.st_ctime_nsec).ok()?);
+        Some((found.st_ino, changed, u64::try_from(found.st_size).ok()?, found.st_mode))
     }
 
     /// Removes what a write that was interrupted has left beside the path.
@@ -286,5 +330,7 @@ fn copy_label(place: &Place<'_>, file: impl AsFd) {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod faults;
 #[cfg(test)]
 mod tests;

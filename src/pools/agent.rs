@@ -4,6 +4,7 @@
 use super::drain::Request;
 use super::node::{NodeState, Target};
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 /// What the agent knows when it decides.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,7 +40,7 @@ pub struct AgentFacts {
 }
 
 /// On disk from the first write of an update until the record names its target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
     pub to: Target,
     pub phase: Phase,
@@ -50,7 +51,7 @@ pub struct Journal {
     pub boot: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
     /// Files are being written; what they replace is kept.
     Applying,
@@ -89,7 +90,7 @@ pub enum Check {
 }
 
 /// The last attempt, kept on disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What was to be reached.
     pub target: Target,

@@ -6,7 +6,7 @@ mod registries;
 pub use registries::is_safe;
 
 use super::changes::{Changes, FileState};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -18,7 +18,7 @@ const INTERNAL_REGISTRY: &str = "iri-registry.service";
 const REGISTRIES: &str = "/etc/containers/registries.conf";
 
 /// What follows a change.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Action {
     None,
     /// Pods leave the node before it is changed.

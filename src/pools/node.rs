@@ -3,15 +3,17 @@
 use crate::api::machine_config::{GROUP, annotation as key};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Nodes in the same zone fail together, so that one zone is done before the next is begun.
 pub(crate) const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// A rendered MachineConfig by name, and the image of a pool whose operating system is built for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Target {
     pub config: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
 }
 

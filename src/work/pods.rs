@@ -1,12 +1,17 @@
 //! The pods of a node, and what becomes of each when the node is drained.
 
 use crate::cluster::watcher::{Event, Selection, Selector, events};
-use crate::cluster::{ApiError, Kind, Objects};
+use crate::cluster::{ApiError, Cause, Kind, Objects};
 use crate::pools::drain::{DaemonSet, Fate, PodFacts};
 use futures::Stream;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
+use kube::api::{Api, ListParams};
 use std::collections::HashMap;
+use std::time::Duration;
+
+/// A list that takes longer has failed.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A pod that has to leave its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +46,18 @@ pub(crate) fn kind() -> Kind {
 /// The pods of a node as they are and as they change.
 pub(crate) fn follow(client: Client, node: &str) -> impl Stream<Item = Result<Event<Pod>, ApiError>> + use<> {
     events(client, Selection::new(kind(), "", Selector::Fields(format!("spec.nodeName={node}"))))
+}
+
+/// The pods of a node as they are now.
+pub(crate) async fn list(client: &Client, node: &str) -> Result<Vec<Pod>, ApiError> {
+    let attempt = format!("list the pods of the node {node}");
+    let pods: Api<Pod> = Api::all(client.clone());
+    let fields = format!("spec.nodeName={node}");
+    match tokio::time::timeout(LIST_TIMEOUT, pods.list(&ListParams::default().fields(&fields))).await {
+        Ok(Ok(list)) => Ok(list.items),
+        Ok(Err(error)) => Err(ApiError::of(&attempt, error)),
+        Err(_) => Err(ApiError { attempt, cause: Cause::Timeout }),
+    }
 }
 
 /// Looks up each DaemonSet once.

@@ -23,6 +23,7 @@ mod long_answers;
 mod merge;
 mod metrics;
 mod metrics_access;
+mod node_agent;
 mod obstinate;
 mod oc;
 mod older_definition;

@@ -1,0 +1,283 @@
+//! The steps of an update on the node itself. Each is whole, or can be done again after the process was killed in it.
+
+use super::check;
+use super::commands::{CommandError, Commands};
+use super::files::{self, Enablement, FilesError, Writes};
+use super::record::{self, Disk, RecordError, Update};
+use super::root::{HostError, Root, State};
+use super::system::System;
+use super::undo;
+use crate::api::machine_config::{MachineConfig, MachineConfigSpec};
+use crate::pools::agent::{Check, Failure, Journal, Phase};
+use crate::pools::changes::{self, Changes, ChangesError};
+use crate::pools::disruption::Action;
+use crate::pools::ignition::{Ignition, IgnitionError};
+use crate::pools::node::Target;
+use jiff::Timestamp;
+
+/// Bytes of a cause. With what is put before it, it has to fit into the annotation of 2000 characters that shows it.
+const CAUSE: usize = 1900;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MachineError {
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error(transparent)]
+    Changes(#[from] ChangesError),
+    #[error("cannot read the Ignition configuration of the MachineConfig {name}: {error}")]
+    Ignition { name: String, error: IgnitionError },
+    #[error("there is no journal of an update to go on with")]
+    NoJournal,
+    #[error("{0}; create it, or correct node-annotations.json of the node")]
+    Seed(String),
+    #[error("the node was not restarted within {minutes} minutes; restart it")]
+    StillRunning { minutes: u64 },
+    #[error("there is no record of the configuration that the node has")]
+    NoRecord,
+}
+
+/// An update that has been worked out.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub to: Target,
+    pub next: MachineConfig,
+    pub changes: Changes,
+    pub drains: bool,
+    pub reboots: bool,
+    pub actions: Vec<Action>,
+    pub forced: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub root: Root,
+    pub commands: Commands,
+    pub system: System,
+}
+
+/// A cause that annotations and the disk can hold.
+pub(crate) fn bounded(cause: &str) -> String {
+    crate::error::shortened(cause, CAUSE).into_owned()
+}
+
+/// The specification with the image that the node is to boot: that of a pool whose image is built comes before the release's.
+pub(crate) fn effective(config: &MachineConfig, image: Option<&str>) -> MachineConfigSpec {
+    let mut spec = config.spec.clone();
+    if let Some(image) = image {
+        spec.os_image_url = image.to_owned();
+    }
+    spec
+}
+
+/// What an update changes; if it is forced, everything.
+pub(crate) fn all_changes(
+    old: &MachineConfigSpec,
+    new: &MachineConfigSpec,
+    forced: bool,
+) -> Result<Changes, ChangesError> {
+    let changed = changes::changes(old, new)?;
+    if forced { files::with_everything(changed, old, new) } else { Ok(changed) }
+}
+
+fn ignition(config: &MachineConfig) -> Result<Ignition, MachineError> {
+    match Ignition::read(&config.spec.config) {
+        Ok(read) => Ok(read.ignition),
+        Err(error) => Err(MachineError::Ignition { name: record::name(config).to_owned(), error }),
+    }
+}
+
+fn names(units: &[String]) -> Vec<&str> {
+    units.iter().map(String::as_str).collect()
+}
+
+/// On the way back everything is tried: what cannot be done is found by the next check.
+fn warned(result: Result<(), CommandError>) {
+    if let Err(error) = result {
+        tracing::warn!(%error, "going on");
+    }
+}
+
+impl Machine {
+    /// The configuration that the node is to have: that of the update under way, or the recorded one.
+    fn wanted(disk: &Disk) -> Option<(&MachineConfig, Option<&str>)> {
+        match (&disk.update, &disk.next, &disk.record) {
+            (Some(update), Some(next), _) => Some((next, update.journal.to.image.as_deref())),
+            (_, _, Some(record)) => Some((&record.config, record.target.image.as_deref())),
+            _ => None,
+        }
+    }
+
+    /// Changes whenever a file that the check reads does.
+    pub(crate) fn fingerprint(&self, disk: &Disk) -> Option<u64> {
+        let (config, _) = Self::wanted(disk)?;
+        Some(check::fingerprint(&self.root, &ignition(config).ok()?))
+    }
+
+    pub(crate) async fn check(&self, disk: &Disk) -> Check {
+        let Some((config, image)) = Self::wanted(disk) else { return Check::Passed };
+        let ignition = match ignition(config) {
+            Ok(ignition) => ignition,
+            Err(error) => return Check::Failed(bounded(&error.to_string())),
+        };
+        let deviation = match self.system.deviation(&self.commands, &effective(config, image)).await {
+            None => check::deviation(&self.root, &self.commands, &ignition).await,
+            found => found,
+        };
+        match deviation {
+            None => Check::Passed,
+            Some(deviation) => {
+                Check::Failed(bounded(&format!("the node is not as {}: {deviation}", record::name(config))))
+            }
+        }
+    }
+
+    pub(crate) fn record_first(&self, config: &MachineConfig, image: Option<&str>) -> Result<(), MachineError> {
+        record::put_record(&self.root, config, image)?;
+        Ok(record::put_seed_aside(&self.root)?)
+    }
+
+    pub(crate) async fn stage(&self, planned: &Planned) -> Result<(), MachineError> {
+        let spec = effective(&planned.next, planned.to.image.as_deref());
+        Ok(self.system.stage(&self.commands, &planned.changes, &spec).await?)
+    }
+
+    /// Writes everything. After an error [`Machine::give_up`] has to follow.
+    pub(crate) async fn apply(&self, planned: &Planned, boot: &str) -> Result<(), MachineError> {
+        let writes = files::writes(&self.root, &planned.changes, &ignition(&planned.next)?)?;
+        let paths = writes.states.keys().cloned().collect::<Vec<_>>();
+        undo::save(&self.root, record::SAVED, &paths)?;
+        let journal = Journal {
+            to: planned.to.clone(),
+            phase: Phase::Applying,
+            drains: planned.drains,
+            reboots: planned.reboots,
+            boot: boot.to_owned(),
+        };
+        let mut update = Update { journal, actions: planned.actions.clone(), forced: planned.forced };
+        record::begin(&self.root, &update, &planned.next)?;
+        let first = files::enablement(&self.root, &planned.changes.units).disable_first;
+        if !first.is_empty() {
+            self.commands.service("disable", &names(&first)).await?;
+        }
+        self.write(&writes)?;
+        let enablement = files::enablement(&self.root, &planned.changes.units);
+        for (verb, units) in [("enable", &enablement.enable), ("disable", &enablement.disable)] {
+            if !units.is_empty() {
+                self.commands.service(verb, &names(units)).await?;
+            }
+        }
+        self.preset(&enablement).await;
+        self.system.activate(&self.commands, &planned.changes).await?;
+        update.journal.phase = Phase::Applied;
+        Ok(record::put_update(&self.root, &update)?)
+    }
+
+    fn write(&self, writes: &Writes) -> Result<(), HostError> {
+        for folder in &writes.folders {
+            self.root.make_folder(folder.path, folder.mode, folder.owner)?;
+        }
+        // What is removed comes first: it may be in the way of a folder.
+        let (removed, written): (Vec<_>, Vec<_>) =
+            writes.states.iter().partition(|(_, state)| matches!(state, State::Absent));
+        removed.into_iter().chain(written).try_for_each(|(path, state)| self.root.put(path, state))
+    }
+
+    /// Operating systems without a preset for a unit are usual.
+    async fn preset(&self, enablement: &Enablement) {
+        if !enablement.preset.is_empty() {
+            warned(self.commands.service("preset", &names(&enablement.preset)).await);
+        }
+    }
+
+    async fn run(&self, action: &Action) -> Result<(), CommandError> {
+        match action {
+            Action::DaemonReload => self.commands.service("daemon-reload", &[]).await,
+            Action::Reload(service) => self.commands.service("reload", &[service]).await,
+            Action::Restart(service) => self.commands.service("restart", &[service]).await,
+            Action::None | Action::Drain | Action::Reboot | Action::Special => Ok(()),
+        }
+    }
+
+    /// Lets services take over what was written.
+    pub(crate) async fn run_actions(&self, disk: &Disk) -> Result<(), MachineError> {
+        for action in disk.update.iter().flat_map(|update| &update.actions) {
+            self.run(action).await?;
+        }
+        Ok(())
+    }
+
+    /// Remembers why the way to the target failed, and turns back where something has been written.
+    pub(crate) fn give_up(&self, to: &Target, cause: &str, boot: &str, now: Timestamp) -> Result<(), MachineError> {
+        let disk = Disk::read(&self.root)?;
+        let before = disk.failure.filter(|failure| failure.target == *to);
+        let count = before.map_or(1, |failure| failure.count.saturating_add(1));
+        let after_reboot = disk.update.as_ref().is_some_and(|update| update.journal.boot != boot);
+        let failure = Failure { target: to.clone(), cause: bounded(cause), at: now, count, after_reboot };
+        record::put_failure(&self.root, Some(&failure))?;
+        if let Some(mut update) = disk.update {
+            update.journal.phase = Phase::RollingBack;
+            record::put_update(&self.root, &update)?;
+        }
+        Ok(())
+    }
+
+    /// Restores what was there before the update.
+    pub(crate) async fn roll_back(&self, disk: &Disk, boot: &str) -> Result<(), MachineError> {
+        let (Some(update), Some(next)) = (&disk.update, &disk.next) else { return Err(MachineError::NoJournal) };
+        let record = disk.record.as_ref().ok_or(MachineError::NoRecord)?;
+        let old = effective(&record.config, record.target.image.as_deref());
+        let new = effective(next, update.journal.to.image.as_deref());
+        let changes = all_changes(&old, &new, update.forced)?;
+        let units = files::reversed(&changes.units);
+        let first = files::enablement(&self.root, &units).disable_first;
+        if !first.is_empty() {
+            warned(self.commands.service("disable", &names(&first)).await);
+        }
+        undo::restore(&self.root, record::SAVED)?;
+        let enablement = files::enablement(&self.root, &units);
+        for (verb, units) in [("enable", &enablement.enable), ("disable", &enablement.disable)] {
+            if !units.is_empty() {
+                warned(self.commands.service(verb, &names(units)).await);
+            }
+        }
+        self.preset(&enablement).await;
+        let restarted = update.journal.reboots && update.journal.boot != boot;
+        self.system.give_back(&self.commands, &changes, restarted).await?;
+        if restarted {
+            // The node runs what it was restarted into, until it is restarted again.
+            let journal = Journal { phase: Phase::RolledBack, boot: boot.to_owned(), ..update.journal.clone() };
+            record::put_update(&self.root, &Update { journal, ..update.clone() })?;
+        } else {
+            for action in &update.actions {
+                warned(self.run(action).await);
+            }
+            record::end(&self.root)?;
+        }
+        Ok(undo::discard(&self.root, record::SAVED)?)
+    }
+
+    pub(crate) fn forget(&self) -> Result<(), MachineError> {
+        Ok(record::end(&self.root)?)
+    }
+
+    /// The update has reached its target.
+    pub(crate) fn commit(&self, disk: &Disk) -> Result<(), MachineError> {
+        let (Some(update), Some(next)) = (&disk.update, &disk.next) else { return Err(MachineError::NoJournal) };
+        record::put_record(&self.root, next, update.journal.to.image.as_deref())?;
+        record::put_failure(&self.root, None)?;
+        if update.forced {
+            self.root.put(record::FORCE, &State::Absent)?;
+        }
+        record::end(&self.root)?;
+        Ok(undo::discard(&self.root, record::SAVED)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;
