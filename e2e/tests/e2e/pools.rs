@@ -1,16 +1,23 @@
 //! Pools of simulated nodes, and the real controller on a real API server.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use cvo::testing::api::{ClusterOperator, ConditionStatus};
+use cvo::testing::api::{ClusterOperator, ConditionStatus, machine_config::MachineConfigPool};
 use e2e::{
-    harness::Options,
+    harness::{Identity, Launch, Options, programs},
     nodes::{
         agents::Times,
-        fleet::{Fleet, Watchdog},
+        fleet::{Fleet, Watchdog, said},
     },
+    random::SeededRandom,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -49,11 +56,147 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
     assert_eq!(columns[0].join(" "), header);
     let name = &pool.spec.configuration.name;
     assert_eq!(columns[1][..9], ["worker", name, "True", "False", "False", "5", "5", "5", "0"]);
-    fleet.cluster.kubectl(["get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"]).await.unwrap();
 }
 
 fn condition(operator: &ClusterOperator, type_: &str) -> (ConditionStatus, String) {
     let mut conditions = operator.status.iter().flat_map(|status| &status.conditions);
     let found = conditions.find(|condition| condition.type_ == type_).unwrap();
     (found.status, found.reason.clone())
+}
+
+/// A real agent of a simulated node. Its root is a folder, and it is started again whenever it ends, as kubelet does.
+struct Agent {
+    folder: PathBuf,
+}
+
+impl Agent {
+    fn start(fleet: &Fleet, node: &str) -> Agent {
+        let folder = fleet.cluster.dir().join(format!("agent-{node}"));
+        std::fs::create_dir_all(folder.join("root/etc")).unwrap();
+        std::fs::write(folder.join("boot-id"), "boot-0\n").unwrap();
+        let path = |name: &str| folder.join(name).display().to_string();
+        script(&folder.join("services"), &format!("echo \"$@\" >> {}", path("services.log")));
+        // The node is off and on again, which ends all that runs on it.
+        script(&folder.join("reboot"), &format!("echo boot-$$ > {}\nkill -9 $PPID", path("boot-id")));
+        let command = format!(
+            "while :; do {} node-agent --node-name={node} --root={} --kubeconfig={} --service-command={} \
+             --reboot-command={} --boot-id-file={} & echo $! > {}; wait $!; done",
+            programs::cvo().unwrap().display(),
+            path("root"),
+            fleet.cluster.kubeconfig().display(),
+            path("services"),
+            path("reboot"),
+            path("boot-id"),
+            path("pid"),
+        );
+        fleet.cluster.spawn(Launch::new(&format!("agent-{node}"), "/bin/sh", ["-c".to_owned(), command])).unwrap();
+        Agent { folder }
+    }
+
+    fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.folder.join("root").join(path)).unwrap_or_default()
+    }
+
+    fn kill(&self) {
+        let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap_or_default();
+        if let Some(process) = pid.trim().parse().ok().and_then(Identity::of) {
+            process.kill();
+        }
+    }
+
+    /// All below the root but what the agent keeps for itself, with modes.
+    fn tree(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        let (mut tree, mut folders) = (BTreeMap::new(), vec![self.folder.join("root")]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let found = std::fs::symlink_metadata(&path).unwrap();
+                if path.ends_with("machine-config-daemon") {
+                    continue;
+                }
+                let content = if found.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
+                tree.insert(path.strip_prefix(&self.folder).unwrap().to_owned(), (found.permissions().mode(), content));
+                folders.extend(found.is_dir().then_some(path));
+            }
+        }
+        tree
+    }
+}
+
+fn script(path: &Path, text: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A pod of the first node that must never be away.
+async fn guarded_pod(fleet: &Fleet) {
+    let labels = json!({"app": "web"});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "nodeSelector": {"kubernetes.io/hostname": "fake-0"},
+                    "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
+                    "containers": [{"name": "web", "image": "registry.invalid/web"}],
+                },
+            },
+        },
+    });
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+    });
+    let file = fleet.cluster.dir().join("guarded.json");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [deployment, budget]});
+    std::fs::write(&file, list.to_string()).unwrap();
+    fleet.cluster.kubectl(["apply", "-f", &file.display().to_string()]).await.unwrap();
+    fleet.cluster.kubectl(["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+    let pdb = ["wait", "pdb/web", "--for=jsonpath={.status.currentHealthy}=1", "--timeout=60s"];
+    fleet.cluster.kubectl(pdb).await.unwrap();
+}
+
+/// Real agents and the real controller: a budget holds a drain and is named until it is gone; agents that are killed all
+/// the time end with the same files.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_carried_over_through_a_blocked_drain_and_killed_agents() {
+    let fleet = Fleet::up(Options::default()).await.unwrap();
+    fleet.add_nodes(&[("worker", 2)]).await.unwrap();
+    fleet.add_pool("worker", IntOrString::Int(1)).await.unwrap();
+    fleet.configure("worker", "10-file", "/etc/sample", "one").await.unwrap();
+    let agents = ["fake-0", "fake-1"].map(|node| Agent::start(&fleet, node));
+    fleet.start_controller("controller", &[]).unwrap();
+    let pool = fleet.until_updated("worker", "", LIMIT).await.unwrap();
+    let first = pool.spec.configuration.name;
+    assert_eq!(agents.each_ref().map(|agent| agent.read("etc/sample")), ["one", "one"]);
+
+    guarded_pod(&fleet).await;
+    fleet.configure("worker", "10-file", "/etc/sample", "two").await.unwrap();
+    let blocked = |pool: &MachineConfigPool| said(pool, "RolloutBlocked").0 == "DrainBlocked";
+    let pool = fleet.until("the drain to be blocked", (fleet.pools(), "worker"), LIMIT, blocked).await.unwrap();
+    let (_, message) = said(&pool, "RolloutBlocked");
+    for part in ["1 nodes wait", "node fake-0: pod default/web-", "PodDisruptionBudget web", "never allows any"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(agents.each_ref().map(|agent| agent.read("etc/sample")), ["one", "one"], "nothing is written before");
+    fleet.cluster.kubectl(["delete", "pdb", "web"]).await.unwrap();
+    let pool = fleet.until_updated("worker", &first, LIMIT).await.unwrap();
+    let second = pool.spec.configuration.name;
+    assert_eq!(agents.each_ref().map(|agent| agent.read("etc/sample")), ["two", "two"]);
+    fleet.cluster.kubectl(["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+
+    let random = SeededRandom::new(SeededRandom::seed(), 0, 0);
+    fleet.configure("worker", "10-file", "/etc/sample", "three").await.unwrap();
+    for _ in 0..10 {
+        // The moment of a kill is random: this does not wait for anything.
+        tokio::time::sleep(random.duration(Duration::from_millis(800))).await;
+        random.pick(&[&agents[0], &agents[1]]).kill();
+    }
+    fleet.until_updated("worker", &second, LIMIT).await.unwrap();
+    assert_eq!(agents.each_ref().map(|agent| agent.read("etc/sample")), ["three", "three"]);
+    assert_eq!(agents[0].tree(), agents[1].tree());
+    let cordoned = fleet.cluster.kubectl(["get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"]).await;
+    assert_eq!(cordoned.unwrap(), "");
 }
