@@ -3,7 +3,7 @@
 pub(crate) mod machine_config;
 
 use crate::api::progress::Progress;
-use crate::cluster::lease::{Election, Times};
+use crate::cluster::lease::{Election, LeaderResult, Times};
 use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
@@ -104,8 +104,14 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let Some(features) = features::follow(&clients, kinds.clone(), &stop).await else { return Ok(()) };
     let Some(topology) = topology(&clients, &stop).await else { return Ok(()) };
     let times = config.lease.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
-    let election =
-        Arc::new(Election::new(clients.call.clone(), &config.namespace, &config.name, &config.identity, times));
+    let result = LeaderResult { plural: "clusterversions", name: config.name.clone(), list: "/status/history" };
+    let election = Arc::new(Election::new(
+        clients.call.clone(),
+        (&config.namespace, &config.name),
+        result,
+        &config.identity,
+        times,
+    ));
     let claim = election.claim.clone();
     let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
     let objects = objects.with_longest_write(times.longest_write());

@@ -2,6 +2,7 @@
 //! node consists of.
 
 pub(crate) mod agent;
+pub(crate) mod approval;
 pub(crate) mod budgets;
 pub mod changes;
 pub mod disruption;

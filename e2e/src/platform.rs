@@ -6,6 +6,7 @@ pub mod compose;
 pub mod follow;
 pub mod images;
 pub mod install;
+pub mod nodes;
 pub mod releases;
 
 use std::{
@@ -75,6 +76,11 @@ impl Platform {
 
     pub fn cvo_program(&self) -> &Path {
         &self.programs.cvo
+    }
+
+    /// The image that all pods of the sample platform run, by digest.
+    pub fn lab_image(&self) -> &str {
+        &self.images.lab
     }
 
     /// Runs `cvo` and returns its standard output.

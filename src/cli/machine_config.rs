@@ -1,6 +1,6 @@
 //! `cvo machine-config`: the controller of node configuration.
 
-use super::start::{LeaseArgs, address};
+use super::start::{LeaseArgs, MetricsArgs, address};
 use crate::daemon::machine_config::{self, Config};
 use clap::Args;
 use std::path::PathBuf;
@@ -29,6 +29,8 @@ pub(crate) struct MachineConfigArgs {
     /// Kubeconfig instead of the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     /// Namespace of this process.
     #[arg(long, env = "POD_NAMESPACE", default_value = "openshift-machine-config-operator", value_name = "NAME")]
     namespace: String,
@@ -42,6 +44,7 @@ pub(crate) struct MachineConfigArgs {
 pub(crate) async fn run(args: MachineConfigArgs) -> anyhow::Result<()> {
     let config = Config {
         kubeconfig: args.kubeconfig,
+        metrics: args.metrics.source()?,
         namespace: args.namespace,
         version: args.release_version,
         image: args.image,

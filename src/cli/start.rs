@@ -42,28 +42,8 @@ pub(crate) struct StartArgs {
     /// URL of the update service; overrides spec.upstream.
     #[arg(long, value_name = "URL")]
     update_service: Option<String>,
-    /// URL of the Prometheus API that the queries of published risks are sent to.
-    #[arg(
-        long,
-        default_value = "https://thanos-querier.openshift-monitoring.svc.cluster.local:9091",
-        value_name = "URL"
-    )]
-    metrics_url: String,
-    /// Service whose address is used in place of the host of --metrics-url.
-    #[arg(long, default_value = "thanos-querier", value_name = "NAME")]
-    metrics_service: String,
-    /// Namespace of that Service.
-    #[arg(long, default_value = "openshift-monitoring", value_name = "NAME")]
-    metrics_namespace: String,
-    /// CAs that sign the certificate of --metrics-url; empty for those of the operating system.
-    #[arg(long, default_value = "/etc/tls/service-ca/service-ca.crt", value_name = "FILE")]
-    metrics_ca_bundle_file: String,
-    /// Bearer token for --metrics-url; empty for none.
-    #[arg(long, default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token", value_name = "FILE")]
-    metrics_token_file: String,
-    /// Resolve the host of --metrics-url by DNS, and do not look the Service up.
-    #[arg(long)]
-    use_dns_for_services: bool,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     /// Namespace of the daemon.
     #[arg(long, env = "CVO_NAMESPACE", default_value = crate::api::NAMESPACE, value_name = "NAME")]
     namespace: String,
@@ -98,6 +78,33 @@ pub(crate) struct StartArgs {
     identity: Option<String>,
     #[command(flatten)]
     lease: LeaseArgs,
+}
+
+/// The monitoring of the cluster, which answers queries.
+#[derive(Args, Debug)]
+pub(crate) struct MetricsArgs {
+    /// URL of the Prometheus API that is asked for the queries of published risks, and for those of pools of nodes.
+    #[arg(
+        long,
+        default_value = "https://thanos-querier.openshift-monitoring.svc.cluster.local:9091",
+        value_name = "URL"
+    )]
+    metrics_url: String,
+    /// Service whose address is used in place of the host of --metrics-url.
+    #[arg(long, default_value = "thanos-querier", value_name = "NAME")]
+    metrics_service: String,
+    /// Namespace of that Service.
+    #[arg(long, default_value = "openshift-monitoring", value_name = "NAME")]
+    metrics_namespace: String,
+    /// CAs that sign the certificate of --metrics-url; empty for those of the operating system.
+    #[arg(long, default_value = "/etc/tls/service-ca/service-ca.crt", value_name = "FILE")]
+    metrics_ca_bundle_file: String,
+    /// Bearer token for --metrics-url; empty for none.
+    #[arg(long, default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token", value_name = "FILE")]
+    metrics_token_file: String,
+    /// Resolve the host of --metrics-url by DNS, and do not look the Service up.
+    #[arg(long)]
+    use_dns_for_services: bool,
 }
 
 /// The times of a leader election: all three, or none.
@@ -146,26 +153,13 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
             PayloadSource::Job { node: args.node_name, host_path: args.payload_host_path }
         }
     };
-    let file = |path: String| (!path.is_empty()).then(|| PathBuf::from(path));
-    let by_service = !args.use_dns_for_services;
-    anyhow::ensure!(
-        !by_service || !args.metrics_service.is_empty() && !args.metrics_namespace.is_empty(),
-        "--metrics-service and --metrics-namespace must name a Service; use --use-dns-for-services to resolve the host of \
-         --metrics-url by DNS instead"
-    );
-    let metrics = promql::Source {
-        url: args.metrics_url,
-        service: by_service.then_some((args.metrics_namespace, args.metrics_service)),
-        ca_bundle: file(args.metrics_ca_bundle_file),
-        token: file(args.metrics_token_file),
-    };
     let config = Config {
         release_image: args.release_image,
         serving,
         listen_health,
         kubeconfig: args.kubeconfig,
         update_service: args.update_service,
-        metrics,
+        metrics: args.metrics.source()?,
         namespace: args.namespace,
         name: args.name,
         profile: args.profile,
@@ -179,6 +173,24 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
         set_log_level,
     };
     Ok(daemon::run(config).await?)
+}
+
+impl MetricsArgs {
+    pub(crate) fn source(self) -> anyhow::Result<promql::Source> {
+        let file = |path: String| (!path.is_empty()).then(|| PathBuf::from(path));
+        let by_service = !self.use_dns_for_services;
+        anyhow::ensure!(
+            !by_service || !self.metrics_service.is_empty() && !self.metrics_namespace.is_empty(),
+            "--metrics-service and --metrics-namespace must name a Service; use --use-dns-for-services to resolve the host of \
+             --metrics-url by DNS instead"
+        );
+        Ok(promql::Source {
+            url: self.metrics_url,
+            service: by_service.then_some((self.metrics_namespace, self.metrics_service)),
+            ca_bundle: file(self.metrics_ca_bundle_file),
+            token: file(self.metrics_token_file),
+        })
+    }
 }
 
 impl LeaseArgs {

@@ -108,6 +108,7 @@ impl Claim {
 /// This process as a candidate and as the leader.
 pub(crate) struct Election {
     client: Client,
+    result: LeaderResult,
     path: String,
     namespace: String,
     name: String,
@@ -143,6 +144,15 @@ impl Seen {
 /// Events of the lease, while they are followed.
 type Events = Option<BoxStream<'static, Result<WatchEvent<Value>, kube::Error>>>;
 
+/// A list that whoever leads fills, in an object of config.openshift.io/v1.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaderResult {
+    pub plural: &'static str,
+    pub name: String,
+    /// JSON pointer.
+    pub list: &'static str,
+}
+
 enum Attempt {
     Won,
     /// Held by another process; it may be taken after this long if it does not change.
@@ -153,9 +163,17 @@ enum Attempt {
 }
 
 impl Election {
-    pub(crate) fn new(client: Client, namespace: &str, name: &str, identity: &str, times: Times) -> Self {
+    /// `result`: what those who led before have left, if any did.
+    pub(crate) fn new(
+        client: Client,
+        (namespace, name): (&str, &str),
+        result: LeaderResult,
+        identity: &str,
+        times: Times,
+    ) -> Self {
         Election {
             client,
+            result,
             path: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -403,13 +421,14 @@ impl Election {
 
     /// Whether a process has led in this cluster before: then one whose lease was deleted may still believe that it does.
     async fn was_led(&self) -> Result<bool, ApiError> {
-        let attempt = format!("read ClusterVersion \"{}\"", self.name);
-        let versions = kube::core::Request::new("/apis/config.openshift.io/v1/clusterversions");
-        let request = versions.get(&self.name, &GetParams::default());
+        let LeaderResult { plural, name, list } = &self.result;
+        let attempt = format!("read {plural} \"{name}\"");
+        let objects = kube::core::Request::new(format!("/apis/config.openshift.io/v1/{plural}"));
+        let request = objects.get(name, &GetParams::default());
         match call::<Value>(&self.client, CALL_TIMEOUT, &attempt, request).await {
-            Ok(version) => {
-                let history = version.pointer("/status/history").and_then(Value::as_array);
-                Ok(history.is_some_and(|entries| !entries.is_empty()))
+            Ok(object) => {
+                let entries = object.pointer(list).and_then(Value::as_array);
+                Ok(entries.is_some_and(|entries| !entries.is_empty()))
             }
             Err(e) if e.is_not_found() => Ok(false),
             Err(e) => Err(e),

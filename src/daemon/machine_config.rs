@@ -1,11 +1,13 @@
 //! The process that configures nodes.
 
-use super::{DaemonError, on_signal, topology, while_leading};
-use crate::cluster::lease::{Election, Times};
+use super::{DaemonError, on_signal, promql, topology, while_leading};
+use crate::cluster::lease::{Election, LeaderResult, Times};
 use crate::cluster::{Clients, Objects};
+use crate::pools::operator;
 use crate::pools::render::Defaults;
 use crate::serve::health::Heartbeat;
 use crate::work::machine_config::{MachineConfigController, Settings};
+use crate::work::promql::Querier;
 use crate::work::serving;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,6 +21,8 @@ const LEASE: &str = "machine-config";
 #[derive(Debug)]
 pub(crate) struct Config {
     pub kubeconfig: Option<PathBuf>,
+    /// Where the queries of pools are sent.
+    pub metrics: promql::Source,
     pub namespace: String,
     pub version: String,
     pub image: String,
@@ -42,7 +46,9 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let clients = Arc::new(Clients::connect(config.kubeconfig.as_deref()).await?);
     let Some(topology) = topology(&clients, &stop).await else { return Ok(()) };
     let times = config.lease.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
-    let election = Election::new(clients.call.clone(), &config.namespace, LEASE, &config.identity, times);
+    let result =
+        LeaderResult { plural: "clusteroperators", name: operator::NAME.to_owned(), list: "/status/conditions" };
+    let election = Election::new(clients.call.clone(), (&config.namespace, LEASE), result, &config.identity, times);
     let election = Arc::new(election);
     let claim = election.claim.clone();
     let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
@@ -52,6 +58,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     }
     let (version, image) = (&config.version, &config.image);
     tracing::info!(%version, %image, "configuring nodes");
+    let querier = Querier { source: config.metrics, objects: objects.clone(), version: config.version.clone() };
     let settings = Settings {
         defaults: Defaults {
             controller_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -66,7 +73,8 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
         topology,
     };
     let until = stop.clone();
-    let working =
-        async move { MachineConfigController::new(settings, &clients, objects, &until).run(until.clone()).await };
+    let working = async move {
+        MachineConfigController::new(settings, querier, &clients, objects, &until).run(until.clone()).await
+    };
     while_leading(election, stop, working).await
 }

@@ -91,6 +91,8 @@ pub struct PodFacts {
     pub daemon_set: Option<DaemonSet>,
     /// Its data is lost with it.
     pub empty_dir: bool,
+    /// It came after the drain had begun, since it tolerates that the node is cordoned. Another would come in its place.
+    pub came_back: bool,
 }
 
 /// The DaemonSet that controls a pod.
@@ -128,7 +130,7 @@ impl PodFacts {
             None => {}
         }
         match () {
-            () if self.mirror => Fate::Stays,
+            () if self.mirror || (self.came_back && !self.finished) => Fate::Stays,
             () if self.finished => goes(None),
             () if !self.controlled => goes(Some("no controller starts it again elsewhere")),
             () if self.empty_dir => goes(Some("the data of its emptyDir volumes is lost")),

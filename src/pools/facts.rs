@@ -1,9 +1,10 @@
 //! The facts of a pool as its object, with its annotations, says them.
 
-use super::holds::{self, Answer};
+use super::holds::{self, Answer, QUOTED};
 use super::node::{NodeFacts, Target};
 use super::rollout::{BlockedReason, Hold, PoolFacts};
 use crate::api::machine_config::{GROUP, MachineConfigPool};
+use crate::error::shortened;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ pub(crate) fn pool_facts(
     let target = Target::new(&pool.spec.configuration.name);
     let mut holds = holds::holds(annotations, &target, &nodes, answer, now);
     let mut invalid = |key: &str, found: &str, wanted: &str| {
-        let message = format!("its annotation {GROUP}/{key} is {found:?}: {wanted}");
+        let message = format!("its annotation {GROUP}/{key} is {:?}: {wanted}", shortened(found, QUOTED));
         holds.push(Hold { reason: BlockedReason::InvalidPool, message, nodes: 0, until: None });
     };
     let soak = text(SOAK).map(|soak| {

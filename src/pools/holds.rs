@@ -5,6 +5,7 @@ use super::node::{NodeFacts, Target};
 use super::rollout::{BlockedReason, Hold};
 use super::windows::{Opening, Windows};
 use crate::api::machine_config::GROUP;
+use crate::error::shortened;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ pub const QUERY: &str = "approval-query";
 pub const QUERY_FOR: &str = "approval-for";
 
 const QUERY_TIME: SignedDuration = SignedDuration::from_mins(10);
+/// Most bytes of an annotation in a message.
+pub(crate) const QUOTED: usize = 200;
 
 /// What is known of the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +71,7 @@ pub fn holds(
 }
 
 fn invalid(key: &str, text: &str, wanted: &str) -> Hold {
-    let message = format!("its annotation {GROUP}/{key} is {text:?}: write {wanted}");
+    let message = format!("its annotation {GROUP}/{key} is {:?}: write {wanted}", shortened(text, QUOTED));
     Hold { reason: BlockedReason::InvalidPool, message, nodes: 0, until: None }
 }
 
@@ -106,6 +109,7 @@ fn by_query(
     now: Timestamp,
 ) -> Option<Hold> {
     let hold = |reason, nodes, until, message: String| Some(Hold { reason, message, nodes, until });
+    let query = shortened(query, QUOTED);
     let since = match answer {
         // Also with an approval: what it was given for has changed.
         Answer::False { since } => {
@@ -126,8 +130,9 @@ fn by_query(
         Answer::True { since } => *since,
     };
     let first = first?;
+    // Of one that has just arrived it is written after this.
     let mut done: Vec<Timestamp> =
-        nodes.iter().filter(|node| node.is_at(target)).map(|node| node.done_since.unwrap_or(Timestamp::MIN)).collect();
+        nodes.iter().filter(|node| node.is_at(target)).map(|node| node.done_since.unwrap_or(now)).collect();
     done.sort_unstable();
     let Some(last) = first.checked_sub(1).map_or(Some(Timestamp::MIN), |last| done.get(last).copied()) else {
         let message =

@@ -1,5 +1,6 @@
 //! What the ClusterOperator `machine-config` says, each time from all that is known: nothing is waited for inside.
 
+use super::estimate::left;
 use super::status::Counts;
 use crate::api::cluster_operator::{ClusterOperatorStatus, OperandVersion};
 use crate::api::condition::{Condition, ConditionStatus, find};
@@ -51,21 +52,13 @@ impl PoolSummary {
     /// Such as `master 1/3 (paused)`.
     fn progress(&self) -> String {
         let Counts { updated, total, .. } = self.counts;
-        let remaining = self.remaining.filter(|_| !self.paused).map(minutes);
+        let remaining = self.remaining.filter(|_| !self.paused).map(left);
         let paused = self.paused.then(|| "paused".to_owned());
         let notes: Vec<String> = paused.into_iter().chain(remaining).chain(self.blocked.clone()).collect();
         match notes.is_empty() {
             true => format!("{} {updated}/{total}", self.name),
             false => format!("{} {updated}/{total} ({})", self.name, notes.join("; ")),
         }
-    }
-}
-
-fn minutes(remaining: SignedDuration) -> String {
-    match remaining.as_mins() {
-        0 => "less than a minute left".to_owned(),
-        1 => "about 1 minute left".to_owned(),
-        minutes => format!("about {minutes} minutes left"),
     }
 }
 
@@ -107,8 +100,13 @@ pub fn status(before: &ClusterOperatorStatus, facts: &OperatorFacts, now: Timest
         versions = ours.into_iter().chain(others).collect();
     }
     let mut conditions = before.conditions.clone();
-    set(&mut conditions, "Available", true, "AsExpected", format!("Nodes are configured for {}", facts.version), now);
     let (progressing, reason, message) = progressing(facts, was_published);
+    // The installation of a cluster waits for this alone, not for versions. Later one release after the other is configured.
+    let (available, why, text) = match versions.iter().any(|version| version.name == "operator") {
+        true => (true, "AsExpected", format!("Nodes are configured for {}", facts.version)),
+        false => (false, "FirstConfiguration", "Nodes do not have their first configuration yet".to_owned()),
+    };
+    set(&mut conditions, "Available", available, why, text, now);
     set(&mut conditions, "Progressing", progressing, reason, message, now);
     let (reason, message) = degraded.clone().unwrap_or_else(|| ("AsExpected".into(), String::new()));
     set(&mut conditions, "Degraded", degraded.is_some(), &reason, message, now);

@@ -114,7 +114,7 @@ pub struct Round {
     pub unavailable: Vec<Unavailable>,
     /// How many nodes have not been told yet, besides [`Round::begin`] and [`Round::claim`].
     pub waiting: usize,
-    /// Why nothing goes on although nodes wait.
+    /// Why nothing goes on although nodes wait, or are to be drained.
     pub blocked: Option<(BlockedReason, String)>,
     /// When to look again although nothing has changed.
     pub again: Option<Timestamp>,
@@ -145,7 +145,9 @@ pub fn limit(pool: &str, value: Option<&IntOrString>, total: usize) -> Result<us
 
 /// Why the node is unavailable at `now`, if it is.
 fn cause(pool: &PoolFacts, node: &NodeFacts, now: Timestamp) -> Option<Cause> {
-    let soaked = node.done_since.filter(|_| node.is_at(&pool.target));
+    // Of a node that was not drained it is written after this, but not in a paused pool.
+    let since = node.done_since.or_else(|| (!pool.paused && !pool.soak.is_zero()).then_some(now));
+    let soaked = since.filter(|_| node.is_at(&pool.target));
     let soaked = soaked.and_then(|since| since.checked_add(pool.soak).ok());
     match () {
         () if node.is_degraded() => Some(Cause::Failed(node.reason.clone())),
@@ -350,7 +352,8 @@ fn blocked(round: &Round, pool: &PoolFacts, hold: Option<&Hold>, used_up: bool) 
     };
     let updating = round.unavailable.iter().filter(|it| it.cause == Cause::Updating).count();
     let goes_on = !round.begin.is_empty() || !round.claim.is_empty();
-    if round.waiting == 0 || goes_on || updating > drains().count() {
+    let (drains_blocked, nobody_waits) = (drains().count(), round.waiting == 0);
+    if nobody_waits && drains_blocked == 0 || goes_on || updating > drains_blocked {
         return None;
     }
     if let Some(hold) = hold {

@@ -1,10 +1,11 @@
 //! What a pool's status says, from the status before, the facts and what is done now.
 
+use super::estimate::left;
 use super::node::NodeFacts;
 use super::rollout::{PoolFacts, Round};
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{MachineConfigPoolStatus, PoolCondition, PoolConfiguration};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// What the status is about besides the nodes.
@@ -15,6 +16,8 @@ pub struct Subject<'a> {
     pub configuration: PoolConfiguration,
     /// Why the configuration cannot be rendered.
     pub render_error: Option<&'a str>,
+    /// How long the rest of the rollout takes, by what was learned.
+    pub remaining: Option<SignedDuration>,
 }
 
 /// How many nodes of a pool are how far.
@@ -95,7 +98,10 @@ fn conditions_of(
     let updating = match () {
         () if updated => plain(false, String::new()),
         () if pool.paused => plain(false, format!("Paused: no node begins to take {target}")),
-        () => plain(true, format!("{} of {} nodes have {target}", counts.updated, counts.total)),
+        () => {
+            let left = subject.remaining.map(|remaining| format!(", {}", left(remaining))).unwrap_or_default();
+            plain(true, format!("{} of {} nodes have {target}{left}", counts.updated, counts.total))
+        }
     };
     let degraded: Vec<String> = pool.nodes.iter().filter(|node| node.is_degraded()).map(said).collect();
     let nodes = (!degraded.is_empty()).then(|| ("NodesDegraded", degraded.join(", ")));
@@ -115,7 +121,11 @@ fn conditions_of(
     let blocked = round.blocked.as_ref().map_or_else(
         || plain(false, String::new()),
         |(reason, message)| {
-            let waiting = format!("{} nodes wait: {message}", round.waiting);
+            let waiting = match round.waiting {
+                0 => message.clone(),
+                1 => format!("1 node waits: {message}"),
+                waiting => format!("{waiting} nodes wait: {message}"),
+            };
             Found(true, reason.to_string(), waiting)
         },
     );

@@ -1,6 +1,8 @@
 //! What the controller writes to nodes and pools, as JSON merge patches. Each is based on a resourceVersion, so that what was
 //! decided of an older state is refused.
 
+use super::drain::Request;
+use super::estimate::RECORD as DURATIONS;
 use super::facts::CLAIMED;
 use super::node::{NodeFacts, Target};
 use super::rollout::{PoolFacts, Round};
@@ -62,8 +64,8 @@ pub(crate) fn taint(version: &str, taints: &[Taint], waiting: bool) -> Value {
 }
 
 /// The claims of a pool after this round, if they change. Claims that are over are removed together with new ones, or once
-/// nobody is left who could act on any.
-pub(crate) fn claims(version: &str, pool: &PoolFacts, round: &Round) -> Option<Value> {
+/// nobody is left who could act on any. `durations`: what was learned of how long nodes take, which is written with them.
+pub(crate) fn claims(version: &str, pool: &PoolFacts, round: &Round, durations: Option<String>) -> Option<Value> {
     let open = pool.claimed.iter().filter(|(name, _)| !round.settled.contains(name));
     let open: BTreeMap<&String, &str> = open.map(|(name, claim)| (name, claim.as_str())).collect();
     let room = MOST_CLAIMS.saturating_sub(open.len());
@@ -74,7 +76,9 @@ pub(crate) fn claims(version: &str, pool: &PoolFacts, round: &Round) -> Option<V
     }
     let claimed: BTreeMap<&String, &str> = open.into_iter().chain(new).collect();
     let text = (!claimed.is_empty()).then(|| json!(claimed).to_string());
-    Some(json!({"metadata": {"resourceVersion": version, "annotations": annotations([(CLAIMED, text)])}}))
+    Some(
+        json!({"metadata": {"resourceVersion": version, "annotations": annotations([(CLAIMED, text), (DURATIONS, durations)])}}),
+    )
 }
 
 /// No new pods come to the node, because of this MachineConfig. Its drain begins.
@@ -111,11 +115,14 @@ pub(crate) fn answer(
     let mut annotations = annotations([
         (key::LAST_APPLIED_DRAIN, Some(asked.to_owned())),
         (key::LAST_APPLIED_DRAIN_ID, id.cloned()),
-        (key::DRAIN_STARTED, None),
         (key::DRAIN_FAILED, None),
         (key::DRAIN_BLOCKED, None),
     ]);
     if let Some(map) = annotations.as_object_mut() {
+        // While it is cordoned, pods that came later than this are not to go.
+        if !matches!(Request::parse(asked), Ok(Request::Drain(_))) {
+            map.insert(format!("{GROUP}/{}", key::DRAIN_STARTED), Value::Null);
+        }
         if uncordon {
             map.insert(format!("{GROUP}/{}", key::CORDONED_FOR), Value::Null);
         }

@@ -83,8 +83,8 @@ pub(crate) struct Evaluations {
     recorded: BTreeMap<String, Verdict>,
 }
 
-/// A short name of a query for the progress record.
-fn key(query: &str) -> String {
+/// A short name of a query where it is recorded.
+pub(crate) fn key(query: &str) -> String {
     let mut text = hex::encode(Sha256::digest(query.as_bytes()));
     text.truncate(32);
     text

@@ -1,6 +1,7 @@
 //! The controller of node configuration: renders the configuration of each pool, tells nodes to take it, drains them, and
 //! says how far all that is. The agents of the nodes do the rest; the only way between both is the nodes' annotations.
 
+mod approvals;
 mod draining;
 pub(crate) mod followed;
 mod rendering;
@@ -8,19 +9,22 @@ mod reporting;
 pub(crate) mod views;
 mod writer;
 
-use crate::api::machine_config::{GROUP, MachineConfigPool};
+use crate::api::machine_config::MachineConfigPool;
 use crate::cluster::watcher::{Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
+use crate::pools::approval;
 use crate::pools::drain::{Drain, Request, Step, step};
+use crate::pools::estimate::Learned;
 use crate::pools::facts::pool_facts;
-use crate::pools::holds::{Answer, QUERY};
 use crate::pools::membership::Membership;
 use crate::pools::node::NodeFacts;
 use crate::pools::render::Defaults;
 use crate::pools::rollout::{PoolFacts, Round, rounds};
 use crate::pools::writes;
+use crate::work::promql::Querier;
+use approvals::Approvals;
 use draining::Drains;
-use followed::Followed;
+use followed::{Followed, View as _};
 use jiff::Timestamp;
 use rendering::Renderings;
 use reporting::Reporting;
@@ -57,6 +61,9 @@ pub(crate) struct MachineConfigController {
     configs: Arc<Followed<ConfigView>>,
     renderings: Renderings,
     drains: Drains,
+    approvals: Approvals,
+    /// How long nodes take, by the name of their pool.
+    learned: BTreeMap<String, Learned>,
     writer: Arc<Writer>,
     reporting: Reporting,
 }
@@ -67,6 +74,7 @@ fn node_kind() -> Kind {
 
 /// The cluster as it is seen at one moment.
 struct Seen {
+    at: Instant,
     nodes: BTreeMap<String, Arc<NodeView>>,
     pools: BTreeMap<String, Arc<PoolView>>,
     configs: BTreeMap<String, Arc<ConfigView>>,
@@ -77,7 +85,13 @@ struct Seen {
 }
 
 impl MachineConfigController {
-    pub(crate) fn new(settings: Settings, clients: &Arc<Clients>, objects: Objects, stop: &CancellationToken) -> Self {
+    pub(crate) fn new(
+        settings: Settings,
+        querier: Querier,
+        clients: &Arc<Clients>,
+        objects: Objects,
+        stop: &CancellationToken,
+    ) -> Self {
         let changed = Arc::new(Notify::new());
         let all = |kind| Selection::new(kind, "", Selector::All);
         MachineConfigController {
@@ -86,6 +100,8 @@ impl MachineConfigController {
             configs: Followed::start(clients, all(rendering::kind()), changed.clone(), stop.clone()),
             renderings: Renderings::default(),
             drains: Drains::new(clients.clone(), objects.clone(), changed.clone(), stop.clone()),
+            approvals: Approvals::new(querier, changed.clone()),
+            learned: BTreeMap::new(),
             writer: Writer::new(changed.clone()),
             reporting: Reporting::new(clients, changed.clone(), stop),
             settings,
@@ -119,11 +135,14 @@ impl MachineConfigController {
         for pool in seen.pools.values() {
             deadlines.extend(self.renderings.update(&pool.0, &seen.configs, &self.settings.defaults));
         }
+        self.ask(&seen);
+        self.learn(&seen, now);
         let rounds = rounds(&seen.facts, self.settings.ceiling, now);
         for ((pool, facts), round) in seen.pools.values().zip(&seen.facts).zip(&rounds) {
             self.publish(&pool.0, &seen);
-            self.claim(&pool.0, facts, round);
+            self.claim(seen.at, &pool.0, facts, round);
             self.tell(&seen, facts, round, now);
+            self.record(seen.at, pool, facts);
             deadlines.extend(round.again.map(|again| until(again, now)));
         }
         self.drain(&seen, now);
@@ -134,6 +153,7 @@ impl MachineConfigController {
     }
 
     fn look(&self, now: Timestamp) -> Option<Seen> {
+        let at = Instant::now();
         let (nodes, pools, configs) = (self.nodes.all()?, self.pools.all()?, self.configs.all()?);
         let objects: Vec<MachineConfigPool> = pools.values().map(|pool| (*pool.0).clone()).collect();
         let mut members: BTreeMap<String, Vec<NodeFacts>> = BTreeMap::new();
@@ -147,27 +167,59 @@ impl MachineConfigController {
         }
         let last: Vec<String> = self.settings.node.iter().cloned().collect();
         let facts = pools.iter().map(|(name, pool)| {
-            let answer = Answer::Unknown;
+            let answer = self.approvals.answer(name, pool.query());
             pool_facts(&pool.0, members.remove(name).unwrap_or_default(), &answer, &last, now)
         });
         let facts = facts.collect();
-        Some(Seen { nodes, pools, configs, facts, overlapping })
+        Some(Seen { at, nodes, pools, configs, facts, overlapping })
     }
 
     fn publish(&self, pool: &Arc<MachineConfigPool>, seen: &Seen) {
         let Some(publishing) = self.renderings.publishing(pool, &seen.configs) else { return };
         let write = publishing.run(self.objects.clone(), self.configs.clone(), self.pools.clone());
-        self.writer.begin(pool_key(pool), Duration::ZERO, write);
+        self.writer.begin(pool_key(pool), seen.at, Duration::ZERO, write);
     }
 
-    fn claim(&self, pool: &Arc<MachineConfigPool>, facts: &PoolFacts, round: &Round) {
-        let version = pool.metadata.resource_version.as_deref().unwrap_or_default();
-        let Some(patch) = writes::claims(version, facts, round) else { return };
-        let (objects, pools, name) = (self.objects.clone(), self.pools.clone(), facts.name.clone());
-        self.writer.begin(pool_key(pool), Duration::ZERO, async move {
+    /// Asks the queries of the pools whose rollout is under way, and no others.
+    fn ask(&mut self, seen: &Seen) {
+        let pools = seen.pools.values().zip(&seen.facts).filter(|(_, facts)| approval::is_needed(facts));
+        let queries = pools.filter_map(|(pool, facts)| {
+            let query = pool.query()?;
+            Some((facts.name.clone(), (query.to_owned(), approval::recorded(pool.annotations(), query))))
+        });
+        self.approvals.ask(queries.collect());
+    }
+
+    fn learn(&mut self, seen: &Seen, now: Timestamp) {
+        self.learned.retain(|pool, _| seen.pools.contains_key(pool));
+        for (pool, facts) in seen.pools.values().zip(&seen.facts) {
+            let learned = self.learned.entry(facts.name.clone()).or_insert_with(|| Learned::of(pool.annotations()));
+            learned.look(&facts.nodes, now);
+        }
+    }
+
+    /// What the next process has to know of the pool's query.
+    fn record(&self, seen: Instant, pool: &PoolView, facts: &PoolFacts) {
+        let query = pool.query().filter(|_| approval::is_needed(facts));
+        let answer = self.approvals.answer(&facts.name, query);
+        let Some(patch) = approval::record(pool.version(), pool.annotations(), query, &answer) else { return };
+        self.write_pool(seen, &pool.0, patch);
+    }
+
+    fn write_pool(&self, seen: Instant, pool: &MachineConfigPool, patch: Value) {
+        let (objects, pools) = (self.objects.clone(), self.pools.clone());
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        self.writer.begin(pool_key(pool), seen, Duration::ZERO, async move {
             pools.on_written(objects.merge_patch(&rendering::pool_kind(), "", &name, &patch).await?);
             Ok(())
         });
+    }
+
+    fn claim(&self, seen: Instant, pool: &Arc<MachineConfigPool>, facts: &PoolFacts, round: &Round) {
+        let version = pool.metadata.resource_version.as_deref().unwrap_or_default();
+        let durations = self.learned.get(&facts.name).and_then(Learned::record);
+        let Some(patch) = writes::claims(version, facts, round, durations) else { return };
+        self.write_pool(seen, pool, patch);
     }
 
     fn tell(&self, seen: &Seen, facts: &PoolFacts, round: &Round, now: Timestamp) {
@@ -176,31 +228,28 @@ impl MachineConfigController {
             let Some(node) = seen.nodes.get(name) else { continue };
             let claim = facts.claimed.get(name);
             let about = (&node.facts, node.taints.as_slice());
-            self.write_node(name, writes::tell(&node.version, about, &facts.target, claim, topology));
+            self.write_node(seen.at, name, writes::tell(&node.version, about, &facts.target, claim, topology));
         }
         if facts.paused || facts.target.config.is_empty() {
             return;
         }
-        let remembers_end = !facts.soak.is_zero()
-            || seen.pools.get(&facts.name).is_some_and(|pool| {
-                let query = format!("{GROUP}/{QUERY}");
-                pool.0.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(&query))
-            });
+        let remembers_end =
+            !facts.soak.is_zero() || seen.pools.get(&facts.name).is_some_and(|pool| pool.query().is_some());
         for node in facts.nodes.iter().filter(|node| node.is_managed()) {
             let Some(view) = seen.nodes.get(&node.name) else { continue };
             let next = round.begin.contains(&node.name) || facts.claimed.contains_key(&node.name);
             let waits = node.desired != facts.target && !next && !round.claim.contains(&node.name);
             if waits != writes::waits(&view.taints) && !next {
-                self.write_node(&node.name, writes::taint(&view.version, &view.taints, waits));
+                self.write_node(seen.at, &node.name, writes::taint(&view.version, &view.taints, waits));
             } else if remembers_end && node.is_at(&facts.target) && node.done_since.is_none() {
-                self.write_node(&node.name, writes::done_since(&view.version, now));
+                self.write_node(seen.at, &node.name, writes::done_since(&view.version, now));
             }
         }
     }
 
-    fn write_node(&self, name: &str, patch: Value) {
+    fn write_node(&self, seen: Instant, name: &str, patch: Value) {
         let (objects, nodes, node) = (self.objects.clone(), self.nodes.clone(), name.to_owned());
-        self.writer.begin(Key::Node(name.to_owned()), Duration::ZERO, async move {
+        self.writer.begin(Key::Node(name.to_owned()), seen, Duration::ZERO, async move {
             nodes.on_written(objects.merge_patch(&node_kind(), "", &node, &patch).await?);
             Ok(())
         });
@@ -216,7 +265,7 @@ impl MachineConfigController {
                 Step::Nothing => {}
                 Step::Cordon => {
                     let config = asked.split_once('-').map_or("", |(_, config)| config);
-                    self.write_node(name, writes::cordon(&node.version, config, now));
+                    self.write_node(seen.at, name, writes::cordon(&node.version, config, now));
                 }
                 Step::Evict => {
                     draining.insert(name.clone());
@@ -224,7 +273,7 @@ impl MachineConfigController {
                         Some(drain) => self.drains.begin(node, drain),
                         None => {
                             self.drains.begin(node, Drain { started: now, failed: None });
-                            self.write_node(name, writes::drain_started(&node.version, now));
+                            self.write_node(seen.at, name, writes::drain_started(&node.version, now));
                         }
                     }
                 }
@@ -236,11 +285,11 @@ impl MachineConfigController {
                     }
                     let done = uncordons.then_some(now);
                     let id = facts.asked_id.as_ref();
-                    self.write_node(name, writes::answer(&node.version, &asked, id, uncordon, done));
+                    self.write_node(seen.at, name, writes::answer(&node.version, &asked, id, uncordon, done));
                 }
                 Step::Refuse(cause) => {
                     if node.facts.drain_blocked.as_ref() != Some(&cause) {
-                        self.write_node(name, writes::drain_blocked(Some(&cause), None));
+                        self.write_node(seen.at, name, writes::drain_blocked(Some(&cause), None));
                     }
                 }
             }
@@ -254,7 +303,7 @@ impl MachineConfigController {
             let (objects, name) = (self.objects.clone(), config.name().to_owned());
             let uid = config.0.metadata.uid.clone().unwrap_or_default();
             let key = Key::Config(name.clone());
-            self.writer.begin(key, Duration::from_secs(10), async move {
+            self.writer.begin(key, seen.at, Duration::from_secs(10), async move {
                 objects.delete(&rendering::kind(), "", &name, &uid).await.map(|_| ())
             });
         }
@@ -266,14 +315,15 @@ impl MachineConfigController {
         let mut deadline = None;
         for ((pool, facts), round) in seen.pools.values().zip(&seen.facts).zip(rounds) {
             let error = self.renderings.error(&pool.0);
-            let status = reporting::pool_status(&pool.0, facts, round, error.as_deref(), now);
+            let remaining = self.learned.get(&facts.name).and_then(|learned| learned.remaining(facts, round, now));
+            let status = reporting::pool_status(&pool.0, facts, round, (error.as_deref(), remaining), now);
             let rendered = seen.configs.get(&pool.0.spec.configuration.name);
-            summaries.push(reporting::summary(&pool.0, facts, &status, rendered, &self.settings));
+            summaries.push(reporting::summary(&pool.0, facts, &status, rendered, remaining, &self.settings));
             if pool.0.status.as_ref() == Some(&status) {
                 continue;
             }
             match self.reporting.may_report(&facts.name) {
-                Ok(()) => self.write_status(&pool.0, &status),
+                Ok(()) => self.write_status(seen.at, &pool.0, &status),
                 Err(later) => deadline = deadline.into_iter().chain([later]).min(),
             }
         }
@@ -286,13 +336,13 @@ impl MachineConfigController {
         deadline
     }
 
-    fn write_status(&mut self, pool: &Arc<MachineConfigPool>, status: &impl serde::Serialize) {
+    fn write_status(&mut self, seen: Instant, pool: &Arc<MachineConfigPool>, status: &impl serde::Serialize) {
         let name = pool.metadata.name.clone().unwrap_or_default();
         let patch = serde_json::json!({
             "metadata": {"resourceVersion": pool.metadata.resource_version}, "status": status,
         });
         let (objects, pools, reported) = (self.objects.clone(), self.pools.clone(), self.reporting.reported(&name));
-        self.writer.begin(pool_key(pool), Duration::ZERO, async move {
+        self.writer.begin(pool_key(pool), seen, Duration::ZERO, async move {
             pools.on_written(objects.merge_patch_status(&rendering::pool_kind(), "", &name, &patch).await?);
             reported();
             Ok::<(), ApiError>(())

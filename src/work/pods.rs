@@ -4,12 +4,15 @@ use crate::cluster::watcher::{Event, Selection, Selector, events};
 use crate::cluster::{ApiError, Cause, Kind, Objects};
 use crate::pools::drain::{DaemonSet, Fate, PodFacts};
 use futures::Stream;
-use k8s_openapi::api::core::v1::Pod;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, Toleration};
 use kube::Client;
 use kube::api::{Api, ListParams};
 use std::collections::HashMap;
 use std::time::Duration;
 
+/// The key of the taint of nodes that are cordoned.
+const CORDONED: &str = "node.kubernetes.io/unschedulable";
 /// A list that takes longer has failed.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -60,8 +63,12 @@ pub(crate) async fn list(client: &Client, node: &str) -> Result<Vec<Pod>, ApiErr
     }
 }
 
-/// Looks up each DaemonSet once.
-pub(crate) async fn survey<'a>(objects: &Objects, pods: impl IntoIterator<Item = &'a Pod>) -> Survey {
+/// Looks up each DaemonSet once. `begun`: when the drain began.
+pub(crate) async fn survey<'a>(
+    objects: &Objects,
+    pods: impl IntoIterator<Item = &'a Pod>,
+    begun: Option<Timestamp>,
+) -> Survey {
     let mut daemon_sets: HashMap<(String, String), DaemonSet> = HashMap::new();
     let mut survey = Survey::default();
     for pod in pods {
@@ -81,7 +88,7 @@ pub(crate) async fn survey<'a>(objects: &Objects, pods: impl IntoIterator<Item =
                 Some(found)
             }
         };
-        match facts(pod, owner.is_some(), daemon_set).fate() {
+        match facts(pod, owner.is_some(), daemon_set, begun).fate() {
             Fate::Stays => {}
             Fate::Unknown(cause) => survey.unknown.push(format!("pod {namespace}/{name}: {cause}")),
             Fate::Goes { warning } => survey.leaving.push(Leaving {
@@ -104,9 +111,14 @@ async fn find(objects: &Objects, (namespace, name): &(String, String)) -> Daemon
     }
 }
 
-fn facts(pod: &Pod, controlled: bool, daemon_set: Option<DaemonSet>) -> PodFacts {
+fn facts(pod: &Pod, controlled: bool, daemon_set: Option<DaemonSet>, begun: Option<Timestamp>) -> PodFacts {
     let annotations = pod.metadata.annotations.as_ref();
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    // Both are whole seconds. One that came a moment before would be evicted a second time if it came back in that second,
+    // and a program that is told to end while it is being started may not notice.
+    let later = created.zip(begun).is_some_and(|(created, begun)| created >= begun);
+    let tolerations = pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     PodFacts {
         mirror: annotations.is_some_and(|annotations| annotations.contains_key("kubernetes.io/config.mirror")),
@@ -114,5 +126,18 @@ fn facts(pod: &Pod, controlled: bool, daemon_set: Option<DaemonSet>) -> PodFacts
         controlled,
         daemon_set,
         empty_dir: volumes.into_iter().any(|volume| volume.empty_dir.is_some()),
+        came_back: later && tolerations.into_iter().any(tolerates_cordon),
     }
 }
+
+fn tolerates_cordon(toleration: &Toleration) -> bool {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let effect = matches!(text(&toleration.effect).as_str(), "" | "NoSchedule");
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    let key = text(&toleration.key);
+    let matches = (key == CORDONED && (exists || text(&toleration.value).is_empty())) || (key.is_empty() && exists);
+    effect && matches
+}
+
+#[cfg(test)]
+mod tests;

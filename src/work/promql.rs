@@ -1,7 +1,7 @@
-//! Sends PromQL queries of published risks to the monitoring of the cluster.
+//! Sends PromQL queries to the monitoring of the cluster: those of published risks, and those of pools of nodes.
 
 use crate::cluster::{Kind, Objects};
-use crate::error::without_password;
+use crate::error::{CAUSE, shortened, without_password};
 use crate::net::http::{self, Bundle, Egress, Get, HttpError, Purpose, Roots};
 use crate::updates::evaluations::QueryError;
 use crate::updates::promql::{self, MAX_ANSWER};
@@ -50,8 +50,13 @@ impl Querier {
             )))
         };
         let answer = tokio::time::timeout(TIMEOUT, self.send(query)).await.unwrap_or_else(late);
+        // Both the query and what the server says of it may be of any length.
+        let answer = answer.map_err(|error| match error {
+            QueryError::Source(cause) => QueryError::Source(shortened(&cause, CAUSE).into_owned()),
+            QueryError::Answer(cause) => QueryError::Answer(shortened(&cause, CAUSE).into_owned()),
+        });
         if let Err(error) = &answer {
-            tracing::info!(%query, ?error, "a published risk cannot be evaluated");
+            tracing::info!(query = %shortened(query, CAUSE), ?error, "a query cannot be evaluated");
         }
         answer
     }

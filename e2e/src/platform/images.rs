@@ -80,6 +80,8 @@ fn own_manifests(cluster: &Cluster, to: &Path) -> anyhow::Result<PathBuf> {
     let payloads = cluster.payload_dir().display().to_string();
     let (port, health) = (cluster.spare_port(1), cluster.spare_port(2));
     let changes = [
+        // There is one node. While it is drained, nobody else would follow the update.
+        ("      tolerations:\n", "      tolerations:\n      - operator: Exists\n".to_owned()),
         ("          path: /etc/cvo/updatepayloads\n", format!("          path: {payloads}\n")),
         (
             "        env:\n",

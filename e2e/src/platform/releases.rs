@@ -6,6 +6,7 @@ use super::{
     Platform,
     compose::{Verification, compose},
     images::digest,
+    nodes::{self, NODE},
     samples,
 };
 
@@ -26,6 +27,13 @@ pub struct Contents<'a> {
     /// Versions that may be updated to this one.
     pub previous: &'a [&'a str],
 }
+
+/// The same three with a configuration of the nodes of the control plane in each.
+pub const SAMPLES_WITH_NODES: [Contents<'static>; 3] = [
+    Contents { version: "1.0.0", folders: &["base", NODE], previous: &[] },
+    Contents { version: "1.0.1", folders: &["base", "1.0.1", NODE, "node-1.0.1"], previous: &["1.0.0"] },
+    Contents { version: "1.1.0", folders: &["base", "1.1.0", NODE, "node-1.1.0"], previous: &["1.0.1"] },
+];
 
 /// The three releases that e2e/releases/README.md describes.
 pub const SAMPLES: [Contents<'static>; 3] = [
@@ -57,6 +65,10 @@ impl Platform {
         let store = self.store_url();
         let verification = Verification { public_key: &self.keys.public, store: &store };
         compose(&samples(), contents.folders, Some(verification), &folder)?;
+        let configures_nodes = contents.folders.contains(&NODE);
+        if configures_nodes {
+            nodes::add_component(&self.cluster, &folder)?;
+        }
         change(&folder)?;
         let place = format!("{}/sample/release", self.cluster.registry());
         let to = format!("{place}:{}", contents.version);
@@ -75,6 +87,9 @@ impl Platform {
         ];
         let mut arguments: Vec<OsString> = words.into_iter().map(Into::into).collect();
         arguments.extend(["--from-dir".into(), folder.into()]);
+        if configures_nodes {
+            arguments.push(format!("machine-config-operator={}", self.images.cvo).into());
+        }
         if !previous.is_empty() {
             arguments.extend(["--previous".into(), previous.into()]);
         }
@@ -84,12 +99,22 @@ impl Platform {
 
     /// The three samples, the updates signed, and a graph that leads from one to the next.
     pub async fn samples(&self) -> anyhow::Result<[Release; 3]> {
-        let [first, second, third] = SAMPLES;
+        self.chain(SAMPLES).await
+    }
+
+    /// The three samples that configure nodes, and the node of the cluster ready for them.
+    pub async fn samples_with_nodes(&self) -> anyhow::Result<[Release; 3]> {
+        nodes::prepare(&self.cluster, &self.programs.lab).await?;
+        self.chain(SAMPLES_WITH_NODES).await
+    }
+
+    async fn chain(&self, samples: [Contents<'_>; 3]) -> anyhow::Result<[Release; 3]> {
+        let [first, second, third] = samples;
         let releases = [self.release(first).await?, self.release(second).await?, self.release(third).await?];
         for release in releases.iter().skip(1) {
             self.sign(release).await?;
         }
-        let previous = SAMPLES.iter().map(|contents| contents.previous);
+        let previous = samples.iter().map(|contents| contents.previous);
         self.publish_graph(&releases.iter().zip(previous).collect::<Vec<_>>())?;
         Ok(releases)
     }

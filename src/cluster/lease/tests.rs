@@ -4,6 +4,10 @@ use std::sync::atomic::AtomicUsize;
 
 /// A server with a lease held by `me`. It rejects the first writes and answers with these versions in turn, the last of
 /// them repeatedly.
+fn result() -> LeaderResult {
+    LeaderResult { plural: "clusterversions", name: "version".into(), list: "/status/history" }
+}
+
 fn election(refusals: usize, writes: Arc<AtomicUsize>, versions: &'static [u64]) -> Election {
     let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
     tokio::spawn(async move {
@@ -22,7 +26,7 @@ fn election(refusals: usize, writes: Arc<AtomicUsize>, versions: &'static [u64])
     });
     let second = Duration::from_secs(1);
     let times = Times { duration: 3 * second, renew_deadline: 2 * second, retry: second };
-    Election::new(Client::new(service, "default"), "ns", "version", "me", times)
+    Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", times)
 }
 
 #[tokio::test]
@@ -73,7 +77,7 @@ async fn lease_released_between_read_and_watch_is_taken_at_once() {
     });
     let second = Duration::from_secs(1);
     let times = Times { duration: 600 * second, renew_deadline: 300 * second, retry: 100 * second };
-    let successor = Election::new(Client::new(service, "default"), "ns", "version", "me", times);
+    let successor = Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", times);
     let begun = tokio::time::Instant::now();
     assert!(successor.acquire(&CancellationToken::new()).await);
     assert!(begun.elapsed() < 5 * second, "{:?}", begun.elapsed());
@@ -109,7 +113,7 @@ async fn candidate_waits_until_the_holder_of_a_deleted_lease_has_given_up() {
     });
     let second = Duration::from_secs(1);
     let times = Times { duration: 600 * second, renew_deadline: 300 * second, retry: 100 * second };
-    let candidate = Election::new(Client::new(service, "default"), "ns", "version", "me", times);
+    let candidate = Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", times);
     assert!(!candidate.acquire(&stop).await, "the holder may still write");
     assert!(methods.lock().unwrap().iter().all(|method| *method == http::Method::GET), "{methods:?}");
 }
@@ -153,7 +157,8 @@ fn server_without_lease(history: Value) -> (Election, Arc<Mutex<Vec<String>>>) {
             answer.send_response(http::Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap());
         }
     });
-    let candidate = Election::new(Client::new(service, "default"), "ns", "version", "me", Times::seconds(60, 40, 20));
+    let candidate =
+        Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", Times::seconds(60, 40, 20));
     (candidate, seen)
 }
 

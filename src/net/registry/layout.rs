@@ -227,7 +227,9 @@ async fn write_checked(
     descriptor: &OciDescriptor,
     mut content: BoxStream<'static, io::Result<Bytes>>,
 ) -> Result<(), LayoutError> {
-    let mut file = tokio::fs::File::create(path).await.map_err(of(path))?;
+    // Not on another thread: it would create the file even after this has been given up and the file removed.
+    let file = std::fs::File::create(path).map_err(of(path))?;
+    let mut file = tokio::fs::File::from_std(file);
     let (mut hash, mut left) = (Sha256::new(), u64::try_from(descriptor.size).unwrap_or(0));
     let content_error = |found: String| LayoutError::Content {
         place: path.display().to_string(),

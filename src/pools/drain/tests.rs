@@ -76,6 +76,9 @@ fn only_pods_that_would_come_back_stay() {
     assert!(warns(&of(DaemonSet::Gone)));
     assert_eq!(of(DaemonSet::Unknown("timeout".into())).fate(), Fate::Unknown("timeout".into()));
     assert_eq!(PodFacts { mirror: true, ..PodFacts::default() }.fate(), Fate::Stays);
+    let came_back = PodFacts { came_back: true, ..pod.clone() };
+    assert_eq!(came_back.fate(), Fate::Stays, "another would come in its place, for ever");
+    assert_eq!(PodFacts { finished: true, ..came_back }.fate(), goes);
     assert!(warns(&PodFacts { empty_dir: true, ..pod.clone() }));
     assert!(warns(&PodFacts::default()));
     assert_eq!(PodFacts { finished: true, ..PodFacts::default() }.fate(), goes, "it has nothing left to do");

@@ -1,5 +1,8 @@
 use super::*;
+use crate::api::machine_config::MachineConfigPool;
+use crate::pools::facts::pool_facts;
 use crate::pools::node::NodeState;
+use crate::pools::rollout::{Round, rounds};
 
 fn at(minutes: i64) -> Timestamp {
     // A Monday.
@@ -108,4 +111,87 @@ fn query_that_is_not_true_stops_the_rollout_also_after_an_approval() {
     let found = of(&wish, &[], &Answer::Nothing("no data".into()), 0);
     assert_eq!(found[0].message, "the query up says neither true nor false: no data");
     assert_eq!(only(&wish[..1], &[], &Answer::True { since: at(0) }, 0), None);
+}
+
+/// What is done in a pool of these nodes, one at a time, when it wishes this at this minute.
+fn round(pairs: &[(&str, &str)], nodes: Vec<NodeFacts>, answer: &Answer, now: i64) -> Round {
+    let mut pool = MachineConfigPool::new("worker", Default::default());
+    pool.metadata.annotations = Some(annotations(pairs));
+    pool.spec.configuration.name = "v1".to_owned();
+    let facts = pool_facts(&pool, nodes, answer, &[], at(now));
+    rounds(&[facts], None, at(now)).remove(0)
+}
+
+fn node(name: &str, current: &str, desired: &str, done: Option<i64>) -> NodeFacts {
+    NodeFacts {
+        name: name.to_owned(),
+        current: Target::new(current),
+        desired: Target::new(desired),
+        state: NodeState::Done,
+        done_since: done.map(at),
+        ..NodeFacts::default()
+    }
+}
+
+/// A node waits; the one before it waits, is under way, or is done.
+fn two(first: (&str, &str)) -> Vec<NodeFacts> {
+    vec![node("a", first.0, first.1, Some(0)), node("b", "v0", "v0", None)]
+}
+
+fn reason(round: &Round) -> Option<BlockedReason> {
+    round.blocked.as_ref().map(|(reason, _)| *reason)
+}
+
+#[test]
+fn window_that_ends_in_the_middle_of_a_node_lets_that_one_finish_and_no_other_begin() {
+    let windows = [(WINDOWS, "Mon 01:00-02:00")];
+    let closed = Some(BlockedReason::OutsideMaintenanceWindow);
+    let before = round(&windows, two(("v0", "v0")), &Answer::Unknown, 59);
+    assert_eq!((before.claim.len(), reason(&before), before.again), (0, closed, Some(at(60))));
+    let open = round(&windows, two(("v0", "v0")), &Answer::Unknown, 60);
+    assert_eq!((open.claim.as_slice(), reason(&open)), (["a".to_owned()].as_slice(), None));
+    // The window ends. The node under way is waited for, and may get a corrected configuration.
+    let middle = round(&windows, two(("v0", "v1")), &Answer::Unknown, 120);
+    assert_eq!((middle.begin.len(), middle.claim.len(), reason(&middle)), (0, 0, None));
+    let corrected = round(&windows, two(("v0", "v0.9")), &Answer::Unknown, 120);
+    assert_eq!((corrected.begin.as_slice(), corrected.claim.len()), (["a".to_owned()].as_slice(), 0));
+    let after = round(&windows, two(("v1", "v1")), &Answer::Unknown, 121);
+    assert_eq!((after.begin.len(), after.claim.len(), after.waiting, reason(&after)), (0, 0, 1, closed));
+    assert_eq!(after.again, Some(at(60 + 7 * 24 * 60)), "the window of the next week");
+}
+
+#[test]
+fn query_that_turns_false_or_gives_nothing_in_the_middle_of_a_node_lets_no_other_begin() {
+    let wish = [(QUERY, "up")];
+    let yes = Answer::True { since: at(0) };
+    for stopped in [Answer::False { since: at(3) }, Answer::Nothing("no data".into()), Answer::Unknown] {
+        assert_eq!(round(&wish, two(("v0", "v0")), &yes, 2).claim, ["a"]);
+        let middle = round(&wish, two(("v0", "v1")), &stopped, 3);
+        assert_eq!((middle.begin.len(), middle.claim.len(), reason(&middle)), (0, 0, None), "{stopped:?}");
+        let after = round(&wish, two(("v1", "v1")), &stopped, 4);
+        assert_eq!((after.claim.len(), after.waiting), (0, 1), "{stopped:?}");
+        assert_eq!(reason(&after), Some(BlockedReason::AwaitingHealth), "{stopped:?}");
+        let again = round(&wish, two(("v1", "v1")), &Answer::True { since: at(5) }, 5);
+        assert_eq!((again.claim.as_slice(), reason(&again)), (["b".to_owned()].as_slice(), None), "{stopped:?}");
+    }
+}
+
+#[test]
+fn node_whose_end_is_not_recorded_yet_has_only_just_ended() {
+    let wish = [(PAUSE_AFTER, "1"), (QUERY, "up"), (QUERY_FOR, "5m")];
+    let yes = Answer::True { since: at(0) };
+    let nodes = |done| vec![node("a", "v1", "v1", done), node("b", "v0", "v0", None)];
+    let found = round(&wish, nodes(None), &yes, 60);
+    assert_eq!((found.claim.len(), found.again), (0, Some(at(65))));
+    assert_eq!(round(&wish, nodes(Some(60)), &yes, 64).claim.len(), 0);
+    assert_eq!(round(&wish, nodes(Some(60)), &yes, 65).claim, ["b"]);
+}
+
+#[test]
+fn annotation_of_any_length_gives_a_message_that_people_read() {
+    let long = "x".repeat(200_000);
+    for pairs in [vec![(QUERY, long.as_str())], vec![(PAUSE_AFTER, long.as_str())]] {
+        let found = of(&pairs, &[], &Answer::Unknown, 0);
+        assert!(!found.is_empty() && found.iter().all(|hold| hold.message.len() < 500), "{}", found.len());
+    }
 }

@@ -39,6 +39,17 @@ const OLD: [(&str, &str); 3] = [("operator", "1.0"), ("other", "7"), ("operator-
 const NEW: [(&str, &str); 3] = [("operator", "1.1"), ("operator-image", "r/i@1.1"), ("other", "7")];
 
 #[test]
+fn nodes_of_a_new_cluster_have_to_be_configured_once_before_it_is_available() {
+    let first = status(&ClusterOperatorStatus::default(), &facts(vec![pool("master", 1, 3)]), at(0));
+    let text = "Nodes do not have their first configuration yet";
+    assert_eq!(says(&first, "Available"), (false, "FirstConfiguration", text));
+    let done = status(&first, &facts(vec![pool("master", 3, 3)]), at(1));
+    assert!(says(&done, "Available").0);
+    let next = OperatorFacts { version: "1.2".into(), ..facts(vec![pool("master", 0, 3)]) };
+    assert!(says(&status(&done, &next, at(2)), "Available").0, "the cluster has what it had before");
+}
+
+#[test]
 fn versions_are_published_when_the_required_pools_are_done_and_the_others_roll_on() {
     let first = status(&old(), &facts(vec![pool("master", 1, 3), pool("worker", 4, 40)]), at(0));
     assert_eq!(says(&first, "Progressing"), (true, "RollingOut", "Working towards 1.1: master 1/3, worker 4/40"));

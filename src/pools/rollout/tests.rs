@@ -289,7 +289,12 @@ fn node_counts_as_unavailable_until_it_has_been_well_for_a_time() {
         (reason, message.as_str()),
         (BlockedReason::AwaitingHealth, "node 1: has to be well until 1970-01-01T00:00:30Z")
     );
-    assert_eq!(all(&rounds(&[facts], None, later(30))[0]), ["2"]);
+    assert_eq!(all(&rounds(std::slice::from_ref(&facts), None, later(30))[0]), ["2"]);
+    // It was not drained, and the time of its end is not written yet.
+    facts.nodes[0].done_since = None;
+    assert_eq!(all(&rounds(std::slice::from_ref(&facts), None, later(30))[0]), [""; 0]);
+    facts.paused = true;
+    assert_eq!(only(&facts).unavailable, [], "it is not written in a paused pool");
 }
 
 #[test]
@@ -302,11 +307,9 @@ fn blocked_pool_names_the_nodes_and_what_to_do() {
     let under_way = node("1", "v0", "v1", NodeState::Working);
     assert_eq!(blocked(vec![under_way.clone(), done("2", "v0")]), None, "it goes on");
     let stuck = NodeFacts { drain_blocked: Some("pod shop/web: PodDisruptionBudget web".into()), ..under_way };
-    let (reason, message) = blocked(vec![stuck, done("2", "v0")]).unwrap();
-    assert_eq!(
-        (reason, message.as_str()),
-        (BlockedReason::DrainBlocked, "node 1: pod shop/web: PodDisruptionBudget web")
-    );
+    let why = (BlockedReason::DrainBlocked, "node 1: pod shop/web: PodDisruptionBudget web".to_owned());
+    assert_eq!(blocked(vec![stuck.clone(), done("2", "v0")]), Some(why.clone()));
+    assert_eq!(blocked(vec![stuck, done("2", "v1")]), Some(why), "the last node is one that waits too");
     let unrendered = only(&pool("worker", "", 1, vec![done("1", "v0")]));
     assert_eq!((all(&unrendered).len(), unrendered.blocked.unwrap().0), (0, BlockedReason::RenderBlocked));
 }

@@ -13,7 +13,7 @@ fn pool(nodes: Vec<NodeFacts>) -> PoolFacts {
 
 fn subject() -> Subject<'static> {
     let configuration = PoolConfiguration { name: "v1".into(), ..PoolConfiguration::default() };
-    Subject { generation: 7, configuration, render_error: None }
+    Subject { generation: 7, configuration, render_error: None, remaining: None }
 }
 
 fn of(before: &MachineConfigPoolStatus, subject: &Subject<'_>, pool: &PoolFacts, now: i64) -> MachineConfigPoolStatus {
@@ -74,13 +74,18 @@ fn configuration_of_the_status_is_the_one_that_all_nodes_have() {
     let found = of(&before, &subject(), &pool(nodes), 1);
     assert_eq!(found.configuration.name, "v0");
     assert_eq!(holding(&found), [("Updating", "", "1 of 2 nodes have MachineConfig v1")]);
+    let known = Subject { remaining: Some(SignedDuration::from_secs(150)), ..subject() };
+    let nodes = vec![node("a", "v1", "v1", NodeState::Done), node("b", "v0", "v1", NodeState::Working)];
+    let found = of(&before, &known, &pool(nodes), 1);
+    let text = "1 of 2 nodes have MachineConfig v1, about 2 minutes left";
+    assert_eq!(holding(&found), [("Updating", "", text)]);
 }
 
 #[test]
 fn paused_pool_is_not_updating_and_says_what_waits() {
     let paused = PoolFacts { paused: true, ..pool(vec![node("a", "v0", "v0", NodeState::Done)]) };
     let found = of(&MachineConfigPoolStatus::default(), &subject(), &paused, 1);
-    let message = "1 nodes wait: it is paused: set spec.paused to false to let it go on";
+    let message = "1 node waits: it is paused: set spec.paused to false to let it go on";
     assert_eq!(holding(&found), [("RolloutBlocked", "PausedPool", message)]);
     assert_eq!(found.conditions[1].message, "Paused: no node begins to take MachineConfig v1");
 }

@@ -28,8 +28,9 @@ fn claims_are_made_over_the_version_that_was_read() {
     let pool =
         PoolFacts { claimed: [("n1".into(), "3".into()), ("n2".into(), "3".into())].into(), ..PoolFacts::default() };
     let round = Round { claim: names(&["n3"]), settled: names(&["n1"]), ..Round::default() };
-    let patch = claims("9", &pool, &round).unwrap();
+    let patch = claims("9", &pool, &round, Some("95,70".to_owned())).unwrap();
     assert_eq!(patch["metadata"]["resourceVersion"], "9");
+    assert_eq!(patch["metadata"]["annotations"]["machineconfiguration.openshift.io/node-durations"], "95,70");
     assert_eq!(claimed(&patch), json!(r#"{"n2":"3","n3":"9"}"#));
 }
 
@@ -37,16 +38,16 @@ fn claims_are_made_over_the_version_that_was_read() {
 fn claims_that_are_over_are_removed_with_others_or_at_the_end() {
     let pool =
         PoolFacts { claimed: [("n1".into(), "3".into()), ("n2".into(), "3".into())].into(), ..PoolFacts::default() };
-    assert_eq!(claims("9", &pool, &Round { settled: names(&["n1"]), ..Round::default() }), None);
-    let patch = claims("9", &pool, &Round { settled: names(&["n1", "n2"]), ..Round::default() }).unwrap();
+    assert_eq!(claims("9", &pool, &Round { settled: names(&["n1"]), ..Round::default() }, None), None);
+    let patch = claims("9", &pool, &Round { settled: names(&["n1", "n2"]), ..Round::default() }, None).unwrap();
     assert_eq!(claimed(&patch), Value::Null);
-    assert_eq!(claims("9", &PoolFacts::default(), &Round::default()), None);
+    assert_eq!(claims("9", &PoolFacts::default(), &Round::default(), None), None);
 }
 
 #[test]
 fn number_of_open_claims_is_limited() {
     let claim: Vec<String> = (0..2000).map(|number| format!("n{number}")).collect();
-    let patch = claims("9", &PoolFacts::default(), &Round { claim, ..Round::default() }).unwrap();
+    let patch = claims("9", &PoolFacts::default(), &Round { claim, ..Round::default() }, None).unwrap();
     let claims: BTreeMap<String, String> = serde_json::from_str(claimed(&patch).as_str().unwrap()).unwrap();
     assert_eq!(claims.len(), MOST_CLAIMS);
 }

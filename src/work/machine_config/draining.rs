@@ -156,7 +156,7 @@ impl Run {
 
     /// Does what is due, and returns when there is more to do although no pod has changed.
     async fn step(&mut self) -> Option<Instant> {
-        let survey = pods::survey(&self.objects, self.present.values()).await;
+        let survey = pods::survey(&self.objects, self.present.values(), Some(self.drain.started)).await;
         let number = survey.number();
         let before = self.state.lock().unwrap_or_else(PoisonError::into_inner).replace(number);
         if before != Some(number) {

@@ -13,7 +13,7 @@ use crate::pools::operator::{NAME, OperatorFacts, PoolSummary, invalid};
 use crate::pools::rollout::{PoolFacts, Round};
 use crate::pools::status::{Counts, Subject, is_updated};
 use crate::pools::{operator, status};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,6 +86,7 @@ impl Reporting {
         (objects, writer): (&Objects, &Arc<Writer>),
         now: Timestamp,
     ) {
+        let seen = Instant::now();
         let Some(views) = self.operator.all() else { return };
         let live = views.get(NAME).cloned();
         let mut errors = BTreeMap::new();
@@ -104,7 +105,8 @@ impl Reporting {
         }
         let (objects, followed, exists) = (objects.clone(), self.operator.clone(), live.is_some());
         let version = live.map(|live| live.version.clone());
-        writer.begin(Key::Operator, PERIOD, async move { write(&objects, &followed, exists, version, &status).await });
+        let write = async move { write(&objects, &followed, exists, version, &status).await };
+        writer.begin(Key::Operator, seen, PERIOD, write);
     }
 }
 
@@ -133,7 +135,7 @@ pub(super) fn pool_status(
     pool: &MachineConfigPool,
     facts: &PoolFacts,
     round: &Round,
-    error: Option<&str>,
+    (error, remaining): (Option<&str>, Option<SignedDuration>),
     now: Timestamp,
 ) -> MachineConfigPoolStatus {
     let before = pool.status.clone().unwrap_or_default();
@@ -141,6 +143,7 @@ pub(super) fn pool_status(
         generation: pool.metadata.generation.unwrap_or_default(),
         configuration: pool.spec.configuration.clone(),
         render_error: error,
+        remaining,
     };
     status::status(&before, &subject, facts, round, now)
 }
@@ -151,6 +154,7 @@ pub(super) fn summary(
     facts: &PoolFacts,
     status: &MachineConfigPoolStatus,
     rendered: Option<&Arc<ConfigView>>,
+    remaining: Option<SignedDuration>,
     settings: &Settings,
 ) -> PoolSummary {
     let condition = |type_: &str| {
@@ -177,6 +181,6 @@ pub(super) fn summary(
         invalid,
         degraded,
         blocked: condition("RolloutBlocked").map(|condition| condition.message.clone()),
-        remaining: None,
+        remaining,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::followed::View;
 use crate::api::machine_config::{GROUP, MachineConfig, MachineConfigPool, annotation as key};
+use crate::pools::approval;
 use crate::pools::drain::{Drain, DrainFacts};
 use crate::pools::node::NodeFacts;
 use jiff::Timestamp;
@@ -76,6 +77,18 @@ impl View for PoolView {
 
     fn version(&self) -> &str {
         self.0.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+}
+
+impl PoolView {
+    pub(crate) fn annotations(&self) -> &BTreeMap<String, String> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        self.0.metadata.annotations.as_ref().unwrap_or(&NONE)
+    }
+
+    /// The query that has to be true for the rollout to go on.
+    pub(crate) fn query(&self) -> Option<&str> {
+        approval::query(self.annotations())
     }
 }
 

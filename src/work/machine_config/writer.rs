@@ -51,6 +51,9 @@ enum Slot {
     Pausing {
         until: Instant,
     },
+    Written {
+        at: Instant,
+    },
 }
 
 impl Writer {
@@ -63,10 +66,12 @@ impl Writer {
     }
 
     /// Begins a write unless one of the same key is under way or has to wait: then the caller comes back when it is notified
-    /// or at [`Writer::next`]. `pause`: how long the key rests after a success.
+    /// or at [`Writer::next`]. `seen`: when the object was looked at; if it has been written since, what was decided is
+    /// outdated. `pause`: how long the key rests after a success.
     pub(super) fn begin(
         self: &Arc<Self>,
         key: Key,
+        seen: Instant,
         pause: Duration,
         write: impl Future<Output = Result<(), ApiError>> + Send + 'static,
     ) {
@@ -75,8 +80,9 @@ impl Writer {
             let count = match slots.get(&key) {
                 Some(Slot::UnderWay) => return,
                 Some(Slot::Failed { until, .. } | Slot::Pausing { until }) if *until > Instant::now() => return,
+                Some(Slot::Written { at }) if *at >= seen => return,
                 Some(Slot::Failed { count, .. }) => *count,
-                Some(Slot::Pausing { .. }) | None => 0,
+                Some(Slot::Pausing { .. } | Slot::Written { .. }) | None => 0,
             };
             let many = matches!(key, Key::Node(_) | Key::Config(_));
             if many && slots.values().filter(|slot| matches!(slot, Slot::UnderWay)).count() >= MOST {
@@ -97,7 +103,7 @@ impl Writer {
             let mut slots = self.lock();
             match outcome {
                 Ok(()) if pause.is_zero() => {
-                    slots.remove(&key);
+                    slots.insert(key, Slot::Written { at: Instant::now() });
                 }
                 Ok(()) => {
                     slots.insert(key, Slot::Pausing { until: Instant::now() + pause });
@@ -125,10 +131,11 @@ impl Writer {
         slots.retain(|_, slot| match slot {
             Slot::UnderWay => true,
             Slot::Pausing { until } => *until > now,
+            Slot::Written { at } => *at + LONGEST_PAUSE > now,
             Slot::Failed { until, .. } => *until + LONGEST_PAUSE > now,
         });
         let times = slots.values().filter_map(|slot| match slot {
-            Slot::UnderWay => None,
+            Slot::UnderWay | Slot::Written { .. } => None,
             Slot::Failed { until, .. } | Slot::Pausing { until } => Some(*until),
         });
         times.filter(|until| *until > now).min()

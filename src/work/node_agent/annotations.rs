@@ -4,6 +4,7 @@
 use crate::api::machine_config::{GROUP, annotation as key};
 use crate::pools::drain::Request;
 use crate::pools::node::{NodeFacts, NodeState, Target};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,6 +17,8 @@ pub(super) struct Seen {
     pub asked: Option<Request>,
     pub answered: bool,
     pub single_node: bool,
+    /// When the drain began that has been granted or is under way.
+    pub drain_started: Option<Timestamp>,
     /// It was told that the node is being restarted.
     pub rebooting: bool,
 }
@@ -49,6 +52,7 @@ pub(super) fn seen(object: &Value, pending: &Pending) -> Result<Seen, String> {
         asked,
         answered,
         single_node: given(key::CONTROL_PLANE_TOPOLOGY) == Some("SingleReplica"),
+        drain_started: given(key::DRAIN_STARTED).and_then(|text| text.parse().ok()),
         rebooting: given(key::POST_CONFIG_ACTION).is_some(),
         node: NodeFacts::of(&node),
     })

@@ -20,6 +20,9 @@ async fn answer(axum::extract::RawQuery(query): axum::extract::RawQuery, headers
         "token" => (StatusCode::UNAUTHORIZED, "Unauthorized").into_response(),
         "bad" => (StatusCode::BAD_REQUEST, r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#)
             .into_response(),
+        "verbose" => {
+            format!(r#"{{"status":"error","errorType":"x","error":"{}"}}"#, "y".repeat(100_000)).into_response()
+        }
         "huge" => vec![b' '; 2 << 20].into_response(),
         "loop" => axum::response::Redirect::temporary("/api/v1/query?query=loop").into_response(),
         other => (StatusCode::NOT_FOUND, other.to_owned()).into_response(),
@@ -64,7 +67,7 @@ async fn failures_say_whether_the_source_or_the_query_is_to_blame() {
     assert_eq!(querier.query("good").await, Ok(true));
     let failed: HashMap<&str, QueryError> = HashMap::from_iter(
         futures::future::join_all(
-            ["bad", "huge", "loop", "none"].map(async |q| (q, querier.query(q).await.unwrap_err())),
+            ["bad", "huge", "loop", "none", "verbose"].map(async |q| (q, querier.query(q).await.unwrap_err())),
         )
         .await,
     );
@@ -74,6 +77,7 @@ async fn failures_say_whether_the_source_or_the_query_is_to_blame() {
     };
     assert_eq!(text("bad"), "answer: the server reports bad_data: parse error");
     assert_eq!(text("huge"), "answer: the answer is larger than 1048576 bytes");
+    assert!(text("verbose").starts_with("answer: the server reports x: y") && text("verbose").len() < 600);
     assert!(text("loop").starts_with("source: ") && text("loop").contains("more than 3 redirects"), "{}", text("loop"));
     assert!(text("none").starts_with("source: ") && text("none").contains("404"), "{}", text("none"));
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

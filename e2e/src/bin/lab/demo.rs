@@ -19,9 +19,11 @@ use tokio::{
 use super::interrupt::interrupted;
 use e2e::{
     harness::{Cluster, Options, Programs},
+    nodes::fleet::holds,
     platform::{
         Platform, Release,
         follow::{self, Change},
+        nodes,
     },
 };
 
@@ -73,8 +75,10 @@ async fn start(demo: &Demo) -> anyhow::Result<()> {
 }
 
 async fn updates(platform: &Platform) -> anyhow::Result<()> {
-    step("Building three releases of a platform of four components; 1.0.1 and 1.1.0 are signed");
-    let releases = platform.samples().await?;
+    step(
+        "Building three releases of a platform of four components and a configuration of nodes; 1.0.1, 1.1.0 are signed",
+    );
+    let releases = platform.samples_with_nodes().await?;
     for release in &releases {
         println!("  {}  {}", release.version, release.image);
     }
@@ -98,8 +102,18 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
         follower.watch(platform, &update).await?;
     }
 
+    let what = "the nodes to have the configuration of the last release";
+    let updated = |pool: &_| holds(pool, "Updated");
+    nodes::until(&platform.cluster, what, LIMIT, updated).await?;
     step("kubectl get clusterversion,clusteroperators");
     print!("{}", platform.cluster.kubectl(["get", "clusterversion,clusteroperators"]).await?);
+    step(
+        "kubectl get machineconfigpools: the configuration of nodes that came with the releases. On the node it is this:",
+    );
+    print!("{}", platform.cluster.kubectl(["get", "machineconfigpools"]).await?);
+    for path in ["etc/sample/platform", "var/log/commands"] {
+        println!("  /{path}: {}", nodes::read(&platform.cluster, path)?.trim_end().replace('\n', "; "));
+    }
     let version = Api::<ClusterVersion>::all(platform.cluster.client().await?).get(api::NAME).await?;
     step("status.history of the ClusterVersion, newest first");
     print!("{}", history(&version.status.context("the ClusterVersion has no status")?.history));

@@ -7,6 +7,7 @@ mod demo;
 mod forward;
 mod fuzz;
 mod interrupt;
+mod node_commands;
 mod operator;
 mod pause;
 mod reach;
@@ -59,6 +60,10 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(outcome) = node_commands::by_name(&arguments) {
+        return code(outcome);
+    }
     let outcome = match Arguments::parse().command {
         Command::Bench(bench) => bench::run(bench).await,
         Command::Chaos(chaos) => chaos::run(chaos).await,
@@ -72,6 +77,10 @@ async fn main() -> ExitCode {
         Command::ServeFolder(serve) => serve_folder::run(serve).await,
         Command::Simulate(simulate) => simulate::run(&simulate),
     };
+    code(outcome)
+}
+
+fn code(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

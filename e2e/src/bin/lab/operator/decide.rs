@@ -37,7 +37,9 @@ pub(super) fn decide(args: &OperatorArgs, facts: &Facts) -> Vec<Action> {
     if !blocked {
         for (operand, live) in args.operands.iter().zip(&facts.operands) {
             let desired = workload(args, operand, facts.config.as_ref());
-            if !live.as_ref().is_some_and(|live| contains(live, &desired)) {
+            // The items of a list do not say their kind.
+            let parts = ["metadata", "spec"].map(|part| desired.get(part).zip(live.as_ref()?.get(part)));
+            if !parts.iter().all(|part| part.is_some_and(|(desired, live)| contains(live, desired))) {
                 changes.push(Action::RollOut(operand.clone(), desired));
             }
         }

@@ -36,10 +36,11 @@ fn operator(name: &str, version: &str, conditions: &[(&str, bool)]) -> ClusterOp
     object
 }
 
-/// The operand as the API server returns it, with more fields than were written.
+/// The operand as an item of a list: it has more fields than were written, and does not say its kind.
 fn live(args: &OperatorArgs, config: &Value, updated: i64, available: i64) -> Value {
     let mut object = workload(args, &args.operands[0], Some(config));
     object["metadata"]["generation"] = json!(2);
+    object.as_object_mut().unwrap().retain(|key, _| key != "apiVersion" && key != "kind");
     object["spec"]["revisionHistoryLimit"] = json!(10);
     object["status"] = json!({"observedGeneration": 2, "desiredNumberScheduled": 1,
         "updatedNumberScheduled": updated, "numberAvailable": available});

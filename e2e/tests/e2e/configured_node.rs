@@ -1,0 +1,119 @@
+//! The sample platform with a configuration of its nodes: on a real node, with the component of this project in its pods.
+
+use cvo::testing::api::{ClusterOperator, ClusterVersion, machine_config::MachineConfigPool};
+use e2e::{
+    nodes::fleet::{holds, said},
+    platform::{
+        Platform, Release,
+        follow::{condition, offered},
+        nodes,
+    },
+};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+
+use super::platform::LIMIT;
+
+/// Its pods do not tolerate that the node is cordoned, and none of them may be missed.
+const GUARDED: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: guarded}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: precious, namespace: guarded}
+spec:
+  selector: {matchLabels: {app: precious}}
+  template:
+    metadata: {labels: {app: precious}}
+    spec:
+      hostNetwork: true
+      containers: [{name: lab, image: "@IMAGE@", args: [pause]}]
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: never, namespace: guarded}
+spec:
+  minAvailable: 1
+  selector: {matchLabels: {app: precious}}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_node_is_carried_over_with_the_releases() {
+    let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
+    let [first, second, third] = platform.samples_with_nodes().await.unwrap();
+    let file = |path: &str| nodes::read(&platform.cluster, path).unwrap_or_default();
+    let commands = || file("var/log/commands").lines().map(str::to_owned).collect::<Vec<_>>();
+
+    platform.install(&first).await.unwrap();
+    platform.until_completed(&first, LIMIT).await.unwrap();
+    assert_eq!(file("etc/sample/platform"), "first\n", "the installation waits for the node");
+    assert!(file("etc/systemd/system/sample.service").contains("hello"));
+    assert_eq!(commands(), ["systemctl enable sample.service", "reboot"]);
+
+    // A policy of the release says that the service is restarted, so the node is not.
+    let boot = file("run/boot-id");
+    update(&platform, &second).await;
+    platform.until_completed(&second, LIMIT).await.unwrap();
+    assert!(file("run/sample.service").contains("welcome"), "the service that runs is the one of the release");
+    assert_eq!(
+        commands()[2..],
+        ["systemctl enable sample.service", "systemctl daemon-reload", "systemctl restart sample.service"]
+    );
+    assert_eq!(file("run/boot-id"), boot);
+
+    let guarded = platform.cluster.dir().join("guarded.yaml");
+    std::fs::write(&guarded, GUARDED.replace("@IMAGE@", platform.lab_image())).unwrap();
+    platform.cluster.kubectl(["apply", "-f", &guarded.display().to_string()]).await.unwrap();
+    let rollout = ["rollout", "status", "-n", "guarded", "deployment/precious", "--timeout=60s"];
+    platform.cluster.kubectl(rollout).await.unwrap();
+    update(&platform, &third).await;
+    waits_for_the_pod_that_must_not_be_evicted(&platform).await;
+    assert_eq!(file("etc/sample/platform"), "first\n", "nothing is changed before the node is drained");
+    platform.cluster.kubectl(["delete", "pdb", "-n", "guarded", "never"]).await.unwrap();
+    platform.until_completed(&third, LIMIT).await.unwrap();
+    assert_eq!(file("etc/sample/platform"), "second\n");
+    assert_ne!(file("run/boot-id"), boot);
+    is_as_before(&platform).await;
+    platform.cluster.down().await.unwrap();
+}
+
+async fn update(platform: &Platform, release: &Release) {
+    let what = format!("{} to be offered", release.version);
+    platform.until(&what, LIMIT, |it| offered(it, release)).await.unwrap();
+    platform.ask_version(&release.version).await.unwrap();
+}
+
+/// The pool names the budget, and the update says what it waits for.
+async fn waits_for_the_pod_that_must_not_be_evicted(platform: &Platform) {
+    let blocked = |pool: &MachineConfigPool| {
+        let (reason, message) = said(pool, "RolloutBlocked");
+        reason == "DrainBlocked"
+            && message.contains("guarded/precious")
+            && message.contains("PodDisruptionBudget never")
+    };
+    let pool = nodes::until(&platform.cluster, "the budget to be named", LIMIT, blocked).await.unwrap();
+    println!("{}", said(&pool, "RolloutBlocked").1);
+    let held = |version: &ClusterVersion| {
+        condition(version, "Progressing").is_some_and(|it| it.message.contains("machine-config"))
+    };
+    let version = platform.until("the update to say that it waits", LIMIT, held).await.unwrap();
+    println!("{}", condition(&version, "Progressing").unwrap().message);
+    let operators: Api<ClusterOperator> = Api::all(platform.cluster.client().await.unwrap());
+    let operator = operators.get("machine-config").await.unwrap().status.unwrap();
+    assert!(operator.versions.iter().any(|version| version.name == "operator" && version.version == "1.0.1"));
+}
+
+async fn is_as_before(platform: &Platform) {
+    let updated = |pool: &MachineConfigPool| holds(pool, "Updated");
+    let pool = nodes::until(&platform.cluster, "the pool to be updated", LIMIT, updated).await.unwrap();
+    let status = pool.status.unwrap();
+    assert_eq!((status.machine_count, status.ready_machine_count, status.degraded_machine_count), (1, 1, 0));
+    let nodes: Api<Node> = Api::all(platform.cluster.client().await.unwrap());
+    let node = nodes.get(&platform.cluster.node_name()).await.unwrap();
+    assert_eq!(node.spec.unwrap().unschedulable, None);
+    let columns = platform.cluster.kubectl(["get", "mcp", "master"]).await.unwrap();
+    let columns: Vec<&str> = columns.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+    assert_eq!(columns[2..9], ["True", "False", "False", "1", "1", "1", "0"]);
+}

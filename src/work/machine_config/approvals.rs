@@ -1,0 +1,112 @@
+//! Asks the queries of pools whose rollout is under way.
+
+use crate::error::{CAUSE, shortened};
+use crate::pools::approval::{PERIOD, confirmed, next, past};
+use crate::pools::holds::Answer;
+use crate::updates::evaluations::QueryError;
+use crate::work::promql::Querier;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+
+/// For one answer: the next is asked for soon.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) struct Approvals {
+    querier: Querier,
+    changed: Arc<Notify>,
+    /// By the name of the pool.
+    asked: BTreeMap<String, Asked>,
+}
+
+/// It is asked until this is dropped.
+struct Asked {
+    query: String,
+    answer: Arc<Mutex<Answer>>,
+    _asking: AbortOnDropHandle<()>,
+}
+
+impl Approvals {
+    pub(super) fn new(querier: Querier, changed: Arc<Notify>) -> Self {
+        Approvals { querier, changed, asked: BTreeMap::new() }
+    }
+
+    /// What is known of this query of the pool.
+    pub(super) fn answer(&self, pool: &str, query: Option<&str>) -> Answer {
+        let asked = self.asked.get(pool).filter(|asked| Some(asked.query.as_str()) == query);
+        asked.map(|asked| asked.answer.lock().unwrap_or_else(PoisonError::into_inner).clone()).unwrap_or_default()
+    }
+
+    /// From now on only these queries are asked: each with its pool, and what an earlier process has found out about it. One
+    /// that is new is asked at once.
+    pub(super) fn ask(&mut self, queries: BTreeMap<String, (String, Answer)>) {
+        self.asked.retain(|pool, asked| queries.get(pool).is_some_and(|(query, _)| *query == asked.query));
+        for (pool, (query, recorded)) in queries {
+            if self.asked.contains_key(&pool) {
+                continue;
+            }
+            let answer = Arc::new(Mutex::new(Answer::Unknown));
+            let asking = Asking {
+                querier: self.querier.clone(),
+                query: query.clone(),
+                answer: answer.clone(),
+                changed: self.changed.clone(),
+            };
+            let _asking = AbortOnDropHandle::new(tokio::spawn(asking.run(recorded)));
+            self.asked.insert(pool, Asked { query, answer, _asking });
+        }
+    }
+}
+
+struct Asking {
+    querier: Querier,
+    query: String,
+    answer: Arc<Mutex<Answer>>,
+    changed: Arc<Notify>,
+}
+
+impl Asking {
+    /// `recorded`: what an earlier process has found out.
+    async fn run(self, recorded: Answer) {
+        let sample = self.sample(&self.query).await;
+        let mut known = match (&recorded, &sample) {
+            (Answer::True { since }, Ok(true)) => {
+                let now = Timestamp::now();
+                let past = match past(&self.query, *since, now) {
+                    Some(past) => Some(self.sample(&past).await == Ok(true)),
+                    None => None,
+                };
+                confirmed(recorded, past, now)
+            }
+            _ => recorded,
+        };
+        known = self.on_sample(&known, sample);
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            let sample = self.sample(&self.query).await;
+            known = self.on_sample(&known, sample);
+        }
+    }
+
+    async fn sample(&self, query: &str) -> Result<bool, String> {
+        match tokio::time::timeout(TIMEOUT, self.querier.query(query)).await {
+            Ok(Ok(holds)) => Ok(holds),
+            Ok(Err(QueryError::Source(cause) | QueryError::Answer(cause))) => Err(cause),
+            Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
+        }
+    }
+
+    fn on_sample(&self, before: &Answer, sample: Result<bool, String>) -> Answer {
+        let answer = next(before, sample, Timestamp::now());
+        let mut told = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        if *told != answer {
+            tracing::info!(query = %shortened(&self.query, CAUSE), ?answer, "approval query");
+            *told = answer.clone();
+            self.changed.notify_one();
+        }
+        answer
+    }
+}
