@@ -122,7 +122,8 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let monitoring = Monitoring::new(own.clone(), config.update_service.clone(), clients.requests.clone(), heartbeat);
     let monitoring = Arc::new(monitoring);
     if let Some(serving) = config.serving.clone() {
-        serving.start(&monitoring, &clients, &kinds, stop.clone());
+        let told = monitoring.clone();
+        serving.start(Arc::new(move || told.text()), &clients, &kinds, stop.clone());
     }
     if !election.acquire(&stop).await {
         return Ok(());

@@ -11,6 +11,7 @@ mod cluster_version;
 mod daemon;
 mod encoder;
 mod operators;
+pub(crate) mod pools;
 
 use crate::api::cluster_operator::OperatorReport;
 use crate::api::progress::NodeProgress;

@@ -1,6 +1,6 @@
 //! `cvo machine-config`: the controller of node configuration.
 
-use super::start::{LeaseArgs, MetricsArgs, address};
+use super::start::{LeaseArgs, MetricsArgs, ServingArgs, address};
 use crate::daemon::machine_config::{self, Config};
 use clap::Args;
 use std::path::PathBuf;
@@ -23,6 +23,12 @@ pub(crate) struct MachineConfigArgs {
     /// The most nodes of all pools together that may be unavailable; without it each pool has its own limit alone.
     #[arg(long, value_name = "NUMBER")]
     max_unavailable: Option<usize>,
+    /// Address of the metrics (HTTPS), for clients with the certificate of the platform's Prometheus or with the token of one who
+    /// may get the path /metrics; empty disables it.
+    #[arg(long, default_value = "0.0.0.0:9001", value_name = "ADDRESS")]
+    listen: String,
+    #[command(flatten)]
+    serving: ServingArgs,
     /// Address of /healthz and /readyz (HTTP) for the kubelet, which ask nobody who they are; empty disables it.
     #[arg(long, default_value = "127.0.0.1:9097", value_name = "ADDRESS")]
     listen_health: String,
@@ -44,6 +50,7 @@ pub(crate) struct MachineConfigArgs {
 pub(crate) async fn run(args: MachineConfigArgs) -> anyhow::Result<()> {
     let config = Config {
         kubeconfig: args.kubeconfig,
+        serving: args.serving.serving(&args.listen)?,
         metrics: args.metrics.source()?,
         namespace: args.namespace,
         version: args.release_version,

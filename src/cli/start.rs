@@ -24,18 +24,8 @@ pub(crate) struct StartArgs {
     /// Address of /healthz and /readyz (HTTP) for the kubelet, which ask nobody who they are; empty disables it.
     #[arg(long, default_value = "127.0.0.1:9098", value_name = "ADDRESS")]
     listen_health: String,
-    /// Certificate of the metrics server; self-signed if none is given, and until it is there.
-    #[arg(long, value_name = "FILE", requires = "serving_key_file")]
-    serving_cert_file: Option<PathBuf>,
-    /// Key of the metrics server's certificate.
-    #[arg(long, value_name = "FILE", requires = "serving_cert_file")]
-    serving_key_file: Option<PathBuf>,
-    /// Lowest TLS version of the metrics server, such as VersionTLS13; comes before what the cluster demands.
-    #[arg(long, value_name = "VERSION")]
-    tls_min_version: Option<String>,
-    /// Cipher suites of the metrics server for TLS 1.2 (IANA names, comma-separated); come before what the cluster demands.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    tls_cipher_suites: Vec<String>,
+    #[command(flatten)]
+    serving: ServingArgs,
     /// Kubeconfig instead of the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -78,6 +68,23 @@ pub(crate) struct StartArgs {
     identity: Option<String>,
     #[command(flatten)]
     lease: LeaseArgs,
+}
+
+/// How metrics are served.
+#[derive(Args, Debug)]
+pub(crate) struct ServingArgs {
+    /// Certificate of the metrics server; self-signed if none is given, and until it is there.
+    #[arg(long, value_name = "FILE", requires = "serving_key_file")]
+    serving_cert_file: Option<PathBuf>,
+    /// Key of the metrics server's certificate.
+    #[arg(long, value_name = "FILE", requires = "serving_cert_file")]
+    serving_key_file: Option<PathBuf>,
+    /// Lowest TLS version of the metrics server, such as VersionTLS13; comes before what the cluster demands.
+    #[arg(long, value_name = "VERSION")]
+    tls_min_version: Option<String>,
+    /// Cipher suites of the metrics server for TLS 1.2 (IANA names, comma-separated); come before what the cluster demands.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tls_cipher_suites: Vec<String>,
 }
 
 /// The monitoring of the cluster, which answers queries.
@@ -139,7 +146,7 @@ fn capability_name(text: &str) -> Result<String, String> {
 }
 
 pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::Result<()> {
-    let serving = serving(&args)?;
+    let serving = args.serving.serving(&args.listen)?;
     let listen_health = address("--listen-health", &args.listen_health)?;
     let lease = args.lease.times()?;
     anyhow::ensure!(!args.release_image.is_empty(), "--release-image must name the running release image, by digest");
@@ -202,14 +209,16 @@ impl LeaseArgs {
     }
 }
 
-/// The metrics server, unless it is disabled.
-fn serving(args: &StartArgs) -> anyhow::Result<Option<Serving>> {
-    let flags = tls::Flags::new(args.tls_min_version.clone(), args.tls_cipher_suites.clone())
-        .map_err(|e| anyhow::anyhow!("--tls-min-version or --tls-cipher-suites: {e}"))?;
-    let Some(listen) = address("--listen", &args.listen)? else { return Ok(None) };
-    let files = args.serving_cert_file.clone().zip(args.serving_key_file.clone());
-    let files = files.map(|(certificate, key)| tls::Files { certificate, key });
-    Ok(Some(Serving { listen, files, flags }))
+impl ServingArgs {
+    /// The metrics server at this address, unless that is empty.
+    pub(crate) fn serving(self, listen: &str) -> anyhow::Result<Option<Serving>> {
+        let flags = tls::Flags::new(self.tls_min_version, self.tls_cipher_suites)
+            .map_err(|e| anyhow::anyhow!("--tls-min-version or --tls-cipher-suites: {e}"))?;
+        let Some(listen) = address("--listen", listen)? else { return Ok(None) };
+        let files = self.serving_cert_file.zip(self.serving_key_file);
+        let files = files.map(|(certificate, key)| tls::Files { certificate, key });
+        Ok(Some(Serving { listen, files, flags }))
+    }
 }
 
 /// The address in a flag; `None` if it is empty.

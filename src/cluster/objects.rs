@@ -127,13 +127,6 @@ impl Objects {
         self.call(&attempt, request).await
     }
 
-    /// All objects of a kind in a namespace, in one answer: for kinds of which a namespace has few.
-    pub(crate) async fn list_in(&self, kind: &Kind, namespace: &str) -> Result<Vec<Value>, ApiError> {
-        let attempt = format!("list {} in {namespace}", kind.plural);
-        let request = kube::core::Request::new(kind.path(namespace)).list(&ListParams::default());
-        Ok(self.call::<Page>(&attempt, request).await?.items)
-    }
-
     /// POST; the object must not exist.
     pub(crate) async fn create(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let name = object_meta::name(object);

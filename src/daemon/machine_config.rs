@@ -1,12 +1,13 @@
 //! The process that configures nodes.
 
-use super::{DaemonError, on_signal, promql, topology, while_leading};
+use super::{DaemonError, LAST_EVENTS, Serving, on_signal, promql, topology, while_leading};
 use crate::cluster::lease::{Election, LeaderResult, Times};
-use crate::cluster::{Clients, Objects};
+use crate::cluster::{Clients, Kinds, Objects};
 use crate::pools::operator;
 use crate::pools::render::Defaults;
 use crate::serve::health::Heartbeat;
-use crate::work::machine_config::{MachineConfigController, Settings};
+use crate::work::events::Events;
+use crate::work::machine_config::{Figures, MachineConfigController, Settings};
 use crate::work::promql::Querier;
 use crate::work::serving;
 use std::net::SocketAddr;
@@ -29,6 +30,8 @@ pub(crate) struct Config {
     pub os_image: String,
     pub node: Option<String>,
     pub ceiling: Option<usize>,
+    /// Where metrics are served; nowhere if absent.
+    pub serving: Option<Serving>,
     /// Where health is served; nowhere if absent.
     pub listen_health: Option<SocketAddr>,
     pub identity: String,
@@ -53,6 +56,11 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let claim = election.claim.clone();
     let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
     let objects = objects.with_longest_write(times.longest_write());
+    let figures = Arc::new(Figures::new(clients.requests.clone()));
+    if let Some(serving) = config.serving {
+        let told = figures.clone();
+        serving.start(Arc::new(move || told.text()), &clients, &Arc::new(Kinds::default()), stop.clone());
+    }
     if !election.acquire(&stop).await {
         return Ok(());
     }
@@ -74,7 +82,12 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     };
     let until = stop.clone();
     let working = async move {
-        MachineConfigController::new(settings, querier, &clients, objects, &until).run(until.clone()).await
+        let (events, publishing) = Events::start(objects.client_for_writes(), &config.namespace, &config.identity);
+        let controller = MachineConfigController::new(settings, querier, &clients, (objects, events), &until);
+        figures.show(&controller);
+        controller.run(until.clone()).await;
+        // They are not worth waiting for long.
+        let _published = tokio::time::timeout(LAST_EVENTS, publishing).await;
     };
     while_leading(election, stop, working).await
 }

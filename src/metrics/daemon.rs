@@ -1,8 +1,9 @@
 //! What the daemon does and what its process needs.
 
 use super::encoder::Text;
-use super::{Observation, Snapshot, count, seconds};
+use super::{Observation, ProcessFigures, Snapshot, count, seconds};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 
 pub(super) fn write(text: &mut Text, snapshot: &Snapshot, now: Timestamp) {
     let help = "Who installed the cluster; always 1.";
@@ -32,13 +33,17 @@ pub(super) fn write(text: &mut Text, snapshot: &Snapshot, now: Timestamp) {
             samples.add(&[("resource", &kind.resource)], f64::from(u8::from(kind.watched)));
         }
     });
+    requests(text, "cluster_version_operator_api_requests_total", &snapshot.requests);
+    process(text, &snapshot.process);
+}
+
+pub(super) fn requests(text: &mut Text, name: &str, requests: &BTreeMap<(&'static str, String), u64>) {
     let help = "Requests to the API server by verb (get includes lists) and status code, error without an answer.";
-    text.counter("cluster_version_operator_api_requests_total", help, |samples| {
-        for ((verb, code), number) in &snapshot.requests {
+    text.counter(name, help, |samples| {
+        for ((verb, code), number) in requests {
             samples.add(&[("verb", verb), ("code", code)], count(*number));
         }
     });
-    process(text, snapshot);
 }
 
 fn work(text: &mut Text, observation: &Observation, now: Timestamp) {
@@ -93,8 +98,7 @@ fn counters(text: &mut Text, observation: &Observation) {
     });
 }
 
-fn process(text: &mut Text, snapshot: &Snapshot) {
-    let process = &snapshot.process;
+pub(super) fn process(text: &mut Text, process: &ProcessFigures) {
     let cpu = "Processor time of the process in user and system mode.";
     text.counter("process_cpu_seconds_total", cpu, |samples| {
         process.cpu_seconds.iter().for_each(|value| samples.add(&[], *value));

@@ -3,32 +3,72 @@
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// The budgets of a namespace that cover a pod with these labels and allow no disruption now, with what each demands.
-pub(crate) fn covering(budgets: &[Value], labels: &BTreeMap<String, String>) -> Vec<String> {
-    let budgets =
-        budgets.iter().filter_map(|budget| serde_json::from_value::<PodDisruptionBudget>(budget.clone()).ok());
-    let covering = budgets.filter(|budget| {
-        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        selector.is_some_and(|selector| matches(selector, labels))
-    });
-    covering.map(|budget| described(&budget)).collect()
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Budget {
+    name: String,
+    namespace: String,
+    version: String,
+    selector: Option<LabelSelector>,
+    /// None may leave, however healthy they are.
+    never: bool,
+    /// `None` until its controller has looked at it.
+    counts: Option<Counts>,
 }
 
-fn described(budget: &PodDisruptionBudget) -> String {
-    let name = budget.metadata.name.as_deref().unwrap_or_default();
-    let Some(status) = &budget.status else { return format!("PodDisruptionBudget {name}") };
-    let number = |number: Option<i32>| number.unwrap_or_default();
-    let (healthy, desired) = (number(status.current_healthy), number(status.desired_healthy));
-    let expected = number(status.expected_pods);
-    let never = match budget.spec.as_ref() {
-        Some(spec) if spec.max_unavailable == Some(IntOrString::Int(0)) => true,
-        _ => expected > 0 && desired >= expected,
-    };
-    let way_out = if never { ", which never allows any to leave: change it, or delete the pod" } else { "" };
-    format!("PodDisruptionBudget {name} ({healthy} of {expected} pods are healthy, {desired} have to be{way_out})")
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    allowed: i32,
+    healthy: i32,
+    desired: i32,
+    expected: i32,
+}
+
+impl Budget {
+    pub(crate) fn of(budget: PodDisruptionBudget) -> Budget {
+        let counts = budget.status.map(|status| Counts {
+            allowed: status.disruptions_allowed.unwrap_or_default(),
+            healthy: status.current_healthy.unwrap_or_default(),
+            desired: status.desired_healthy.unwrap_or_default(),
+            expected: status.expected_pods.unwrap_or_default(),
+        });
+        let spec = budget.spec.unwrap_or_default();
+        Budget {
+            name: budget.metadata.name.unwrap_or_default(),
+            namespace: budget.metadata.namespace.unwrap_or_default(),
+            version: budget.metadata.resource_version.unwrap_or_default(),
+            never: spec.max_unavailable == Some(IntOrString::Int(0))
+                || counts.is_some_and(|counts| counts.expected > 0 && counts.desired >= counts.expected),
+            selector: spec.selector,
+            counts,
+        }
+    }
+
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Whether a pod of this namespace with these labels may not leave without its consent.
+    pub(crate) fn covers(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+        self.namespace == namespace && self.selector.as_ref().is_some_and(|selector| matches(selector, labels))
+    }
+
+    /// Whether one of its pods may leave now.
+    pub(crate) fn allows(&self) -> bool {
+        self.counts.is_some_and(|counts| counts.allowed > 0)
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PodDisruptionBudget {}", self.name)?;
+        let Some(Counts { healthy, desired, expected, .. }) = self.counts else { return Ok(()) };
+        let way_out = if self.never { ", which never allows any to leave: change it, or delete the pod" } else { "" };
+        write!(f, " ({healthy} of {expected} pods are healthy, {desired} have to be{way_out})")
+    }
 }
 
 /// In policy/v1 an empty selector selects every pod.
@@ -50,38 +90,46 @@ fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    fn budget(name: &str, selector: Value, desired: i32) -> Value {
-        let status =
-            json!({"currentHealthy": 2, "desiredHealthy": desired, "expectedPods": 2, "disruptionsAllowed": 0});
-        json!({"metadata": {"name": name}, "spec": {"selector": selector, "minAvailable": desired}, "status": status})
+    fn budget(name: &str, selector: &Value, desired: i32) -> Budget {
+        let status = json!({"currentHealthy": 2, "desiredHealthy": desired, "expectedPods": 2, "disruptionsAllowed": 2 - desired});
+        let metadata = json!({"name": name, "namespace": "default"});
+        let spec = json!({"selector": selector, "minAvailable": desired});
+        Budget::of(serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap())
     }
 
     #[test]
-    fn budgets_that_cover_a_pod_are_named_with_what_they_demand() {
+    fn budgets_that_cover_a_pod_say_what_they_demand() {
         let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        let other = json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]});
         let budgets = [
-            budget("web", json!({"matchLabels": {"app": "web"}}), 2),
-            budget("all", json!({}), 1),
-            budget("db", json!({"matchLabels": {"app": "db"}}), 1),
-            budget("none", Value::Null, 1),
-            budget(
-                "expression",
-                json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]}),
-                1,
-            ),
-            json!("no budget"),
+            budget("web", &json!({"matchLabels": {"app": "web"}}), 2),
+            budget("all", &json!({}), 1),
+            budget("db", &json!({"matchLabels": {"app": "db"}}), 1),
+            budget("none", &Value::Null, 1),
+            budget("expression", &other, 1),
         ];
-        let found = covering(&budgets, &labels);
+        let covering = |namespace: &str| budgets.iter().filter(|it| it.covers(namespace, &labels)).collect::<Vec<_>>();
+        let texts: Vec<(String, bool)> =
+            covering("default").iter().map(|budget| (budget.to_string(), budget.allows())).collect();
+        let never = "PodDisruptionBudget web (2 of 2 pods are healthy, 2 have to be, which never allows any to leave: \
+                     change it, or delete the pod)";
         assert_eq!(
-            found,
+            texts,
             [
-                "PodDisruptionBudget web (2 of 2 pods are healthy, 2 have to be, which never allows any to leave: change \
-                 it, or delete the pod)",
-                "PodDisruptionBudget all (2 of 2 pods are healthy, 1 have to be)",
-                "PodDisruptionBudget expression (2 of 2 pods are healthy, 1 have to be)",
+                (never.to_owned(), false),
+                ("PodDisruptionBudget all (2 of 2 pods are healthy, 1 have to be)".to_owned(), true),
+                ("PodDisruptionBudget expression (2 of 2 pods are healthy, 1 have to be)".to_owned(), true),
             ]
         );
+        assert!(covering("other").is_empty());
+    }
+
+    #[test]
+    fn a_budget_that_nobody_has_looked_at_allows_nothing() {
+        let new = Budget::of(serde_json::from_value(json!({"metadata": {"name": "new"}, "spec": {}})).unwrap());
+        assert!(!new.allows());
+        assert_eq!(new.to_string(), "PodDisruptionBudget new");
     }
 }

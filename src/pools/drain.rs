@@ -176,6 +176,17 @@ impl Drain {
         }
     }
 
+    /// When [`Drain::delay`] will be another one.
+    pub fn delay_changes(&self, now: Timestamp) -> Option<Timestamp> {
+        let limit = match self.delay(now) {
+            Delay::Usual => PATIENCE,
+            Delay::Long => LIMIT,
+            Delay::Failed => return None,
+        };
+        // It is over when the time has passed.
+        self.started.checked_add(limit).and_then(|at| at.checked_add(SignedDuration::from_millis(1))).ok()
+    }
+
     /// When the next attempt begins. A clock that went backwards does not put it off.
     pub fn next_attempt(&self, now: Timestamp) -> Timestamp {
         let Some(failed) = self.failed else { return now };

@@ -114,6 +114,8 @@ pub struct Round {
     pub unavailable: Vec<Unavailable>,
     /// How many nodes have not been told yet, besides [`Round::begin`] and [`Round::claim`].
     pub waiting: usize,
+    /// Nodes that could be begun if nothing ran there that has to come last.
+    pub deferred: Vec<String>,
     /// Why nothing goes on although nodes wait, or are to be drained.
     pub blocked: Option<(BlockedReason, String)>,
     /// When to look again although nothing has changed.
@@ -260,7 +262,9 @@ fn round(pool: &PoolFacts, others: &[Hold], left: Option<usize>, now: Timestamp)
     let held = hold.map_or(usize::MAX, |hold| hold.nodes.saturating_sub(has_begun));
     in_order(&mut candidates);
     let number = candidates.len();
-    if candidates.iter().any(|node| !pool.last.contains(&node.name)) {
+    let is_last = |node: &&&NodeFacts| pool.last.contains(&node.name);
+    if candidates.iter().any(|node| !is_last(&node)) {
+        round.deferred = candidates.iter().filter(is_last).map(|node| node.name.clone()).collect();
         candidates.retain(|node| !pool.last.contains(&node.name));
     }
     let chosen = choose(&candidates, capacity.min(held).min(left.unwrap_or(usize::MAX)), zones);

@@ -1,4 +1,4 @@
-//! Events on the ClusterVersion: the steps of loading a release, why one failed, where an update begins and ends, and that
+//! Events. On the ClusterVersion: the steps of loading a release, why one failed, where an update begins and ends, and that
 //! the daemon was switched off. A separate task publishes them; an event that cannot be published is dropped, so that nothing
 //! waits for it.
 
@@ -45,7 +45,7 @@ pub(crate) fn notice(status: &LoadStatus) -> Notice {
 }
 
 impl Notice {
-    fn new(warning: bool, reason: &'static str, note: &str) -> Notice {
+    pub(crate) fn new(warning: bool, reason: &'static str, note: &str) -> Notice {
         Notice { warning, reason, note: shortened(&note.replace('\n', " // "), MAX_NOTE).into_owned() }
     }
 }
@@ -156,12 +156,17 @@ impl Events {
 
     /// Publishes a notice about a ClusterVersion. The event is in the daemon's namespace, where tools expect it.
     pub(crate) fn publish(&self, notice: Notice, name: &str, uid: &str) {
+        self.publish_of(notice, "config.openshift.io/v1", "ClusterVersion", name, Some(uid.to_owned()));
+    }
+
+    /// Publishes a notice about an object without a namespace. The event is in the namespace of this process.
+    pub(crate) fn publish_of(&self, notice: Notice, api_version: &str, kind: &str, name: &str, uid: Option<String>) {
         let regarding = ObjectReference {
-            api_version: Some("config.openshift.io/v1".to_owned()),
-            kind: Some("ClusterVersion".to_owned()),
+            api_version: Some(api_version.to_owned()),
+            kind: Some(kind.to_owned()),
             name: Some(name.to_owned()),
             namespace: Some(self.namespace.clone()),
-            uid: Some(uid.to_owned()),
+            uid,
             ..ObjectReference::default()
         };
         if self.queue.try_send((notice, regarding)).is_err() {

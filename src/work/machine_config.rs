@@ -3,7 +3,9 @@
 
 mod approvals;
 mod draining;
+mod figures;
 pub(crate) mod followed;
+mod notices;
 mod rendering;
 mod reporting;
 pub(crate) mod views;
@@ -21,11 +23,14 @@ use crate::pools::node::NodeFacts;
 use crate::pools::render::Defaults;
 use crate::pools::rollout::{PoolFacts, Round, rounds};
 use crate::pools::writes;
+use crate::work::events::Events;
 use crate::work::promql::Querier;
 use approvals::Approvals;
 use draining::Drains;
+pub(crate) use figures::Figures;
 use followed::{Followed, View as _};
 use jiff::Timestamp;
+use notices::Notices;
 use rendering::Renderings;
 use reporting::Reporting;
 use serde_json::Value;
@@ -66,6 +71,7 @@ pub(crate) struct MachineConfigController {
     learned: BTreeMap<String, Learned>,
     writer: Arc<Writer>,
     reporting: Reporting,
+    notices: Notices,
 }
 
 fn node_kind() -> Kind {
@@ -89,7 +95,7 @@ impl MachineConfigController {
         settings: Settings,
         querier: Querier,
         clients: &Arc<Clients>,
-        objects: Objects,
+        (objects, events): (Objects, Events),
         stop: &CancellationToken,
     ) -> Self {
         let changed = Arc::new(Notify::new());
@@ -104,6 +110,7 @@ impl MachineConfigController {
             learned: BTreeMap::new(),
             writer: Writer::new(changed.clone()),
             reporting: Reporting::new(clients, changed.clone(), stop),
+            notices: Notices::new(events),
             settings,
             objects,
             changed,
@@ -148,6 +155,9 @@ impl MachineConfigController {
         self.drain(&seen, now);
         self.collect(&seen);
         deadlines.extend(self.report(&seen, &rounds, now));
+        self.notices.of_pools(&seen.pools, &rounds);
+        self.notices.of_operator(self.reporting.seen());
+        deadlines.extend(self.notices.of_nodes(&seen.nodes, now).map(|next| until(next, now)));
         deadlines.extend(self.writer.next());
         deadlines.into_iter().min()
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Toleration};
 use kube::Client;
 use kube::api::{Api, ListParams};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// The key of the taint of nodes that are cordoned.
@@ -22,6 +22,7 @@ pub(crate) struct Leaving {
     pub namespace: String,
     pub name: String,
     pub uid: String,
+    pub labels: BTreeMap<String, String>,
     /// What is lost with it.
     pub warning: Option<&'static str>,
     /// It has been told to end.
@@ -63,13 +64,18 @@ pub(crate) async fn list(client: &Client, node: &str) -> Result<Vec<Pod>, ApiErr
     }
 }
 
-/// Looks up each DaemonSet once. `begun`: when the drain began.
+/// DaemonSets that have been looked up, by namespace and name.
+pub(crate) type DaemonSets = HashMap<(String, String), DaemonSet>;
+
+/// Looks up each DaemonSet that is not in `known` yet, once. `begun`: when the drain began.
 pub(crate) async fn survey<'a>(
     objects: &Objects,
     pods: impl IntoIterator<Item = &'a Pod>,
     begun: Option<Timestamp>,
+    known: &mut DaemonSets,
 ) -> Survey {
-    let mut daemon_sets: HashMap<(String, String), DaemonSet> = HashMap::new();
+    // What cannot be looked up is tried again next time.
+    known.retain(|_, found| !matches!(found, DaemonSet::Unknown(_)));
     let mut survey = Survey::default();
     for pod in pods {
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
@@ -79,12 +85,11 @@ pub(crate) async fn survey<'a>(
             None => None,
             Some(owner) => {
                 let key = (namespace.clone(), owner.name.clone());
-                let known = daemon_sets.get(&key).cloned();
-                let found = match known {
-                    Some(found) => found,
+                let found = match known.get(&key) {
+                    Some(found) => found.clone(),
                     None => find(objects, &key).await,
                 };
-                daemon_sets.insert(key, found.clone());
+                known.insert(key, found.clone());
                 Some(found)
             }
         };
@@ -95,6 +100,7 @@ pub(crate) async fn survey<'a>(
                 namespace,
                 name,
                 uid: pod.metadata.uid.clone().unwrap_or_default(),
+                labels: pod.metadata.labels.clone().unwrap_or_default(),
                 warning,
                 terminating: pod.metadata.deletion_timestamp.is_some(),
             }),

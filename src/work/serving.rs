@@ -5,7 +5,6 @@ mod access;
 mod demands;
 mod tokens;
 
-use super::monitoring::Monitoring;
 use crate::cluster::{Clients, Kinds};
 use crate::serve::health::Heartbeat;
 use crate::serve::{self, Health, Metrics, ServeError, tls};
@@ -28,10 +27,11 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Starts the server, which follows what the cluster says of TLS and of clients, until `stop`.
+    /// Starts the server, which follows what the cluster says of TLS and of clients, until `stop`. `text` is called at each
+    /// scrape.
     pub(crate) fn start(
         self,
-        monitoring: &Arc<Monitoring>,
+        text: Arc<dyn Fn() -> String + Send + Sync>,
         clients: &Clients,
         kinds: &Arc<Kinds>,
         stop: CancellationToken,
@@ -40,9 +40,8 @@ impl Serving {
         let demands = demanded.subscribe();
         demanded.follow(clients, kinds.clone(), stop.clone());
         let access = Arc::new(Access::follow(clients, kinds.clone(), &stop));
-        let monitoring = monitoring.clone();
         let metrics = Metrics {
-            text: Arc::new(move || monitoring.text()),
+            text,
             guard: Arc::new(move |caller| {
                 let access = access.clone();
                 Box::pin(async move { access.check(caller).await })

@@ -120,7 +120,8 @@ impl Fleet {
     /// Starts the controller, in place of one of the same name.
     pub fn start_controller(&self, name: &str, more: &[&str]) -> anyhow::Result<Identity> {
         let kubeconfig = self.kubeconfig(CONTROLLER)?.display().to_string();
-        let mut arguments = vec!["machine-config", "--kubeconfig", &kubeconfig, "--release-version", VERSION];
+        let mut arguments =
+            vec!["machine-config", "--listen=", "--kubeconfig", &kubeconfig, "--release-version", VERSION];
         arguments.extend(["--image", "registry.invalid/operator@sha256:1", "--identity", name, "--listen-health", ""]);
         arguments.extend(["--lease-duration", "20", "--lease-renew-deadline", "10", "--lease-retry", "2"]);
         arguments.extend(more);

@@ -211,8 +211,10 @@ fn node_of_the_controller_itself_comes_last() {
     let facts = PoolFacts { last, ..pool("master", "v1", 3, nodes) };
     let round = only(&facts);
     assert_eq!((all(&round), round.waiting), (vec!["node-1".to_owned(), "node-2".to_owned()], 1));
+    assert_eq!(round.deferred, ["node-0"]);
     let nodes = vec![done("node-0", "v0"), done("node-1", "v1"), done("node-2", "v1")];
-    assert_eq!(all(&only(&PoolFacts { nodes, ..facts })), ["node-0"]);
+    let round = only(&PoolFacts { nodes, ..facts });
+    assert_eq!((all(&round), round.deferred), (vec!["node-0".to_owned()], vec![]));
 }
 
 #[test]

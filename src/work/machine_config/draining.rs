@@ -1,11 +1,13 @@
 //! Moves the pods of a node away: one task for each node that is drained, so that none waits for another.
 
+use super::followed::Followed;
 use super::views::NodeView;
-use crate::cluster::watcher::Event;
+use crate::cluster::watcher::{Event, Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
+use crate::pools::budgets::Budget;
 use crate::pools::drain::{ATTEMPT, Delay, Drain, EVICTION_RETRY};
 use crate::pools::writes;
-use crate::work::pods::{self, Leaving};
+use crate::work::pods::{self, DaemonSets, Leaving};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
@@ -13,7 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// A drain that evictions are refused for so long is told of.
@@ -25,6 +27,7 @@ const NAMED: usize = 5;
 pub(super) struct Drains {
     clients: Arc<Clients>,
     objects: Objects,
+    budgets: Arc<Followed<Budget>>,
     changed: Arc<Notify>,
     stop: CancellationToken,
     tasks: BTreeMap<String, Task>,
@@ -39,7 +42,10 @@ struct Task {
 
 impl Drains {
     pub(super) fn new(clients: Arc<Clients>, objects: Objects, changed: Arc<Notify>, stop: CancellationToken) -> Self {
-        Drains { clients, objects, changed, stop, tasks: BTreeMap::new() }
+        let budgets = Kind::known("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true);
+        let everywhere = Selection::new(budgets, "", Selector::All);
+        let budgets = Followed::start(&clients, everywhere, Arc::default(), stop.clone());
+        Drains { clients, objects, budgets, changed, stop, tasks: BTreeMap::new() }
     }
 
     /// How many pods still have to go, as far as that is known for this request.
@@ -62,9 +68,12 @@ impl Drains {
             pods: pods::follow(client, &name).boxed(),
             node: name.clone(),
             objects: self.objects.clone(),
+            budgets: self.budgets.clone(),
+            budgets_changed: self.budgets.subscribe(),
             changed: self.changed.clone(),
             state: state.clone(),
             present: BTreeMap::new(),
+            daemon_sets: DaemonSets::new(),
             complete: false,
             retry: HashMap::new(),
             refused: BTreeMap::new(),
@@ -97,19 +106,30 @@ fn request(node: &NodeView) -> (String, Option<String>) {
 
 type PodKey = (String, String);
 
+/// A pod that could not be evicted.
+struct Refusal {
+    since: Instant,
+    text: String,
+    /// The resourceVersions of the budgets that kept it.
+    budgets: Vec<String>,
+}
+
 struct Run {
     node: String,
     objects: Objects,
+    budgets: Arc<Followed<Budget>>,
+    budgets_changed: watch::Receiver<()>,
     changed: Arc<Notify>,
     state: Arc<Mutex<Option<usize>>>,
     pods: BoxStream<'static, Result<Event<Pod>, ApiError>>,
     present: BTreeMap<PodKey, Pod>,
+    /// Those of the present attempt.
+    daemon_sets: DaemonSets,
     /// All pods that exist are known.
     complete: bool,
     /// When the eviction of a pod may be tried again, by uid.
     retry: HashMap<String, Instant>,
-    /// Since when a pod could not be evicted, and why.
-    refused: BTreeMap<PodKey, (Instant, String)>,
+    refused: BTreeMap<PodKey, Refusal>,
     drain: Drain,
     /// When the present attempt began.
     attempt: Option<Instant>,
@@ -120,16 +140,34 @@ impl Run {
     async fn run(mut self) {
         loop {
             let deadline = if self.complete { self.step().await } else { None };
-            let event = match deadline {
-                Some(deadline) => tokio::time::timeout_at(deadline.into(), self.pods.next()).await,
-                None => Ok(self.pods.next().await),
-            };
-            if let Ok(Some(event)) = event {
-                self.on_event(event);
-                // What is there already belongs together.
-                while let Some(Some(event)) = futures::FutureExt::now_or_never(self.pods.next()) {
-                    self.on_event(event);
+            let pause = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                    None => std::future::pending().await,
                 }
+            };
+            tokio::select! {
+                Some(event) = self.pods.next() => {
+                    self.on_event(event);
+                    // What is there already belongs together.
+                    while let Some(Some(event)) = futures::FutureExt::now_or_never(self.pods.next()) {
+                        self.on_event(event);
+                    }
+                }
+                Ok(()) = self.budgets_changed.changed() => self.on_budgets(),
+                () = pause => {}
+            }
+        }
+    }
+
+    /// A pod is tried again when the budgets that kept it have changed and let it go.
+    fn on_budgets(&mut self) {
+        let budgets = self.budgets.all().unwrap_or_default();
+        for (key, refusal) in self.refused.iter().filter(|(_, refusal)| !refusal.budgets.is_empty()) {
+            let Some(pod) = self.present.get(key) else { continue };
+            let covering = covering(&budgets, &key.0, pod.metadata.labels.as_ref().unwrap_or(&BTreeMap::new()));
+            if covering.iter().all(|budget| budget.allows()) && versions(&covering) != refusal.budgets {
+                self.retry.remove(pod.metadata.uid.as_deref().unwrap_or_default());
             }
         }
     }
@@ -156,7 +194,8 @@ impl Run {
 
     /// Does what is due, and returns when there is more to do although no pod has changed.
     async fn step(&mut self) -> Option<Instant> {
-        let survey = pods::survey(&self.objects, self.present.values(), Some(self.drain.started)).await;
+        let known = &mut self.daemon_sets;
+        let survey = pods::survey(&self.objects, self.present.values(), Some(self.drain.started), known).await;
         let number = survey.number();
         let before = self.state.lock().unwrap_or_else(PoisonError::into_inner).replace(number);
         if before != Some(number) {
@@ -180,42 +219,55 @@ impl Run {
             self.on_vain_attempt(&survey.leaving, &survey.unknown, now).await;
             return Some(clock);
         }
-        let due: Vec<&Leaving> = survey
-            .leaving
-            .iter()
-            .filter(|pod| !pod.terminating && self.retry.get(&pod.uid).is_none_or(|until| *until <= clock))
-            .collect();
-        for pod in &due {
+        // Those that have been told to end are not asked again.
+        let evictable: Vec<&Leaving> = survey.leaving.iter().filter(|pod| !pod.terminating).collect();
+        self.retry.retain(|uid, _| evictable.iter().any(|pod| pod.uid == *uid));
+        let is_due = |pod: &&&Leaving| self.retry.get(&pod.uid).is_none_or(|until| *until <= clock);
+        let due: Vec<Leaving> = evictable.iter().filter(is_due).map(|pod| (*pod).clone()).collect();
+        self.evict(due).await;
+        self.tell_blocked().await;
+        let again = evictable.iter().map(|pod| self.retry.get(&pod.uid).copied().unwrap_or(clock)).min();
+        let told = self.refused.values().map(|refusal| refusal.since + TOLD_AFTER).filter(|time| *time > clock).min();
+        [again, Some(limit), told].into_iter().flatten().min()
+    }
+
+    /// Evicts the pods side by side.
+    async fn evict(&mut self, pods: Vec<Leaving>) {
+        if pods.is_empty() {
+            return;
+        }
+        for pod in &pods {
             if let Some(warning) = pod.warning {
                 tracing::info!(node = self.node, pod = format!("{}/{}", pod.namespace, pod.name), warning, "evicting");
             }
         }
+        // As they are before the answers: one that changes from now on may let a pod go that was refused.
+        let budgets = self.budgets.all().unwrap_or_default();
+        let covering: Vec<_> = pods.iter().map(|pod| covering(&budgets, &pod.namespace, &pod.labels)).collect();
         let objects = &self.objects;
-        let evictions = due.iter().map(|pod| objects.evict(&pod.namespace, &pod.name, &pod.uid));
+        let evictions = pods.iter().map(|pod| objects.evict(&pod.namespace, &pod.name, &pod.uid));
         let outcomes = futures::future::join_all(evictions).await;
-        let outcomes: Vec<(Leaving, Result<(), ApiError>)> = due.into_iter().cloned().zip(outcomes).collect();
         let again = Instant::now() + Duration::try_from(EVICTION_RETRY).unwrap_or_default();
-        for (pod, outcome) in outcomes {
+        for ((pod, covering), outcome) in pods.into_iter().zip(covering).zip(outcomes) {
             self.retry.insert(pod.uid.clone(), again);
             let key = (pod.namespace.clone(), pod.name.clone());
             match outcome {
                 Ok(()) => _ = self.refused.remove(&key),
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
-                    let since = self.refused.get(&key).map_or_else(Instant::now, |(since, _)| *since);
-                    self.refused.insert(key, (since, refusal(&self.objects, &pod, &error).await));
+                    let since = self.refused.get(&key).map_or_else(Instant::now, |refusal| refusal.since);
+                    let (text, budgets) = (refusal(&pod, &covering, &error), versions(&covering));
+                    self.refused.insert(key, Refusal { since, text, budgets });
                 }
             }
         }
-        self.tell_blocked().await;
-        let told = self.refused.values().map(|(since, _)| *since + TOLD_AFTER).filter(|time| *time > clock).min();
-        [Some(again), Some(limit), told].into_iter().flatten().min()
+        self.on_budgets();
     }
 
     /// Says which pods keep the node from being drained, once that has lasted.
     async fn tell_blocked(&mut self) {
-        let lasting = self.refused.iter().filter(|(_, (since, _))| since.elapsed() >= TOLD_AFTER);
-        let texts: Vec<&str> = lasting.map(|(_, (_, text))| text.as_str()).collect();
+        let lasting = self.refused.values().filter(|refusal| refusal.since.elapsed() >= TOLD_AFTER);
+        let texts: Vec<&str> = lasting.map(|refusal| refusal.text.as_str()).collect();
         if texts.is_empty() {
             return;
         }
@@ -227,13 +279,14 @@ impl Run {
 
     async fn on_vain_attempt(&mut self, leaving: &[Leaving], unknown: &[String], now: Timestamp) {
         let ending = |pod: &Leaving| match self.refused.get(&(pod.namespace.clone(), pod.name.clone())) {
-            Some((_, text)) => text.clone(),
+            Some(refusal) => refusal.text.clone(),
             None => format!("pod {}/{} has been told to end and has not", pod.namespace, pod.name),
         };
         let texts: Vec<String> = leaving.iter().map(ending).chain(unknown.iter().cloned()).collect();
         let text = listed(&texts.iter().map(String::as_str).collect::<Vec<_>>());
         self.drain.failed = Some(now);
         self.attempt = None;
+        self.daemon_sets.clear();
         let delay = self.drain.delay(now);
         tracing::warn!(node = self.node, pods = text, ?delay, "not drained yet");
         if delay > Delay::Usual {
@@ -265,27 +318,33 @@ fn listed(texts: &[&str]) -> String {
     text
 }
 
-/// Why a pod cannot be evicted, with the budget that forbids it.
-async fn refusal(objects: &Objects, pod: &Leaving, error: &ApiError) -> String {
-    let Leaving { namespace, name, .. } = pod;
-    if !error.is_too_many_requests() {
-        return format!("pod {namespace}/{name}: {error}");
-    }
-    match budgets(objects, pod).await {
-        Ok(budgets) if !budgets.is_empty() => {
-            format!("pod {namespace}/{name} is kept by {}", budgets.join(" and "))
-        }
-        Ok(_) | Err(_) => format!("pod {namespace}/{name}: {error}"),
-    }
+/// The budgets that cover a pod.
+fn covering(
+    budgets: &BTreeMap<String, Arc<Budget>>,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> Vec<Arc<Budget>> {
+    budgets.values().filter(|budget| budget.covers(namespace, labels)).cloned().collect()
 }
 
-/// The PodDisruptionBudgets that cover the pod, with what each demands and has.
-async fn budgets(objects: &Objects, pod: &Leaving) -> Result<Vec<String>, ApiError> {
-    let pods = pods::kind();
-    let Some(live) = objects.get(&pods, &pod.namespace, &pod.name).await? else { return Ok(Vec::new()) };
-    let labels: BTreeMap<String, String> =
-        serde_json::from_value(live.pointer("/metadata/labels").cloned().unwrap_or_default()).unwrap_or_default();
-    let kind = Kind::known("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true);
-    let budgets = objects.list_in(&kind, &pod.namespace).await?;
-    Ok(crate::pools::budgets::covering(&budgets, &labels))
+fn versions(budgets: &[Arc<Budget>]) -> Vec<String> {
+    budgets.iter().map(|budget| budget.version().to_owned()).collect()
 }
+
+/// Why a pod cannot be evicted, with the budgets that forbid it.
+fn refusal(pod: &Leaving, covering: &[Arc<Budget>], error: &ApiError) -> String {
+    let Leaving { namespace, name, .. } = pod;
+    if !error.is_too_many_requests() || covering.is_empty() {
+        return format!("pod {namespace}/{name}: {error}");
+    }
+    // The one that refused may have been changed since.
+    let refusing: Vec<_> = covering.iter().filter(|budget| !budget.allows()).collect();
+    let texts: Vec<String> = match refusing.is_empty() {
+        true => covering.iter().map(|budget| budget.to_string()).collect(),
+        false => refusing.iter().map(|budget| budget.to_string()).collect(),
+    };
+    format!("pod {namespace}/{name} is kept by {}", texts.join(" and "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// What is kept of an object.
@@ -20,10 +20,12 @@ pub(crate) trait View: Clone + PartialEq + Send + Sync + 'static {
     fn version(&self) -> &str;
 }
 
-/// Views by the names of their objects, which have no namespace.
+/// Views by the names of their objects: `namespace/name`, or the name alone where there is no namespace.
 pub(crate) struct Followed<V> {
     state: Mutex<State<V>>,
     changed: Arc<Notify>,
+    /// For those who wait beside the one that `changed` wakes.
+    subscribers: watch::Sender<()>,
 }
 
 struct State<V> {
@@ -43,8 +45,7 @@ impl<V: View> Followed<V> {
         changed: Arc<Notify>,
         stop: CancellationToken,
     ) -> Arc<Self> {
-        let state = State { views: BTreeMap::new(), seen: None, ready: false, error: None };
-        let followed = Arc::new(Followed { state: Mutex::new(state), changed });
+        let followed = Arc::new(Self::new(changed));
         let client = clients.for_watch().unwrap_or_else(|_| clients.call.clone());
         let (told, mut stream) = (followed.clone(), events::<V::Object>(client, selection).boxed());
         tokio::spawn(async move {
@@ -53,6 +54,23 @@ impl<V: View> Followed<V> {
             }
         });
         followed
+    }
+
+    fn new(changed: Arc<Notify>) -> Self {
+        let state = State { views: BTreeMap::new(), seen: None, ready: false, error: None };
+        Followed { state: Mutex::new(state), changed, subscribers: watch::Sender::new(()) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with(objects: impl IntoIterator<Item = V::Object>) -> Arc<Self> {
+        let followed = Self::new(Arc::default());
+        let initial = objects.into_iter().map(Event::InitApply);
+        [Event::Init]
+            .into_iter()
+            .chain(initial)
+            .chain([Event::InitDone])
+            .for_each(|event| followed.on_event(Ok(event)));
+        Arc::new(followed)
     }
 
     fn lock(&self) -> MutexGuard<'_, State<V>> {
@@ -86,15 +104,25 @@ impl<V: View> Followed<V> {
             }
         };
         if changed {
-            self.changed.notify_one();
+            self.tell();
         }
+    }
+
+    fn tell(&self) {
+        self.changed.notify_one();
+        self.subscribers.send_replace(());
+    }
+
+    /// Sees every change from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.subscribers.subscribe()
     }
 
     /// What a write has returned is known before the watch tells of it.
     pub(crate) fn on_written(&self, object: V::Object) {
         let changed = self.lock().put(name(object.meta()), V::of(object), false);
         if changed {
-            self.changed.notify_one();
+            self.tell();
         }
     }
 
@@ -129,5 +157,9 @@ impl<V: View> State<V> {
 }
 
 fn name(metadata: &ObjectMeta) -> String {
-    metadata.name.clone().unwrap_or_default()
+    let name = metadata.name.clone().unwrap_or_default();
+    match metadata.namespace.as_deref() {
+        Some(namespace) if !namespace.is_empty() => format!("{namespace}/{name}"),
+        _ => name,
+    }
 }

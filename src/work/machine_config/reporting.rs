@@ -26,16 +26,20 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OperatorView {
+    pub uid: String,
     version: String,
-    status: ClusterOperatorStatus,
+    pub status: ClusterOperatorStatus,
 }
 
 impl View for OperatorView {
     type Object = ClusterOperator;
 
     fn of(object: ClusterOperator) -> Self {
-        let version = object.metadata.resource_version.unwrap_or_default();
-        OperatorView { version, status: object.status.unwrap_or_default() }
+        OperatorView {
+            uid: object.metadata.uid.unwrap_or_default(),
+            version: object.metadata.resource_version.unwrap_or_default(),
+            status: object.status.unwrap_or_default(),
+        }
     }
 
     fn version(&self) -> &str {
@@ -74,6 +78,11 @@ impl Reporting {
         move || {
             reported.lock().unwrap_or_else(PoisonError::into_inner).insert(pool, Instant::now());
         }
+    }
+
+    /// The ClusterOperator as it was seen last.
+    pub(super) fn seen(&self) -> Option<Arc<OperatorView>> {
+        self.operator.all()?.get(NAME).cloned()
     }
 
     /// Writes the status of the ClusterOperator if it changes. `overlaps`: nodes that several pools claim.

@@ -3,10 +3,12 @@
 use super::followed::View;
 use crate::api::machine_config::{GROUP, MachineConfig, MachineConfigPool, annotation as key};
 use crate::pools::approval;
+use crate::pools::budgets::Budget;
 use crate::pools::drain::{Drain, DrainFacts};
 use crate::pools::node::NodeFacts;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -135,5 +137,17 @@ impl ConfigView {
     pub(crate) fn rendered_for(&self) -> Option<&str> {
         let owner = self.0.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
         owner.filter(|owner| owner.kind == "MachineConfigPool").map(|owner| owner.name.as_str())
+    }
+}
+
+impl View for Budget {
+    type Object = PodDisruptionBudget;
+
+    fn of(budget: PodDisruptionBudget) -> Self {
+        Budget::of(budget)
+    }
+
+    fn version(&self) -> &str {
+        Budget::version(self)
     }
 }

@@ -52,7 +52,8 @@ impl Agent {
             Action::CountPods => {
                 let version = self.node.as_ref().map(super::resource_version).unwrap_or_default().to_owned();
                 let pods = pods::list(self.objects.client(), &self.name).await?;
-                let number = pods::survey(&self.objects, &pods, seen.drain_started).await.number();
+                let number =
+                    pods::survey(&self.objects, &pods, seen.drain_started, &mut Default::default()).await.number();
                 self.counted = Some((number, version));
             }
             Action::Stage => {
