@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use cvo::testing::api::machine_config::{
-    MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigSpec, ROLE_LABEL,
+    MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigSpec, REQUIRED_FOR_UPGRADE, ROLE_LABEL,
 };
 use cvo::testing::api::{ClusterOperator, ConditionStatus};
 use futures::StreamExt;
@@ -105,6 +105,13 @@ impl Fleet {
         Ok(())
     }
 
+    /// An update of the cluster waits for the pool.
+    pub async fn require(&self, pool: &str) -> anyhow::Result<()> {
+        let patch = json!({"metadata": {"labels": {REQUIRED_FOR_UPGRADE: ""}}});
+        self.pools().patch(pool, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
     pub fn pools(&self) -> Api<MachineConfigPool> {
         Api::all(self.client.clone())
     }
@@ -120,8 +127,10 @@ impl Fleet {
     /// Starts the controller, in place of one of the same name.
     pub fn start_controller(&self, name: &str, more: &[&str]) -> anyhow::Result<Identity> {
         let kubeconfig = self.kubeconfig(CONTROLLER)?.display().to_string();
-        let mut arguments =
-            vec!["machine-config", "--listen=", "--kubeconfig", &kubeconfig, "--release-version", VERSION];
+        let mut arguments = vec!["machine-config", "--kubeconfig", &kubeconfig, "--release-version", VERSION];
+        if !more.contains(&"--listen") {
+            arguments.push("--listen=");
+        }
         arguments.extend(["--image", "registry.invalid/operator@sha256:1", "--identity", name, "--listen-health", ""]);
         arguments.extend(["--lease-duration", "20", "--lease-renew-deadline", "10", "--lease-retry", "2"]);
         arguments.extend(more);

@@ -47,7 +47,8 @@ pub(super) async fn prepare(cluster: &Cluster, lab: &Path) -> anyhow::Result<()>
 
 /// The project's component that configures nodes, changed for a test cluster: several of them share this machine.
 pub(super) fn add_component(cluster: &Cluster, release: &Path) -> anyhow::Result<()> {
-    let (root, health) = (root(cluster).display().to_string(), cluster.spare_port(3));
+    let root = root(cluster).display().to_string();
+    let (health, metrics) = (cluster.spare_port(3), cluster.spare_port(4));
     let agent = [
         // No file system is mounted below that folder later, and the root of this machine may not be a shared mount.
         ("          mountPropagation: HostToContainer\n", String::new()),
@@ -62,6 +63,8 @@ pub(super) fn add_component(cluster: &Cluster, release: &Path) -> anyhow::Result
     ];
     let controller = [
         ("--listen-health=127.0.0.1:9097\n", format!("--listen-health=127.0.0.1:{health}\n")),
+        ("--listen=0.0.0.0:9001\n", format!("--listen=127.0.0.1:{metrics}\n")),
+        ("          containerPort: 9001\n", format!("          containerPort: {metrics}\n")),
         ("            port: 9097\n", format!("            port: {health}\n")),
     ];
     let to = release.join("machine-config");

@@ -1,7 +1,7 @@
 //! Pools of simulated nodes, and the real controller on a real API server.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -15,8 +15,15 @@ use e2e::{
         fleet::{Fleet, Watchdog, said},
     },
     random::SeededRandom,
+    services::monitoring::PROMETHEUS,
 };
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::{
+    Api,
+    runtime::{WatchStreamExt, watcher},
+};
 use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -32,9 +39,11 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
     let mut fleet = Fleet::up(Options { audit: true, ..Options::default() }).await.unwrap();
     fleet.add_nodes(&[("worker", 5)]).await.unwrap();
     fleet.add_pool("worker", IntOrString::Int(3)).await.unwrap();
+    fleet.require("worker").await.unwrap();
     fleet.configure("worker", "10-file", "/etc/sample", "one").await.unwrap();
     fleet.start_agents(|name| times(if name == "fake-0" { 900 } else { 200 })).await.unwrap();
-    fleet.start_controller("controller", &[]).unwrap();
+    let address = format!("127.0.0.1:{}", fleet.cluster.spare_port(2));
+    fleet.start_controller("controller", &["--listen", &address]).unwrap();
     let pool = fleet.until_updated("worker", "", LIMIT).await.unwrap();
     let first = pool.spec.configuration.name.clone();
     assert!(first.starts_with("rendered-worker-"), "{first}");
@@ -46,13 +55,26 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
     let pool = fleet.until_updated("worker", &first, LIMIT).await.unwrap();
     let seen = watchdog.end(&fleet).await.unwrap();
     assert_eq!(seen.most.get("worker"), Some(&3));
-    // It is written later than the pools, and not more often than once in some seconds.
+    // It is written after the pool, and not more often than once a second.
     let available = |operator: &ClusterOperator| {
         condition(operator, "Available") == (ConditionStatus::True, "AsExpected".to_owned())
     };
     let named = (fleet.operators(), "machine-config");
     let operator = fleet.until("the operator to be available", named, LIMIT, available).await.unwrap();
     assert_eq!(condition(&operator, "Degraded").0, ConditionStatus::False);
+    let reasons = events_of_pools(&fleet, "Completed").await;
+    for reason in ["RenderedConfigGenerated", "Updating", "Completed"] {
+        assert!(reasons.contains(reason), "{reason}: {reasons:?}");
+    }
+    let metrics = metrics(&fleet, &address).await;
+    for sample in [
+        "mco_machine_count{pool=\"worker\"} 5",
+        "mco_updated_machine_count{pool=\"worker\"} 5",
+        "machine_config_pool_condition{pool=\"worker\",condition=\"Updated\",reason=\"\"} 1",
+        "machine_config_node_state{node=\"fake-0\",pool=\"worker\",state=\"Done\"} 1",
+    ] {
+        assert!(metrics.lines().any(|line| line == sample), "{sample}: {metrics}");
+    }
     let columns = fleet.cluster.kubectl(["get", "mcp"]).await.unwrap();
     let columns: Vec<Vec<&str>> = columns.lines().map(|line| line.split_whitespace().collect()).collect();
     let header = "NAME CONFIG UPDATED UPDATING DEGRADED MACHINECOUNT READYMACHINECOUNT UPDATEDMACHINECOUNT \
@@ -60,6 +82,38 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
     assert_eq!(columns[0].join(" "), header);
     let name = &pool.spec.configuration.name;
     assert_eq!(columns[1][..9], ["worker", name, "True", "False", "False", "5", "5", "5", "0"]);
+}
+
+/// The reasons of events about pools, once there is one with this reason.
+async fn events_of_pools(fleet: &Fleet, last: &str) -> BTreeSet<String> {
+    let events: Api<Event> = Api::all(fleet.client.clone());
+    let mut events = watcher(events, watcher::Config::default()).default_backoff().applied_objects().boxed();
+    let mut reasons = BTreeSet::new();
+    let all = async {
+        while !reasons.contains(last) {
+            let Some(event) = events.next().await else { break };
+            let Ok(event) = event else { continue };
+            if event.involved_object.kind.as_deref() == Some("MachineConfigPool") {
+                reasons.extend(event.reason);
+            }
+        }
+    };
+    let _end = tokio::time::timeout(LIMIT, all).await;
+    reasons
+}
+
+/// As the platform's Prometheus gets them. Without a certificate they are refused.
+async fn metrics(fleet: &Fleet, address: &str) -> String {
+    let client = || reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
+    let get = async |client: reqwest::ClientBuilder| {
+        client.build().unwrap().get(format!("https://{address}/metrics")).send().await.unwrap()
+    };
+    assert_eq!(get(client()).await.status().as_u16(), 401);
+    let leaf = fleet.cluster.client_certificate(PROMETHEUS).unwrap();
+    let identity = reqwest::Identity::from_pem(leaf.identity().as_bytes()).unwrap();
+    let answer = get(client().identity(identity)).await;
+    assert_eq!(answer.status().as_u16(), 200);
+    answer.text().await.unwrap()
 }
 
 fn condition(operator: &ClusterOperator, type_: &str) -> (ConditionStatus, String) {
