@@ -43,7 +43,7 @@ fn process_that_has_only_just_begun_ends_at_once_when_it_is_told_to() {
     let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
     let root = format!("--root={}", dir.display());
     let lines: [&[&str]; 3] = [
-        &["start", "--release-image=r.example/a@sha256:00", "--listen=", "--listen-health="],
+        &["start", "--release-image=r.example/a@sha256:00", "--node-name=n", "--listen=", "--listen-health="],
         &["machine-config", "--release-version=1.0.0", "--listen=", "--listen-health="],
         &["node-agent", "--node-name=n", &root],
     ];
