@@ -23,12 +23,13 @@ pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod verify;
 
-use crate::daemon::{LogLevel, SetLogLevel};
+use crate::daemon::{self, LogLevel, SetLogLevel};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 /// Updates a Kubernetes cluster from one release to the next
@@ -64,15 +65,12 @@ enum Command {
     Payload(payload::PayloadCommand),
 }
 
+/// The subcommands that run until they are told to stop.
+const DAEMONS: [&str; 3] = ["start", "machine-config", "node-agent"];
+
 /// Parses the arguments and runs the subcommand. Exit code 0: success; 1: failure, with the cause on standard error; 2: wrong
 /// usage; others as the help of the subcommand says.
 pub fn run() -> ExitCode {
-    let cli = parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    let is_daemon = matches!(cli.command, Command::Start(_) | Command::MachineConfig(_) | Command::NodeAgent(_));
-    let set_log_level = log(is_daemon);
-    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
-        tracing::debug!("a TLS provider was installed before");
-    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -80,7 +78,19 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(perform(cli.command, set_log_level)) {
+    let is_daemon = std::env::args_os().nth(1).is_some_and(|name| DAEMONS.iter().any(|daemon| name == *daemon));
+    let stop = CancellationToken::new();
+    // Before anything else: the first process of a container loses a signal that it has no handler for yet.
+    if is_daemon && let Err(error) = runtime.block_on(async { daemon::on_signal(stop.clone()) }) {
+        output::remark(&format!("cvo: {error}"));
+        return ExitCode::FAILURE;
+    }
+    let cli = parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let set_log_level = log(is_daemon);
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        tracing::debug!("a TLS provider was installed before");
+    }
+    match runtime.block_on(perform(cli.command, set_log_level, stop)) {
         Ok(code) => code,
         Err(error) => {
             output::remark(&format!("cvo: {}", crate::error::chain(error.as_ref())));
@@ -117,12 +127,12 @@ fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
     }
 }
 
-async fn perform(command: Command, set_log_level: SetLogLevel) -> anyhow::Result<ExitCode> {
+async fn perform(command: Command, set_log_level: SetLogLevel, stop: CancellationToken) -> anyhow::Result<ExitCode> {
     match command {
         Command::Plan(args) => return plan::run(*args).await,
         Command::Verify(args) => return verify::run(args).await,
-        Command::Start(args) => start::run(*args, set_log_level).await,
-        Command::MachineConfig(args) => machine_config::run(*args).await,
+        Command::Start(args) => start::run(*args, set_log_level, stop).await,
+        Command::MachineConfig(args) => machine_config::run(*args, stop).await,
         Command::Render(args) => render::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Rbac(args) => rbac::run(*args).await,
@@ -130,7 +140,7 @@ async fn perform(command: Command, set_log_level: SetLogLevel) -> anyhow::Result
         Command::Image(args) => image::run(&args),
         Command::Release(command) => release::run(command).await,
         Command::ImageBuild(args) => image_build::run(args).await,
-        Command::NodeAgent(args) => node_agent::run(args).await,
+        Command::NodeAgent(args) => node_agent::run(args, stop).await,
         Command::InRoot(args) => node_agent::in_root(&args),
         Command::Preflight(args) => preflight::run(args).await,
         Command::Payload(command) => payload::run(command),

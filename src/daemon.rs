@@ -90,10 +90,8 @@ pub(crate) enum DaemonError {
     StopTimedOut,
 }
 
-/// Runs the daemon until it is told to stop (then `Ok`) or cannot continue.
-pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
-    let stop = CancellationToken::new();
-    on_signal(stop.clone())?;
+/// Runs the daemon until it is told to `stop` (then `Ok`) or cannot continue.
+pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonError> {
     let heartbeat = Arc::new(Heartbeat::default());
     if let Some(listen) = config.listen_health {
         serving::health(listen, heartbeat.clone(), stop.clone());

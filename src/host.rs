@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod commands;
 pub(crate) mod files;
 pub(crate) mod machine;
+pub(crate) mod preflight;
 pub(crate) mod record;
 pub(crate) mod root;
 pub(crate) mod system;

@@ -36,6 +36,9 @@ pub mod graph {
     pub use crate::graph::{Graph, Mode};
 }
 pub mod host {
+    pub mod record {
+        pub use crate::host::record::{Disk, Record, RecordError, Update, seed};
+    }
     pub mod root {
         pub use crate::host::root::{HostError, Root, State};
     }

@@ -41,6 +41,8 @@ pub mod annotation {
     pub const LAST_APPLIED_DRAIN_ID: &str = "lastAppliedDrainId";
     /// `Rebooting` from just before a restart until the agent is back.
     pub const POST_CONFIG_ACTION: &str = "post-config-action";
+    /// When the agent asked for the restart that is under way.
+    pub const REBOOT_STARTED: &str = "rebootStarted";
     /// `SingleReplica` where the control plane is one node, so that nobody could take its pods; by the controller.
     pub const CONTROL_PLANE_TOPOLOGY: &str = "controlPlaneTopology";
     /// The controller has cordoned the node, for this MachineConfig.

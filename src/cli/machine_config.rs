@@ -4,6 +4,7 @@ use super::start::{LeaseArgs, MetricsArgs, ServingArgs, address};
 use crate::daemon::machine_config::{self, Config};
 use clap::Args;
 use std::path::PathBuf;
+use tokio_util::sync::CancellationToken;
 
 /// Run the controller of node configuration: render the configuration of each MachineConfigPool and take its nodes there
 #[derive(Args, Debug)]
@@ -47,7 +48,7 @@ pub(crate) struct MachineConfigArgs {
     lease: LeaseArgs,
 }
 
-pub(crate) async fn run(args: MachineConfigArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: MachineConfigArgs, stop: CancellationToken) -> anyhow::Result<()> {
     let config = Config {
         kubeconfig: args.kubeconfig,
         serving: args.serving.serving(&args.listen)?,
@@ -62,5 +63,5 @@ pub(crate) async fn run(args: MachineConfigArgs) -> anyhow::Result<()> {
         identity: args.identity.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
         lease: args.lease.times()?,
     };
-    Ok(machine_config::run(config).await?)
+    Ok(machine_config::run(config, stop).await?)
 }

@@ -1,6 +1,5 @@
 //! `cvo node-agent`: the agent of one node, and `cvo in-root`, by which it runs programs of the node.
 
-use crate::daemon;
 use crate::host::system::System;
 use crate::work::node_agent::{self, Config};
 use anyhow::Context;
@@ -37,7 +36,8 @@ pub(crate) struct NodeAgentArgs {
     /// File with an id of the present boot of the node, which is another one after each restart.
     #[arg(long, default_value = "/proc/sys/kernel/random/boot_id", value_name = "FILE")]
     boot_id_file: PathBuf,
-    /// How the operating system of the node is updated: not at all (plain: files and units only), or as the root shows.
+    /// How the operating system of the node is updated: by rpm-ostree (images, kernel arguments, kernels, extensions), by
+    /// bootc (images), not at all (plain: files and units only), or as the root shows (auto).
     #[arg(long, value_enum, default_value = "auto")]
     os: Os,
 }
@@ -46,6 +46,8 @@ pub(crate) struct NodeAgentArgs {
 enum Os {
     Auto,
     Plain,
+    RpmOstree,
+    Bootc,
 }
 
 /// Run a program in another root.
@@ -56,10 +58,8 @@ pub(crate) struct InRootArgs {
     command: Vec<String>,
 }
 
-pub(crate) async fn run(args: NodeAgentArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: NodeAgentArgs, stop: CancellationToken) -> anyhow::Result<()> {
     anyhow::ensure!(!args.node_name.is_empty(), "--node-name (or NODE_NAME) must name the Node of this process");
-    let stop = CancellationToken::new();
-    daemon::on_signal(stop.clone())?;
     let config = Config {
         node: args.node_name,
         root: args.root,
@@ -70,6 +70,8 @@ pub(crate) async fn run(args: NodeAgentArgs) -> anyhow::Result<()> {
         system: match args.os {
             Os::Auto => None,
             Os::Plain => Some(System::Plain),
+            Os::RpmOstree => Some(System::RpmOstree),
+            Os::Bootc => Some(System::Bootc),
         },
     };
     Ok(node_agent::run(config, stop).await?)

@@ -7,6 +7,7 @@ use crate::serve::tls;
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tokio_util::sync::CancellationToken;
 
 /// Run the daemon: reconcile the release that this image belongs to, and update the cluster when another one is requested.
 #[derive(Args, Debug)]
@@ -145,7 +146,7 @@ fn capability_name(text: &str) -> Result<String, String> {
     Err(format!("unknown capability; the known ones are {}", known.join(", ")))
 }
 
-pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::Result<()> {
+pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel, stop: CancellationToken) -> anyhow::Result<()> {
     let serving = args.serving.serving(&args.listen)?;
     let listen_health = address("--listen-health", &args.listen_health)?;
     let lease = args.lease.times()?;
@@ -179,7 +180,7 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel) -> anyhow::
         lease,
         set_log_level,
     };
-    Ok(daemon::run(config).await?)
+    Ok(daemon::run(config, stop).await?)
 }
 
 impl MetricsArgs {

@@ -8,6 +8,13 @@ fn refused(words: &str) -> String {
 }
 
 #[test]
+fn daemons_are_subcommands() {
+    let line = Cli::command();
+    let unknown = DAEMONS.iter().filter(|name| line.find_subcommand(name).is_none());
+    assert_eq!(unknown.count(), 0);
+}
+
+#[test]
 fn flags_without_effect_are_refused() {
     let table = [
         ("plan --from cluster --to cluster", "error: --to must name a release"),

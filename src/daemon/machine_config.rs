@@ -1,6 +1,6 @@
 //! The process that configures nodes.
 
-use super::{DaemonError, LAST_EVENTS, Serving, on_signal, promql, topology, while_leading};
+use super::{DaemonError, LAST_EVENTS, Serving, promql, topology, while_leading};
 use crate::cluster::lease::{Election, LeaderResult, Times};
 use crate::cluster::{Clients, Kinds, Objects};
 use crate::pools::operator;
@@ -39,10 +39,8 @@ pub(crate) struct Config {
     pub lease: Option<Times>,
 }
 
-/// Runs the controller until it is told to stop (then `Ok`) or cannot continue.
-pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
-    let stop = CancellationToken::new();
-    on_signal(stop.clone())?;
+/// Runs the controller until it is told to `stop` (then `Ok`) or cannot continue.
+pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonError> {
     if let Some(listen) = config.listen_health {
         serving::health(listen, Arc::new(Heartbeat::default()), stop.clone());
     }

@@ -3,9 +3,10 @@
 use super::check;
 use super::commands::{CommandError, Commands};
 use super::files::{self, Enablement, FilesError, Writes};
+use super::preflight::{self, PreflightError};
 use super::record::{self, Disk, RecordError, Update};
 use super::root::{HostError, Root, State};
-use super::system::System;
+use super::system::{System, SystemError};
 use super::undo;
 use crate::api::machine_config::{MachineConfig, MachineConfigSpec};
 use crate::pools::agent::{Check, Failure, Journal, Phase};
@@ -28,6 +29,10 @@ pub(crate) enum MachineError {
     Host(#[from] HostError),
     #[error(transparent)]
     Command(#[from] CommandError),
+    #[error(transparent)]
+    System(#[from] SystemError),
+    #[error("before anything is changed: {0}")]
+    Preflight(#[from] PreflightError),
     #[error(transparent)]
     Changes(#[from] ChangesError),
     #[error("cannot read the Ignition configuration of the MachineConfig {name}: {error}")]
@@ -71,6 +76,9 @@ pub(crate) fn effective(config: &MachineConfig, image: Option<&str>) -> MachineC
     let mut spec = config.spec.clone();
     if let Some(image) = image {
         spec.os_image_url = image.to_owned();
+        // Whoever builds an image for a pool builds its kernel and packages into it.
+        spec.kernel_type = String::new();
+        spec.extensions = Vec::new();
     }
     spec
 }
@@ -142,9 +150,20 @@ impl Machine {
         Ok(record::put_seed_aside(&self.root)?)
     }
 
+    /// Looks for what would make the update fail once pods have left, and prepares what can be before.
     pub(crate) async fn stage(&self, planned: &Planned) -> Result<(), MachineError> {
         let spec = effective(&planned.next, planned.to.image.as_deref());
-        Ok(self.system.stage(&self.commands, &planned.changes, &spec).await?)
+        let writes = files::writes(&self.root, &planned.changes, &ignition(&planned.next)?)?;
+        preflight::room(&self.root, &writes, &planned.next)?;
+        let others = self.system.programs(&planned.changes, &spec);
+        let programs = preflight::programs(&planned.changes, &planned.actions, planned.reboots, others);
+        preflight::has_programs(&self.root, &self.commands, &programs)?;
+        Ok(self.system.stage(&self.root, &self.commands, &planned.changes, &spec).await?)
+    }
+
+    /// What was staged is not wanted any more.
+    pub(crate) async fn drop_staged(&self) -> Result<(), MachineError> {
+        Ok(self.system.drop_staged(&self.commands).await?)
     }
 
     /// Writes everything. After an error [`Machine::give_up`] has to follow.
@@ -173,7 +192,8 @@ impl Machine {
             }
         }
         self.preset(&enablement).await;
-        self.system.activate(&self.commands, &planned.changes).await?;
+        let spec = effective(&planned.next, planned.to.image.as_deref());
+        self.system.activate(&self.commands, &planned.changes, &spec).await?;
         update.journal.phase = Phase::Applied;
         Ok(record::put_update(&self.root, &update)?)
     }
@@ -219,6 +239,8 @@ impl Machine {
         let count = before.map_or(1, |failure| failure.count.saturating_add(1));
         let after_reboot = disk.update.as_ref().is_some_and(|update| update.journal.boot != boot);
         let failure = Failure { target: to.clone(), cause: bounded(cause), at: now, count, after_reboot };
+        // The disk may be full, and what is written now has to find room.
+        undo::release(&self.root, record::SAVED)?;
         record::put_failure(&self.root, Some(&failure))?;
         if let Some(mut update) = disk.update {
             update.journal.phase = Phase::RollingBack;
@@ -248,7 +270,7 @@ impl Machine {
         }
         self.preset(&enablement).await;
         let restarted = update.journal.reboots && update.journal.boot != boot;
-        self.system.give_back(&self.commands, &changes, restarted).await?;
+        self.system.give_back(&self.commands, &changes, &new, restarted).await?;
         if restarted {
             // The node runs what it was restarted into, until it is restarted again.
             let journal = Journal { phase: Phase::RolledBack, boot: boot.to_owned(), ..update.journal.clone() };

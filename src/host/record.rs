@@ -25,7 +25,7 @@ const SEED: &str = "/etc/machine-config-daemon/node-annotations.json";
 const SEED_READ: &str = "/etc/machine-config-daemon/node-annotation.json.bak";
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RecordError {
+pub enum RecordError {
     #[error(transparent)]
     Host(#[from] HostError),
     #[error("cannot read {path} of the node: {error}; restore the file, or remove it to have the node configured anew")]
@@ -40,14 +40,14 @@ pub(crate) enum RecordError {
 
 /// The configuration that the node has.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub struct Record {
     pub target: Target,
     pub config: MachineConfig,
 }
 
 /// An update that has begun to change the node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Update {
+pub struct Update {
     #[serde(flatten)]
     pub journal: Journal,
     /// What follows once all is written, unless the node is restarted.
@@ -59,7 +59,7 @@ pub(crate) struct Update {
 
 /// All of it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk {
+pub struct Disk {
     pub record: Option<Record>,
     pub update: Option<Update>,
     /// What the update leads to.
@@ -96,7 +96,7 @@ fn put_json(root: &Root, path: &'static str, value: &impl Serialize) -> Result<(
 }
 
 impl Disk {
-    pub(crate) fn read(root: &Root) -> Result<Disk, RecordError> {
+    pub fn read(root: &Root) -> Result<Disk, RecordError> {
         let image = content(root, IMAGE)?.map(|content| String::from_utf8_lossy(&content).trim().to_owned());
         let image = image.filter(|image| !image.is_empty());
         let record = match json::<MachineConfig>(root, CONFIG)? {
@@ -155,7 +155,7 @@ pub(crate) fn is_forced(root: &Root) -> bool {
 }
 
 /// The configuration that the node was installed with, by whoever did; `None` if nobody says so.
-pub(crate) fn seed(root: &Root) -> Result<Option<Target>, RecordError> {
+pub fn seed(root: &Root) -> Result<Option<Target>, RecordError> {
     let Some(annotations) = json::<BTreeMap<String, String>>(root, SEED)? else { return Ok(None) };
     let annotation = |key: &str| annotations.get(&format!("{GROUP}/{key}")).filter(|text| !text.is_empty()).cloned();
     let missing = || RecordError::Unreadable { path: SEED, error: format!("it has no {GROUP}/currentConfig") };

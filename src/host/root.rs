@@ -1,7 +1,9 @@
 //! Reads and writes single files below a root. A file is replaced as a whole or not at all, and is on the disk when its
 //! write returns.
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, XattrFlags};
+use rustix::fs::{
+    AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Uid, XattrFlags,
+};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -51,6 +53,18 @@ pub struct Root {
     dir: OwnedFd,
     #[cfg(test)]
     pub(crate) faults: faults::Faults,
+}
+
+/// What the file system of a path has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Identifies the file system.
+    pub device: u64,
+    /// Bytes, for a process of the superuser.
+    pub free: u64,
+    /// How many files more; `None` where the file system does not count them.
+    pub files: Option<u64>,
+    pub read_only: bool,
 }
 
 /// A path's folder, open, and the name in it.
@@ -232,6 +246,47 @@ impl Root {
     pub(crate) fn owner(&self) -> Result<(u32, u32), HostError> {
         let found = rustix::fs::statat(&self.dir, c"", AtFlags::EMPTY_PATH).map_err(failed("look at", "/"))?;
         Ok((found.st_uid, found.st_gid))
+    }
+
+    /// Of the file system on which the path is, or would be once its folders are made.
+    pub(crate) fn room(&self, path: &str) -> Result<Room, HostError> {
+        let failed = failed("look at the file system of", path);
+        let (mut folder, _) = split(path)?;
+        let found = loop {
+            match self.folder(folder) {
+                Ok(found) => break found,
+                Err(Errno::NOENT) if !folder.is_empty() => {
+                    folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        };
+        let (device, found) =
+            rustix::fs::fstat(&found).and_then(|it| Ok((it.st_dev, rustix::fs::fstatvfs(&found)?))).map_err(&failed)?;
+        Ok(Room {
+            device,
+            free: found.f_bavail.saturating_mul(found.f_frsize),
+            files: (found.f_files > 0).then_some(found.f_favail),
+            read_only: found.f_flag.contains(StatVfsMountFlags::RDONLY),
+        })
+    }
+
+    /// A file without meaning that takes up so many bytes, so that they are there when it is removed.
+    pub(crate) fn reserve(&self, path: &str, bytes: u64) -> Result<(), HostError> {
+        let failed = failed("reserve room by", path);
+        #[cfg(test)]
+        self.faults.check().map_err(&failed)?;
+        let place = self.make_place(path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&place.folder, place.name, flags, Mode::from_raw_mode(0o600)).map_err(&failed)?;
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            // A file system that cannot reserve gets by without.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => {
+                remove_if_there(&place, &place.name.to_string_lossy()).map_err(&failed)?;
+                Err(failed(error))
+            }
+        }
     }
 
     /// Makes a folder that does not exist, with those above it. One that exists stays as it is.

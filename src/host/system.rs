@@ -1,86 +1,253 @@
-//! The operating system of a node, as far as a configuration changes it beyond files and units.
+//! The operating system of a node, as far as a configuration changes it beyond files and units. Each back end is a table:
+//! which commands a step takes, and how what they print is read.
+//!
+//! A step is asked for by its meaning, and each can be asked for again: staging begins by dropping what is staged, and the
+//! way back looks at what is booted first.
+
+pub(crate) mod bootc;
+pub(crate) mod rpm_ostree;
 
 use super::commands::{CommandError, Commands};
-use super::root::Root;
+use super::root::{HostError, Root, State};
 use crate::api::machine_config::MachineConfigSpec;
 use crate::pools::changes::Changes;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// For commands that only look, or change what is queued for the next boot.
+const QUICK: Duration = Duration::from_mins(10);
+/// For commands that download an image or packages.
+const DOWNLOAD: Duration = Duration::from_hours(1);
+/// There where ostree is what was booted.
+const OSTREE_BOOTED: &str = "/run/ostree-booted";
+/// Credentials for registries that the kubelet uses.
+const KUBELET_AUTH: &str = "/var/lib/kubelet/config.json";
+/// Folders that programs are in.
+const PROGRAM_FOLDERS: [&str; 6] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     /// Nothing but files and units can be changed.
     Plain,
+    /// Images, kernel arguments, kernels and packages.
+    RpmOstree,
+    /// Images.
+    Bootc,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SystemError {
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error("cannot read what {command} prints: {error}; this version of it is not known to cvo")]
+    Output { command: String, error: String },
+    #[error("{command} names no deployment that is booted; is this the root of the node?")]
+    NotBooted { command: String },
+    #[error("the operating system that was staged is not what was asked for: {0}")]
+    Staged(String),
+    #[error(
+        "the operating system that was staged would be booted by any restart, before the node is drained: it is dropped; \
+         install an rpm-ostree that knows --lock-finalization"
+    )]
+    NotLocked,
+    #[error("the operating system that was staged is still locked after ostree was told to release it")]
+    StillLocked,
+}
+
+/// A command of the node, and how long it may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Step {
+    command: Vec<String>,
+    limit: Duration,
+}
+
+impl Step {
+    fn new<'a>(limit: Duration, words: impl IntoIterator<Item = &'a str>) -> Step {
+        Step { command: words.into_iter().map(ToOwned::to_owned).collect(), limit }
+    }
+
+    async fn run(&self, commands: &Commands) -> Result<String, CommandError> {
+        Ok(commands.on_node(&self.command, self.limit).await?.stdout)
+    }
+
+    /// What it prints is JSON.
+    async fn read<T: DeserializeOwned>(&self, commands: &Commands) -> Result<T, SystemError> {
+        let output = self.run(commands).await?;
+        serde_json::from_str(&output)
+            .map_err(|error| SystemError::Output { command: self.command.join(" "), error: error.to_string() })
+    }
+
+    /// On the way back everything is tried.
+    async fn attempt(&self, commands: &Commands) {
+        if let Err(error) = self.run(commands).await {
+            tracing::warn!(%error, "going on");
+        }
+    }
+}
+
+/// Whether an image is the one that is wanted: by its name, or by its digest wherever it was pulled from.
+fn is_image(wanted: &str, name: &str, digest: Option<&str>) -> bool {
+    let wanted_digest = wanted.rsplit_once('@').map(|(_, digest)| digest);
+    name == wanted
+        || wanted_digest.is_some_and(|wanted| Some(wanted) == digest || name.ends_with(&format!("@{wanted}")))
+}
+
+/// What the node boots instead of what it should.
+fn wrong_image(found: &str, wanted: &str) -> String {
+    format!(
+        "the booted image is {found} and should be {wanted}; why the restart did not take it, \
+         `journalctl --boot=-1 --unit=ostree-finalize-staged.service` on the node may say"
+    )
+}
+
+/// Where the node has a program.
+pub(crate) fn has_program(root: &Root, name: &str) -> bool {
+    match name.starts_with('/') {
+        true => root.exists(name),
+        false => PROGRAM_FOLDERS.iter().any(|folder| root.exists(&format!("{folder}/{name}"))),
+    }
+}
+
+/// How podman gets at images that need credentials.
+fn auth_file(root: &Root) -> Option<String> {
+    root.exists(KUBELET_AUTH).then(|| format!("--authfile={KUBELET_AUTH}"))
 }
 
 impl System {
-    /// By what is in the root.
-    pub(crate) fn detect(_root: &Root) -> System {
-        System::Plain
+    /// By what is in the root. An rpm-ostree can do all that bootc can, and most hosts that have one have both.
+    pub(crate) fn detect(root: &Root) -> System {
+        match () {
+            () if !root.exists(OSTREE_BOOTED) => System::Plain,
+            () if has_program(root, "rpm-ostree") => System::RpmOstree,
+            () if has_program(root, "bootc") => System::Bootc,
+            () => System::Plain,
+        }
     }
 
     /// Why this operating system cannot make the change, if it cannot.
-    pub(crate) fn refusal(self, changes: &Changes) -> Option<String> {
-        let parts = match self {
-            System::Plain => [
-                ("osImageURL", changes.os_image.is_some()),
-                ("baseOSExtensionsContainerImage", changes.extensions_image.is_some()),
-                ("kernelArguments", changes.kernel_arguments.is_some()),
-                ("kernelType", changes.kernel_type.is_some()),
-                ("extensions", changes.extensions.is_some()),
-                ("fips", changes.fips.is_some()),
-            ],
+    pub(crate) fn refusal(self, changes: &Changes, new: &MachineConfigSpec) -> Option<String> {
+        let parts = [
+            ("osImageURL", changes.os_image.is_some(), self != System::Plain),
+            ("baseOSExtensionsContainerImage", changes.extensions_image.is_some(), self == System::RpmOstree),
+            ("kernelArguments", changes.kernel_arguments.is_some(), self == System::RpmOstree),
+            ("kernelType", changes.kernel_type.is_some(), self == System::RpmOstree),
+            ("extensions", changes.extensions.is_some(), self == System::RpmOstree),
+            ("fips", changes.fips.is_some(), false),
+        ];
+        let refused = parts.into_iter().filter(|(_, changes, able)| *changes && !able).map(|(name, ..)| name);
+        let refused = refused.collect::<Vec<_>>().join(", ");
+        let why = match self {
+            System::Plain => {
+                "the operating system of this node can only be given files and units; set them back, or install the node \
+                 with an operating system that is updated by images"
+            }
+            System::RpmOstree => "rpm-ostree cannot change that on a node that is installed; set it back",
+            System::Bootc => {
+                "bootc, which updates the operating system of this node, changes images only; set them back, and build \
+                 what they ask for into the image of osImageURL"
+            }
         };
-        let changed = Vec::from_iter(parts.into_iter().filter(|(_, is)| *is).map(|(name, _)| name));
-        (!changed.is_empty()).then(|| {
-            format!(
-                "the MachineConfig changes {}, and the operating system of this node can only be given files and units; \
-                 set them back, or install the node with an operating system that is updated by images",
-                changed.join(", ")
-            )
-        })
+        if !refused.is_empty() {
+            return Some(format!("the MachineConfig changes {refused}, and {why}"));
+        }
+        if changes.os_image.is_some() && new.os_image_url.is_empty() {
+            return Some(
+                "the MachineConfig no longer has an osImageURL, and a node keeps booting one; set it".to_owned(),
+            );
+        }
+        match self {
+            System::RpmOstree => rpm_ostree::refusal(changes, new),
+            System::Plain | System::Bootc => None,
+        }
+    }
+
+    /// Programs of the node that the change takes.
+    pub(crate) fn programs(self, changes: &Changes, new: &MachineConfigSpec) -> Vec<&'static str> {
+        match self {
+            System::Plain => Vec::new(),
+            System::RpmOstree => rpm_ostree::programs(changes, new),
+            System::Bootc => bootc::programs(changes),
+        }
     }
 
     /// Prepares what can be without disturbing the node, so that no restart activates it before [`System::activate`].
     pub(crate) async fn stage(
         self,
-        _commands: &Commands,
-        _changes: &Changes,
-        _new: &MachineConfigSpec,
-    ) -> Result<(), CommandError> {
+        root: &Root,
+        commands: &Commands,
+        changes: &Changes,
+        new: &MachineConfigSpec,
+    ) -> Result<(), SystemError> {
         match self {
             System::Plain => Ok(()),
+            System::RpmOstree => rpm_ostree::stage(root, commands, changes, new).await,
+            System::Bootc => bootc::stage(root, commands, changes).await,
+        }
+    }
+
+    /// What was staged is not wanted any more.
+    pub(crate) async fn drop_staged(self, commands: &Commands) -> Result<(), SystemError> {
+        match self {
+            // bootc has deployed nothing yet; the kubelet removes images that nobody uses.
+            System::Plain | System::Bootc => Ok(()),
+            System::RpmOstree => rpm_ostree::drop_staged(commands).await,
         }
     }
 
     /// The next boot is what was staged.
-    pub(crate) async fn activate(self, _commands: &Commands, _changes: &Changes) -> Result<(), CommandError> {
+    pub(crate) async fn activate(
+        self,
+        commands: &Commands,
+        changes: &Changes,
+        new: &MachineConfigSpec,
+    ) -> Result<(), SystemError> {
         match self {
             System::Plain => Ok(()),
+            System::RpmOstree => rpm_ostree::activate(commands, changes, new).await,
+            System::Bootc => bootc::activate(commands, changes).await,
         }
     }
 
-    /// The next boot is what was booted before the update. `booted`: what the update has staged was booted meanwhile.
+    /// The next boot is what was booted before the update. `restarted`: what the update has staged may have been booted
+    /// meanwhile.
     pub(crate) async fn give_back(
         self,
-        _commands: &Commands,
-        _changes: &Changes,
-        _booted: bool,
-    ) -> Result<(), CommandError> {
+        commands: &Commands,
+        changes: &Changes,
+        new: &MachineConfigSpec,
+        restarted: bool,
+    ) -> Result<(), SystemError> {
         match self {
             System::Plain => Ok(()),
+            System::RpmOstree => rpm_ostree::give_back(commands, changes, new, restarted).await,
+            System::Bootc => bootc::give_back(commands, changes, restarted).await,
         }
     }
 
     /// How the booted operating system differs from the configuration.
-    pub(crate) async fn deviation(self, _commands: &Commands, _config: &MachineConfigSpec) -> Option<String> {
-        match self {
-            System::Plain => None,
-        }
+    pub(crate) async fn deviation(self, commands: &Commands, config: &MachineConfigSpec) -> Option<String> {
+        let found = match self {
+            System::Plain => return None,
+            System::RpmOstree => rpm_ostree::deviation(commands, config).await,
+            System::Bootc => bootc::deviation(commands, config).await,
+        };
+        found.unwrap_or_else(|error| Some(error.to_string()))
     }
 
     /// Staging takes no time.
     pub(crate) fn stages_nothing(self) -> bool {
-        match self {
-            System::Plain => true,
-        }
+        self == System::Plain
     }
 }
+
+/// A file that only holds what the root's own superuser may write.
+fn root_file(root: &Root, content: &str) -> Result<State, HostError> {
+    Ok(State::File { content: content.as_bytes().to_vec(), mode: 0o644, owner: root.owner()? })
+}
+
+#[cfg(test)]
+pub(crate) mod simulated;
+#[cfg(test)]
+mod tests;

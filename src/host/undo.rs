@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 /// Written last and removed first: without it nothing has been saved.
 const INDEX: &str = "index.json";
+/// Takes up room that the way back needs: on a disk that has become full, nothing could be put back otherwise.
+const RESERVE: &str = "reserve";
+/// Bytes of it besides the largest file, for what is written about the failure.
+const NOTES: u64 = 256 << 10;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Index {
@@ -38,7 +42,17 @@ enum Was {
 /// Saves what is at the paths to `folder`, which is below the same root and belongs to this program alone.
 pub fn save(root: &Root, folder: &str, paths: &[String]) -> Result<(), HostError> {
     discard(root, folder)?;
+    let saved = save_all(root, folder, paths);
+    if saved.is_err() {
+        // What is half saved would take up a disk that may be full.
+        discard(root, folder)?;
+    }
+    saved
+}
+
+fn save_all(root: &Root, folder: &str, paths: &[String]) -> Result<(), HostError> {
     let mut index = Index::default();
+    let mut largest = 0;
     for (number, path) in paths.iter().enumerate() {
         let missing = root.missing_folders(path)?;
         index.folders.extend(missing.into_iter().filter(|folder| !index.folders.contains(folder)).collect::<Vec<_>>());
@@ -47,6 +61,7 @@ pub fn save(root: &Root, folder: &str, paths: &[String]) -> Result<(), HostError
             State::Link { to } => Was::Link { to: hex::encode(to) },
             State::File { content, mode, owner } => {
                 let stored = format!("{number}.saved");
+                largest = largest.max(content.len() as u64);
                 // Nobody else may read what nobody else could read before.
                 root.put(&format!("{folder}/{stored}"), &private(content))?;
                 Was::File { stored, mode, owner }
@@ -54,6 +69,7 @@ pub fn save(root: &Root, folder: &str, paths: &[String]) -> Result<(), HostError
         };
         index.entries.push(Entry { path: path.clone(), was });
     }
+    root.reserve(&format!("{folder}/{RESERVE}"), largest + NOTES)?;
     let at = format!("{folder}/{INDEX}");
     let content = serde_json::to_vec(&index).map_err(|error| unreadable(&at, &error))?;
     root.put(&at, &private(content))
@@ -64,10 +80,18 @@ fn private(content: Vec<u8>) -> State {
     State::File { content, mode: 0o600, owner }
 }
 
+/// Gives free the room that was reserved for the way back.
+pub(crate) fn release(root: &Root, folder: &str) -> Result<(), HostError> {
+    root.put(&format!("{folder}/{RESERVE}"), &State::Absent)
+}
+
 /// Restores everything that was saved; nothing is done where nothing is. May be repeated.
 pub fn restore(root: &Root, folder: &str) -> Result<(), HostError> {
     let Some(index) = read(root, folder)? else { return Ok(()) };
-    for Entry { path, was } in &index.entries {
+    release(root, folder)?;
+    // What was not there goes first: the disk may be full of it.
+    let (absent, present): (Vec<_>, Vec<_>) = index.entries.iter().partition(|entry| matches!(entry.was, Was::Absent));
+    for Entry { path, was } in absent.into_iter().chain(present) {
         root.remove_temporary(path)?;
         let state = match was {
             Was::Absent => State::Absent,

@@ -1,13 +1,16 @@
 //! What the rollout has to know of a node: the configuration it has and should have, and whether it can do without it.
 
 use crate::api::machine_config::{GROUP, annotation as key};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Nodes in the same zone fail together, so that one zone is done before the next is begun.
 pub(crate) const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
+/// A node that takes longer to restart needs somebody to look at it.
+const RESTART: SignedDuration = SignedDuration::from_mins(10);
 
 /// A rendered MachineConfig by name, and the image of a pool whose operating system is built for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,6 +69,8 @@ pub struct NodeFacts {
     pub done_since: Option<Timestamp>,
     /// The claim that it was told for last.
     pub told_for: Option<String>,
+    /// When its agent asked for the restart that it has not come back from.
+    pub restarting_since: Option<Timestamp>,
     /// Which pods have kept it from being drained, and for how long, once that is too long.
     pub drain_blocked: Option<String>,
 }
@@ -100,6 +105,8 @@ impl NodeFacts {
             problems: conditions.iter().filter_map(problem).collect(),
             done_since: annotation(key::DONE_SINCE).and_then(|text| text.parse().ok()),
             told_for: annotation(key::TOLD_FOR),
+            restarting_since: annotation(key::POST_CONFIG_ACTION)
+                .and_then(|_| annotation(key::REBOOT_STARTED)?.parse().ok()),
             drain_blocked: annotation(key::DRAIN_BLOCKED),
         }
     }
@@ -126,6 +133,12 @@ impl NodeFacts {
     pub fn is_changing(&self) -> bool {
         let never_told = self.desired.config.is_empty() && self.state == NodeState::Done;
         !self.is_done() && !self.is_degraded() && !never_told
+    }
+
+    /// When it is to be back from the restart that is under way.
+    pub fn back_by(&self) -> Option<Timestamp> {
+        let since = self.restarting_since.filter(|_| self.is_changing())?;
+        Some(since.checked_add(RESTART).unwrap_or(since))
     }
 
     /// Pods can run on it.

@@ -15,7 +15,7 @@ const WORKER: &str = "worker";
 const DEFAULT_KERNEL: &str = "default";
 const KERNELS: [&str; 2] = ["64k-pages", "realtime"];
 /// Extensions of the operating system that can be installed.
-const EXTENSIONS: [&str; 7] =
+pub(crate) const EXTENSIONS: [&str; 7] =
     ["ipsec", "kerberos", KERNEL_DEVEL, "sandboxed-containers", "sysstat", "two-node-ha", "usbguard"];
 /// There is one package of it, for the default kernel.
 const KERNEL_DEVEL: &str = "kernel-devel";

@@ -59,6 +59,8 @@ pub enum BlockedReason {
     BuildPending,
     /// A field of the pool cannot be read.
     InvalidPool,
+    /// Nodes have not come back from their restart.
+    RestartOverdue,
     /// Nodes failed to take their configuration.
     FailedNodes,
     /// Nodes are unavailable for other reasons than an update.
@@ -86,6 +88,10 @@ impl fmt::Display for BlockedReason {
 pub enum Cause {
     /// It has been told to take another configuration, or is about to.
     Updating,
+    /// It was to be restarted for an update, and is not back although it should be.
+    NotBack {
+        since: Timestamp,
+    },
     /// It could not take its configuration, or deviates from it.
     Failed(String),
     Problems(Vec<Problem>),
@@ -153,6 +159,7 @@ fn cause(pool: &PoolFacts, node: &NodeFacts, now: Timestamp) -> Option<Cause> {
     let soaked = soaked.and_then(|since| since.checked_add(pool.soak).ok());
     match () {
         () if node.is_degraded() => Some(Cause::Failed(node.reason.clone())),
+        () if node.back_by().is_some_and(|by| by <= now) => node.restarting_since.map(|since| Cause::NotBack { since }),
         () if node.is_changing() => Some(Cause::Updating),
         () if !node.problems.is_empty() => Some(Cause::Problems(node.problems.clone())),
         () if node.unschedulable => Some(Cause::Cordoned),
@@ -169,7 +176,7 @@ fn is_claimed(pool: &PoolFacts, node: &NodeFacts) -> bool {
 /// The node may be told without making another one unavailable: an update of it is under way, and it can be reached.
 fn may_be_told(pool: &PoolFacts, node: &NodeFacts, cause: &Cause) -> bool {
     let ours = match cause {
-        Cause::Updating => true,
+        Cause::Updating | Cause::NotBack { .. } => true,
         Cause::Failed(_) => node.is_failing(),
         Cause::Problems(_) | Cause::Cordoned | Cause::Soaking { .. } => false,
     };
@@ -328,7 +335,8 @@ fn earliest(pool: &PoolFacts, unavailable: &[Unavailable], now: Timestamp) -> Op
         _ => None,
     });
     let holds = pool.holds.iter().filter_map(|hold| hold.until);
-    soaked.chain(holds).filter(|time| *time > now).min()
+    let back = pool.nodes.iter().filter_map(NodeFacts::back_by);
+    soaked.chain(holds).chain(back).filter(|time| *time > now).min()
 }
 
 /// Zone by zone by name, in a zone the oldest first; nodes without a zone at the end.
@@ -357,7 +365,8 @@ fn blocked(round: &Round, pool: &PoolFacts, hold: Option<&Hold>, used_up: bool) 
     let updating = round.unavailable.iter().filter(|it| it.cause == Cause::Updating).count();
     let goes_on = !round.begin.is_empty() || !round.claim.is_empty();
     let (drains_blocked, nobody_waits) = (drains().count(), round.waiting == 0);
-    if nobody_waits && drains_blocked == 0 || goes_on || updating > drains_blocked {
+    let all_back = !round.unavailable.iter().any(|it| matches!(it.cause, Cause::NotBack { .. }));
+    if nobody_waits && drains_blocked == 0 && all_back || goes_on || updating > drains_blocked {
         return None;
     }
     if let Some(hold) = hold {
@@ -373,7 +382,8 @@ fn blocked(round: &Round, pool: &PoolFacts, hold: Option<&Hold>, used_up: bool) 
     let used_up = used_up.then(|| {
         (BlockedReason::AwaitingOtherPool, "other pools have used up what the cluster can do without".to_owned())
     });
-    named(BlockedReason::FailedNodes, &|cause| matches!(cause, Cause::Failed(_)))
+    named(BlockedReason::RestartOverdue, &|cause| matches!(cause, Cause::NotBack { .. }))
+        .or_else(|| named(BlockedReason::FailedNodes, &|cause| matches!(cause, Cause::Failed(_))))
         .or(drains)
         .or_else(|| named(BlockedReason::UnavailableNodes, &|it| matches!(it, Cause::Problems(_) | Cause::Cordoned)))
         .or_else(|| named(BlockedReason::AwaitingHealth, &|cause| matches!(cause, Cause::Soaking { .. })))
@@ -385,6 +395,11 @@ impl fmt::Display for Unavailable {
         write!(f, "node {}: ", self.node)?;
         match &self.cause {
             Cause::Updating => write!(f, "is being updated"),
+            Cause::NotBack { since } => write!(
+                f,
+                "was to be restarted at {since} and is not back: look at its console, and restart its machine; if the machine \
+                 is lost, delete the Node"
+            ),
             Cause::Failed(reason) if reason.is_empty() => write!(f, "is degraded"),
             Cause::Failed(reason) => write!(f, "is degraded: {reason}"),
             Cause::Problems(problems) => {

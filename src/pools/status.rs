@@ -3,7 +3,7 @@
 use super::estimate::left;
 use super::node::NodeFacts;
 use super::quorum::AT_RISK;
-use super::rollout::{PoolFacts, Round};
+use super::rollout::{Cause, PoolFacts, Round};
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{MachineConfigPoolStatus, PoolCondition, PoolConfiguration};
 use jiff::{SignedDuration, Timestamp};
@@ -107,7 +107,9 @@ fn conditions_of(
         () if pool.paused => plain(false, format!("Paused: no node begins to take {target}")),
         () => {
             let left = subject.remaining.map(|remaining| format!(", {}", left(remaining))).unwrap_or_default();
-            plain(true, format!("{} of {} nodes have {target}{left}", counts.updated, counts.total))
+            let late = round.unavailable.iter().filter(|it| matches!(it.cause, Cause::NotBack { .. }));
+            let late = late.map(|it| format!("; {it}")).collect::<String>();
+            plain(true, format!("{} of {} nodes have {target}{left}{late}", counts.updated, counts.total))
         }
     };
     let degraded: Vec<String> = pool.nodes.iter().filter(|node| node.is_degraded()).map(said).collect();

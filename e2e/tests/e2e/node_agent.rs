@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const GROUP: &str = "machineconfiguration.openshift.io";
 const NODE: &str = "worker-0";
@@ -62,7 +63,10 @@ impl Lab {
     fn start_agent(&self) {
         let dir = self.cluster.dir();
         let calls = dir.join("services.log").display().to_string();
-        let services = script(&dir.join("services"), &format!("echo \"$@\" >> {calls}"));
+        // While there is a gate, each call waits until somebody writes to it.
+        let gate = self.gate().display().to_string();
+        let text = format!("echo \"$@\" >> {calls}\nif [ -p {gate} ]; then read line < {gate}; fi");
+        let services = script(&dir.join("services"), &text);
         // The node ends, and the agent with it. Until the test switches it on again nothing runs.
         let reboot = script(&dir.join("reboot"), &format!("touch {}", dir.join("rebooting").display()));
         let path = |path: &Path| path.display().to_string();
@@ -77,6 +81,10 @@ impl Lab {
         ];
         let launch = Launch::new(AGENT, programs::cvo().unwrap(), arguments).env("RUST_LOG", "info,cvo=debug");
         self.cluster.spawn(launch).unwrap();
+    }
+
+    fn gate(&self) -> PathBuf {
+        self.cluster.dir().join("gate")
     }
 
     async fn annotations(&self) -> BTreeMap<String, String> {
@@ -194,10 +202,12 @@ async fn node_agent_takes_its_node_through_a_restart_and_tells_of_drift() {
     let calls = fs::read_to_string(lab.cluster.dir().join("services.log")).unwrap();
     assert_eq!(calls, "reload crio.service\n", "neither drain nor restart");
 
+    told_to_stop_in_the_middle(&lab).await;
     lab.annotate("desiredConfig", "rendered-missing").await;
     lab.until("reason", "the MachineConfig rendered-missing does not exist").await;
     lab.until("state", "Degraded").await;
     lab.annotate("desiredConfig", "rendered-c").await;
+    lab.until("currentConfig", "rendered-c").await;
     lab.until("state", "Done").await;
 
     lab.cluster.kill(AGENT).unwrap();
@@ -208,6 +218,50 @@ async fn node_agent_takes_its_node_through_a_restart_and_tells_of_drift() {
     lab.until("reason", deviation).await;
     fs::write(lab.root.join("etc/containers/policy.json"), "[]").unwrap();
     lab.until("state", "Done").await;
-    assert!(lab.cluster.terminate(AGENT, std::time::Duration::from_secs(10)).await.unwrap(), "ends when told to");
+    assert!(lab.cluster.terminate(AGENT, Duration::from_secs(10)).await.unwrap(), "ends when told to");
+    installed_with_a_configuration(&lab).await;
     lab.cluster.down().await.unwrap();
+}
+
+/// The agent is told to stop while a service is being reloaded: it ends that, and the next one goes on from there.
+async fn told_to_stop_in_the_middle(lab: &Lab) {
+    rustix::fs::mkfifoat(rustix::fs::CWD, lab.gate(), rustix::fs::Mode::RWXU).unwrap();
+    lab.add("rendered-d", "/etc/containers/policy.json", "4").await;
+    lab.annotate("desiredConfig", "rendered-d").await;
+    let reloads = || fs::read_to_string(lab.cluster.dir().join("services.log")).unwrap().lines().count();
+    lab.cluster.until("the second reload to begin", &[AGENT], async || reloads() == 2).await.unwrap();
+    assert!(!lab.cluster.terminate(AGENT, Duration::from_secs(1)).await.unwrap(), "it ends what it has begun");
+    let (gate, open) = (lab.gate(), lab.gate().with_extension("opened"));
+    // Whoever waits at it keeps it open.
+    fs::rename(&gate, &open).unwrap();
+    fs::write(&open, "go on\n").unwrap();
+    lab.cluster.until("the agent to end", &[], async || !lab.cluster.runs(AGENT)).await.unwrap();
+    assert_eq!(lab.annotations().await["currentConfig"], "rendered-c", "a step, and not the update, was ended");
+    let journal = lab.read("/etc/machine-config-daemon/journal.json").unwrap();
+    assert!(journal.contains("\"Applied\""), "{journal}");
+    lab.start_agent();
+    lab.until("currentConfig", "rendered-d").await;
+    lab.until("state", "Done").await;
+    assert_eq!(lab.read("/etc/containers/policy.json").as_deref(), Some("4"));
+}
+
+/// What whoever installed a node says of it is taken over once, and nothing is changed for it.
+async fn installed_with_a_configuration(lab: &Lab) {
+    fs::remove_dir_all(&lab.root).unwrap();
+    let own = lab.root.join("etc/machine-config-daemon");
+    fs::create_dir_all(&own).unwrap();
+    fs::create_dir_all(lab.root.join("etc/containers")).unwrap();
+    fs::write(lab.root.join("etc/containers/policy.json"), "4").unwrap();
+    fs::set_permissions(lab.root.join("etc/containers/policy.json"), fs::Permissions::from_mode(0o640)).unwrap();
+    let annotations =
+        json!({format!("{GROUP}/currentConfig"): "rendered-d", format!("{GROUP}/desiredConfig"): "rendered-d"});
+    fs::write(own.join("node-annotations.json"), annotations.to_string()).unwrap();
+    lab.annotate("desiredConfig", "rendered-d").await;
+    lab.start_agent();
+    lab.until("currentConfig", "rendered-d").await;
+    lab.until("state", "Done").await;
+    assert!(!own.join("node-annotations.json").exists() && own.join("node-annotation.json.bak").exists());
+    assert!(lab.read("/etc/machine-config-daemon/currentconfig").unwrap().contains("rendered-d"));
+    assert_eq!(lab.read("/etc/containers/policy.json").as_deref(), Some("4"));
+    assert!(lab.cluster.terminate(AGENT, Duration::from_secs(10)).await.unwrap(), "ends when told to");
 }

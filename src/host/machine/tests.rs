@@ -1,6 +1,7 @@
 use super::*;
 use crate::host::commands::recorded::Recorded;
 use crate::host::root::faults::Fault;
+use crate::host::system::simulated::Host;
 use crate::pools::agent::{Action as Step, AgentFacts, Plan, decide};
 use crate::pools::disruption::{Policies, disruption};
 use crate::pools::drain::Request;
@@ -13,10 +14,18 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 
+mod full;
+mod systems;
+
+/// Every file, link and folder with its mode and content.
+type Tree = BTreeMap<String, (u32, Vec<u8>)>;
+
 /// A node: its disk and its service manager outlive the process of the agent.
 struct Node {
     dir: TempDir,
     services: Arc<Recorded>,
+    /// Instead of a plain operating system.
+    host: Option<(Arc<Host>, System)>,
     boot: u32,
     configs: BTreeMap<String, MachineConfig>,
     desired: String,
@@ -25,6 +34,8 @@ struct Node {
     /// What the agent asked for last, always granted.
     asked: Option<Request>,
     drains: usize,
+    /// The files, and the image that a restart would boot, when the agent asked for the last drain.
+    at_drain: Option<(Tree, String)>,
     told: Vec<String>,
 }
 
@@ -42,7 +53,7 @@ async fn change(
     facts: &AgentFacts,
     disk: &Disk,
     planned: Option<Planned>,
-    check: &mut Check,
+    Process { check, staged, .. }: &mut Process,
 ) -> Result<(), MachineError> {
     let give_up = |to: &Target, cause: &str| machine.give_up(to, cause, &facts.boot, Timestamp::UNIX_EPOCH);
     match step {
@@ -51,6 +62,7 @@ async fn change(
         Step::Apply => {
             let planned = planned.unwrap();
             *check = Check::Outdated;
+            *staged = None;
             if let Err(error) = machine.apply(&planned, &facts.boot).await {
                 give_up(&planned.to, &error.to_string())?;
             }
@@ -82,8 +94,8 @@ fn machine_config(name: &str, files: &[Value], units: &[Value]) -> MachineConfig
     MachineConfig::new(name, MachineConfigSpec { config, ..MachineConfigSpec::default() })
 }
 
-/// Every file, link and folder with its mode and content, except for what the agent keeps for itself.
-fn tree(root: &Path) -> BTreeMap<String, (u32, Vec<u8>)> {
+/// All of them except for what the agent keeps for itself.
+fn tree(root: &Path) -> Tree {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -112,9 +124,14 @@ impl Node {
     fn new() -> Node {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("etc")).unwrap();
+        fs::create_dir_all(dir.path().join("usr/bin")).unwrap();
+        for program in ["systemctl", "systemd-run"] {
+            fs::write(dir.path().join("usr/bin").join(program), "").unwrap();
+        }
         Node {
             dir,
             services: Arc::default(),
+            host: None,
             boot: 1,
             configs: BTreeMap::new(),
             desired: String::new(),
@@ -122,8 +139,23 @@ impl Node {
             reboots: 0,
             asked: None,
             drains: 0,
+            at_drain: None,
             told: Vec::new(),
         }
+    }
+
+    /// With deployments, of which the booted one is of this image.
+    fn with_system(system: System, image: &str) -> Node {
+        let host = Host::new(image);
+        let node = Node { services: host.recorded.clone(), host: Some((host, system)), ..Node::new() };
+        for program in ["rpm-ostree", "bootc", "ostree", "podman"] {
+            node.put(&format!("/usr/bin/{program}"), "", 0o755);
+        }
+        node
+    }
+
+    fn host(&self) -> &Arc<Host> {
+        &self.host.as_ref().unwrap().0
     }
 
     fn add(&mut self, config: MachineConfig) {
@@ -132,7 +164,10 @@ impl Node {
 
     fn machine(&self) -> Machine {
         let root = Root::open(self.dir.path()).unwrap();
-        Machine { root, commands: self.services.commands(), system: System::Plain }
+        match &self.host {
+            Some((host, system)) => Machine { root, commands: host.commands(), system: *system },
+            None => Machine { root, commands: self.services.commands(), system: System::Plain },
+        }
     }
 
     fn put(&self, path: &str, content: &str, mode: u32) {
@@ -146,7 +181,7 @@ impl Node {
         fs::read_to_string(self.dir.path().join(path.trim_start_matches('/'))).ok()
     }
 
-    fn tree(&self) -> BTreeMap<String, (u32, Vec<u8>)> {
+    fn tree(&self) -> Tree {
         tree(self.dir.path())
     }
 
@@ -208,13 +243,25 @@ impl Node {
                     self.current = disk.record.unwrap().target.config;
                     self.told.push(reason);
                 }
-                Step::Stage => process.staged = Some(facts.desired),
+                Step::Stage => match machine.stage(&planned.unwrap()).await {
+                    Ok(()) => process.staged = Some(facts.desired),
+                    Err(error) => {
+                        machine.give_up(&facts.desired, &error.to_string(), &facts.boot, Timestamp::UNIX_EPOCH)?;
+                    }
+                },
                 Step::Ask(request) => {
+                    if let (Request::Drain(_), Some((host, _))) = (&request, &self.host) {
+                        self.at_drain = Some((self.tree(), host.next_boot().image));
+                    }
                     self.drains += usize::from(matches!(request, Request::Drain(_)));
                     self.asked = Some(request);
                 }
                 // The process ends with the node.
                 Step::Reboot => {
+                    machine.commands.reboot("an update").await?;
+                    if let Some((host, _)) = &self.host {
+                        host.restart();
+                    }
                     (self.boot, self.reboots) = (self.boot + 1, self.reboots + 1);
                     (process.check, process.staged) = (Check::Outdated, None);
                 }
@@ -224,7 +271,7 @@ impl Node {
                     self.told.push(String::new());
                 }
                 Step::Rest | Step::Wait { .. } => return Ok(()),
-                step => change(machine, step, &facts, &disk, planned, &mut process.check).await?,
+                step => change(machine, step, &facts, &disk, planned, &mut process).await?,
             }
         }
         panic!("the agent does not come to rest: {:?}", self.told)
@@ -395,6 +442,54 @@ async fn file_with_a_policy_is_followed_by_a_reload_and_neither_drain_nor_restar
     assert_eq!((node.reboots, node.drains), (0, 0));
     assert_eq!(node.services.take(), ["systemctl reload crio.service"]);
     assert_eq!(node.read(POLICY).as_deref(), Some("{}"));
+}
+
+fn registries(mirrors: &str) -> String {
+    format!("[[registry]]\nprefix = \"r.example\"\nlocation = \"r.example\"\n{mirrors}")
+        .replace('\n', "%0A")
+        .replace(' ', "%20")
+}
+
+#[tokio::test]
+async fn change_of_the_registries_drains_only_if_running_pods_could_pull_other_images() {
+    let by_digest = "[[registry.mirror]]\nlocation = \"m.example\"\npull-from-mirror = \"digest-only\"\n";
+    let by_tag = "[[registry.mirror]]\nlocation = \"m.example\"\n";
+    for (mirrors, drains) in [(by_digest, 0), (by_tag, 1)] {
+        let mut node = Node::new();
+        let config = |name, mirrors| {
+            machine_config(name, &[file("/etc/containers/registries.conf", &registries(mirrors), 0o644)], &[])
+        };
+        node.add(config("a", ""));
+        node.add(config("b", mirrors));
+        node.reach("a").await;
+        let before = node.drains;
+        node.services.take();
+        node.reach("b").await;
+        assert_eq!((node.drains - before, node.reboots), (drains, 0), "{mirrors}");
+        assert_eq!(node.services.take(), ["systemctl reload crio.service"], "{mirrors}");
+    }
+}
+
+/// Each command of the update fails in turn.
+#[tokio::test]
+async fn failing_command_restores_the_tree_and_the_next_attempt_needs_no_second_drain() {
+    for failing in ["systemctl disable old.service", "systemctl enable new.service"] {
+        let mut node = node();
+        node.reach("a").await;
+        let (before, drains) = (node.tree(), node.drains);
+        node.services.answer(failing, 1, "", "Failed to connect to bus\n");
+        node.desired = "b".to_owned();
+        let machine = node.machine();
+        node.live(&machine).await.unwrap();
+        assert_eq!((node.tree(), node.disk().update, node.reboots), (before, None, 1), "{failing}");
+        let cause = format!("{failing} failed (exit status 1): Failed to connect to bus");
+        assert_eq!(node.told.last(), Some(&cause));
+        assert_eq!(node.asked, Some(Request::Drain("b".into())), "it stays drained");
+        node.services.answers.lock().unwrap().clear();
+        node.forget_failure();
+        node.reach("b").await;
+        assert_eq!(node.drains, drains + 1, "{failing}");
+    }
 }
 
 #[tokio::test]

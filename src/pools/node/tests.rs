@@ -14,7 +14,8 @@ fn facts(annotations: &Value, spec: &Value, conditions: &Value) -> NodeFacts {
 #[test]
 fn node_is_read_from_its_annotations_and_conditions() {
     let annotations = json!({"currentConfig": "a", "desiredConfig": "b", "state": "Degraded", "reason": "no room", "currentImage": "",
-        "desiredImage": "i", "cordonedFor": "b", "doneSince": "2026-01-02T00:00:00Z", "drainBlocked": "pod a/b", "toldFor": "17"});
+        "desiredImage": "i", "cordonedFor": "b", "doneSince": "2026-01-02T00:00:00Z", "drainBlocked": "pod a/b", "toldFor": "17",
+        "post-config-action": "Rebooting", "rebootStarted": "2026-01-04T00:00:00Z"});
     let conditions = json!([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-01-03T00:00:00Z"},
         {"type": "MemoryPressure", "status": "True"}, {"type": "NetworkUnavailable", "status": "False"}]);
     let found = facts(&annotations, &json!({"unschedulable": true}), &conditions);
@@ -34,10 +35,18 @@ fn node_is_read_from_its_annotations_and_conditions() {
         }],
         done_since: "2026-01-02T00:00:00Z".parse().ok(),
         told_for: Some("17".into()),
+        restarting_since: "2026-01-04T00:00:00Z".parse().ok(),
         drain_blocked: Some("pod a/b".into()),
     };
     assert_eq!(found, expected);
     assert!(found.is_failing() && !found.is_ready() && found.is_managed() && !found.is_changing());
+    assert_eq!(found.back_by(), None, "its agent has told since that it failed");
+    let restarting = json!({"currentConfig": "a", "desiredConfig": "b", "state": "Working", "post-config-action": "Rebooting",
+        "rebootStarted": "2026-01-04T00:00:00Z"});
+    let found = facts(&restarting, &json!({}), &json!([]));
+    assert_eq!(found.back_by(), "2026-01-04T00:10:00Z".parse().ok());
+    let back = json!({"state": "Working", "post-config-action": "", "rebootStarted": "2026-01-04T00:00:00Z"});
+    assert_eq!(facts(&back, &json!({}), &json!([])).back_by(), None);
     let empty = facts(&json!({"doneSince": "yesterday", "state": "Sleeping"}), &json!({}), &json!([]));
     assert!(empty.is_ready() && !empty.is_managed() && empty.is_changing() && !empty.is_done());
     assert_eq!((empty.state, empty.done_since), (NodeState::Unknown, None));

@@ -1,6 +1,7 @@
 use super::*;
 use crate::pools::node::{NodeState, Problem, Target};
 use crate::pools::rollout::rounds;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 fn node(name: &str, current: &str, desired: &str, state: NodeState) -> NodeFacts {
     let (current, desired) = (Target::new(current), Target::new(desired));
@@ -79,6 +80,35 @@ fn configuration_of_the_status_is_the_one_that_all_nodes_have() {
     let found = of(&before, &known, &pool(nodes), 1);
     let text = "1 of 2 nodes have MachineConfig v1, about 2 minutes left";
     assert_eq!(holding(&found), [("Updating", "", text)]);
+}
+
+#[test]
+fn node_that_does_not_come_back_from_its_restart_is_named_with_since_when_and_the_way_out() {
+    let restarting = NodeFacts {
+        restarting_since: Timestamp::from_second(100).ok(),
+        problems: vec![Problem { what: "Ready=Unknown (NodeStatusUnknown)".into(), since: None }],
+        ..node("a", "v0", "v1", NodeState::Working)
+    };
+    let facts = PoolFacts {
+        max_unavailable: Some(IntOrString::Int(2)),
+        ..pool(vec![restarting, node("b", "v0", "v0", NodeState::Done)])
+    };
+    let before = of(&MachineConfigPoolStatus::default(), &subject(), &facts, 100 + 599);
+    assert_eq!(holding(&before), [("Updating", "", "0 of 2 nodes have MachineConfig v1")]);
+    let after = of(&MachineConfigPoolStatus::default(), &subject(), &facts, 100 + 600);
+    let late = "node a: was to be restarted at 1970-01-01T00:01:40Z and is not back: look at its console, and restart its \
+                machine; if the machine is lost, delete the Node";
+    let updating = format!("0 of 2 nodes have MachineConfig v1; {late}");
+    assert_eq!(holding(&after), [("Updating", "", updating.as_str())], "others go on");
+    let stuck = PoolFacts { max_unavailable: None, ..facts };
+    let after = of(&MachineConfigPoolStatus::default(), &subject(), &stuck, 100 + 600);
+    let blocked = format!("1 node waits: {late}");
+    assert_eq!(holding(&after)[1], ("RolloutBlocked", "RestartOverdue", blocked.as_str()));
+    let alone = PoolFacts { nodes: stuck.nodes[..1].to_vec(), ..stuck };
+    let after = of(&MachineConfigPoolStatus::default(), &subject(), &alone, 100 + 600);
+    assert_eq!(holding(&after)[1], ("RolloutBlocked", "RestartOverdue", late), "nobody waits for it");
+    let first = rounds(std::slice::from_ref(&alone), None, Timestamp::from_second(101).unwrap());
+    assert_eq!(first[0].again, Timestamp::from_second(700).ok(), "it is looked at again then");
 }
 
 #[test]

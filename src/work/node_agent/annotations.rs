@@ -98,14 +98,16 @@ impl Pending {
         self.set(key::DESIRED_DRAIN_ID, id);
     }
 
-    pub(super) fn begin_reboot(&mut self) {
+    pub(super) fn begin_reboot(&mut self, now: Timestamp) {
         self.set(key::POST_CONFIG_ACTION, "Rebooting");
+        self.set(key::REBOOT_STARTED, now.to_string());
     }
 
     /// The restart is over.
     pub(super) fn end_reboot(&mut self, seen: &Seen) {
         if seen.rebooting {
             self.set(key::POST_CONFIG_ACTION, "");
+            self.0.insert(key::REBOOT_STARTED, None);
         }
     }
 

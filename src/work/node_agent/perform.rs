@@ -45,6 +45,10 @@ impl Agent {
                 self.pending.ask(&request, uuid::Uuid::new_v4().to_string());
             }
             Action::TellDone => {
+                // Prepared for a target that is not wanted any more.
+                if self.staged.take().is_some() {
+                    self.machine.drop_staged().await?;
+                }
                 tracing::info!(config = record.as_ref().map(|record| &record.config), "done");
                 self.pending.tell_done(seen, &record.ok_or(MachineError::NoRecord)?);
             }
@@ -211,7 +215,7 @@ impl Agent {
     /// The process ends with the node. It goes on only where the node is not restarted.
     async fn reboot(&mut self, stop: &CancellationToken) -> Result<(), StepError> {
         self.rebooting = true;
-        self.pending.begin_reboot();
+        self.pending.begin_reboot(Timestamp::now());
         self.flush().await?;
         let config = self.disk.update.as_ref().map(|update| update.journal.to.config.clone()).unwrap_or_default();
         tracing::info!(config, "restarting the node");

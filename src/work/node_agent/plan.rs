@@ -60,7 +60,7 @@ pub(super) fn plan(
     reconcile::check((from, &old), (target, &new), inputs, &settings.overrides)
         .map_err(|error| unreconcilable(error.to_string()))?;
     let changes = all_changes(&old, &new, forced).map_err(|error| unreconcilable(error.to_string()))?;
-    if let Some(cause) = system.refusal(&changes) {
+    if let Some(cause) = system.refusal(&changes, &new) {
         return Err(unreconcilable(cause));
     }
     let disruption = disruption(&changes, &settings.policies, forced);

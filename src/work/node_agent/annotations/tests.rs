@@ -50,14 +50,20 @@ fn what_is_written_already_is_not_written_again() {
 
 #[test]
 fn done_clears_what_is_over() {
-    let object =
-        node(&[("reason", "failed"), ("currentImage", "i"), ("desiredImage", ""), ("post-config-action", "Rebooting")]);
+    let mut object = node(&[("reason", "failed"), ("currentImage", "i"), ("desiredImage", "")]);
+    let mut pending = Pending::default();
+    pending.begin_reboot("2026-01-01T00:00:00Z".parse().unwrap());
+    let begun = pending.patch(&object).unwrap()["metadata"]["annotations"].clone();
+    let started = json!({format!("{GROUP}/post-config-action"): "Rebooting", format!("{GROUP}/rebootStarted"): "2026-01-01T00:00:00Z"});
+    assert_eq!(begun, started);
+    let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
+    annotations.extend(begun.as_object().unwrap().clone());
     let mut pending = Pending::default();
     pending.tell_done(&seen(&object, &pending).unwrap(), &Target::new("a"));
     let patch = pending.patch(&object).unwrap();
     let at = |key: &str| patch["metadata"]["annotations"].get(format!("{GROUP}/{key}")).cloned();
     assert_eq!(at("reason"), Some(json!("")));
-    assert_eq!(at("post-config-action"), Some(json!("")));
+    assert_eq!([at("post-config-action"), at("rebootStarted")], [Some(json!("")), Some(Value::Null)]);
     assert_eq!([at("currentImage"), at("desiredImage")], [Some(Value::Null), Some(Value::Null)]);
     assert_eq!(at("desiredConfig"), Some(json!("a")), "nobody has told it any");
 }

@@ -31,6 +31,10 @@ pub(super) struct Fixture {
     pub archives: Vec<Vec<u8>>,
     /// Pull specs, one a line.
     pub pull_specs: Vec<Vec<u8>>,
+    /// An Ignition configuration, and another one that follows it or is laid over it.
+    pub ignition: Vec<Vec<u8>>,
+    /// What the agent of a node keeps on its disk: files by their names.
+    pub node_records: Vec<Vec<u8>>,
     pub messages: Vec<Vec<u8>>,
     pub keys: Vec<Vec<u8>>,
     cert: Cert,
@@ -78,6 +82,8 @@ impl Fixture {
             versions: text(&["1.0.0\n4.1.0-rc.1+b\nhttps://a/%41", "0.0.1-snapshot\n1.2.3-0.a.b-c\n#"]),
             annotations: text(&[ANNOTATIONS]),
             pairs: pairs(&corpus.objects)?,
+            ignition: ignition(),
+            node_records: node_records(),
             signatures: Vec::new(),
             archives: archives(&corpus)?,
             pull_specs: text(&[
@@ -178,6 +184,53 @@ pub(super) fn config(key: String) -> BTreeMap<String, String> {
         ("verifier-public-key-a".to_owned(), key),
         ("store-a".to_owned(), "https://example.com".to_owned()),
     ])
+}
+
+fn ignition() -> Vec<Vec<u8>> {
+    let file = |path: &str, source: &str| json!({"path": path, "mode": 420, "overwrite": true, "contents": {"source": source}});
+    let old = json!({
+        "ignition": {"version": "3.5.0"},
+        "passwd": {"users": [{"name": "core", "passwordHash": "x", "sshAuthorizedKeys": ["ssh-ed25519 AAAA a"]}]},
+        "storage": {"files": [file("/etc/a", "data:,a%20b"), {"path": "/etc/z", "user": {"name": "core"}, "group": {"id": 7},
+                "contents": {"source": "data:;base64,H4sIAAAAAAAAA0vOSCxKBQCq1gRhBQAAAA==", "compression": "gzip"}}],
+            "directories": [{"path": "/var/d", "mode": 493}], "links": [{"path": "/etc/l", "target": "a", "hard": false}],
+            "disks": [{"device": "/dev/sdb", "wipeTable": true, "partitions": [{"number": 1, "sizeMiB": 5}]}]},
+        "systemd": {"units": [{"name": "a@.service", "enabled": true, "contents": "[Unit]\n",
+            "dropins": [{"name": "10-x.conf", "contents": "[Service]\n"}]}, {"name": "b.timer", "mask": true}]},
+        "kernelArguments": {"shouldExist": ["quiet"]},
+    });
+    let new = json!({
+        "ignition": {"version": "3.2.0"},
+        "storage": {"files": [file("/etc/a", "data:text/plain;charset=utf-8;base64,YQ=="), file("/etc/registries.d/x", "data:,"),
+            {"path": "/etc/appended", "append": [{"source": "data:,more"}]}]},
+        "systemd": {"units": [{"name": "a@.service", "enabled": false}]},
+    });
+    let two = json!({
+        "ignition": {"version": "2.2.0"}, "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["k"]}]},
+        "storage": {"files": [{"filesystem": "root", "path": "/etc/two", "mode": 384, "contents": {"source": "data:,2"}}]},
+        "systemd": {"units": [{"name": "c.service", "enable": true, "dropins": [{"name": "d.conf", "contents": "x"}]}]},
+    });
+    [(&old, &new), (&new, &old), (&two, &old), (&new, &two), (&json!({}), &old)]
+        .map(|(old, new)| json!({"old": old, "new": new}).to_string().into_bytes())
+        .to_vec()
+}
+
+fn node_records() -> Vec<Vec<u8>> {
+    let config =
+        |name: &str| json!({"metadata": {"name": name}, "spec": {"config": {"ignition": {"version": "3.5.0"}}}});
+    let target = json!({"config": "b", "image": "r/os@sha256:1"});
+    let journal = json!({"to": target, "phase": "Applied", "drains": true, "reboots": true, "boot": "1",
+        "actions": ["DaemonReload", {"Restart": "a.service"}], "forced": false});
+    let failure =
+        json!({"target": target, "cause": "no room", "at": "2026-01-01T00:00:00Z", "count": 2, "after_reboot": false});
+    let seed = json!({"machineconfiguration.openshift.io/currentConfig": "a", "machineconfiguration.openshift.io/state": "Done"});
+    let index = json!({"folders": ["/etc/new"], "entries": [{"path": "/etc/new/a", "was": "Absent"},
+        {"path": "/etc/b", "was": {"File": {"stored": "0.saved", "mode": 420, "owner": [0, 0]}}},
+        {"path": "/etc/c", "was": {"Link": {"to": "2f6465762f6e756c6c"}}}]});
+    let whole = json!({"currentconfig": config("a"), "nextconfig": config("b"), "journal.json": journal, "failure.json": failure,
+        "node-annotations.json": seed, "currentimage": "r/os@sha256:2", "saved/index.json": index, "saved/0.saved": "old"});
+    let settled = json!({"currentconfig": config("a"), "failure.json": failure});
+    [whole, settled].map(|files| files.to_string().into_bytes()).to_vec()
 }
 
 /// Each object with the next one of its kind, so that fields of one meet those of the other.

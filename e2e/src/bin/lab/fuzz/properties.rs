@@ -2,7 +2,11 @@
 
 use super::fixture::{Fixture, config};
 use cvo::testing::api::Release;
+use cvo::testing::api::machine_config::MachineConfigSpec;
 use cvo::testing::graph::{Mode, build};
+use cvo::testing::host::record::{Disk, seed};
+use cvo::testing::host::root::Root;
+use cvo::testing::host::undo;
 use cvo::testing::merge::{self, Outcome, Owner};
 use cvo::testing::net::layer::Gathered;
 use cvo::testing::payload::metadata::ReleaseMetadata;
@@ -11,6 +15,12 @@ use cvo::testing::payload::template::Variables;
 use cvo::testing::payload::{LoadOptions, load};
 use cvo::testing::payload::{Manifest, ObjectId, Origin, run_level};
 use cvo::testing::payload::{PayloadFiles, SourceFile, check_inclusion};
+use cvo::testing::pools::agent::{AgentFacts, Check, Plan, decide};
+use cvo::testing::pools::changes::changes;
+use cvo::testing::pools::disruption::{Policies, disruption};
+use cvo::testing::pools::ignition::Ignition;
+use cvo::testing::pools::node::Target;
+use cvo::testing::pools::reconcile;
 use cvo::testing::updates::graph::{parse_updates, uri_problem};
 use cvo::testing::updates::promql::answer;
 use cvo::testing::verify::{Config, Digest};
@@ -18,7 +28,8 @@ use cvo::testing::version;
 use cvo::testing::work::retrieve;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
 
 /// Whether the reader accepted the input, or the property that it broke, which is a finding as a panic is.
 pub(super) type Verdict = Result<bool, String>;
@@ -274,4 +285,105 @@ pub(super) fn message(fixture: &Fixture, input: &[u8]) -> Verdict {
 
 pub(super) fn keyring(_: &Fixture, input: &[u8]) -> Verdict {
     Ok(Config::from_config_map(&config(String::from_utf8_lossy(input).into_owned())).is_ok())
+}
+
+/// What was read means the same when it is read again, is no change to itself, and is itself when nothing is laid over it.
+pub(super) fn ignition(_: &Fixture, input: &[u8]) -> Verdict {
+    let Ok(pair) = serde_json::from_slice::<Value>(input) else { return Ok(false) };
+    let part = |name: &str| pair.get(name).cloned().unwrap_or_default();
+    let spec = |config: Value| MachineConfigSpec { config, ..MachineConfigSpec::default() };
+    let (Ok(old), Ok(new)) = (Ignition::read(&part("old")), Ignition::read(&part("new"))) else { return Ok(false) };
+    for read in [&old.ignition, &new.ignition] {
+        let again = Ignition::read(read.value()).map_err(|e| format!("what was read cannot be read again: {e}"))?;
+        property(again.ignition == *read, "what was read is read differently")?;
+        for same in [read.merge(&Ignition::empty()), Ignition::empty().merge(read)] {
+            property(same.as_ref() == Ok(read), "nothing laid over it changes it")?;
+        }
+        let overwriting = read.overwriting().map_err(|e| format!("its files cannot be made to be overwritten: {e}"))?;
+        Ignition::read(overwriting.value()).map_err(|e| format!("overwriting files, it cannot be read: {e}"))?;
+        let none = changes(&spec(read.value().clone()), &spec(read.value().clone())).map_err(|e| e.to_string())?;
+        property(none.is_empty(), "it differs from itself")?;
+        property(!disruption(&none, &Policies::default(), false).drains, "no change disrupts")?;
+    }
+    let (before, after) = (spec(part("old")), spec(part("new")));
+    let found = changes(&before, &after).map_err(|e| format!("what was read cannot be compared: {e}"))?;
+    let _disrupts = disruption(&found, &Policies::default(), false);
+    let _refused = reconcile::check(("old", &before), ("new", &after), &[], &BTreeSet::new());
+    if let Ok(merged) = old.ignition.merge(&new.ignition) {
+        let again = Ignition::read(merged.value()).map_err(|e| format!("what was merged cannot be read: {e}"))?;
+        property(again.ignition == merged, "what was merged is read differently")?;
+    }
+    Ok(true)
+}
+
+/// A root for one input, in memory where that can be.
+struct NodeRoot(PathBuf);
+
+impl NodeRoot {
+    fn new() -> Result<NodeRoot, String> {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let root = base.join(format!("cvo-fuzz-{}", std::process::id()));
+        fs::create_dir_all(root.join("etc/machine-config-daemon/saved")).map_err(|e| e.to_string())?;
+        Ok(NodeRoot(root))
+    }
+}
+
+impl Drop for NodeRoot {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whatever is on the disk of a node, its agent knows what to do, or which file it cannot read, and nothing outside of the
+/// root is touched.
+pub(super) fn node_record(_: &Fixture, input: &[u8]) -> Verdict {
+    let dir = NodeRoot::new()?;
+    let own = dir.0.join("etc/machine-config-daemon");
+    let write = |name: &str, content: &[u8]| fs::write(own.join(name), content).map_err(|e| e.to_string());
+    match serde_json::from_slice::<Value>(input) {
+        Ok(Value::Object(files)) => {
+            for (name, content) in &files {
+                let known = ["config", "image", ".json", ".saved"].iter().any(|end| name.ends_with(end));
+                if known && name.split('/').all(|part| !["", ".", ".."].contains(&part)) && name.len() < 100 {
+                    let text = content.as_str().map_or_else(|| content.to_string(), ToOwned::to_owned);
+                    // Into a folder that does not exist.
+                    let _ = write(name, text.as_bytes());
+                }
+            }
+        }
+        _ => ["currentconfig", "journal.json", "saved/index.json"].iter().try_for_each(|name| write(name, input))?,
+    }
+    let root = Root::open(&dir.0).map_err(|e| e.to_string())?;
+    let names_a_file = |error: &str| property(error.contains("/etc/machine-config-daemon/"), "an error names no file");
+    if let Err(error) = seed(&root) {
+        names_a_file(&error.to_string())?;
+    }
+    let read = Disk::read(&root);
+    let mut useful = read.is_ok();
+    match &read {
+        Err(error) => names_a_file(&error.to_string())?,
+        Ok(disk) => {
+            let facts = AgentFacts {
+                desired: Target::new("b"),
+                record: disk.record.as_ref().map(|record| record.target.clone()),
+                journal: disk.update.as_ref().map(|update| update.journal.clone()),
+                failure: disk.failure.clone(),
+                boot: "2".into(),
+                plan: Plan::Change { drains: true, reboots: true },
+                check: Check::Passed,
+                ..AgentFacts::default()
+            };
+            let _action = decide(&facts, jiff::Timestamp::UNIX_EPOCH);
+        }
+    }
+    match undo::restore(&root, "/etc/machine-config-daemon/saved") {
+        Ok(()) => undo::restore(&root, "/etc/machine-config-daemon/saved")
+            .map_err(|e| format!("what was restored cannot be restored again: {e}"))?,
+        Err(error) => {
+            property(!error.to_string().is_empty(), "an error without a cause")?;
+            useful = false;
+        }
+    }
+    Ok(useful)
 }

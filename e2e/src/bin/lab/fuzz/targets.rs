@@ -60,6 +60,30 @@ const YAML: &[&str] = &[
 ];
 const JSON: &[&str] =
     &["{", "}", "[", "]", "null", "true", ",", ":", "\"", "\\u0000", "\\ud800", "{}", "[[", "\"version\":", "1e9"];
+const IGNITION: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    "null",
+    ",",
+    ":",
+    "\"",
+    "data:,",
+    "data:;base64,",
+    "%",
+    "%00",
+    "/",
+    "..",
+    "\"gzip\"",
+    "\"3.5.0\"",
+    "\"2.2.0\"",
+    "511",
+    "-1",
+    "\\u0000",
+    "@.service",
+    "core",
+];
 const RELEASE: &[&str] = &[
     "\n= manifests/a.yaml\n",
     "\n= release-manifests/0000_10_a_b.json\n",
@@ -154,8 +178,8 @@ const fn target(
 }
 
 /// All of them; weights add up to 100.
-pub(super) const TARGETS: [Target; 15] = [
-    target("yaml", 32, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
+pub(super) const TARGETS: [Target; 17] = [
+    target("yaml", 26, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
     target("release", 12, |s| &s.corpus.releases, Form::Bytes, RELEASE, properties::release),
     target("template", 8, |s| &s.corpus.manifests, Form::Bytes, TEMPLATE, properties::template),
     target("metadata", 4, |s| &s.corpus.metadata, Form::Json, JSON, properties::metadata),
@@ -169,6 +193,8 @@ pub(super) const TARGETS: [Target; 15] = [
     target("merge", 10, |s| &s.pairs, Form::Json, JSON, properties::merge),
     target("signature", 3, |s| &s.signatures, Form::Bytes, PACKET, properties::signature),
     target("message", 2, |s| &s.messages, Form::Json, JSON, properties::message),
+    target("ignition", 4, |s| &s.ignition, Form::Json, IGNITION, properties::ignition),
+    target("node record", 2, |s| &s.node_records, Form::Json, JSON, properties::node_record),
     target("keyring", 1, |s| &s.keys, Form::Bytes, PACKET, properties::keyring),
 ];
 
