@@ -99,3 +99,19 @@ fn attempts_are_a_minute_apart_and_later_five() {
         assert_eq!(drain(None).delay(minutes(now)), delay, "{now}");
     }
 }
+
+/// What the next process knows of a drain is what the one before has left at the node.
+#[test]
+fn drain_goes_on_with_its_time_in_the_next_process() {
+    let of = |annotations: &[(&str, &str)]| {
+        let annotations: serde_json::Value =
+            annotations.iter().map(|(key, value)| (format!("{GROUP}/{key}"), serde_json::json!(value))).collect();
+        let node = serde_json::json!({"metadata": {"name": "n", "annotations": annotations}});
+        Drain::of(&serde_json::from_value(node).unwrap())
+    };
+    let drain = of(&[("drainStarted", "1970-01-01T00:00:00Z"), ("drainFailed", "1970-01-01T00:12:00Z")]).unwrap();
+    assert_eq!(drain, Drain { started: minutes(0), failed: Some(minutes(12)) });
+    assert_eq!((drain.delay(minutes(13)), drain.next_attempt(minutes(13))), (Delay::Long, minutes(17)));
+    assert_eq!(of(&[("drainStarted", "1970-01-01T00:00:00Z")]).unwrap().failed, None);
+    assert_eq!((of(&[]), of(&[("drainStarted", "yesterday")])), (None, None));
+}

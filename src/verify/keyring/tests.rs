@@ -168,3 +168,25 @@ fn gpg_of_this_machine_says_what_the_table_says() {
         }
     }
 }
+
+/// The signature of an image as Red Hat has published it in 2019, and the key that it was made with, by which releases of
+/// OpenShift 4 were signed, too: a signature packet of version 3, which OpenPGP has given up since.
+#[test]
+fn a_published_signature_of_the_old_kind_is_accepted_for_its_own_digest_alone() {
+    const RELEASE: &str = "sha256:e3f12513a4b22a2d7c0e7c9207f52128113758d9d68c7d06b11a0ac7672966f7";
+    let mut config = Config::default();
+    config.add_keyring("release", &read("real/keyring.asc")).unwrap();
+    let now: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
+    let signature = read("real/signature");
+    let verifier = Verifier::new(config);
+    let judge = |digest: &str, signature: &[u8]| verifier.check(&Digest::parse(digest).unwrap(), signature, now);
+    let Checked { satisfied, refused } = judge(RELEASE, &signature);
+    assert_eq!((satisfied.len(), refused.len()), (1, 0), "{refused:?}");
+    assert!(judge(DIGEST, &signature).satisfied.is_empty(), "another release");
+    for at in [200, signature.len() / 2, signature.len() - 40] {
+        let mut changed = signature.clone();
+        changed[at] ^= 1;
+        let Checked { satisfied, .. } = judge(RELEASE, &changed);
+        assert!(satisfied.is_empty(), "accepted although byte {at} was changed");
+    }
+}

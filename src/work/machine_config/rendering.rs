@@ -249,3 +249,6 @@ pub(super) fn unused<'a>(
     }
     unused
 }
+
+#[cfg(test)]
+mod tests;

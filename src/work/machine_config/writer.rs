@@ -167,3 +167,6 @@ impl Writer {
         self.tasks.wait().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

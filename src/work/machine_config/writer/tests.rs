@@ -1,0 +1,70 @@
+use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn failed() -> ApiError {
+    ApiError { attempt: "cordon node a".to_owned(), cause: crate::cluster::Cause::Timeout }
+}
+
+/// Nothing else has to happen for that: the writer says when it is time.
+#[tokio::test]
+async fn a_write_that_failed_is_tried_again_when_its_time_has_come() {
+    let changed = Arc::new(Notify::new());
+    let writer = Writer::new(changed.clone());
+    let tried = Arc::new(AtomicUsize::new(0));
+    let mut refused = 0;
+    while tried.load(Ordering::SeqCst) < 3 {
+        let (tried, before) = (tried.clone(), tried.load(Ordering::SeqCst));
+        let counted = tried.clone();
+        writer.begin(Key::Node("a".to_owned()), Instant::now(), Duration::ZERO, async move {
+            if counted.fetch_add(1, Ordering::SeqCst) < 2 { Err(failed()) } else { Ok(()) }
+        });
+        changed.notified().await;
+        assert_eq!(tried.load(Ordering::SeqCst), before + 1, "each attempt is told of");
+        if let Some(next) = writer.next() {
+            refused += 1;
+            writer.begin(Key::Node("a".to_owned()), Instant::now(), Duration::ZERO, async { Ok(()) });
+            assert!(writer.next().is_some(), "it rests");
+            tokio::time::sleep_until(next.into()).await;
+        }
+    }
+    assert_eq!(refused, 2);
+    assert!(writer.failures().is_empty() && writer.next().is_none());
+}
+
+#[tokio::test]
+async fn what_was_decided_before_the_last_write_is_not_written() {
+    let changed = Arc::new(Notify::new());
+    let writer = Writer::new(changed.clone());
+    let written = Arc::new(AtomicUsize::new(0));
+    let write = |seen: Instant| {
+        let written = written.clone();
+        writer.begin(Key::Pool("p".to_owned()), seen, Duration::ZERO, async move {
+            written.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        });
+    };
+    let seen = Instant::now();
+    write(seen);
+    changed.notified().await;
+    write(seen);
+    assert_eq!(written.load(Ordering::SeqCst), 1);
+    write(Instant::now());
+    changed.notified().await;
+    assert_eq!(written.load(Ordering::SeqCst), 2);
+    writer.end().await;
+}
+
+#[tokio::test]
+async fn marks_leave_half_of_the_places_to_others() {
+    let writer = Writer::new(Arc::default());
+    let forever = |name: usize| {
+        writer.begin(Key::Node(name.to_string()), Instant::now(), Duration::ZERO, std::future::pending());
+    };
+    (0..MOST / 2).for_each(|number| {
+        assert!(writer.has_room_for_marks());
+        forever(number);
+    });
+    assert!(!writer.has_room_for_marks());
+    (MOST / 2..MOST + 5).for_each(forever);
+    assert_eq!(under_way(&writer.lock()), MOST, "and there is a limit for all");
+}
