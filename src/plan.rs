@@ -12,7 +12,7 @@ mod field;
 mod live;
 mod namespaces;
 
-pub(crate) use concerns::{Blocker, Cause, ClusterState, Severity, conditions, preconditions, webhooks};
+pub(crate) use concerns::{Blocker, Cause, ClusterState, Severity, conditions, preconditions, quorum, webhooks};
 pub(crate) use dot::dot;
 pub(crate) use excluded::{Excluded, ExcludedBy, excluded};
 pub(crate) use field::Field;

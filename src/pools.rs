@@ -14,6 +14,8 @@ pub mod ignition;
 pub(crate) mod membership;
 pub(crate) mod node;
 pub(crate) mod operator;
+pub(crate) mod phase;
+pub(crate) mod quorum;
 pub mod reconcile;
 pub mod render;
 pub(crate) mod rollout;

@@ -1,6 +1,6 @@
 //! Text for a terminal or a file: colours, tables, and lines wrapped to the width.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::borrow::Cow;
 use std::io::IsTerminal;
 
@@ -167,4 +167,20 @@ fn paint(page: &Page, text: &str, colour: Colour) -> String {
         Colour::Faint => "2",
     };
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+/// The duration in its two largest units; zero if the clocks disagree.
+pub(crate) fn ago(from: Timestamp, to: Timestamp) -> String {
+    let seconds = to.duration_since(from).max(SignedDuration::ZERO).as_secs();
+    duration(u64::try_from(seconds).unwrap_or_default())
+}
+
+pub(crate) fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {minutes}m"),
+        _ => format!("{days}d {hours}h"),
+    }
 }

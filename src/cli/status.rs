@@ -3,6 +3,7 @@
 
 mod follow;
 mod lines;
+mod pools;
 mod text;
 mod view;
 
@@ -11,20 +12,21 @@ pub(crate) use view::View;
 use super::output::print;
 use super::page::{self, Page};
 use super::reach;
+use crate::api::machine_config::MachineConfigPool;
 use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
 use crate::api::{ClusterOperator, ClusterVersion, NAME, NAMESPACE};
 use crate::cluster::{ApiError, Clients};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::Client;
 use kube::api::{Api, ListParams};
 use std::path::PathBuf;
 
 /// Show the progress of an update: what is done, what waits for what and since when, what is wrong, and the history
 ///
-/// Reads the ClusterVersion, the ClusterOperators and the daemon's progress record, and changes nothing. If standard output
+/// Reads the ClusterVersion, the ClusterOperators, pools and nodes, and the daemon's progress record, and changes nothing. If standard output
 /// is not a terminal, lines are not cut or wrapped, and --watch writes one line for each change instead of redrawing.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatusArgs {
@@ -74,6 +76,10 @@ pub(crate) struct State {
     pub operators: Vec<ClusterOperator>,
     /// `None` if the daemon has not written one yet, or it cannot be read; then a remark says why.
     pub progress: Option<Progress>,
+    /// Empty where nodes are not configured by pools.
+    pub pools: Vec<MachineConfigPool>,
+    /// Read only if there are pools.
+    pub nodes: Vec<Node>,
     /// What could not be read and why.
     pub remarks: Vec<String>,
 }
@@ -84,9 +90,14 @@ impl State {
         let versions: Api<ClusterVersion> = Api::all(client.clone());
         let operators: Api<ClusterOperator> = Api::all(client.clone());
         let records: Api<ConfigMap> = Api::namespaced(client.clone(), &source.namespace);
+        let pools: Api<MachineConfigPool> = Api::all(client.clone());
         let everything = ListParams::default();
-        let (version, operators, record) =
-            tokio::join!(versions.get_opt(&source.name), operators.list(&everything), records.get_opt(CONFIG_MAP));
+        let (version, operators, record, pools) = tokio::join!(
+            versions.get_opt(&source.name),
+            operators.list(&everything),
+            records.get_opt(CONFIG_MAP),
+            pools.list(&everything)
+        );
         let mut state = State {
             cluster_version: version
                 .map_err(|error| ApiError::of(&format!("read ClusterVersion {}", source.name), error))?,
@@ -98,6 +109,7 @@ impl State {
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
             Err(error) => return Err(ApiError::of("list the ClusterOperators", error)),
         };
+        state.take_pools(client, pools.map(|list| list.items)).await;
         match record {
             Ok(Some(map)) => state.take_record(&map),
             Ok(None) => {}
@@ -107,6 +119,26 @@ impl State {
             )),
         }
         Ok(state)
+    }
+
+    /// What cannot be read is a remark: the update is not about nodes alone.
+    async fn take_pools(&mut self, client: &Client, pools: kube::Result<Vec<MachineConfigPool>>) {
+        self.pools = match pools {
+            Ok(pools) => pools,
+            // The kind does not exist.
+            Err(kube::Error::Api(status)) if status.code == 404 => return,
+            Err(error) => {
+                return self.remarks.push(format!("Pools are not shown, because they cannot be listed: {error}"));
+            }
+        };
+        if self.pools.is_empty() {
+            return;
+        }
+        let nodes: Api<Node> = Api::all(client.clone());
+        match nodes.list(&ListParams::default()).await {
+            Ok(list) => self.nodes = list.items,
+            Err(error) => self.remarks.push(format!("Nodes are not shown, because they cannot be listed: {error}")),
+        }
     }
 
     /// Reads the progress record from its ConfigMap; a record that cannot be read becomes a remark.

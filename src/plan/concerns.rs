@@ -2,11 +2,16 @@
 
 use super::{Action, Forecast, Step};
 use crate::api::condition::find;
+use crate::api::machine_config::MachineConfigPool;
 use crate::api::{ClusterVersion, ConditionStatus, HistoryState, Release};
 use crate::gate::Verdict;
 use crate::payload::ObjectId;
+use crate::pools::membership::{ARBITER, MASTER, Membership};
+use crate::pools::node::NodeFacts;
+use crate::pools::quorum::{AT_RISK, at_risk};
 use crate::updates::preconditions::{self, Advice, Finding, Situation};
 use crate::updates::upgradeable::{self, NotUpgradeable, Read, Sources};
+use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -61,6 +66,19 @@ impl Blocker {
     pub(super) fn warns(self) -> Blocker {
         Blocker { severity: Severity::Warns, ..self }
     }
+}
+
+/// Nodes of the control plane that are updated together and take etcd's quorum with them. The update is not stopped, but
+/// nothing is written in the cluster while they are away.
+pub(crate) fn quorum(pools: &[MachineConfigPool], nodes: &[Node]) -> Option<Blocker> {
+    let master = pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(MASTER))?;
+    let members = |name: &str| {
+        let of_pool = |node: &&Node| matches!(Membership::of(&NodeFacts::labels(node), pools), Membership::Member { pool, .. } if pool == name);
+        nodes.iter().filter(of_pool).count()
+    };
+    let message = at_risk(master.spec.max_unavailable.as_ref(), members(MASTER), members(ARBITER))?;
+    let object = format!("machineconfigpool.machineconfiguration.openshift.io \"{MASTER}\"");
+    Some(Blocker::new(Cause::Unhealthy, object, AT_RISK, message).warns())
 }
 
 /// What the present verdict of a gate means for the update. An operator that is not at the new version yet does not block,

@@ -571,3 +571,24 @@ fn definition_that_needs_a_newer_server_blocks() {
         format.uri (1.32), isIP (1.31)";
     assert_eq!(blockers, [("customresourcedefinition.apiextensions.k8s.io \"newer.example.com\"", message)]);
 }
+
+/// Three nodes of the control plane, two of which may be away at once.
+#[test]
+fn a_limit_that_takes_the_quorum_of_etcd_is_warned_of() {
+    let label = "node-role.kubernetes.io/master";
+    let pool = |max: u32| {
+        serde_json::from_value(json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+            "metadata": {"name": "master"},
+            "spec": {"nodeSelector": {"matchLabels": {label: ""}}, "maxUnavailable": max},
+        }))
+        .unwrap()
+    };
+    let node = |name: &str| serde_json::from_value(json!({"metadata": {"name": name, "labels": {label: ""}}})).unwrap();
+    let nodes = ["a", "b", "c"].map(node);
+    assert_eq!(quorum(&[pool(1)], &nodes), None);
+    assert_eq!(quorum(&[], &nodes), None);
+    let warning = quorum(&[pool(2)], &nodes).unwrap();
+    assert_eq!((warning.severity, warning.reason.as_str()), (Severity::Warns, "EtcdQuorumAtRisk"));
+    assert!(warning.message.ends_with("set spec.maxUnavailable to 1"), "{}", warning.message);
+}

@@ -1,6 +1,9 @@
 //! Draining a node: what an agent asks for, which pods have to go, and when the next attempt begins.
 
+use super::node::NodeFacts;
+use crate::api::machine_config::{GROUP, annotation as key};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
 use std::fmt;
 
 /// What an agent asks for in its node's annotation `desiredDrain`. The rendered MachineConfig that it is for is part of it,
@@ -50,6 +53,32 @@ pub struct DrainFacts {
     pub pods: Option<usize>,
 }
 
+impl DrainFacts {
+    pub(crate) fn of(node: &Node) -> Self {
+        let facts = NodeFacts::of(node);
+        let annotation = |key: &str| annotation(node, key).map(str::to_owned);
+        DrainFacts {
+            asked: annotation(key::DESIRED_DRAIN),
+            asked_id: annotation(key::DESIRED_DRAIN_ID),
+            answered: annotation(key::LAST_APPLIED_DRAIN),
+            answered_id: annotation(key::LAST_APPLIED_DRAIN_ID),
+            unschedulable: facts.unschedulable,
+            cordoned_for_update: facts.cordoned_for_update,
+            pods: None,
+        }
+    }
+
+    /// The agent has asked for something, and has no answer yet.
+    pub(crate) fn is_open(&self) -> bool {
+        self.asked.is_some() && (self.answered != self.asked || self.answered_id != self.asked_id)
+    }
+}
+
+fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    let text = node.metadata.annotations.as_ref()?.get(&format!("{GROUP}/{key}"))?;
+    Some(text.as_str()).filter(|text| !text.is_empty())
+}
+
 /// The next step for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -69,7 +98,7 @@ pub enum Step {
 /// again; one that somebody else had cordoned before the update stays cordoned after it.
 pub fn step(node: &DrainFacts) -> Step {
     let Some(asked) = node.asked.as_deref().filter(|asked| !asked.is_empty()) else { return Step::Nothing };
-    if node.answered.as_deref() == Some(asked) && node.answered_id == node.asked_id {
+    if !node.is_open() {
         return Step::Nothing;
     }
     match Request::parse(asked) {
@@ -167,6 +196,12 @@ pub struct Drain {
 }
 
 impl Drain {
+    /// The one that was begun last.
+    pub(crate) fn of(node: &Node) -> Option<Drain> {
+        let time = |key: &str| annotation(node, key).and_then(|text| text.parse::<Timestamp>().ok());
+        Some(Drain { started: time(key::DRAIN_STARTED)?, failed: time(key::DRAIN_FAILED) })
+    }
+
     pub fn delay(&self, now: Timestamp) -> Delay {
         let elapsed = now.duration_since(self.started);
         match () {

@@ -2,6 +2,7 @@
 
 use super::estimate::left;
 use super::node::NodeFacts;
+use super::quorum::AT_RISK;
 use super::rollout::{Cause, PoolFacts, Round};
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{MachineConfigPoolStatus, PoolCondition, PoolConfiguration};
@@ -18,6 +19,8 @@ pub struct Subject<'a> {
     pub render_error: Option<&'a str>,
     /// How long the rest of the rollout takes, by what was learned.
     pub remaining: Option<SignedDuration>,
+    /// Why etcd could lose its quorum.
+    pub quorum: Option<String>,
 }
 
 /// How many nodes of a pool are how far.
@@ -70,6 +73,10 @@ pub fn status(
     let mut conditions = before.conditions.clone();
     for (type_, found) in conditions_of(subject, pool, round, counts, updated) {
         set(&mut conditions, type_, found, now);
+    }
+    match &subject.quorum {
+        Some(risk) => set(&mut conditions, AT_RISK, Found(true, "MaxUnavailable".into(), risk.clone()), now),
+        None => conditions.retain(|condition| condition.type_ != AT_RISK),
     }
     MachineConfigPoolStatus {
         observed_generation: subject.generation,

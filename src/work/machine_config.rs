@@ -18,8 +18,9 @@ use crate::pools::approval;
 use crate::pools::drain::{Drain, Request, Step, step};
 use crate::pools::estimate::Learned;
 use crate::pools::facts::pool_facts;
-use crate::pools::membership::Membership;
+use crate::pools::membership::{ARBITER, MASTER, Membership};
 use crate::pools::node::NodeFacts;
+use crate::pools::quorum::at_risk;
 use crate::pools::render::Defaults;
 use crate::pools::rollout::{PoolFacts, Round, rounds};
 use crate::pools::writes;
@@ -148,11 +149,14 @@ impl MachineConfigController {
         for ((pool, facts), round) in seen.pools.values().zip(&seen.facts).zip(&rounds) {
             self.publish(&pool.0, &seen);
             self.claim(seen.at, &pool.0, facts, round);
-            self.tell(&seen, facts, round, now);
+            self.tell(&seen, facts, round);
             self.record(seen.at, pool, facts);
             deadlines.extend(round.again.map(|again| until(again, now)));
         }
         self.drain(&seen, now);
+        for (facts, round) in seen.facts.iter().zip(&rounds) {
+            self.mark(&seen, facts, round, now);
+        }
         self.collect(&seen);
         deadlines.extend(self.report(&seen, &rounds, now));
         self.notices.of_pools(&seen.pools, &rounds);
@@ -232,7 +236,7 @@ impl MachineConfigController {
         self.write_pool(seen, pool, patch);
     }
 
-    fn tell(&self, seen: &Seen, facts: &PoolFacts, round: &Round, now: Timestamp) {
+    fn tell(&self, seen: &Seen, facts: &PoolFacts, round: &Round) {
         let topology = self.settings.topology.as_deref();
         for name in &round.begin {
             let Some(node) = seen.nodes.get(name) else { continue };
@@ -240,6 +244,10 @@ impl MachineConfigController {
             let about = (&node.facts, node.taints.as_slice());
             self.write_node(seen.at, name, writes::tell(&node.version, about, &facts.target, claim, topology));
         }
+    }
+
+    /// Marks nodes that wait, and remembers when others were done. A thousand of such writes must not keep any node from going on.
+    fn mark(&self, seen: &Seen, facts: &PoolFacts, round: &Round, now: Timestamp) {
         if facts.paused || facts.target.config.is_empty() {
             return;
         }
@@ -247,13 +255,21 @@ impl MachineConfigController {
             !facts.soak.is_zero() || seen.pools.get(&facts.name).is_some_and(|pool| pool.query().is_some());
         for node in facts.nodes.iter().filter(|node| node.is_managed()) {
             let Some(view) = seen.nodes.get(&node.name) else { continue };
-            let next = round.begin.contains(&node.name) || facts.claimed.contains_key(&node.name);
-            let waits = node.desired != facts.target && !next && !round.claim.contains(&node.name);
+            // Whoever tells a node removes the taint in the same write.
+            let next = [&round.begin, &round.claim].iter().any(|names| names.contains(&node.name))
+                || facts.claimed.contains_key(&node.name);
+            let waits = node.desired != facts.target && !next;
             if waits != writes::waits(&view.taints) && !next {
-                self.write_node(seen.at, &node.name, writes::taint(&view.version, &view.taints, waits));
+                self.write_mark(seen.at, &node.name, writes::taint(&view.version, &view.taints, waits));
             } else if remembers_end && node.is_at(&facts.target) && node.done_since.is_none() {
-                self.write_node(seen.at, &node.name, writes::done_since(&view.version, now));
+                self.write_mark(seen.at, &node.name, writes::done_since(&view.version, now));
             }
+        }
+    }
+
+    fn write_mark(&self, seen: Instant, name: &str, patch: Value) {
+        if self.writer.has_room_for_marks() {
+            self.write_node(seen, name, patch);
         }
     }
 
@@ -272,6 +288,10 @@ impl MachineConfigController {
             facts.pods = self.drains.pods(node);
             let asked = facts.asked.clone().unwrap_or_default();
             match step(&facts) {
+                Step::Nothing if node.will_ask() => {
+                    draining.insert(name.clone());
+                    self.drains.prepare(name);
+                }
                 Step::Nothing => {}
                 Step::Cordon => {
                     let config = asked.split_once('-').map_or("", |(_, config)| config);
@@ -322,11 +342,14 @@ impl MachineConfigController {
     /// Returns when something is to be written that cannot be written yet.
     fn report(&mut self, seen: &Seen, rounds: &[Round], now: Timestamp) -> Option<Instant> {
         let mut summaries = Vec::new();
+        let quorum = quorum(&seen.facts);
         let mut deadline = None;
         for ((pool, facts), round) in seen.pools.values().zip(&seen.facts).zip(rounds) {
             let error = self.renderings.error(&pool.0);
             let remaining = self.learned.get(&facts.name).and_then(|learned| learned.remaining(facts, round, now));
-            let status = reporting::pool_status(&pool.0, facts, round, (error.as_deref(), remaining), now);
+            let quorum = quorum.clone().filter(|_| facts.name == MASTER);
+            let told = (error.as_deref(), remaining);
+            let status = reporting::pool_status(&pool.0, facts, round, told, quorum, now);
             let rendered = seen.configs.get(&pool.0.spec.configuration.name);
             summaries.push(reporting::summary(&pool.0, facts, &status, rendered, remaining, &self.settings));
             if pool.0.status.as_ref() == Some(&status) {
@@ -358,6 +381,13 @@ impl MachineConfigController {
             Ok::<(), ApiError>(())
         });
     }
+}
+
+/// Why etcd could lose its quorum while the control plane's nodes are updated.
+fn quorum(pools: &[PoolFacts]) -> Option<String> {
+    let nodes = |name: &str| pools.iter().filter(|pool| pool.name == name).map(|pool| pool.nodes.len()).sum();
+    let master = pools.iter().find(|pool| pool.name == MASTER)?;
+    at_risk(master.max_unavailable.as_ref(), nodes(MASTER), nodes(ARBITER))
 }
 
 fn pool_key(pool: &MachineConfigPool) -> Key {

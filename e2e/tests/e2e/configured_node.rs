@@ -12,6 +12,7 @@ use e2e::{
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
+use super::oc::administrator::{Administrator, oc};
 use super::platform::LIMIT;
 
 /// Its pods do not tolerate that the node is cordoned, and none of them may be missed.
@@ -70,6 +71,7 @@ async fn real_node_is_carried_over_with_the_releases() {
     platform.cluster.kubectl(rollout).await.unwrap();
     update(&platform, &third).await;
     waits_for_the_pod_that_must_not_be_evicted(&platform).await;
+    oc_shows_that_it_is_drained(&platform).await;
     assert_eq!(file("etc/sample/platform"), "first\n", "nothing is changed before the node is drained");
     platform.cluster.kubectl(["delete", "pdb", "-n", "guarded", "never"]).await.unwrap();
     platform.until_completed(&third, LIMIT).await.unwrap();
@@ -103,6 +105,15 @@ async fn waits_for_the_pod_that_must_not_be_evicted(platform: &Platform) {
     let operators: Api<ClusterOperator> = Api::all(platform.cluster.client().await.unwrap());
     let operator = operators.get("machine-config").await.unwrap().status.unwrap();
     assert!(operator.versions.iter().any(|version| version.name == "operator" && version.version == "1.0.1"));
+}
+
+/// Only with a real `oc`, which the environment names.
+async fn oc_shows_that_it_is_drained(platform: &Platform) {
+    let Some(program) = std::env::var_os("OC").filter(|value| !value.is_empty()) else { return };
+    let node = format!("{} Progressing Draining 1.0.1", platform.cluster.node_name());
+    let says = ["Control Plane", "machine-config", "Control Plane Nodes", &node];
+    let client = Administrator::oc(program.into(), &platform.cluster);
+    client.run(oc("adm upgrade status --details=nodes").says(&says)).await;
 }
 
 async fn is_as_before(platform: &Platform) {

@@ -3,7 +3,7 @@
 //! The requests that `oc` sends are also sent by the test itself, so that nothing here depends on `oc`. With
 //! `OC=/path/to/oc` in the environment the same is done by that program, and what it says must fit.
 
-mod administrator;
+pub(crate) mod administrator;
 mod changes;
 mod checklist;
 mod commands;

@@ -80,6 +80,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     let state = cluster.preconditions(before.as_ref()).await;
     forecast.blockers.extend(plan::preconditions(&cluster.version, &state, &payload.release));
     forecast.blockers.extend(plan::conditions(&cluster.version));
+    forecast.blockers.extend(plan::quorum(&cluster.state.pools, &cluster.state.nodes));
     forecast.implicit_capabilities = implied.into_iter().collect();
     if let Some(before) = &before {
         let before = before.select(&filter).manifests;

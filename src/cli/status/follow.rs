@@ -2,6 +2,7 @@
 
 use super::view::View;
 use super::{Output, Source, State, StatusArgs, lines, render};
+use crate::api::machine_config::MachineConfigPool;
 use crate::api::progress::CONFIG_MAP;
 use crate::api::{ClusterOperator, ClusterVersion};
 use crate::cli::output::print;
@@ -10,7 +11,7 @@ use crate::cli::reach;
 use crate::cluster::Clients;
 use futures::{Stream, StreamExt, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -23,11 +24,13 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 /// A terminal is redrawn this often, because it shows durations; nothing is read from the cluster for it.
 const TICK: Duration = Duration::from_secs(1);
 
-/// An event of one of the three watches.
+/// An event of one of the watches.
 enum WatchEvent {
     Version(Box<watcher::Result<Event<ClusterVersion>>>),
     Operator(watcher::Result<Event<ClusterOperator>>),
     Record(watcher::Result<Event<ConfigMap>>),
+    Pool(Box<watcher::Result<Event<MachineConfigPool>>>),
+    Node(Box<watcher::Result<Event<Node>>>),
 }
 
 pub(crate) async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<()> {
@@ -67,13 +70,21 @@ fn watches(clients: &Clients, source: &Source) -> anyhow::Result<impl Stream<Ite
     let versions: Api<ClusterVersion> = Api::all(clients.for_watch()?);
     let operators: Api<ClusterOperator> = Api::all(clients.for_watch()?);
     let records: Api<ConfigMap> = Api::namespaced(clients.for_watch()?, &source.namespace);
-    Ok(stream::select(
+    let pools: Api<MachineConfigPool> = Api::all(clients.for_watch()?);
+    let nodes: Api<Node> = Api::all(clients.for_watch()?);
+    let everything = watcher::Config::default;
+    let of_nodes = stream::select(
+        watcher(pools, everything()).default_backoff().map(|event| WatchEvent::Pool(Box::new(event))),
+        watcher(nodes, everything()).default_backoff().map(|event| WatchEvent::Node(Box::new(event))),
+    );
+    let of_update = stream::select(
         stream::select(
             watcher(versions, named(&source.name)).default_backoff().map(|event| WatchEvent::Version(Box::new(event))),
-            watcher(operators, watcher::Config::default()).default_backoff().map(WatchEvent::Operator),
+            watcher(operators, everything()).default_backoff().map(WatchEvent::Operator),
         ),
         watcher(records, named(CONFIG_MAP)).default_backoff().map(WatchEvent::Record),
-    ))
+    );
+    Ok(stream::select(of_update, of_nodes))
 }
 
 /// The objects of one watch.
@@ -131,6 +142,8 @@ struct Known {
     versions: Watched<ClusterVersion>,
     operators: Watched<ClusterOperator>,
     records: Watched<ConfigMap>,
+    pools: Watched<MachineConfigPool>,
+    nodes: Watched<Node>,
 }
 
 impl Known {
@@ -139,21 +152,30 @@ impl Known {
             WatchEvent::Version(event) => self.versions.on_event(*event, server),
             WatchEvent::Operator(event) => self.operators.on_event(event, server),
             WatchEvent::Record(event) => self.records.on_event(event, server),
+            WatchEvent::Pool(event) => self.pools.on_event(*event, server),
+            WatchEvent::Node(event) => self.nodes.on_event(*event, server),
         }
     }
 
     fn is_complete(&self) -> bool {
-        self.versions.reported && self.operators.reported && self.records.reported
+        let of_update = self.versions.reported && self.operators.reported && self.records.reported;
+        of_update && self.pools.reported && self.nodes.reported
     }
 
     fn state(&self) -> State {
         let mut state = State {
             cluster_version: self.versions.objects.values().next().cloned(),
             operators: self.operators.objects.values().cloned().collect(),
+            pools: self.pools.objects.values().cloned().collect(),
             ..State::default()
         };
-        let errors = [&self.versions.error, &self.operators.error, &self.records.error];
+        let errors = [&self.versions.error, &self.operators.error, &self.records.error, &self.pools.error];
         let mut errors: Vec<&String> = errors.into_iter().flatten().collect();
+        // Nodes matter only where pools configure them.
+        if !state.pools.is_empty() {
+            state.nodes = self.nodes.objects.values().cloned().collect();
+            errors.extend(&self.nodes.error);
+        }
         errors.dedup();
         state.remarks = errors.iter().map(|error| format!("Not up to date, retrying: {error}")).collect();
         if let Some(map) = self.records.objects.values().next() {

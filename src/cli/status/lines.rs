@@ -1,10 +1,11 @@
 //! The differences between two states of an update, a line each: what `--watch` writes to a file or a log.
 
-use super::text::{ago, awaited, cause, headline, operator_line, state_word};
+use super::pools;
+use super::text::{awaited, cause, headline, operator_line, state_word};
 use super::view::{Concern, Phase, View, component};
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::api::{HistoryEntry, HistoryState};
-use crate::cli::page::clean;
+use crate::cli::page::{ago, clean};
 use jiff::Timestamp;
 
 /// One line for each change from `before` to `after`, with the time of day (UTC) in front.
@@ -37,6 +38,10 @@ pub(crate) fn lines(before: &View, after: &View, now: Timestamp) -> Vec<String> 
     }
     for gone in before.operators.iter().filter(|old| !after.operators.iter().any(|new| new.name == old.name)) {
         changes.push(format!("operator {} is healthy", clean(&gone.name)));
+    }
+    for pool in &after.pools {
+        let old = before.pools.iter().find(|old| old.name == pool.name);
+        changes.extend(pools::changes(old, pool, now));
     }
     changes.extend(after.history.iter().rev().filter_map(|entry| completed(entry, &before.history)));
     changes

@@ -68,7 +68,7 @@ fn updating() -> State {
         cluster_version: Some(version(status)),
         operators: vec![operator("network", &[condition("Available", "True", "2026-11-21T10:00:10Z", "", "")])],
         progress: Some(serde_json::from_value(record).unwrap()),
-        remarks: Vec::new(),
+        ..State::default()
     }
 }
 
@@ -408,4 +408,113 @@ fn node_ids_are_split() {
     ] {
         assert_eq!((component(id), level(id)), (name, number));
     }
+}
+
+fn pool(name: &str, paused: bool, counts: (i32, i32), conditions: &[Value]) -> MachineConfigPool {
+    let selector = json!({"matchLabels": {"pool": name}});
+    serde_json::from_value(json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": {"name": name},
+        "spec": {"nodeSelector": selector, "configuration": {"name": "b"}, "paused": paused},
+        "status": {"machineCount": counts.1, "updatedMachineCount": counts.0, "conditions": conditions},
+    }))
+    .unwrap()
+}
+
+fn node(name: &str, pool: &str, annotations: &[(&str, &str)]) -> Node {
+    let annotations: Value = annotations
+        .iter()
+        .map(|(key, value)| (format!("machineconfiguration.openshift.io/{key}"), Value::from(*value)))
+        .collect();
+    let metadata = json!({"name": name, "labels": {"pool": pool}, "annotations": annotations});
+    serde_json::from_value(json!({"metadata": metadata})).unwrap()
+}
+
+/// The release is applied, and the workers are still under way.
+fn rolling() -> State {
+    let since = "2026-11-21T12:00:00Z";
+    let pools = vec![
+        pool(
+            "worker",
+            false,
+            (1, 4),
+            &[
+                condition("Updating", "True", since, "", "1 of 4 nodes have MachineConfig b, about 3 minutes left"),
+                condition("RolloutBlocked", "True", since, "DrainBlocked", "1 node waits: node w1: pod a/b is kept"),
+            ],
+        ),
+        pool("master", false, (1, 1), &[condition("Updated", "True", since, "", "All nodes have MachineConfig b")]),
+    ];
+    let done = [("currentConfig", "b"), ("desiredConfig", "b"), ("state", "Done")];
+    let drained = [
+        ("currentConfig", "a"),
+        ("desiredConfig", "b"),
+        ("state", "Working"),
+        ("desiredDrain", "drain-b"),
+        ("drainStarted", "2026-11-21T12:03:00Z"),
+        ("drainBlocked", "pod a/b is kept"),
+    ];
+    let restarted =
+        [("currentConfig", "a"), ("desiredConfig", "b"), ("state", "Working"), ("post-config-action", "Rebooting")];
+    let waiting = [("currentConfig", "a"), ("desiredConfig", "a"), ("state", "Done")];
+    let nodes = vec![
+        node("m0", "master", &done),
+        node("w0", "worker", &waiting),
+        node("w1", "worker", &drained),
+        node("w2", "worker", &done),
+        node("w3", "worker", &restarted),
+    ];
+    State { pools, nodes, ..running() }
+}
+
+#[test]
+fn pools_that_still_roll_are_told_of_after_the_update() {
+    insta::assert_snapshot!(render(&rolling(), 100, false, now()), @r#"
+    Running 1.0.1, for 30s
+    Image r.test/release@sha256:1.0.1
+    The release is applied; 3 of 4 nodes of pool worker still have to get their configuration
+    24 manifests of 4 components in place
+
+    POOL    STATE    NODES  TIME   WHY
+    master  updated  1/1
+    worker  waiting  1/4    5m 0s  1 of 4 nodes have MachineConfig b, about 3 minutes left; 1 node
+                                   waits: node w1: pod a/b is kept (since 5m 0s)
+      w1 is being drained for 2m 0s: pod a/b is kept
+      w3 is being restarted
+
+    Updates available: 1.1.0
+
+    History
+      VERSION  STATE      STARTED               TOOK    VERIFIED
+      1.0.1    Completed  2026-11-21 12:03:00Z  1m 30s  yes
+      1.0.0    Completed  2026-11-21 10:00:00Z  1m 2s   no
+    "#);
+}
+
+#[test]
+fn changes_of_pools_and_nodes_are_lines() {
+    let before = View::of(&running(), now());
+    let rolling = rolling();
+    let after = View::of(&rolling, now());
+    let mut later = rolling.clone();
+    later.nodes.retain(|node| node.metadata.name.as_deref() != Some("w3"));
+    later.nodes.push(node("w3", "worker", &[("currentConfig", "b"), ("desiredConfig", "b"), ("state", "Done")]));
+    let later = View::of(&later, now());
+    let lines = |before: &View, after: &View| lines::lines(before, after, now()).join("\n");
+    insta::assert_snapshot!(format!("{}\n--\n{}", lines(&before, &after), lines(&after, &later)), @r#"
+    12:05:00Z  pool worker: updating: 1 of 4 nodes have MachineConfig b, about 3 minutes left
+    12:05:00Z  pool worker waits: 1 node waits: node w1: pod a/b is kept
+    12:05:00Z  w1 is being drained for 2m 0s: pod a/b is kept
+    12:05:00Z  w3 is being restarted
+    --
+    12:05:00Z  w3 has the configuration of pool worker
+    "#);
+}
+
+#[test]
+fn updated_pools_take_a_line_each() {
+    let mut state = rolling();
+    state.pools.retain(|pool| pool.metadata.name.as_deref() == Some("master"));
+    let text = render(&state, 100, false, now());
+    assert!(text.contains("master  updated  1/1\n"), "{text}");
+    assert!(!text.contains("still have"), "{text}");
 }

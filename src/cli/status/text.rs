@@ -1,10 +1,11 @@
 //! The state of an update as text.
 
+use super::pools;
 use super::view::{Concern, OperatorConcern, Phase, View, component, level};
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
-use crate::cli::page::{Cell, Colour, Page, clean, line, paragraph, table};
-use jiff::{SignedDuration, Timestamp};
+use crate::cli::page::{Cell, Colour, Page, ago, clean, duration, line, paragraph, table};
+use jiff::Timestamp;
 
 /// With more components than this, those that are done or pending are only counted.
 const SHOWN: usize = 24;
@@ -19,6 +20,7 @@ pub(crate) fn text(view: &View, page: &Page) -> String {
         titled(page, &mut out, condition_line(concern, page.now), colour_of(concern), &concern.message);
     }
     operators(view, page, &mut out);
+    pools::write(&view.pools, page, &mut out);
     if !view.available_updates.is_empty() {
         line(page, &mut out, &format!("\nUpdates available: {}", view.available_updates.join(", ")), Colour::Plain);
     }
@@ -40,6 +42,9 @@ fn head(view: &View, page: &Page, out: &mut String) {
     line(page, out, &parts.join(", "), Colour::Strong);
     if !view.target.image.is_empty() {
         line(page, out, &format!("Image {}", view.target.image), Colour::Faint);
+    }
+    for rest in pools::rest(&view.pools).into_iter().filter(|_| view.phase == Phase::Running) {
+        paragraph(page, out, "", &rest, Colour::Busy);
     }
     match &view.pass {
         Some(pass) if view.phase != Phase::Running || pass.done < pass.total => {
@@ -248,20 +253,4 @@ fn history_row(entry: &HistoryEntry) -> Vec<Cell> {
         (took.unwrap_or_else(|| "-".to_owned()), Colour::Plain),
         (if entry.verified { "yes" } else { "no" }.to_owned(), Colour::Plain),
     ]
-}
-
-/// The duration in its two largest units; zero if the clocks disagree.
-pub(crate) fn ago(from: Timestamp, to: Timestamp) -> String {
-    let seconds = to.duration_since(from).max(SignedDuration::ZERO).as_secs();
-    duration(u64::try_from(seconds).unwrap_or_default())
-}
-
-fn duration(seconds: u64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
-        (0, _, _) => format!("{hours}h {minutes}m"),
-        _ => format!("{days}d {hours}h"),
-    }
 }

@@ -1,6 +1,7 @@
 //! The state of an update as one value, computed from the objects of the cluster, for text, lines and JSON.
 
 use super::State;
+use super::pools::{PoolState, pools};
 use crate::api::cluster_version::ConditionalUpdate;
 use crate::api::condition::find;
 use crate::api::progress::{NodeProgress, NodeState, Progress, Rollout};
@@ -38,6 +39,8 @@ pub(crate) struct View {
     /// Conditions that need attention.
     pub concerns: Vec<Concern>,
     pub operators: Vec<OperatorConcern>,
+    /// Pools of nodes, in the order of their names; empty where nodes are not configured by pools.
+    pub pools: Vec<PoolState>,
     /// Recommended versions to update to.
     pub available_updates: Vec<String>,
     /// Updates that are published with risks of which not all are known not to apply.
@@ -127,6 +130,7 @@ impl View {
         let mut view = View { remarks: state.remarks.clone(), ..View::default() };
         view.operators = state.operators.iter().filter_map(operator_concern).collect();
         view.operators.sort_by(|a, b| a.name.cmp(&b.name));
+        view.pools = pools(&state.pools, &state.nodes);
         let Some(status) = state.cluster_version.as_ref().and_then(|cv| cv.status.as_ref()) else { return view };
         view.take_status(status);
         match &state.progress {

@@ -14,7 +14,7 @@ fn pool(nodes: Vec<NodeFacts>) -> PoolFacts {
 
 fn subject() -> Subject<'static> {
     let configuration = PoolConfiguration { name: "v1".into(), ..PoolConfiguration::default() };
-    Subject { generation: 7, configuration, render_error: None, remaining: None }
+    Subject { generation: 7, configuration, render_error: None, remaining: None, quorum: None }
 }
 
 fn of(before: &MachineConfigPoolStatus, subject: &Subject<'_>, pool: &PoolFacts, now: i64) -> MachineConfigPoolStatus {
@@ -179,4 +179,19 @@ fn conditions_of_others_are_kept_and_doubles_removed() {
         ["Updated", "ImageBuildDegraded", "Updating", "NodeDegraded", "RenderDegraded", "Degraded", "RolloutBlocked"];
     assert_eq!(types, expected);
     assert_eq!(found.conditions[1].reason, "Mine");
+}
+
+#[test]
+fn risk_of_the_quorum_is_a_condition_while_it_lasts() {
+    let facts = PoolFacts { target: Target::new("v1"), ..PoolFacts::default() };
+    let risky = Subject { quorum: Some("2 of 3".into()), ..subject() };
+    let told = of(&MachineConfigPoolStatus::default(), &risky, &facts, 5);
+    let at_risk = |status: &MachineConfigPoolStatus| {
+        let condition = status.conditions.iter().find(|condition| condition.type_ == AT_RISK)?;
+        Some((condition.status, condition.message.clone()))
+    };
+    assert_eq!(at_risk(&told), Some((ConditionStatus::True, "2 of 3".to_owned())));
+    let over = of(&told, &subject(), &facts, 6);
+    assert_eq!(at_risk(&over), None);
+    assert_eq!(over.conditions.len(), 6, "the others stay");
 }

@@ -34,10 +34,19 @@ pub(super) struct Drains {
 }
 
 struct Task {
-    /// The request with its id: another one is another drain.
-    request: (String, Option<String>),
+    /// The request with its id: another one is another drain. `None` as long as the pods are only followed.
+    request: Option<(String, Option<String>)>,
+    begin: watch::Sender<Option<Begun>>,
     state: Arc<Mutex<Option<usize>>>,
     stop: CancellationToken,
+}
+
+/// What the task of a node has to know to evict pods.
+#[derive(Clone, Debug)]
+struct Begun {
+    drain: Drain,
+    /// What has been told of it already.
+    told: Option<String>,
 }
 
 impl Drains {
@@ -50,23 +59,39 @@ impl Drains {
 
     /// How many pods still have to go, as far as that is known for this request.
     pub(super) fn pods(&self, node: &NodeView) -> Option<usize> {
-        let task = self.tasks.get(&node.facts.name).filter(|task| task.request == request(node))?;
+        let task = self.tasks.get(&node.facts.name).filter(|task| task.request == Some(request(node)))?;
         *task.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows the pods of a node that will be drained soon: it takes a moment until all of them are known.
+    pub(super) fn prepare(&mut self, name: &str) {
+        if !self.tasks.contains_key(name) {
+            self.start(name);
+        }
     }
 
     /// Begins to drain the node, unless that is under way.
     pub(super) fn begin(&mut self, node: &NodeView, drain: Drain) {
-        let request = request(node);
-        if self.tasks.get(&node.facts.name).is_some_and(|task| task.request == request) {
-            return;
+        let (name, request) = (&node.facts.name, request(node));
+        match self.tasks.get(name).map(|task| task.request.as_ref()) {
+            Some(Some(known)) if *known == request => return,
+            Some(None) => {}
+            Some(Some(_)) | None => self.start(name),
         }
+        if let Some(task) = self.tasks.get_mut(name) {
+            task.request = Some(request);
+            task.begin.send_replace(Some(Begun { drain, told: node.facts.drain_blocked.clone() }));
+        }
+    }
+
+    fn start(&mut self, name: &str) {
         let Ok(client) = self.clients.for_watch() else { return };
         let stop = self.stop.child_token();
         let state = Arc::new(Mutex::new(None));
-        let name = node.facts.name.clone();
+        let (begin, begun) = watch::channel(None);
         let run = Run {
-            pods: pods::follow(client, &name).boxed(),
-            node: name.clone(),
+            pods: pods::follow(client, name).boxed(),
+            node: name.to_owned(),
             objects: self.objects.clone(),
             budgets: self.budgets.clone(),
             budgets_changed: self.budgets.subscribe(),
@@ -77,13 +102,14 @@ impl Drains {
             complete: false,
             retry: HashMap::new(),
             refused: BTreeMap::new(),
-            drain,
+            begun,
+            drain: None,
             attempt: None,
-            told: node.facts.drain_blocked.clone(),
+            told: None,
         };
         let until = stop.clone();
         tokio::spawn(async move { until.run_until_cancelled(run.run()).await });
-        if let Some(before) = self.tasks.insert(name, Task { request, state, stop }) {
+        if let Some(before) = self.tasks.insert(name.to_owned(), Task { request: None, begin, state, stop }) {
             before.stop.cancel();
         }
     }
@@ -130,7 +156,9 @@ struct Run {
     /// When the eviction of a pod may be tried again, by uid.
     retry: HashMap<String, Instant>,
     refused: BTreeMap<PodKey, Refusal>,
-    drain: Drain,
+    begun: watch::Receiver<Option<Begun>>,
+    /// `None` until the node is to be drained.
+    drain: Option<Drain>,
     /// When the present attempt began.
     attempt: Option<Instant>,
     told: Option<String>,
@@ -139,7 +167,10 @@ struct Run {
 impl Run {
     async fn run(mut self) {
         loop {
-            let deadline = if self.complete { self.step().await } else { None };
+            let deadline = match self.drain.filter(|_| self.complete) {
+                Some(drain) => self.step(drain).await,
+                None => None,
+            };
             let pause = async {
                 match deadline {
                     Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
@@ -155,8 +186,15 @@ impl Run {
                     }
                 }
                 Ok(()) = self.budgets_changed.changed() => self.on_budgets(),
+                Ok(()) = self.begun.changed() => self.on_begun(),
                 () = pause => {}
             }
+        }
+    }
+
+    fn on_begun(&mut self) {
+        if let Some(Begun { drain, told }) = self.begun.borrow_and_update().clone() {
+            (self.drain, self.told) = (Some(drain), told);
         }
     }
 
@@ -193,9 +231,9 @@ impl Run {
     }
 
     /// Does what is due, and returns when there is more to do although no pod has changed.
-    async fn step(&mut self) -> Option<Instant> {
+    async fn step(&mut self, drain: Drain) -> Option<Instant> {
         let known = &mut self.daemon_sets;
-        let survey = pods::survey(&self.objects, self.present.values(), Some(self.drain.started), known).await;
+        let survey = pods::survey(&self.objects, self.present.values(), Some(drain.started), known).await;
         let number = survey.number();
         let before = self.state.lock().unwrap_or_else(PoisonError::into_inner).replace(number);
         if before != Some(number) {
@@ -208,7 +246,7 @@ impl Run {
             return None;
         }
         let (now, clock) = (Timestamp::now(), Instant::now());
-        let next = self.drain.next_attempt(now);
+        let next = drain.next_attempt(now);
         if next > now {
             let wait = Duration::try_from(next.duration_since(now)).unwrap_or_default();
             return Some(clock + wait);
@@ -216,7 +254,7 @@ impl Run {
         let begun = *self.attempt.get_or_insert(clock);
         let limit = begun + Duration::try_from(ATTEMPT).unwrap_or_default();
         if clock >= limit {
-            self.on_vain_attempt(&survey.leaving, &survey.unknown, now).await;
+            self.on_vain_attempt(drain, &survey.leaving, &survey.unknown, now).await;
             return Some(clock);
         }
         // Those that have been told to end are not asked again.
@@ -277,20 +315,21 @@ impl Run {
         }
     }
 
-    async fn on_vain_attempt(&mut self, leaving: &[Leaving], unknown: &[String], now: Timestamp) {
+    async fn on_vain_attempt(&mut self, drain: Drain, leaving: &[Leaving], unknown: &[String], now: Timestamp) {
         let ending = |pod: &Leaving| match self.refused.get(&(pod.namespace.clone(), pod.name.clone())) {
             Some(refusal) => refusal.text.clone(),
             None => format!("pod {}/{} has been told to end and has not", pod.namespace, pod.name),
         };
         let texts: Vec<String> = leaving.iter().map(ending).chain(unknown.iter().cloned()).collect();
         let text = listed(&texts.iter().map(String::as_str).collect::<Vec<_>>());
-        self.drain.failed = Some(now);
+        let drain = Drain { failed: Some(now), ..drain };
+        self.drain = Some(drain);
         self.attempt = None;
         self.daemon_sets.clear();
-        let delay = self.drain.delay(now);
+        let delay = drain.delay(now);
         tracing::warn!(node = self.node, pods = text, ?delay, "not drained yet");
         if delay > Delay::Usual {
-            let since = self.drain.started;
+            let since = drain.started;
             tracing::warn!(node = self.node, %since, "draining takes long");
         }
         if tell(&self.objects, &self.node, &text, Some(now)).await {

@@ -145,6 +145,7 @@ pub(super) fn pool_status(
     facts: &PoolFacts,
     round: &Round,
     (error, remaining): (Option<&str>, Option<SignedDuration>),
+    quorum: Option<String>,
     now: Timestamp,
 ) -> MachineConfigPoolStatus {
     let before = pool.status.clone().unwrap_or_default();
@@ -153,6 +154,7 @@ pub(super) fn pool_status(
         configuration: pool.spec.configuration.clone(),
         render_error: error,
         remaining,
+        quorum,
     };
     status::status(&before, &subject, facts, round, now)
 }

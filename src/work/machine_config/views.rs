@@ -6,7 +6,6 @@ use crate::pools::approval;
 use crate::pools::budgets::Budget;
 use crate::pools::drain::{Drain, DrainFacts};
 use crate::pools::node::NodeFacts;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use std::collections::BTreeMap;
@@ -25,32 +24,29 @@ pub(crate) struct NodeView {
     pub taints: Vec<Taint>,
 }
 
+impl NodeView {
+    /// It has been told what to take, and its agent has not asked for a drain for that yet.
+    pub(crate) fn will_ask(&self) -> bool {
+        let asked = self.drain.asked.as_deref().and_then(|asked| asked.split_once('-')).map(|(_, config)| config);
+        self.facts.is_changing() && !self.facts.is_done() && asked != Some(self.facts.desired.config.as_str())
+    }
+}
+
 impl View for NodeView {
     type Object = Node;
 
     fn of(node: Node) -> Self {
-        let annotations = node.metadata.annotations.clone().unwrap_or_default();
-        let annotation = |key: &str| annotations.get(&format!("{GROUP}/{key}")).filter(|text| !text.is_empty());
-        let time = |key: &str| annotation(key).and_then(|text| text.parse::<Timestamp>().ok());
-        let facts = NodeFacts::of(&node);
-        let drain = DrainFacts {
-            asked: annotation(key::DESIRED_DRAIN).cloned(),
-            asked_id: annotation(key::DESIRED_DRAIN_ID).cloned(),
-            answered: annotation(key::LAST_APPLIED_DRAIN).cloned(),
-            answered_id: annotation(key::LAST_APPLIED_DRAIN_ID).cloned(),
-            unschedulable: facts.unschedulable,
-            cordoned_for_update: facts.cordoned_for_update,
-            pods: None,
-        };
+        let topology = format!("{GROUP}/{}", key::CONTROL_PLANE_TOPOLOGY);
+        let topology = node.metadata.annotations.as_ref().and_then(|annotations| annotations.get(&topology));
         NodeView {
             version: node.metadata.resource_version.clone().unwrap_or_default(),
             uid: node.metadata.uid.clone().unwrap_or_default(),
             labels: NodeFacts::labels(&node),
-            draining: time(key::DRAIN_STARTED).map(|started| Drain { started, failed: time(key::DRAIN_FAILED) }),
-            topology: annotation(key::CONTROL_PLANE_TOPOLOGY).cloned().unwrap_or_default(),
+            draining: Drain::of(&node),
+            topology: topology.cloned().unwrap_or_default(),
+            facts: NodeFacts::of(&node),
+            drain: DrainFacts::of(&node),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
-            facts,
-            drain,
         }
     }
 

@@ -56,6 +56,10 @@ enum Slot {
     },
 }
 
+fn under_way(slots: &HashMap<Key, Slot>) -> usize {
+    slots.values().filter(|slot| matches!(slot, Slot::UnderWay)).count()
+}
+
 impl Writer {
     pub(super) fn new(changed: Arc<Notify>) -> Arc<Self> {
         Arc::new(Writer { changed, slots: Mutex::default(), tasks: TaskTracker::new() })
@@ -85,7 +89,7 @@ impl Writer {
                 Some(Slot::Pausing { .. } | Slot::Written { .. }) | None => 0,
             };
             let many = matches!(key, Key::Node(_) | Key::Config(_));
-            if many && slots.values().filter(|slot| matches!(slot, Slot::UnderWay)).count() >= MOST {
+            if many && under_way(&slots) >= MOST {
                 return;
             }
             slots.insert(key.clone(), Slot::UnderWay);
@@ -121,6 +125,11 @@ impl Writer {
             }
         }
         self.changed.notify_one();
+    }
+
+    /// Whether a write may begin that nobody waits for: half of the places are for the others.
+    pub(super) fn has_room_for_marks(&self) -> bool {
+        under_way(&self.lock()) < MOST / 2
     }
 
     /// When the next write may be tried that had to wait.

@@ -16,7 +16,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 const PRINTED: usize = 40;
 
 /// The real `oc`, if there is one.
-pub(super) fn program() -> Option<PathBuf> {
+pub(crate) fn program() -> Option<PathBuf> {
     let program = std::env::var_os("OC").filter(|value| !value.is_empty()).map(PathBuf::from);
     if program.is_none() {
         println!("skipped: no oc (set OC to the path of the binary)");
@@ -24,7 +24,7 @@ pub(super) fn program() -> Option<PathBuf> {
     program
 }
 
-pub(super) enum Administrator {
+pub(crate) enum Administrator {
     Oc { program: PathBuf, kubeconfig: PathBuf, home: PathBuf },
     Ours(Client),
 }
@@ -50,7 +50,7 @@ struct Said {
 
 /// A command line of `oc` and what comes of it.
 #[derive(Debug)]
-pub(super) struct CommandLine<'a> {
+pub(crate) struct CommandLine<'a> {
     line: &'a str,
     patch: Option<Value>,
     fails: bool,
@@ -59,7 +59,7 @@ pub(super) struct CommandLine<'a> {
 }
 
 /// `oc` with these arguments, separated by spaces. It succeeds, says anything, and writes nothing.
-pub(super) fn oc(line: &str) -> CommandLine<'_> {
+pub(crate) fn oc(line: &str) -> CommandLine<'_> {
     CommandLine { line, patch: None, fails: false, says: &[], omits: &[] }
 }
 
@@ -83,7 +83,7 @@ impl<'a> CommandLine<'a> {
         Self { fails: true, ..self }
     }
 
-    pub(super) fn says(self, says: &'a [&'a str]) -> Self {
+    pub(crate) fn says(self, says: &'a [&'a str]) -> Self {
         Self { says, ..self }
     }
 
@@ -93,12 +93,12 @@ impl<'a> CommandLine<'a> {
 }
 
 impl Administrator {
-    pub(super) fn oc(program: PathBuf, cluster: &Cluster) -> Self {
+    pub(crate) fn oc(program: PathBuf, cluster: &Cluster) -> Self {
         Self::Oc { program, kubeconfig: cluster.kubeconfig(), home: cluster.dir() }
     }
 
     /// Does it; what a real `oc` sends and says must be as expected.
-    pub(super) async fn run(&self, command: CommandLine<'_>) {
+    pub(crate) async fn run(&self, command: CommandLine<'_>) {
         match self {
             Self::Ours(client) => {
                 if let Some(patch) = &command.patch {

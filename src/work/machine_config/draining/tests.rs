@@ -43,7 +43,8 @@ fn run(budgets: Arc<Followed<Budget>>) -> (Run, Arc<Mutex<Vec<String>>>) {
         complete: true,
         retry: HashMap::new(),
         refused: BTreeMap::new(),
-        drain: Drain { started: Timestamp::now(), failed: None },
+        begun: watch::channel(None).1,
+        drain: None,
         attempt: None,
         told: None,
     };
@@ -54,8 +55,9 @@ fn run(budgets: Arc<Followed<Budget>>) -> (Run, Arc<Mutex<Vec<String>>>) {
 async fn a_refused_pod_is_tried_again_when_its_budget_lets_it_go() {
     let budgets = Followed::with([budget("1", 0)]);
     let (mut run, requests) = run(budgets.clone());
+    let begun = Drain { started: Timestamp::now(), failed: None };
     let evictions = || requests.lock().unwrap().iter().filter(|it| it.ends_with("/pods/web-1/eviction")).count();
-    let deadline = run.step().await.unwrap();
+    let deadline = run.step(begun).await.unwrap();
     assert!(deadline > Instant::now(), "it rests");
     assert_eq!(evictions(), 1, "{:?}", requests.lock().unwrap());
     let refusal = run.refused.values().next().unwrap();
@@ -72,7 +74,7 @@ async fn a_refused_pod_is_tried_again_when_its_budget_lets_it_go() {
     ] {
         budgets.on_written(budget(version, allowed));
         run.on_budgets();
-        run.step().await;
+        run.step(begun).await;
         assert_eq!(evictions(), expected, "{why}");
     }
 }
@@ -80,12 +82,13 @@ async fn a_refused_pod_is_tried_again_when_its_budget_lets_it_go() {
 #[tokio::test]
 async fn nothing_is_asked_of_a_pod_that_has_been_told_to_end() {
     let (mut run, requests) = run(Followed::with([]));
-    run.step().await;
+    let begun = Drain { started: Timestamp::now(), failed: None };
+    run.step(begun).await;
     for pod in run.present.values_mut() {
         pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::now()));
     }
     run.retry.clear();
-    let deadline = run.step().await.unwrap();
+    let deadline = run.step(begun).await.unwrap();
     assert_eq!(requests.lock().unwrap().len(), 1, "{:?}", requests.lock().unwrap());
     assert!(deadline > Instant::now() + Duration::from_secs(5), "only the attempt ends, or somebody is told");
 }

@@ -13,6 +13,7 @@ use e2e::simulator::daemon::Usage;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Name, nodes, and how many of them may be unavailable.
@@ -84,11 +85,77 @@ fn add_writes(measured: &mut Measured, fleet: &Fleet, start: Timestamp, nodes: u
     let requests = audit::everything(&fleet.cluster.audit_log())?;
     let of_pass = requests.into_iter().filter(|it| it.at >= start && it.is_write() && is_of_pass(it));
     let writes: Vec<Request> = of_pass.collect();
+    println!("{}", steps(&writes));
     let evictions = writes.iter().filter(|it| it.subresource == "eviction").count();
     measured.add(WRITES_PER_NODE, (writes.len() - evictions) as f64 / nodes as f64);
     measured.add("evictions", evictions as f64);
     measured.add_requests(&writes);
     Ok(())
+}
+
+/// The nodes of the pools by their numbers: name, first, how many, and the limit.
+fn ranges() -> Vec<(&'static str, usize, usize, usize)> {
+    let mut first = 0;
+    let mut ranges = Vec::new();
+    for (name, nodes, limit) in POOLS {
+        ranges.push((name, first, nodes, limit));
+        first += nodes;
+    }
+    ranges
+}
+
+/// How long after the write before each write of a node follows, on average, for the nodes with the most usual number of writes.
+/// The first one is the taint of those that wait.
+fn steps(writes: &[Request]) -> String {
+    let mut of_nodes: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
+    for write in writes.iter().filter(|it| it.resource == "nodes") {
+        of_nodes.entry(&write.name).or_default().push(write);
+    }
+    let mut numbers: BTreeMap<usize, usize> = BTreeMap::new();
+    of_nodes.values().for_each(|writes| *numbers.entry(writes.len()).or_default() += 1);
+    let Some((usual, number)) = numbers.into_iter().max_by_key(|(_, number)| *number) else { return String::new() };
+    let usual_ones: Vec<&Vec<&Request>> = of_nodes.values().filter(|writes| writes.len() == usual).collect();
+    let mut text = format!("{number} nodes with {usual} writes, on average after:");
+    for step in 1..usual {
+        let gaps = usual_ones.iter().filter_map(|writes| {
+            Some((writes.get(step)?.at.duration_since(writes.get(step - 1)?.at).as_secs_f64(), writes.get(step)?))
+        });
+        let (seconds, who): (Vec<f64>, Vec<&str>) = gaps.map(|(gap, write)| (gap, write.user.as_str())).unzip();
+        let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
+        let agents = who.iter().filter(|user| **user == e2e::nodes::fleet::AGENT).count();
+        text.push_str(&format!(" {}{mean:.2}", if agents * 2 > who.len() { "agent " } else { "controller " }));
+    }
+    // The second write is the one that tells a node what it should have, the last one says that it is done.
+    let times = |at: fn(&Vec<&Request>) -> Option<Timestamp>| usual_ones.iter().filter_map(move |writes| at(writes));
+    let begun = times(|writes| Some(writes.get(1)?.at));
+    let ended = times(|writes| Some(writes.last()?.at));
+    let since = |at: Option<Timestamp>| {
+        at.zip(writes.first()).map_or(0.0, |(at, first)| at.duration_since(first.at).as_secs_f64())
+    };
+    let (first, last, end) = (since(begun.clone().min()), since(begun.max()), since(ended.max()));
+    for (pool, first, number, limit) in ranges() {
+        let of_pool = |name: &str| {
+            let number_of: Option<usize> = name.rsplit('-').next().and_then(|it| it.parse().ok());
+            number_of.is_some_and(|it| (first..first + number).contains(&it))
+        };
+        let mine: Vec<&Vec<&Request>> = of_nodes.iter().filter(|(name, _)| of_pool(name)).map(|(_, it)| it).collect();
+        let told = |it: &&Vec<&Request>| {
+            let agent = it.iter().position(|write| write.user == e2e::nodes::fleet::AGENT)?;
+            Some(it.get(agent.checked_sub(1)?)?.at)
+        };
+        let mut begun: Vec<Timestamp> = mine.iter().filter_map(told).collect();
+        let mut ended: Vec<Timestamp> = mine.iter().filter_map(|it| Some(it.last()?.at)).collect();
+        begun.sort();
+        ended.sort();
+        let free: Vec<f64> =
+            begun.iter().skip(limit).zip(&ended).map(|(next, end)| next.duration_since(*end).as_secs_f64()).collect();
+        let mean = free.iter().sum::<f64>() / free.len().max(1) as f64;
+        text.push_str(&format!("; a place in {pool} is free for {mean:.2} s"));
+    }
+    text.push_str(&format!(
+        "; the first begins after {first:.2} s, the last after {last:.2} s and ends after {end:.2} s"
+    ));
+    text
 }
 
 /// The controller and the agents, not kwok and what Kubernetes does itself.
