@@ -187,9 +187,7 @@ pub(super) fn config(key: String) -> BTreeMap<String, String> {
 }
 
 fn ignition() -> Vec<Vec<u8>> {
-    let file = |path: &str, source: &str| {
-        json!({"path": path, "mode": 420, "overwrite": true, "contents": {"source": source}})
-    };
+    let file = |path: &str, source: &str| json!({"path": path, "mode": 420, "overwrite": true, "contents": {"source": source}});
     let zipped = "data:;base64,H4sIAAAAAAACA0tMSk4BABHNgu0EAAAA";
     let old = json!({
         "ignition": {"version": "3.5.0"},
