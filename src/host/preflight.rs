@@ -1,5 +1,5 @@
-//! What would make an update fail on this node, found before pods have to leave for it: no room on the disk, a file system
-//! that cannot be written, a program that is not there.
+//! What would make an update fail on this node, found before pods have to leave for it: no room on the disk, a file
+//! system that cannot be written, a program that is not there.
 
 use super::commands::Commands;
 use super::files::Writes;
@@ -24,18 +24,18 @@ pub(crate) enum PreflightError {
     #[error(transparent)]
     Host(#[from] HostError),
     #[error(
-        "the file system of {path} is mounted read-only; mount it for writing, or remove from the MachineConfig what is to \
-         be written there"
+        "the file system of {path} is mounted read-only; mount it for writing, or remove from the MachineConfig what is \
+         to be written there"
     )]
     ReadOnly { path: String },
     #[error(
-        "the file system of {path} has {free} bytes left, and {needed} are needed, of which {MARGIN} are a margin; remove \
-         what is not used, or make it larger"
+        "the file system of {path} has {free} bytes left, and {needed} are needed, of which {MARGIN} are a margin; \
+         remove what is not used, or make it larger"
     )]
     Full { path: String, needed: u64, free: u64 },
     #[error(
-        "the file system of {path} has room for {free} more files, and {needed} are needed, of which {MARGIN_FILES} are a \
-         margin; remove what is not used, or make it larger"
+        "the file system of {path} has room for {free} more files, and {needed} are needed, of which {MARGIN_FILES} are \
+         a margin; remove what is not used, or make it larger"
     )]
     Files { path: String, needed: u64, free: u64 },
     #[error("the node has no program {name}, which the change needs; install it, or change the flag that names it")]
@@ -51,7 +51,7 @@ struct Load<'a> {
     files: u64,
 }
 
-/// Whether everything that an update writes finds room: the new files, copies of the old ones, and what the agent notes.
+/// Whether everything that an update writes finds room: new files, copies of the old ones, and what the agent notes.
 pub(crate) fn room(root: &Root, writes: &Writes, next: &MachineConfig) -> Result<(), PreflightError> {
     let mut loads: BTreeMap<u64, Load<'_>> = BTreeMap::new();
     let mut add = |path, bytes: u64, files| -> Result<(), HostError> {

@@ -1,8 +1,8 @@
-//! The operating system of a node, as far as a configuration changes it beyond files and units. Each back end is a table:
-//! which commands a step takes, and how what they print is read.
+//! The operating system of a node, as far as a configuration changes it beyond files and units. Each back end is a
+//! table: which commands a step takes, and how what they print is read.
 //!
-//! A step is asked for by its meaning, and each can be asked for again: staging begins by dropping what is staged, and the
-//! way back looks at what is booted first.
+//! A step is asked for by its meaning, and each can be asked for again: staging begins by dropping what is staged, and
+//! the way back looks at what is booted first.
 
 pub(crate) mod bootc;
 pub(crate) mod rpm_ostree;
@@ -48,8 +48,8 @@ pub(crate) enum SystemError {
     #[error("the operating system that was staged is not what was asked for: {0}")]
     Staged(String),
     #[error(
-        "the operating system that was staged would be booted by any restart, before the node is drained: it is dropped; \
-         install an rpm-ostree that knows --lock-finalization"
+        "the operating system that was staged would be booted by any restart, before the node is drained: it is dropped; install \
+         an rpm-ostree that knows --lock-finalization"
     )]
     NotLocked,
     #[error("the operating system that was staged is still locked after ostree was told to release it")]
@@ -140,8 +140,8 @@ impl System {
         let refused = refused.collect::<Vec<_>>().join(", ");
         let why = match self {
             System::Plain => {
-                "the operating system of this node can only be given files and units; set them back, or install the node \
-                 with an operating system that is updated by images"
+                "the operating system of this node can only be given files and units; set them back, or install the \
+                 node with an operating system that is updated by images"
             }
             System::RpmOstree => "rpm-ostree cannot change that on a node that is installed; set it back",
             System::Bootc => {

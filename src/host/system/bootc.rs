@@ -1,6 +1,6 @@
-//! Operating systems that `bootc` updates. Its `switch` has no way to keep what it deploys from being booted by the next
-//! restart. So the image is only pulled into the container storage while the node serves, where no restart boots it, and
-//! deployed from there once the node is drained.
+//! Operating systems that `bootc` updates. Its `switch` has no way to keep what it deploys from being booted by the
+//! next restart. So the image is only pulled into the container storage while the node serves, where no restart boots
+//! it, and deployed from there once the node is drained.
 
 use super::{DOWNLOAD, QUICK, Step, SystemError, auth_file, is_image, wrong_image};
 use crate::api::machine_config::MachineConfigSpec;

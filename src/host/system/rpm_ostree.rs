@@ -1,8 +1,9 @@
-//! Operating systems that `rpm-ostree` updates. What is staged is locked, so that no restart boots it, until the node is
-//! drained and its files are written.
+//! Operating systems that `rpm-ostree` updates. What is staged is locked, so that no restart boots it, until the node
+//! is drained and its files are written.
 //!
-//! On such a node /etc belongs to the deployment: the next one gets it as it is when the node goes down, and going back to
-//! the former one brings back its /etc, journal included. So an agent that finds itself there goes on with the way back.
+//! On such a node /etc belongs to the deployment: the next one gets it as it is when the node goes down, and going back
+//! to the former one brings back its /etc, journal included. So an agent that finds itself there goes on with the way
+//! back.
 
 use super::{DOWNLOAD, KUBELET_AUTH, QUICK, Step, SystemError, auth_file, is_image, root_file, wrong_image};
 use crate::api::machine_config::MachineConfigSpec;

@@ -126,12 +126,19 @@ impl Host {
             json!({
                 "image": {"image": {"image": deployment.image, "transport": "containers-storage"}, "version": null,
                     "timestamp": null, "imageDigest": "sha256:0000"},
-                "cachedUpdate": null, "incompatible": false, "pinned": false, "ostree": {"checksum": "5f2d", "deploySerial": 0},
+                "cachedUpdate": null, "incompatible": false, "pinned": false,
+                "ostree": {"checksum": "5f2d", "deploySerial": 0},
             })
         };
-        json!({"apiVersion": "org.containers.bootc/v1", "kind": "BootcHost", "metadata": {"name": "host"}, "spec": {"image": null},
-            "status": {"staged": deployments.staged.as_ref().map(|(staged, _)| one(staged)), "booted": one(&deployments.booted),
-                "rollback": deployments.former.as_ref().map(one), "rollbackQueued": deployments.rolls_back, "type": "bootcHost"}})
+        let status = json!({
+            "staged": deployments.staged.as_ref().map(|(staged, _)| one(staged)), "booted": one(&deployments.booted),
+            "rollback": deployments.former.as_ref().map(one), "rollbackQueued": deployments.rolls_back,
+            "type": "bootcHost",
+        });
+        json!({
+            "apiVersion": "org.containers.bootc/v1", "kind": "BootcHost", "metadata": {"name": "host"},
+            "spec": {"image": null}, "status": status,
+        })
     }
 
     /// Stages on top of what is staged or booted.

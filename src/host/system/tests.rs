@@ -35,8 +35,8 @@ fn operating_system_is_known_by_what_is_booted_and_installed() {
 #[test]
 fn change_that_the_operating_system_cannot_make_names_its_fields() {
     let all = json!({
-        "osImageURL": "r/os@sha256:1", "kernelArguments": ["quiet"], "kernelType": "realtime", "extensions": ["usbguard"],
-        "baseOSExtensionsContainerImage": "r/ext@sha256:2",
+        "osImageURL": "r/os@sha256:1", "kernelArguments": ["quiet"], "kernelType": "realtime",
+        "extensions": ["usbguard"], "baseOSExtensionsContainerImage": "r/ext@sha256:2",
     });
     let fields = "osImageURL, baseOSExtensionsContainerImage, kernelArguments, kernelType, extensions";
     let plain = refused(System::Plain, json!({}), all.clone()).unwrap();

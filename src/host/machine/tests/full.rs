@@ -28,10 +28,13 @@ async fn disk_that_has_no_room_is_told_before_any_drain() {
 /// Others fill the disk after it was looked at, and while it is written.
 #[tokio::test]
 async fn disk_that_becomes_full_while_it_is_written_is_restored_bit_by_bit() {
-    let Some(disk) = Small::mount("size=6m") else { return };
-    let old = [file("/etc/a", &"a".repeat(900 << 10), 0o600), file("/etc/gone", "x", 0o640)];
+    let Some(disk) = Small::mount("size=8m") else { return };
+    // Two of them are larger together than what is reserved: what is new has to go first.
+    let large = "a".repeat(900 << 10);
+    let old = [file("/etc/a", &large, 0o600), file("/etc/also", &large, 0o600), file("/etc/gone", "x", 0o640)];
     let new = [
         file("/etc/a", "short", 0o644),
+        file("/etc/also", "short", 0o644),
         file("/etc/b/b", &"b".repeat(700 << 10), 0o644),
         file("/etc/c", &"c".repeat(5 << 20), 0o644),
     ];
@@ -41,8 +44,10 @@ async fn disk_that_becomes_full_while_it_is_written_is_restored_bit_by_bit() {
     node.add(machine_config("b", &new, &[]));
     let machine = node.machine();
     machine.record_first(&machine_config("a", &old, &[]), None).unwrap();
-    for (path, content, mode) in [("/etc/a", "a".repeat(900 << 10), 0o600), ("/etc/gone", "x".to_owned(), 0o640)] {
-        node.put(path, &content, mode);
+    for (path, content, mode) in
+        [("/etc/a", large.as_str(), 0o600), ("/etc/also", &large, 0o600), ("/etc/gone", "x", 0o640)]
+    {
+        node.put(path, content, mode);
     }
     node.desired = "b".to_owned();
     let before = node.tree();

@@ -14,7 +14,8 @@ fn with_image(name: &str, image: &str, more: Value, files: &[Value]) -> MachineC
     config
 }
 
-/// Has the first of two configurations, each with an image and a file; with rpm-ostree also with arguments and packages.
+/// Has the first of two configurations, each with an image and a file; with rpm-ostree also with arguments and
+/// packages.
 async fn node(system: System) -> Node {
     let mut node = Node::with_system(system, "r/os@sha256:1");
     let more = match system {

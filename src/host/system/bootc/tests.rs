@@ -7,13 +7,13 @@ use serde_json::json;
 const STATUS: &str = r#"{"apiVersion":"org.containers.bootc/v1","kind":"BootcHost","metadata":{"name":"host"},
 "spec":{"image":{"image":"quay.io/example/os:latest","transport":"registry"},"bootOrder":"default"},
 "status":{"staged":{"image":{"image":{"image":"quay.io/example/os:latest","transport":"registry"},"version":"nightly",
-"timestamp":"2023-10-14T19:22:15Z","imageDigest":"sha256:16dc","architecture":"amd64"},"cachedUpdate":null,"incompatible":false,
-"pinned":false,"softRebootCapable":false,"downloadOnly":false,"store":"ostreeContainer","ostree":{"checksum":"3c6d","deploySerial":0,
-"stateroot":"default"}},
+"timestamp":"2023-10-14T19:22:15Z","imageDigest":"sha256:16dc","architecture":"amd64"},"cachedUpdate":null,
+"incompatible":false,"pinned":false,"softRebootCapable":false,"downloadOnly":false,"store":"ostreeContainer",
+"ostree":{"checksum":"3c6d","deploySerial":0,"stateroot":"default"}},
 "booted":{"image":{"image":{"image":"quay.io/example/os:latest","transport":"registry"},"version":"nightly",
-"timestamp":"2023-09-30T19:22:16Z","imageDigest":"sha256:736b","architecture":"amd64"},"cachedUpdate":null,"incompatible":false,
-"pinned":false,"ostree":{"checksum":"2683","deploySerial":0,"stateroot":"default"}},"rollback":null,"rollbackQueued":false,
-"type":"bootcHost"}}"#;
+"timestamp":"2023-09-30T19:22:16Z","imageDigest":"sha256:736b","architecture":"amd64"},"cachedUpdate":null,
+"incompatible":false,"pinned":false,"ostree":{"checksum":"2683","deploySerial":0,"stateroot":"default"}},
+"rollback":null,"rollbackQueued":false,"type":"bootcHost"}}"#;
 
 fn image(name: &str) -> MachineConfigSpec {
     MachineConfigSpec { os_image_url: name.to_owned(), ..MachineConfigSpec::default() }

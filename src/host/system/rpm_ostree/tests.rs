@@ -218,7 +218,8 @@ async fn deployment_that_is_not_locked_is_dropped() {
 async fn what_is_so_already_need_not_be_staged() {
     let case = Case::new(json!({"osImageURL": "r/os@sha256:1", "kernelArguments": ["quiet"]}));
     let recorded = Arc::new(crate::host::commands::recorded::Recorded::default());
-    let booted = json!({"deployments": [{"booted": true, "container-image-reference": "ostree-unverified-registry:r/os@sha256:1"}]});
+    let reference = "ostree-unverified-registry:r/os@sha256:1";
+    let booted = json!({"deployments": [{"booted": true, "container-image-reference": reference}]});
     recorded.answer("rpm-ostree status --json", 0, &booted.to_string(), "");
     recorded.answer("cat /proc/cmdline", 0, "root=/dev/vda quiet\n", "");
     let root = Root::open(case.dir.path()).unwrap();

@@ -188,12 +188,14 @@ pub(super) fn config(key: String) -> BTreeMap<String, String> {
 
 fn ignition() -> Vec<Vec<u8>> {
     let file = |path: &str, source: &str| json!({"path": path, "mode": 420, "overwrite": true, "contents": {"source": source}});
+    let zipped = "data:;base64,H4sIAAAAAAACA0tMSk4BABHNgu0EAAAA";
     let old = json!({
         "ignition": {"version": "3.5.0"},
         "passwd": {"users": [{"name": "core", "passwordHash": "x", "sshAuthorizedKeys": ["ssh-ed25519 AAAA a"]}]},
-        "storage": {"files": [file("/etc/a", "data:,a%20b"), {"path": "/etc/z", "user": {"name": "core"}, "group": {"id": 7},
-                "contents": {"source": "data:;base64,H4sIAAAAAAAAA0vOSCxKBQCq1gRhBQAAAA==", "compression": "gzip"}}],
-            "directories": [{"path": "/var/d", "mode": 493}], "links": [{"path": "/etc/l", "target": "a", "hard": false}],
+        "storage": {"files": [file("/etc/a", "data:,a%20b"), {"path": "/etc/z", "user": {"name": "core"},
+                "group": {"id": 7}, "contents": {"source": zipped, "compression": "gzip"}}],
+            "directories": [{"path": "/var/d", "mode": 493}],
+            "links": [{"path": "/etc/l", "target": "a", "hard": false}],
             "disks": [{"device": "/dev/sdb", "wipeTable": true, "partitions": [{"number": 1, "sizeMiB": 5}]}]},
         "systemd": {"units": [{"name": "a@.service", "enabled": true, "contents": "[Unit]\n",
             "dropins": [{"name": "10-x.conf", "contents": "[Service]\n"}]}, {"name": "b.timer", "mask": true}]},
@@ -201,13 +203,14 @@ fn ignition() -> Vec<Vec<u8>> {
     });
     let new = json!({
         "ignition": {"version": "3.2.0"},
-        "storage": {"files": [file("/etc/a", "data:text/plain;charset=utf-8;base64,YQ=="), file("/etc/registries.d/x", "data:,"),
-            {"path": "/etc/appended", "append": [{"source": "data:,more"}]}]},
+        "storage": {"files": [file("/etc/a", "data:text/plain;charset=utf-8;base64,YQ=="),
+            file("/etc/registries.d/x", "data:,"), {"path": "/etc/appended", "append": [{"source": "data:,more"}]}]},
         "systemd": {"units": [{"name": "a@.service", "enabled": false}]},
     });
     let two = json!({
         "ignition": {"version": "2.2.0"}, "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["k"]}]},
-        "storage": {"files": [{"filesystem": "root", "path": "/etc/two", "mode": 384, "contents": {"source": "data:,2"}}]},
+        "storage": {"files": [{"filesystem": "root", "path": "/etc/two", "mode": 384,
+            "contents": {"source": "data:,2"}}]},
         "systemd": {"units": [{"name": "c.service", "enable": true, "dropins": [{"name": "d.conf", "contents": "x"}]}]},
     });
     [(&old, &new), (&new, &old), (&two, &old), (&new, &two), (&json!({}), &old)]
@@ -223,12 +226,14 @@ fn node_records() -> Vec<Vec<u8>> {
         "actions": ["DaemonReload", {"Restart": "a.service"}], "forced": false});
     let failure =
         json!({"target": target, "cause": "no room", "at": "2026-01-01T00:00:00Z", "count": 2, "after_reboot": false});
-    let seed = json!({"machineconfiguration.openshift.io/currentConfig": "a", "machineconfiguration.openshift.io/state": "Done"});
+    let key = |key: &str| format!("machineconfiguration.openshift.io/{key}");
+    let seed = json!({key("currentConfig"): "a", key("state"): "Done"});
     let index = json!({"folders": ["/etc/new"], "entries": [{"path": "/etc/new/a", "was": "Absent"},
         {"path": "/etc/b", "was": {"File": {"stored": "0.saved", "mode": 420, "owner": [0, 0]}}},
         {"path": "/etc/c", "was": {"Link": {"to": "2f6465762f6e756c6c"}}}]});
-    let whole = json!({"currentconfig": config("a"), "nextconfig": config("b"), "journal.json": journal, "failure.json": failure,
-        "node-annotations.json": seed, "currentimage": "r/os@sha256:2", "saved/index.json": index, "saved/0.saved": "old"});
+    let whole = json!({"currentconfig": config("a"), "nextconfig": config("b"), "journal.json": journal,
+        "failure.json": failure, "node-annotations.json": seed, "currentimage": "r/os@sha256:2",
+        "saved/index.json": index, "saved/0.saved": "old"});
     let settled = json!({"currentconfig": config("a"), "failure.json": failure});
     [whole, settled].map(|files| files.to_string().into_bytes()).to_vec()
 }
