@@ -9,6 +9,7 @@ pub(crate) mod graph;
 pub(crate) mod image;
 pub(crate) mod image_build;
 pub(crate) mod machine_config;
+pub(crate) mod node;
 pub(crate) mod node_agent;
 pub(crate) mod output;
 pub(crate) mod page;
@@ -47,6 +48,9 @@ enum Command {
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     Plan(Box<plan::PlanArgs>),
+    /// Plan changes of the configuration of nodes
+    #[command(subcommand)]
+    Node(node::NodeCommand),
     Rbac(Box<rbac::RbacArgs>),
     Graph(graph::GraphArgs),
     Image(image::ImageArgs),
@@ -130,6 +134,7 @@ fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
 async fn perform(command: Command, set_log_level: SetLogLevel, stop: CancellationToken) -> anyhow::Result<ExitCode> {
     match command {
         Command::Plan(args) => return plan::run(*args).await,
+        Command::Node(command) => return node::run(command).await,
         Command::Verify(args) => return verify::run(args).await,
         Command::Start(args) => start::run(*args, set_log_level, stop).await,
         Command::MachineConfig(args) => machine_config::run(*args, stop).await,

@@ -6,7 +6,7 @@ use crate::api::machine_config::MachineConfigPool;
 use crate::api::{ClusterVersion, ConditionStatus, HistoryState, Release};
 use crate::gate::Verdict;
 use crate::payload::ObjectId;
-use crate::pools::membership::{ARBITER, MASTER, Membership};
+use crate::pools::membership::{MASTER, Membership};
 use crate::pools::node::NodeFacts;
 use crate::pools::quorum::{AT_RISK, at_risk};
 use crate::updates::preconditions::{self, Advice, Finding, Situation};
@@ -76,7 +76,7 @@ pub(crate) fn quorum(pools: &[MachineConfigPool], nodes: &[Node]) -> Option<Bloc
         let of_pool = |node: &&Node| matches!(Membership::of(&NodeFacts::labels(node), pools), Membership::Member { pool, .. } if pool == name);
         nodes.iter().filter(of_pool).count()
     };
-    let message = at_risk(master.spec.max_unavailable.as_ref(), members(MASTER), members(ARBITER))?;
+    let message = at_risk(master.spec.max_unavailable.as_ref(), members)?;
     let object = format!("machineconfigpool.machineconfiguration.openshift.io \"{MASTER}\"");
     Some(Blocker::new(Cause::Unhealthy, object, AT_RISK, message).warns())
 }

@@ -3,6 +3,7 @@
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -19,10 +20,13 @@ pub(crate) struct Budget {
     counts: Option<Counts>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counts {
+/// Pods of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Counts {
+    /// So many may leave now.
     allowed: i32,
     healthy: i32,
+    /// So many have to be healthy.
     desired: i32,
     expected: i32,
 }
@@ -45,6 +49,15 @@ impl Budget {
             selector: spec.selector,
             counts,
         }
+    }
+
+    /// Namespace and name.
+    pub(crate) fn id(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
+    }
+
+    pub(crate) fn counts(&self) -> Option<Counts> {
+        self.counts
     }
 
     pub(crate) fn version(&self) -> &str {

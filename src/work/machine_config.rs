@@ -18,7 +18,7 @@ use crate::pools::approval;
 use crate::pools::drain::{Drain, Request, Step, step};
 use crate::pools::estimate::Learned;
 use crate::pools::facts::pool_facts;
-use crate::pools::membership::{ARBITER, MASTER, Membership};
+use crate::pools::membership::{MASTER, Membership};
 use crate::pools::node::NodeFacts;
 use crate::pools::quorum::at_risk;
 use crate::pools::render::Defaults;
@@ -387,7 +387,7 @@ impl MachineConfigController {
 fn quorum(pools: &[PoolFacts]) -> Option<String> {
     let nodes = |name: &str| pools.iter().filter(|pool| pool.name == name).map(|pool| pool.nodes.len()).sum();
     let master = pools.iter().find(|pool| pool.name == MASTER)?;
-    at_risk(master.max_unavailable.as_ref(), nodes(MASTER), nodes(ARBITER))
+    at_risk(master.max_unavailable.as_ref(), nodes)
 }
 
 fn pool_key(pool: &MachineConfigPool) -> Key {

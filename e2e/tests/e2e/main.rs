@@ -26,6 +26,7 @@ mod merge;
 mod metrics;
 mod metrics_access;
 mod node_agent;
+mod node_plan;
 mod obstinate;
 mod oc;
 mod older_definition;

@@ -4,7 +4,7 @@ use super::followed::Followed;
 use super::views::{ConfigView, NodeView, PoolView};
 use crate::api::machine_config::{MachineConfig, MachineConfigPool, PoolConfiguration};
 use crate::cluster::{ApiError, Kind, Objects};
-use crate::pools::membership::selects;
+use crate::pools::inputs::is_input;
 use crate::pools::reconcile;
 use crate::pools::render::{Defaults, Rendered, render};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -61,13 +61,7 @@ impl Renderings {
         defaults: &Defaults,
     ) -> Option<Instant> {
         let name = pool.metadata.name.clone().unwrap_or_default();
-        let selected = |config: &&Arc<ConfigView>| {
-            let metadata = &config.0.metadata;
-            let labels = metadata.labels.clone().unwrap_or_default();
-            let usable = config.rendered_for().is_none() && metadata.deletion_timestamp.is_none();
-            usable && selects(pool.spec.machine_config_selector.as_ref(), &labels)
-        };
-        let selected: Vec<&Arc<ConfigView>> = configs.values().filter(selected).collect();
+        let selected: Vec<&Arc<ConfigView>> = configs.values().filter(|config| is_input(pool, &config.0)).collect();
         let version = |config: &ConfigView| config.0.metadata.resource_version.clone().unwrap_or_default();
         let inputs: Vec<(String, String)> =
             selected.iter().map(|config| (config.name().to_owned(), version(config))).collect();

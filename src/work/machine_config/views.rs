@@ -5,6 +5,7 @@ use crate::api::machine_config::{GROUP, MachineConfig, MachineConfigPool, annota
 use crate::pools::approval;
 use crate::pools::budgets::Budget;
 use crate::pools::drain::{Drain, DrainFacts};
+use crate::pools::inputs;
 use crate::pools::node::NodeFacts;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -131,8 +132,7 @@ impl ConfigView {
 
     /// The pool that it was rendered for, if it was.
     pub(crate) fn rendered_for(&self) -> Option<&str> {
-        let owner = self.0.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
-        owner.filter(|owner| owner.kind == "MachineConfigPool").map(|owner| owner.name.as_str())
+        inputs::rendered_for(&self.0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Performs the steps that were decided.
 
 use super::annotations::Seen;
-use super::plan::{Settings, plan};
+use super::plan::plan;
 use super::{Agent, Made, StepError};
 use crate::api::machine_config::MachineConfig;
 use crate::cluster::{ApiError, Kind};
@@ -9,6 +9,7 @@ use crate::host::machine::{MachineError, Planned, bounded};
 use crate::host::record;
 use crate::pools::agent::{Action, Check, Plan};
 use crate::pools::node::Target;
+use crate::pools::settings::Settings;
 use crate::work::pods;
 use jiff::Timestamp;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::api::machine_config::MachineConfigSpec;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn config(name: &str, spec: Value) -> MachineConfig {
     MachineConfig::new(name, serde_json::from_value::<MachineConfigSpec>(spec).unwrap())

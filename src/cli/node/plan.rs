@@ -1,0 +1,69 @@
+//! `cvo node plan`: shows what MachineConfigs would do to the nodes of a cluster before they are applied. Only reads.
+
+mod collect;
+mod given;
+mod text;
+
+use crate::cli::output::print;
+use crate::cli::{page, reach};
+use crate::cluster::Clients;
+use crate::pools::plan::{Verdict, plan};
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show what MachineConfigs would do to the nodes of the cluster before they are applied
+///
+/// Reads the pools, MachineConfigs, nodes, pods and PodDisruptionBudgets of the cluster, puts the given MachineConfigs in the
+/// place of those of the same name, renders each pool as the controller does, and shows for each pool: the rendered
+/// MachineConfig, which files, units and other things change, what that disrupts and why, in which order nodes are told and
+/// how many at a time, how long that takes if nodes take as long as the last ones did, and what would keep nodes waiting:
+/// maintenance windows, approvals, a pause, nodes that are unavailable, PodDisruptionBudgets. Changes nothing.
+///
+/// Exit code 0: nothing is known that would keep the nodes waiting for somebody; 1: no plan could be made, or a pool could
+/// not be rendered, or its nodes could not follow; 2: wrong usage; 3: something would probably wait until somebody does
+/// something about it, or no pool selects a given MachineConfig.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NodePlanArgs {
+    /// Files with MachineConfigs as YAML or JSON, several in each if wanted; - is standard input
+    #[arg(required = true, value_name = "MACHINECONFIG")]
+    pub files: Vec<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// Kubeconfig of the cluster [default: $KUBECONFIG, else ~/.kube/config, else the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    Text,
+    /// For programs: one object, `schema` 1
+    Json,
+}
+
+/// Exit code if something waits for somebody.
+const WAITS: u8 = 3;
+
+pub(crate) async fn run(args: NodePlanArgs) -> anyhow::Result<ExitCode> {
+    let given = given::read(&args.files)?;
+    let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
+    let (cluster, remarks) = collect::collect(&clients).await.map_err(|error| match error {
+        collect::CollectError::Api(error) => reach::explain(&clients.server(), error),
+        other => other.into(),
+    })?;
+    let mut plan = plan(&cluster, &given, Timestamp::now());
+    plan.remarks.extend(remarks);
+    match args.output {
+        Output::Text => print(&text::text(&plan, &page::page()))?,
+        Output::Json => print(&(serde_json::to_string_pretty(&plan)? + "\n"))?,
+    }
+    Ok(match plan.verdict() {
+        Verdict::Fine => ExitCode::SUCCESS,
+        Verdict::Waits => ExitCode::from(WAITS),
+        Verdict::Fails => ExitCode::FAILURE,
+    })
+}

@@ -1,0 +1,129 @@
+//! Reads from the cluster what a plan is made of.
+
+use crate::api::machine_config::{MachineConfig, MachineConfigPool};
+use crate::cluster::{ApiError, Clients, Kind, Objects};
+use crate::pools::budgets::Budget;
+use crate::pools::plan::{Cluster, Controller, PodToMove};
+use crate::pools::settings::{Settings, SettingsError};
+use crate::work::pods::{DaemonSets, survey};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{Api, ListParams};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CollectError {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("{0}")]
+    Settings(#[from] SettingsError),
+    #[error(
+        "this cluster has no MachineConfigPools: the component machine-config, which configures nodes, is not installed, \
+         or --kubeconfig names another cluster"
+    )]
+    NoPools,
+}
+
+/// The cluster, and what could not be read of it.
+pub(super) async fn collect(clients: &Clients) -> Result<(Cluster, Vec<String>), CollectError> {
+    let client = &clients.call;
+    let pools: Vec<MachineConfigPool> = match all(client, "list the MachineConfigPools").await {
+        Ok(pools) => pools,
+        Err(error) if error.is_not_found() => return Err(CollectError::NoPools),
+        Err(error) => return Err(error.into()),
+    };
+    let (configs, nodes, budgets) = tokio::join!(
+        all::<MachineConfig>(client, "list the MachineConfigs"),
+        all::<Node>(client, "list the nodes"),
+        all::<PodDisruptionBudget>(client, "list the PodDisruptionBudgets"),
+    );
+    let mut remarks = Vec::new();
+    // A plan never writes.
+    let objects = Objects::new(client.clone(), Arc::new(|| false));
+    let kind = Kind::known("operator.openshift.io", "v1", "MachineConfiguration", "machineconfigurations", false);
+    let settings = match objects.get(&kind, "", "cluster").await {
+        Ok(configuration) => Settings::of(configuration.as_ref())?,
+        Err(error) => {
+            remarks.push(format!("What a change disrupts is told by the built-in policies: {error}"));
+            Settings::default()
+        }
+    };
+    let pods = pods(client, &objects, &mut remarks).await;
+    let (pods, controller) = match pods {
+        Ok((pods, controller)) => (Some(pods), controller),
+        Err(error) => {
+            remarks.push(error.to_string());
+            (None, Controller::default())
+        }
+    };
+    let budgets = budgets.map(|budgets| budgets.into_iter().map(Budget::of).collect());
+    let budgets = budgets.map_err(|error| remarks.push(error.to_string())).ok();
+    Ok((Cluster { pools, configs: configs?, nodes: nodes?, settings, controller, pods, budgets }, remarks))
+}
+
+/// All objects of a kind in all namespaces.
+async fn all<K>(client: &Client, attempt: &str) -> Result<Vec<K>, ApiError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let mut found = Vec::new();
+    each(client, attempt, |object| found.push(object)).await?;
+    Ok(found)
+}
+
+/// In pages: what is not kept of one is not in memory together with the next.
+async fn each<K>(client: &Client, attempt: &str, mut see: impl FnMut(K)) -> Result<(), ApiError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = Api::all(client.clone());
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let list = api.list(&params).await.map_err(|error| ApiError::of(attempt, error))?;
+        list.items.into_iter().for_each(&mut see);
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Pods that leave when their node is drained, by node, and what the controller's own pod tells.
+async fn pods(
+    client: &Client,
+    objects: &Objects,
+    remarks: &mut Vec<String>,
+) -> Result<(BTreeMap<String, Vec<PodToMove>>, Controller), ApiError> {
+    let (mut by_node, mut controller): (BTreeMap<String, Vec<Pod>>, _) = (BTreeMap::new(), None);
+    let keep = |mut pod: Pod| {
+        controller = controller.take().or_else(|| Controller::of(&pod));
+        let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) else { return };
+        pod.metadata.managed_fields = None;
+        by_node.entry(node).or_default().push(pod);
+    };
+    each(client, "list the pods", keep).await?;
+    let mut known = DaemonSets::new();
+    let (mut leaving, mut unknown) = (BTreeMap::new(), Vec::new());
+    for (node, pods) in by_node {
+        let found = survey(objects, &pods, None, &mut known).await;
+        unknown.extend(found.unknown);
+        let to_move = found.leaving.into_iter().filter(|pod| !pod.terminating).map(|pod| PodToMove {
+            namespace: pod.namespace,
+            name: pod.name,
+            labels: pod.labels,
+            warning: pod.warning,
+        });
+        leaving.insert(node, to_move.collect());
+    }
+    if let Some(first) = unknown.first() {
+        remarks.push(format!("Whether {} pods leave a node is not known, such as {first}", unknown.len()));
+    }
+    Ok((leaving, controller.unwrap_or_default()))
+}
