@@ -4,6 +4,8 @@ pub(crate) mod cluster_operator;
 pub(crate) mod cluster_version;
 pub(crate) mod condition;
 pub(crate) mod machine_config;
+pub(crate) mod machine_config_node;
+pub(crate) mod node_config;
 pub(crate) mod object_meta;
 pub(crate) mod progress;
 

@@ -17,7 +17,7 @@ pub(crate) mod metadata;
 mod openshift;
 mod ownership;
 mod plain;
-mod quantity;
+pub(crate) mod quantity;
 mod rbac;
 mod rule;
 mod schema;

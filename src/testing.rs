@@ -20,6 +20,17 @@ pub mod api {
             REQUIRED_FOR_UPGRADE, ROLE_LABEL, Reference, annotation,
         };
     }
+    pub mod machine_config_node {
+        pub use crate::api::machine_config_node::{
+            DesiredVersion, MachineConfigNode, MachineConfigNodeSpec, MachineConfigNodeStatus, Named, Versions,
+        };
+    }
+    pub mod node_config {
+        pub use crate::api::node_config::{
+            ContainerRuntimeConfig, ContainerRuntimeConfigSpec, ContainerRuntimeConfiguration, KubeletConfig,
+            KubeletConfigSpec, NodeConfigStatus,
+        };
+    }
     pub mod progress {
         pub use crate::api::progress::{CONFIG_MAP, KEY, NodeState, Progress};
     }

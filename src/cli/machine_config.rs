@@ -24,6 +24,9 @@ pub(crate) struct MachineConfigArgs {
     /// The most nodes of all pools together that may be unavailable; without it each pool has its own limit alone.
     #[arg(long, value_name = "NUMBER")]
     max_unavailable: Option<usize>,
+    /// Keep a MachineConfigNode for each node, which says how far it is: two more writes for each node that is updated.
+    #[arg(long)]
+    machine_config_nodes: bool,
     /// Address of the metrics (HTTPS), for clients with the certificate of the platform's Prometheus or with the token of one who
     /// may get the path /metrics; empty disables it.
     #[arg(long, default_value = "0.0.0.0:9001", value_name = "ADDRESS")]
@@ -59,6 +62,7 @@ pub(crate) async fn run(args: MachineConfigArgs, stop: CancellationToken) -> any
         os_image: args.os_image,
         node: args.node_name.filter(|name| !name.is_empty()),
         ceiling: args.max_unavailable,
+        node_objects: args.machine_config_nodes,
         listen_health: address("--listen-health", &args.listen_health)?,
         identity: args.identity.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
         lease: args.lease.times()?,

@@ -30,6 +30,8 @@ pub(crate) struct Config {
     pub os_image: String,
     pub node: Option<String>,
     pub ceiling: Option<usize>,
+    /// Whether MachineConfigNodes are written.
+    pub node_objects: bool,
     /// Where metrics are served; nowhere if absent.
     pub serving: Option<Serving>,
     /// Where health is served; nowhere if absent.
@@ -77,6 +79,7 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), D
         node: config.node,
         ceiling: config.ceiling,
         topology,
+        node_objects: config.node_objects,
     };
     let until = stop.clone();
     let working = async move {

@@ -20,6 +20,13 @@ pub(super) fn same(live: &Value, desired: &Value) -> bool {
     }
 }
 
+/// A quantity that is a whole number; `None` if it is none, or does not fit.
+pub(crate) fn whole(value: &Value) -> Option<i64> {
+    let Amount { mantissa, exponent } = amount(value)?;
+    let scale = 10_i128.checked_pow(u32::try_from(exponent).ok()?)?;
+    i64::try_from(mantissa.checked_mul(scale)?).ok()
+}
+
 fn amount(value: &Value) -> Option<Amount> {
     match value {
         Value::String(text) => parse(text),

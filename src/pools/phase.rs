@@ -68,7 +68,8 @@ impl NodePhase {
     }
 }
 
-fn phase(node: &NodeFacts, drain: &DrainFacts, rebooting: bool, target: &Target) -> Option<Phase> {
+/// The phase alone; `rebooting`: its agent has said that the node is being restarted.
+pub(super) fn phase(node: &NodeFacts, drain: &DrainFacts, rebooting: bool, target: &Target) -> Option<Phase> {
     match () {
         () if node.is_degraded() => Some(Phase::Degraded),
         () if node.is_at(target) && node.problems.is_empty() => None,

@@ -5,6 +5,7 @@ mod controller;
 mod course;
 mod defaults;
 mod drains;
+mod sources;
 mod transition;
 
 pub(crate) use controller::Controller;
@@ -13,6 +14,7 @@ pub(crate) use drains::{DrainPlan, Kept, PodToMove};
 pub(crate) use transition::{ChangeLine, Transition};
 
 use super::budgets::Budget;
+use super::generated::Source;
 use super::inputs::is_input;
 use super::membership::{MASTER, Membership};
 use super::node::NodeFacts;
@@ -36,6 +38,8 @@ pub(crate) struct Cluster {
     pub pools: Vec<MachineConfigPool>,
     /// Those that were rendered included.
     pub configs: Vec<MachineConfig>,
+    /// What MachineConfigs are made of.
+    pub sources: Vec<Source>,
     pub nodes: Vec<Node>,
     pub settings: Settings,
     pub controller: Controller,
@@ -53,11 +57,13 @@ pub(crate) struct NodePlan {
     pub pools: Vec<PoolPlan>,
     /// What is wrong with a given MachineConfig that no pool selects.
     pub unselected: Vec<Unselected>,
+    /// What is wrong with a given KubeletConfig or ContainerRuntimeConfig, of which no MachineConfig can be made.
+    pub refused: Vec<Unselected>,
     /// What else an administrator should know, and what is not known.
     pub remarks: Vec<String>,
 }
 
-/// A MachineConfig that reaches no node.
+/// What is given and reaches no node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Unselected {
     pub name: String,
@@ -113,7 +119,11 @@ impl PoolPlan {
 
 impl NodePlan {
     pub(crate) fn verdict(&self) -> Verdict {
-        let unselected = if self.unselected.is_empty() { Verdict::Fine } else { Verdict::Waits };
+        let unselected = match (self.refused.is_empty(), self.unselected.is_empty()) {
+            (false, _) => Verdict::Fails,
+            (true, false) => Verdict::Waits,
+            (true, true) => Verdict::Fine,
+        };
         self.pools.iter().map(PoolPlan::verdict).max().unwrap_or(Verdict::Fine).max(unselected)
     }
 }
@@ -125,14 +135,16 @@ struct Outcome<'a> {
     result: Result<Rendered, String>,
 }
 
-/// What would become of the cluster with the given MachineConfigs, which replace those of the same name.
-pub(crate) fn plan(cluster: &Cluster, given: &[MachineConfig], now: Timestamp) -> NodePlan {
+/// What would become of the cluster with the given MachineConfigs and what they are made of, which replace those of the same name.
+pub(crate) fn plan(cluster: &Cluster, given: &[MachineConfig], sources: &[Source], now: Timestamp) -> NodePlan {
     let (defaults, mut remarks) = defaults::of(&cluster.pools, &cluster.configs, &cluster.controller);
     let configs = with_given(&cluster.configs, given);
+    let made = sources::made(cluster, configs, given, sources, &defaults.controller_version);
+    let (configs, given) = (made.configs, made.given);
     let mut pools: Vec<&MachineConfigPool> = cluster.pools.iter().collect();
     pools.sort_by_key(|pool| pool_name(pool));
     let outcomes: Vec<Outcome<'_>> =
-        pools.iter().map(|pool| outcome(pool, &cluster.configs, &configs, given, &defaults)).collect();
+        pools.iter().map(|pool| outcome(pool, &cluster.configs, &configs, &given, &defaults)).collect();
     for outcome in &outcomes {
         remarks.extend(pending(outcome, &cluster.configs, &defaults));
     }
@@ -150,7 +162,13 @@ pub(crate) fn plan(cluster: &Cluster, given: &[MachineConfig], now: Timestamp) -
         master.warnings.extend(at_risk.clone());
     }
     remarks.extend(unknowns(cluster, &plans));
-    NodePlan { schema: SCHEMA, pools: plans, unselected: unselected(&cluster.pools, &configs, given), remarks }
+    NodePlan {
+        schema: SCHEMA,
+        pools: plans,
+        unselected: unselected(&cluster.pools, &configs, &given),
+        refused: made.refused,
+        remarks,
+    }
 }
 
 fn pool_name(pool: &MachineConfigPool) -> &str {

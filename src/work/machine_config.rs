@@ -5,6 +5,8 @@ mod approvals;
 mod draining;
 mod figures;
 pub(crate) mod followed;
+mod generating;
+mod node_objects;
 mod notices;
 mod rendering;
 mod reporting;
@@ -30,7 +32,9 @@ use approvals::Approvals;
 use draining::Drains;
 pub(crate) use figures::Figures;
 use followed::{Followed, View as _};
+use generating::Generating;
 use jiff::Timestamp;
+use node_objects::NodeObjects;
 use notices::Notices;
 use rendering::Renderings;
 use reporting::Reporting;
@@ -56,6 +60,8 @@ pub(crate) struct Settings {
     pub ceiling: Option<usize>,
     /// `SingleReplica` if nobody could take the pods of the control plane's node.
     pub topology: Option<String>,
+    /// Whether MachineConfigNodes are written.
+    pub node_objects: bool,
 }
 
 pub(crate) struct MachineConfigController {
@@ -65,6 +71,7 @@ pub(crate) struct MachineConfigController {
     nodes: Arc<Followed<NodeView>>,
     pools: Arc<Followed<PoolView>>,
     configs: Arc<Followed<ConfigView>>,
+    generating: Generating,
     renderings: Renderings,
     drains: Drains,
     approvals: Approvals,
@@ -73,6 +80,8 @@ pub(crate) struct MachineConfigController {
     writer: Arc<Writer>,
     reporting: Reporting,
     notices: Notices,
+    /// `None` if they are not wanted.
+    node_objects: Option<NodeObjects>,
 }
 
 fn node_kind() -> Kind {
@@ -105,6 +114,7 @@ impl MachineConfigController {
             nodes: Followed::start(clients, all(node_kind()), changed.clone(), stop.clone()),
             pools: Followed::start(clients, all(rendering::pool_kind()), changed.clone(), stop.clone()),
             configs: Followed::start(clients, all(rendering::kind()), changed.clone(), stop.clone()),
+            generating: Generating::new(clients, &changed, stop),
             renderings: Renderings::default(),
             drains: Drains::new(clients.clone(), objects.clone(), changed.clone(), stop.clone()),
             approvals: Approvals::new(querier, changed.clone()),
@@ -112,6 +122,7 @@ impl MachineConfigController {
             writer: Writer::new(changed.clone()),
             reporting: Reporting::new(clients, changed.clone(), stop),
             notices: Notices::new(events),
+            node_objects: settings.node_objects.then(|| NodeObjects::new(clients, changed.clone(), stop)),
             settings,
             objects,
             changed,
@@ -140,9 +151,7 @@ impl MachineConfigController {
     fn tick(&mut self, now: Timestamp) -> Option<Instant> {
         let seen = self.look(now)?;
         let mut deadlines: Vec<Instant> = Vec::new();
-        for pool in seen.pools.values() {
-            deadlines.extend(self.renderings.update(&pool.0, &seen.configs, &self.settings.defaults));
-        }
+        deadlines.extend(self.render(&seen, now));
         self.ask(&seen);
         self.learn(&seen, now);
         let rounds = rounds(&seen.facts, self.settings.ceiling, now);
@@ -162,6 +171,10 @@ impl MachineConfigController {
         self.notices.of_pools(&seen.pools, &rounds);
         self.notices.of_operator(self.reporting.seen());
         deadlines.extend(self.notices.of_nodes(&seen.nodes, now).map(|next| until(next, now)));
+        if let Some(node_objects) = &mut self.node_objects {
+            let by = (&self.objects, &self.writer);
+            deadlines.extend(node_objects.update(&seen.facts, &seen.nodes, by, (seen.at, now)));
+        }
         deadlines.extend(self.writer.next());
         deadlines.into_iter().min()
     }
@@ -186,6 +199,17 @@ impl MachineConfigController {
         });
         let facts = facts.collect();
         Some(Seen { at, nodes, pools, configs, facts, overlapping })
+    }
+
+    /// Returns when there is something to be rendered that has not come to rest yet.
+    fn render(&mut self, seen: &Seen, now: Timestamp) -> Option<Instant> {
+        let defaults = &self.settings.defaults;
+        let needed = self.generating.needed(&seen.pools, &seen.configs, &defaults.controller_version)?;
+        let by = (&self.objects, &self.writer);
+        self.generating.store(&needed, (&self.configs, &seen.configs), by, seen.at);
+        self.generating.say(&needed, &seen.configs, by, (seen.at, now));
+        let ready = seen.pools.values().filter(|pool| !needed.is_pending(&pool.0, &seen.configs));
+        ready.filter_map(|pool| self.renderings.update(&pool.0, &seen.configs, defaults)).min()
     }
 
     fn publish(&self, pool: &Arc<MachineConfigPool>, seen: &Seen) {
@@ -345,7 +369,7 @@ impl MachineConfigController {
         let quorum = quorum(&seen.facts);
         let mut deadline = None;
         for ((pool, facts), round) in seen.pools.values().zip(&seen.facts).zip(rounds) {
-            let error = self.renderings.error(&pool.0);
+            let error = self.renderings.error(&pool.0).or_else(|| self.generating.error());
             let remaining = self.learned.get(&facts.name).and_then(|learned| learned.remaining(facts, round, now));
             let quorum = quorum.clone().filter(|_| facts.name == MASTER);
             let told = (error.as_deref(), remaining);

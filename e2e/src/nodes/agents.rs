@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use cvo::testing::api::machine_config::GROUP;
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client,
@@ -101,10 +102,12 @@ async fn update(nodes: &Api<Node>, name: &str, mut node: watch::Receiver<Node>, 
     };
     _ = node.wait_for(answered(drain)).await;
     tokio::time::sleep(times.apply).await;
-    write(nodes, name, [("post-config-action", "Rebooting")]).await?;
+    let now = Timestamp::now().to_string();
+    write(nodes, name, [("post-config-action", "Rebooting"), ("rebootStarted", &now)]).await?;
     tokio::time::sleep(times.restart).await;
     let uncordon = format!("uncordon-{target}");
-    let ask = [("post-config-action", ""), ("desiredDrain", &uncordon), ("desiredDrainId", &uncordon)];
+    let ask =
+        [("post-config-action", ""), ("rebootStarted", ""), ("desiredDrain", &uncordon), ("desiredDrainId", &uncordon)];
     write(nodes, name, ask).await?;
     _ = node.wait_for(answered(uncordon)).await;
     write(nodes, name, [("currentConfig", &target), ("state", "Done"), ("reason", "")]).await?;

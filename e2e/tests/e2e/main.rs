@@ -19,6 +19,7 @@ mod filters;
 mod gaps;
 mod gates;
 mod killed;
+mod kubelet_config;
 mod least_privilege;
 mod life;
 mod long_answers;

@@ -15,8 +15,10 @@ use std::process::ExitCode;
 
 /// Show what MachineConfigs would do to the nodes of the cluster before they are applied
 ///
-/// Reads the pools, MachineConfigs, nodes, pods and PodDisruptionBudgets of the cluster, puts the given MachineConfigs in the
-/// place of those of the same name, renders each pool as the controller does, and shows for each pool: the rendered
+/// Also takes KubeletConfigs and ContainerRuntimeConfigs, of which MachineConfigs are made.
+///
+/// Reads the pools, MachineConfigs, nodes, pods and PodDisruptionBudgets of the cluster, puts what is given in the place of
+/// what has the same name, renders each pool as the controller does, and shows for each pool: the rendered
 /// MachineConfig, which files, units and other things change, what that disrupts and why, in which order nodes are told and
 /// how many at a time, how long that takes if nodes take as long as the last ones did, and what would keep nodes waiting:
 /// maintenance windows, approvals, a pause, nodes that are unavailable, PodDisruptionBudgets. Changes nothing.
@@ -26,7 +28,7 @@ use std::process::ExitCode;
 /// something about it, or no pool selects a given MachineConfig.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NodePlanArgs {
-    /// Files with MachineConfigs as YAML or JSON, several in each if wanted; - is standard input
+    /// Files with MachineConfigs, KubeletConfigs and ContainerRuntimeConfigs as YAML or JSON, several in each if wanted; - is standard input
     #[arg(required = true, value_name = "MACHINECONFIG")]
     pub files: Vec<PathBuf>,
     /// Output format
@@ -55,7 +57,7 @@ pub(crate) async fn run(args: NodePlanArgs) -> anyhow::Result<ExitCode> {
         collect::CollectError::Api(error) => reach::explain(&clients.server(), error),
         other => other.into(),
     })?;
-    let mut plan = plan(&cluster, &given, Timestamp::now());
+    let mut plan = plan(&cluster, &given.configs, &given.sources, Timestamp::now());
     plan.remarks.extend(remarks);
     match args.output {
         Output::Text => print(&text::text(&plan, &page::page()))?,

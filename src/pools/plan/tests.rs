@@ -73,14 +73,14 @@ fn of<'a>(plan: &'a NodePlan, pool: &str) -> &'a PoolPlan {
 }
 
 fn changed(cluster: &Cluster) -> PoolPlan {
-    of(&plan(cluster, &[config("10-a", "worker", file("/etc/a", "three"))], NOW), "worker").clone()
+    of(&plan(cluster, &[config("10-a", "worker", file("/etc/a", "three"))], &[], NOW), "worker").clone()
 }
 
 #[test]
 fn the_plan_has_the_name_that_the_controller_will_render_and_says_what_follows() {
     let cluster = usual(&json!({"maxUnavailable": 2}), &[("node-durations", "60,60,60")]);
     let given = [config("10-a", "worker", file("/etc/a", "three"))];
-    let plan = plan(&cluster, &given, NOW);
+    let plan = plan(&cluster, &given, &[], NOW);
     let expected = render("worker", &given, &defaults()).unwrap().name;
     let worker = of(&plan, "worker");
     assert_eq!((worker.to.as_ref(), worker.given.as_slice()), (Some(&expected), ["10-a".to_owned()].as_slice()));
@@ -114,7 +114,7 @@ fn policies_of_administrators_say_what_follows() {
 fn a_pool_that_cannot_be_rendered_names_the_machine_config_that_is_guilty() {
     let cluster = usual(&json!({}), &[]);
     let broken = json!({"config": {"ignition": {"version": "9.0.0"}}});
-    let plan = plan(&cluster, &[config("50-broken", "worker", broken)], NOW);
+    let plan = plan(&cluster, &[config("50-broken", "worker", broken)], &[], NOW);
     let worker = of(&plan, "worker");
     assert!(worker.error.as_ref().unwrap().starts_with("MachineConfig 50-broken: "), "{:?}", worker.error);
     assert_eq!((worker.to.as_ref(), plan.verdict()), (None, Verdict::Fails));
@@ -125,7 +125,7 @@ fn a_pool_that_cannot_be_rendered_names_the_machine_config_that_is_guilty() {
 fn a_change_that_running_nodes_cannot_follow_names_the_machine_config_that_is_guilty() {
     let cluster = usual(&json!({}), &[]);
     let disks = json!({"config": {"ignition": {"version": "3.5.0"}, "storage": {"disks": [{"device": "/dev/sdb"}]}}});
-    let plan = plan(&cluster, &[config("50-disk", "worker", disks)], NOW);
+    let plan = plan(&cluster, &[config("50-disk", "worker", disks)], &[], NOW);
     let error = of(&plan, "worker").error.as_ref().unwrap();
     assert!(error.contains("MachineConfig 50-disk: storage.disks[/dev/sdb] is added"), "{error}");
     assert_eq!(plan.verdict(), Verdict::Fails);
@@ -134,7 +134,7 @@ fn a_change_that_running_nodes_cannot_follow_names_the_machine_config_that_is_gu
 #[test]
 fn a_machine_config_that_no_pool_selects_is_told_with_its_labels() {
     let cluster = usual(&json!({}), &[]);
-    let plan = plan(&cluster, &[config("50-lost", "wroker", file("/etc/a", "1"))], NOW);
+    let plan = plan(&cluster, &[config("50-lost", "wroker", file("/etc/a", "1"))], &[], NOW);
     let [lost] = plan.unselected.as_slice() else { panic!("{:?}", plan.unselected) };
     assert!(lost.message.contains(&format!("it has {ROLE_LABEL}=wroker")), "{}", lost.message);
     assert!(plan.pools.iter().all(|pool| !pool.changes()));
@@ -146,7 +146,7 @@ fn given_machine_configs_keep_the_labels_that_the_cluster_gave_them() {
     let cluster = usual(&json!({}), &[]);
     let mut given = config("10-a", "", file("/etc/a", "two"));
     given.metadata.labels = None;
-    let plan = plan(&cluster, &[given], NOW);
+    let plan = plan(&cluster, &[given], &[], NOW);
     assert!(plan.unselected.is_empty() && of(&plan, "worker").changes());
 }
 
@@ -258,7 +258,7 @@ fn a_ceiling_and_pools_that_wait_for_each_other_let_all_nodes_be_told_once() {
     let mut cluster = usual(&json!({"maxUnavailable": 3}), &[]);
     cluster.controller.ceiling = Some(1);
     let given = [config("10-a", "worker", file("/etc/a", "x")), config("10-master", "master", file("/etc/m", "x"))];
-    let plan = plan(&cluster, &given, NOW);
+    let plan = plan(&cluster, &given, &[], NOW);
     assert_eq!(of(&plan, "worker").rollout.as_ref().unwrap().order, ["w1", "w2", "w3"]);
     assert_eq!(of(&plan, "master").rollout.as_ref().unwrap().order, ["m1"]);
     assert_eq!(plan.verdict(), Verdict::Fine);
@@ -288,7 +288,7 @@ fn what_the_release_brings_is_taken_from_what_pools_have() {
 fn a_change_that_the_pool_does_not_have_yet_is_told() {
     let mut cluster = usual(&json!({}), &[]);
     cluster.configs.push(config("20-late", "worker", file("/etc/late", "1")));
-    let plan = plan(&cluster, &[config("10-a", "worker", file("/etc/a", "three"))], NOW);
+    let plan = plan(&cluster, &[config("10-a", "worker", file("/etc/a", "three"))], &[], NOW);
     let [remark] = plan.remarks.as_slice() else { panic!("{:?}", plan.remarks) };
     assert!(remark.starts_with("Pool worker has rendered-worker-"), "{remark}");
     assert_eq!(of(&plan, "worker").transitions[0].changes.len(), 2);
@@ -313,10 +313,37 @@ fn a_control_plane_that_would_lose_its_quorum_is_warned_about_and_not_stopped() 
     let pools = vec![pool("master", &json!({"maxUnavailable": 2}), &[])];
     let inputs = [config("10-m", "master", file("/etc/m", "one"))];
     let cluster = cluster(pools, &inputs, &[("m1", "master"), ("m2", "master"), ("m3", "master")]);
-    let plan = |content| plan(&cluster, &[config("10-m", "master", file("/etc/m", content))], NOW);
+    let plan = |content| plan(&cluster, &[config("10-m", "master", file("/etc/m", content))], &[], NOW);
     let changed = plan("two");
     let [warning] = of(&changed, "master").warnings.as_slice() else { panic!("{changed:?}") };
     assert!(warning.contains("set spec.maxUnavailable to 1"), "{warning}");
     assert_eq!(changed.verdict(), Verdict::Fine);
     assert_eq!(of(&plan("one"), "master").warnings, [""; 0], "nothing changes");
+}
+
+#[test]
+fn kubelet_config_is_planned_as_the_machine_config_that_is_made_of_it() {
+    let kubelet = |name: &str, max_pods: Value| {
+        let selector = json!({"matchLabels": {"kubelet": "big"}});
+        let spec = json!({"machineConfigPoolSelector": selector, "kubeletConfig": {"maxPods": max_pods}});
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        Source::of_kubelet(&serde_json::from_value(object).unwrap())
+    };
+    let mut cluster = usual(&json!({}), &[]);
+    let worker = cluster.pools.iter_mut().find(|pool| super::pool_name(pool) == "worker").unwrap();
+    worker.metadata.labels = Some([("kubelet".to_owned(), "big".to_owned())].into());
+    let planned = plan(&cluster, &[], &[kubelet("a", json!(500)), kubelet("b", json!(7))], NOW);
+    assert_eq!(planned.verdict(), Verdict::Fine);
+    let worker = of(&planned, "worker");
+    assert_eq!(worker.given, ["99-worker-generated-kubelet", "99-worker-generated-kubelet-1"]);
+    let what: Vec<&str> = worker.transitions[0].changes.iter().map(|change| change.what.as_str()).collect();
+    let folder = "file /etc/kubernetes/kubelet.conf.d";
+    assert_eq!(what, [format!("{folder}/50-a.conf"), format!("{folder}/50-b.conf")]);
+    assert!(!of(&planned, "master").changes());
+    let refused = plan(&cluster, &[], &[kubelet("a", json!("many"))], NOW);
+    assert_eq!(refused.verdict(), Verdict::Fails);
+    let [lost] = refused.refused.as_slice() else { panic!("{refused:?}") };
+    assert_eq!(lost.name, "KubeletConfig a");
+    assert!(lost.message.contains("kubeletConfig.maxPods is \"many\""), "{}", lost.message);
+    assert!(!of(&refused, "worker").changes());
 }

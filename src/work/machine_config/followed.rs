@@ -35,6 +35,8 @@ struct State<V> {
     /// Everything that exists is known.
     ready: bool,
     error: Option<String>,
+    /// The server does not know the kind.
+    absent: bool,
 }
 
 impl<V: View> Followed<V> {
@@ -57,7 +59,7 @@ impl<V: View> Followed<V> {
     }
 
     fn new(changed: Arc<Notify>) -> Self {
-        let state = State { views: BTreeMap::new(), seen: None, ready: false, error: None };
+        let state = State { views: BTreeMap::new(), seen: None, ready: false, error: None, absent: false };
         Followed { state: Mutex::new(state), changed, subscribers: watch::Sender::new(()) }
     }
 
@@ -98,8 +100,10 @@ impl<V: View> Followed<V> {
                     if state.error.as_ref() != Some(&text) {
                         tracing::warn!(%error, "trying again");
                     }
+                    let known = (state.error.as_ref() == Some(&text), state.absent) == (true, error.is_not_found());
                     state.error = Some(text);
-                    false
+                    state.absent = error.is_not_found();
+                    !known && !state.ready
                 }
             }
         };
@@ -133,6 +137,18 @@ impl<V: View> Followed<V> {
     }
 }
 
+impl<V: View> Followed<V> {
+    /// Whether the server has said that it does not serve the kind.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.lock().absent
+    }
+
+    /// Why the objects cannot be read at present.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.lock().error.clone()
+    }
+}
+
 impl<V: View> State<V> {
     /// `anew`: the server tells what exists, which may be older than what was known before a backup was restored.
     fn put(&mut self, name: String, view: V, anew: bool) -> bool {
@@ -151,6 +167,7 @@ impl<V: View> State<V> {
         let seen: std::collections::BTreeSet<String> = self.seen.take().unwrap_or_default().into_iter().collect();
         self.views.retain(|name, _| seen.contains(name));
         self.error = None;
+        self.absent = false;
         self.ready = true;
         true
     }

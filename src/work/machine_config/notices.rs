@@ -1,5 +1,5 @@
-//! Events about pools and nodes: what changes for a pool, and what goes wrong at a node. What every update of a node brings with
-//! it is no event: a thousand nodes would mean thousands of them.
+//! Events about pools and nodes: what changes for a pool, and that a node is restarted or something goes wrong there. What else
+//! every update of a node brings with it is no event: a thousand nodes would mean thousands of them.
 //!
 //! They are found by comparing what is seen with what was seen last, so that a process that has just started tells of nothing
 //! that another one has told of.
@@ -42,7 +42,7 @@ impl Notices {
             let before = self.nodes.get(name);
             let mut notices = Vec::new();
             if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, node)) {
-                notices.extend(trouble(before, node));
+                notices.extend(trouble(before, node).into_iter().chain(restart(before, node)));
             }
             if let Some(drain) = node.draining.filter(|_| matches!(step(&node.drain), Step::Cordon | Step::Evict)) {
                 let delay = drain.delay(now);
@@ -100,12 +100,19 @@ impl Notices {
 fn trouble(before: &NodeView, after: &NodeView) -> Option<Notice> {
     let (before, after) = (&before.facts, &after.facts);
     let reason = match after.state {
+        NodeState::Degraded if after.current == after.desired => "ConfigDriftDetected",
         NodeState::Degraded => "NodeDegraded",
         NodeState::Unreconcilable => "FailedToReconcile",
         NodeState::Done | NodeState::Working | NodeState::Unknown => return None,
     };
     let is_new = before.state != after.state || before.reason != after.reason;
     is_new.then(|| Notice::new(true, reason, &format!("MachineConfig {}: {}", after.desired.config, after.reason)))
+}
+
+fn restart(before: &NodeView, after: &NodeView) -> Option<Notice> {
+    let begins = before.facts.restarting_since.is_none() && after.facts.restarting_since.is_some();
+    let note = || format!("The node is restarted for MachineConfig {}", after.facts.desired.config);
+    begins.then(|| Notice::new(false, "Reboot", &note()))
 }
 
 fn delayed(before: Delay, after: Delay, node: &NodeView, drain: Drain) -> Option<Notice> {

@@ -27,7 +27,7 @@ pub(super) fn pool_kind() -> Kind {
     Kind::known("machineconfiguration.openshift.io", "v1", "MachineConfigPool", "machineconfigpools", false)
 }
 
-type Configs = BTreeMap<String, Arc<ConfigView>>;
+pub(super) type Configs = BTreeMap<String, Arc<ConfigView>>;
 
 /// What was rendered for a pool, and of what.
 #[derive(Debug)]
@@ -208,7 +208,7 @@ impl Publishing {
     }
 }
 
-fn told(configs: &Followed<ConfigView>, created: serde_json::Value) {
+pub(super) fn told(configs: &Followed<ConfigView>, created: serde_json::Value) {
     if let Ok(created) = serde_json::from_value(created) {
         configs.on_written(created);
     }

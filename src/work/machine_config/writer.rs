@@ -20,6 +20,10 @@ pub(super) enum Key {
     Node(String),
     Config(String),
     Pool(String),
+    /// The MachineConfigNode of a node.
+    NodeObject(String),
+    /// The kind and the name of what MachineConfigs are made of.
+    Source(&'static str, String),
     Operator,
 }
 
@@ -29,6 +33,8 @@ impl fmt::Display for Key {
             Key::Node(name) => write!(f, "Node {name}"),
             Key::Config(name) => write!(f, "MachineConfig {name}"),
             Key::Pool(name) => write!(f, "MachineConfigPool {name}"),
+            Key::NodeObject(name) => write!(f, "MachineConfigNode {name}"),
+            Key::Source(kind, name) => write!(f, "{kind} {name}"),
             Key::Operator => write!(f, "ClusterOperator"),
         }
     }
@@ -88,7 +94,7 @@ impl Writer {
                 Some(Slot::Failed { count, .. }) => *count,
                 Some(Slot::Pausing { .. } | Slot::Written { .. }) | None => 0,
             };
-            let many = matches!(key, Key::Node(_) | Key::Config(_));
+            let many = matches!(key, Key::Node(_) | Key::Config(_) | Key::NodeObject(_));
             if many && under_way(&slots) >= MOST {
                 return;
             }

@@ -1,8 +1,10 @@
 //! Reads from the cluster what a plan is made of.
 
 use crate::api::machine_config::{MachineConfig, MachineConfigPool};
+use crate::api::node_config::{ContainerRuntimeConfig, KubeletConfig};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
 use crate::pools::budgets::Budget;
+use crate::pools::generated::Source;
 use crate::pools::plan::{Cluster, Controller, PodToMove};
 use crate::pools::settings::{Settings, SettingsError};
 use crate::work::pods::{DaemonSets, survey};
@@ -39,10 +41,12 @@ pub(super) async fn collect(clients: &Clients) -> Result<(Cluster, Vec<String>),
         Err(error) if error.is_not_found() => return Err(CollectError::NoPools),
         Err(error) => return Err(error.into()),
     };
-    let (configs, nodes, budgets) = tokio::join!(
+    let (configs, nodes, budgets, kubelets, runtimes) = tokio::join!(
         all::<MachineConfig>(client, "list the MachineConfigs"),
         all::<Node>(client, "list the nodes"),
         all::<PodDisruptionBudget>(client, "list the PodDisruptionBudgets"),
+        all::<KubeletConfig>(client, "list the KubeletConfigs"),
+        all::<ContainerRuntimeConfig>(client, "list the ContainerRuntimeConfigs"),
     );
     let mut remarks = Vec::new();
     // A plan never writes.
@@ -65,7 +69,18 @@ pub(super) async fn collect(clients: &Clients) -> Result<(Cluster, Vec<String>),
     };
     let budgets = budgets.map(|budgets| budgets.into_iter().map(Budget::of).collect());
     let budgets = budgets.map_err(|error| remarks.push(error.to_string())).ok();
-    Ok((Cluster { pools, configs: configs?, nodes: nodes?, settings, controller, pods, budgets }, remarks))
+    let mut sources: Vec<Source> = or_none(kubelets, &mut remarks).iter().map(Source::of_kubelet).collect();
+    sources.extend(or_none(runtimes, &mut remarks).iter().map(Source::of_runtime));
+    let (configs, nodes) = (configs?, nodes?);
+    Ok((Cluster { pools, configs, sources, nodes, settings, controller, pods, budgets }, remarks))
+}
+
+/// None, and a remark, if they cannot be read. A kind that is not served has no objects.
+fn or_none<K>(read: Result<Vec<K>, ApiError>, remarks: &mut Vec<String>) -> Vec<K> {
+    read.unwrap_or_else(|error| {
+        remarks.extend((!error.is_not_found()).then(|| error.to_string()));
+        Vec::new()
+    })
 }
 
 /// All objects of a kind in all namespaces.

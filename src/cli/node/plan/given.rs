@@ -1,7 +1,9 @@
-//! The MachineConfigs on the command line.
+//! The MachineConfigs on the command line, and what MachineConfigs are made of.
 
 use crate::api::machine_config::MachineConfig;
+use crate::api::node_config::{ContainerRuntimeConfig, KubeletConfig};
 use crate::payload::yaml::{self, MAX_BYTES};
+use crate::pools::generated::Source;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -11,12 +13,35 @@ use std::path::{Path, PathBuf};
 
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 const STANDARD_INPUT: &str = "-";
-/// The fields of a spec. The API server drops any other, and with it what somebody wanted.
-const FIELDS: [&str; 7] =
-    ["config", "osImageURL", "baseOSExtensionsContainerImage", "kernelArguments", "extensions", "fips", "kernelType"];
+/// The kinds with the fields of their specs. The API server drops any other field, and with it what somebody wanted.
+const KINDS: [(&str, &[&str]); 3] = [
+    (
+        "MachineConfig",
+        &[
+            "config",
+            "osImageURL",
+            "baseOSExtensionsContainerImage",
+            "kernelArguments",
+            "extensions",
+            "fips",
+            "kernelType",
+        ],
+    ),
+    (
+        "KubeletConfig",
+        &["machineConfigPoolSelector", "kubeletConfig", "logLevel", "autoSizingReserved", "tlsSecurityProfile"],
+    ),
+    ("ContainerRuntimeConfig", &["machineConfigPoolSelector", "containerRuntimeConfig"]),
+];
+
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    pub configs: Vec<MachineConfig>,
+    pub sources: Vec<Source>,
+}
 
 /// In the order of the files.
-pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Vec<MachineConfig>> {
+pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Given> {
     let from_input = files.iter().filter(|file| file.as_os_str() == STANDARD_INPUT).count();
     ensure!(from_input <= 1, "standard input can be read once: give - once");
     let mut streams = Vec::new();
@@ -42,24 +67,23 @@ fn bytes(from: impl Read, name: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Each stream with the name of its place.
-fn parse(streams: &[(String, Vec<u8>)]) -> anyhow::Result<Vec<MachineConfig>> {
+fn parse(streams: &[(String, Vec<u8>)]) -> anyhow::Result<Given> {
     let mut places: BTreeMap<String, String> = BTreeMap::new();
-    let mut found = Vec::new();
+    let mut found = Given::default();
     for (place, bytes) in streams {
         let documents = yaml::documents(bytes).with_context(|| place.clone())?;
-        let before = found.len();
+        let before = places.len();
         for document in documents {
             let at = format!("{place}, line {}", document.line);
             for object in objects(document.value) {
-                let config = machine_config(object, &at)?;
-                let name = config.metadata.name.clone().unwrap_or_default();
-                if let Some(other) = places.insert(name.clone(), at.clone()) {
-                    bail!("{at}: MachineConfig {name} is also in {other}: give it once");
+                let id = identity(&object, &at)?;
+                found.add(object, &at)?;
+                if let Some(other) = places.insert(id.clone(), at.clone()) {
+                    bail!("{at}: {id} is also in {other}: give it once");
                 }
-                found.push(config);
             }
         }
-        ensure!(found.len() > before, "{place} contains no MachineConfig");
+        ensure!(places.len() > before, "{place} contains no MachineConfig");
     }
     Ok(found)
 }
@@ -73,23 +97,43 @@ fn objects(mut document: Value) -> Vec<Value> {
     }
 }
 
-fn machine_config(object: Value, at: &str) -> anyhow::Result<MachineConfig> {
+/// Kind and name of an object that can be planned.
+fn identity(object: &Value, at: &str) -> anyhow::Result<String> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
-    ensure!(
-        (version, kind) == (API_VERSION, "MachineConfig"),
-        "{at}: this is a {kind:?} of {version:?}, and only MachineConfigs of {API_VERSION} can be planned: leave it out"
-    );
-    let fields = object.get("spec").and_then(Value::as_object);
-    let unknown = fields.into_iter().flat_map(|spec| spec.keys()).find(|key| !FIELDS.contains(&key.as_str()));
-    if let Some(unknown) = unknown {
-        bail!("{at}: spec.{unknown} does not exist, and would be ignored; the fields are {}", FIELDS.join(", "));
+    let Some((_, fields)) = KINDS.iter().find(|(known, _)| (version, kind) == (API_VERSION, *known)) else {
+        bail!(
+            "{at}: this is a {kind:?} of {version:?}, and only MachineConfigs, KubeletConfigs and \
+             ContainerRuntimeConfigs of {API_VERSION} can be planned: leave it out"
+        );
+    };
+    let spec = object.get("spec").and_then(Value::as_object);
+    if let Some(unknown) = spec.into_iter().flat_map(|spec| spec.keys()).find(|key| !fields.contains(&key.as_str())) {
+        bail!("{at}: spec.{unknown} does not exist, and would be ignored; the fields are {}", fields.join(", "));
     }
-    let config: MachineConfig =
-        serde_json::from_value(object).with_context(|| format!("{at}: this is no MachineConfig"))?;
-    let named = config.metadata.name.as_ref().is_some_and(|name| !name.is_empty());
-    ensure!(named, "{at}: the MachineConfig has no metadata.name: name it");
-    Ok(config)
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    ensure!(!name.is_empty(), "{at}: the {kind} has no metadata.name: name it");
+    Ok(format!("{kind} {name}"))
+}
+
+impl Given {
+    fn add(&mut self, object: Value, at: &str) -> anyhow::Result<()> {
+        match object.get("kind").and_then(Value::as_str) {
+            Some("KubeletConfig") => self.sources.push(Source::of_kubelet(&decoded::<KubeletConfig>(object, at)?)),
+            Some("ContainerRuntimeConfig") => {
+                self.sources.push(Source::of_runtime(&decoded::<ContainerRuntimeConfig>(object, at)?));
+            }
+            _ => self.configs.push(decoded::<MachineConfig>(object, at)?),
+        }
+        Ok(())
+    }
+}
+
+fn decoded<K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned>(
+    object: Value,
+    at: &str,
+) -> anyhow::Result<K> {
+    serde_json::from_value(object).with_context(|| format!("{at}: this is no {}", K::kind(&())))
 }
 
 #[cfg(test)]
@@ -98,7 +142,10 @@ mod tests {
 
     fn parsed(text: &str) -> Result<Vec<String>, String> {
         let streams = [("f.yaml".to_owned(), text.as_bytes().to_vec())];
-        let names = |configs: Vec<MachineConfig>| configs.into_iter().filter_map(|it| it.metadata.name).collect();
+        let names = |given: Given| {
+            let configs = given.configs.into_iter().filter_map(|it| it.metadata.name);
+            configs.chain(given.sources.into_iter().map(|source| source.name)).collect()
+        };
         parse(&streams).map(names).map_err(|error| crate::error::chain(error.as_ref()))
     }
 
@@ -114,6 +161,8 @@ mod tests {
         assert_eq!(parsed(&one), Err("f.yaml, line 1: this is no MachineConfig: missing field `spec`".into()));
         let one = one.replace("}}", r#"}, "spec": {}}"#);
         assert_eq!(parsed(&one), Ok(vec!["a".into()]));
+        let others = several.replace("MachineConfig", "KubeletConfig").replace("fips: true", "logLevel: 3");
+        assert_eq!(parsed(&format!("{several}---\n{others}")), Ok(["a", "b", "a", "b"].map(str::to_owned).to_vec()));
         let list = format!(r#"{{"apiVersion": "v1", "kind": "List", "items": [{one}]}}"#);
         assert_eq!(parsed(&list), Ok(vec!["a".into()]));
     }
@@ -123,7 +172,10 @@ mod tests {
         let (a, pool) = (document("name: a", ""), "apiVersion: v1\nkind: Pod\n");
         for (text, expected) in [
             (format!("{a}---\n{a}"), "f.yaml, line 6: MachineConfig a is also in f.yaml, line 1: give it once"),
-            (format!("{a}---\n{pool}"), "f.yaml, line 6: this is a \"Pod\" of \"v1\", and only MachineConfigs of"),
+            (
+                format!("{a}---\n{pool}"),
+                "f.yaml, line 6: this is a \"Pod\" of \"v1\", and only MachineConfigs, KubeletConfigs",
+            ),
             (document("", ""), "f.yaml, line 1: the MachineConfig has no metadata.name: name it"),
             (document("name: a", "osImageUrl: x"), "f.yaml, line 1: spec.osImageUrl does not exist, and would be"),
             (document("name: a", "fips: maybe"), "f.yaml, line 1: this is no MachineConfig: invalid type"),

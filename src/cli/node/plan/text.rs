@@ -15,6 +15,9 @@ pub(super) fn text(plan: &NodePlan, page: &Page) -> String {
         let text = format!("MachineConfig {}: {}", lost.name, lost.message);
         paragraph(page, &mut out, "", &text, Colour::Bad);
     }
+    for refused in &plan.refused {
+        paragraph(page, &mut out, "", &format!("{}: {}", refused.name, refused.message), Colour::Bad);
+    }
     for remark in &plan.remarks {
         paragraph(page, &mut out, "", remark, Colour::Faint);
     }

@@ -26,7 +26,21 @@ fn trouble_of_a_node_is_told_once_for_each_cause() {
     let told = |before, after| trouble(before, after).unwrap();
     assert_eq!(told(&good, &bad), Notice::new(true, "NodeDegraded", "MachineConfig b: no room on the disk"));
     assert_eq!(told(&bad, &other), Notice::new(true, "NodeDegraded", "MachineConfig b: a service does not start"));
+    let deviates = json!({"state": "Degraded", "currentConfig": "b", "desiredConfig": "b", "reason": "/etc/a differs"});
+    let drift = Notice::new(true, "ConfigDriftDetected", "MachineConfig b: /etc/a differs");
+    assert_eq!(trouble(&good, &node(&deviates)), Some(drift));
     assert_eq!(told(&good, &lost), Notice::new(true, "FailedToReconcile", "MachineConfig b: disks differ"));
+}
+
+#[test]
+fn restart_of_a_node_is_told_when_it_begins() {
+    let up = node(&json!({"state": "Working", "desiredConfig": "b"}));
+    let away =
+        json!({"post-config-action": "Rebooting", "rebootStarted": "2026-01-01T00:00:00Z", "desiredConfig": "b"});
+    let away = node(&away);
+    let expected = Notice::new(false, "Reboot", "The node is restarted for MachineConfig b");
+    assert_eq!(restart(&up, &away), Some(expected));
+    assert_eq!((restart(&away, &away), restart(&away, &up)), (None, None));
 }
 
 #[test]

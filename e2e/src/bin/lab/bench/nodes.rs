@@ -104,7 +104,8 @@ fn ranges() -> Vec<(&'static str, usize, usize, usize)> {
     ranges
 }
 
-/// How long after the write before each write of a node follows, on average, for the nodes with the most usual number of writes.
+/// How long after the write before each write of a node follows, for the nodes with the most usual number of writes: on average,
+/// and, in brackets, for nine of ten nodes and for all.
 /// The first one is the taint of those that wait.
 fn steps(writes: &[Request]) -> String {
     let mut of_nodes: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
@@ -120,10 +121,16 @@ fn steps(writes: &[Request]) -> String {
         let gaps = usual_ones.iter().filter_map(|writes| {
             Some((writes.get(step)?.at.duration_since(writes.get(step - 1)?.at).as_secs_f64(), writes.get(step)?))
         });
-        let (seconds, who): (Vec<f64>, Vec<&str>) = gaps.map(|(gap, write)| (gap, write.user.as_str())).unzip();
+        let (mut seconds, who): (Vec<f64>, Vec<&str>) = gaps.map(|(gap, write)| (gap, write.user.as_str())).unzip();
+        seconds.sort_by(f64::total_cmp);
+        let at = |percent: usize| seconds.get(seconds.len() * percent / 100).copied().unwrap_or_default();
+        let (most, longest) = (at(90), seconds.last().copied().unwrap_or_default());
         let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
         let agents = who.iter().filter(|user| **user == e2e::nodes::fleet::AGENT).count();
-        text.push_str(&format!(" {}{mean:.2}", if agents * 2 > who.len() { "agent " } else { "controller " }));
+        text.push_str(&format!(
+            " {}{mean:.2} ({most:.2}, {longest:.2})",
+            if agents * 2 > who.len() { "agent " } else { "controller " }
+        ));
     }
     // The second write is the one that tells a node what it should have, the last one says that it is done.
     let times = |at: fn(&Vec<&Request>) -> Option<Timestamp>| usual_ones.iter().filter_map(move |writes| at(writes));

@@ -39,7 +39,7 @@ fn pool(transitions: Vec<Transition>, rollout: Rollout) -> PoolPlan {
 }
 
 fn shown(pools: Vec<PoolPlan>) -> String {
-    text(&NodePlan { schema: SCHEMA, pools, unselected: Vec::new(), remarks: Vec::new() }, &PAGE)
+    text(&NodePlan { schema: SCHEMA, pools, unselected: Vec::new(), refused: Vec::new(), remarks: Vec::new() }, &PAGE)
 }
 
 fn restarted() -> Transition {
@@ -132,6 +132,12 @@ fn failures_and_several_configurations_are_told_apart() {
     assert!(both.contains("n1, n2, which have rendered-worker-1\n"), "{both}");
     assert!(both.contains("n9, which has old\n    is gone\n"), "{both}");
     let lost = Unselected { name: "50-x".into(), message: "no pool".into() };
-    let plan = NodePlan { schema: SCHEMA, pools: vec![], unselected: vec![lost], remarks: names(["a remark"]) };
+    let plan = NodePlan {
+        schema: SCHEMA,
+        pools: vec![],
+        unselected: vec![lost],
+        refused: vec![],
+        remarks: names(["a remark"]),
+    };
     assert_eq!(text(&plan, &PAGE), "MachineConfig 50-x: no pool\na remark\n");
 }
