@@ -3,6 +3,7 @@
 // These macros panic if the output cannot be written; the functions of `output` do not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub(crate) mod ack;
 pub(crate) mod filters;
 pub(crate) mod folder;
 pub(crate) mod graph;
@@ -20,9 +21,12 @@ pub(crate) mod rbac;
 pub(crate) mod reach;
 pub(crate) mod release;
 pub(crate) mod render;
+pub(crate) mod request;
 pub(crate) mod start;
 pub(crate) mod status;
+pub(crate) mod upgrade;
 pub(crate) mod verify;
+pub(crate) mod wait;
 
 use crate::daemon::{self, LogLevel, SetLogLevel};
 use clap::error::ErrorKind;
@@ -48,6 +52,11 @@ enum Command {
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     Plan(Box<plan::PlanArgs>),
+    Upgrade(Box<upgrade::UpgradeArgs>),
+    Rollback(upgrade::RollbackArgs),
+    Channel(upgrade::ChannelArgs),
+    Ack(ack::AckArgs),
+    Wait(wait::WaitArgs),
     /// Plan changes of the configuration of nodes
     #[command(subcommand)]
     Node(node::NodeCommand),
@@ -134,11 +143,16 @@ fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
 async fn perform(command: Command, set_log_level: SetLogLevel, stop: CancellationToken) -> anyhow::Result<ExitCode> {
     match command {
         Command::Plan(args) => return plan::run(*args).await,
+        Command::Ack(args) => return ack::run(args).await,
+        Command::Wait(args) => return wait::run(args).await,
+        Command::Upgrade(args) => return upgrade::run(*args).await,
         Command::Node(command) => return node::run(command).await,
         Command::Verify(args) => return verify::run(args).await,
         Command::Start(args) => start::run(*args, set_log_level, stop).await,
         Command::MachineConfig(args) => machine_config::run(*args, stop).await,
         Command::Render(args) => render::run(args).await,
+        Command::Rollback(args) => upgrade::rollback(args).await,
+        Command::Channel(args) => upgrade::channel(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Rbac(args) => rbac::run(*args).await,
         Command::Graph(args) => graph::run(&args),

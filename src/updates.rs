@@ -1,7 +1,9 @@
 //! Which release to update to: the answer of the update service, validation of the spec, and the choice of the target.
 
 pub(crate) mod advice;
+pub(crate) mod arrival;
 pub(crate) mod choose;
+pub(crate) mod desired_update;
 pub(crate) mod evaluations;
 pub(crate) mod graph;
 pub(crate) mod preconditions;

@@ -72,7 +72,7 @@ pub(crate) fn choose(spec: &ClusterVersionSpec, status: &ClusterVersionStatus, o
     }
 }
 
-const MULTI: &str = "Multi";
+pub(super) const MULTI: &str = "Multi";
 
 /// The request as a release: an image needs no lookup and need not be in the update graph.
 fn as_requested(update: &Update) -> Release {

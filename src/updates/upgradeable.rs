@@ -3,6 +3,8 @@
 
 mod admin_gates;
 
+pub(crate) use admin_gates::{Gate, gates};
+
 use crate::api::condition::find;
 use crate::api::{ComponentOverride, Condition, ConditionStatus};
 use crate::error::listed;

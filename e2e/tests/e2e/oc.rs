@@ -100,6 +100,17 @@ async fn oc_itself_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn commands_of_cvo_do_what_those_of_oc_do() {
+    let scenario = Scenario::installed().await.unwrap();
+    let (client, kubeconfig) = (scenario.cluster.client.clone(), scenario.cluster.control_plane.kubeconfig());
+    let cvo = Administrator::Cvo { client, kubeconfig };
+    carries_out(&scenario, &cvo).await;
+    cvo.waits_for("1.1.0", 0).await;
+    cvo.waits_for("9.9.9", 4).await;
+    scenario.cluster.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn oc_requests_accept_risks() {
     let scenario = Scenario::installed().await.unwrap();
     let ours = Administrator::Ours(scenario.cluster.client.clone());

@@ -14,9 +14,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::process::Command;
 
 use e2e::{
-    harness::audit,
+    harness::{audit, programs},
     platform::{
         Platform, Release,
         follow::{completed, condition, is_true},
@@ -109,7 +110,16 @@ async fn freed_by_an_acknowledgement(platform: &Platform, minor: &Release) {
         condition(version, "ReleaseAccepted").is_some_and(|c| c.message.contains("\"True\""))
     });
     still.await.unwrap();
-    merge("openshift-config", "admin-acks", json!({"ack-4.1-apis": "true"})).await;
+    let ack = async |gates: &[&str]| {
+        let mut cvo = Command::new(programs::cvo().unwrap());
+        cvo.arg("ack").args(gates).arg("--kubeconfig").arg(platform.cluster.kubeconfig());
+        let output = cvo.output().await.unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let line = |state| format!("ack-4.1-apis ({state}): Old APIs go away.\n");
+    assert_eq!(ack(&[]).await, (Some(3), line("open")));
+    assert_eq!(ack(&["ack-4.1-nothing"]).await.0, Some(1));
+    assert_eq!(ack(&["ack-4.1-apis"]).await, (Some(0), line("acknowledged")));
     let acknowledged = Timestamp::now();
     let goes_on = |version: &ClusterVersion| {
         condition(version, "ReleaseAccepted").is_some_and(|c| c.status != ConditionStatus::False)

@@ -5,6 +5,7 @@
 use super::Read;
 use crate::status::Risk;
 use crate::version;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Where the gates of a release are, and where an administrator acknowledges them.
@@ -15,6 +16,32 @@ pub(super) const ACKS: &str = "openshift-config/admin-acks";
 const MAJORS: [u64; 2] = [4, 5];
 
 type Data = BTreeMap<String, String>;
+
+/// A gate of the present minor version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Gate {
+    pub name: String,
+    /// What it asks for.
+    pub text: String,
+    pub acknowledged: bool,
+}
+
+/// All gates of the present minor version, by name, or why they are not known.
+pub(crate) fn gates(current: &str, gates: &Read<Data>, acks: &Read<Data>) -> Result<Vec<Gate>, String> {
+    let minor = version::minor(current)
+        .ok_or_else(|| format!("the version of the cluster, {current:?}, is not a semantic version"))?;
+    let gates = match gates {
+        Read::Value(gates) => gates,
+        Read::Absent => return Err(format!("ConfigMap {GATES} of the release does not exist")),
+        Read::Failed(cause) => return Err(format!("ConfigMap {GATES} cannot be read: {cause}")),
+    };
+    let of_minor = gates.iter().filter(|(key, _)| minor_of(key) == Some(minor));
+    let gate = |(key, text): (&String, &String)| {
+        let acknowledged = matches!(acks, Read::Value(acks) if acks.get(key).is_some_and(|value| value == "true"));
+        Gate { name: key.clone(), text: text.clone(), acknowledged }
+    };
+    Ok(of_minor.map(gate).collect())
+}
 
 /// The gates that are not acknowledged, by name.
 pub(super) fn risks(current: &str, gates: &Read<Data>, acks: &Read<Data>, url: &str) -> Vec<Risk> {

@@ -143,3 +143,24 @@ fn each_source_is_a_risk_that_names_what_it_is_about() {
     }
     assert!(!found[1].message.contains("Service"), "{:?}", found[1]);
 }
+
+#[test]
+fn gates_of_the_minor_version_are_listed_with_their_state() {
+    let given = data(&[
+        ("ack-4.21-apis", "APIs go away"),
+        ("ack-4.21-keys", "Keys change"),
+        ("ack-4.20-old", "old"),
+        ("x", "y"),
+    ]);
+    let acks = data(&[("ack-4.21-keys", "true"), ("ack-4.21-apis", "True")]);
+    let listed = |acks: &Read<BTreeMap<String, String>>| -> Vec<(String, bool)> {
+        let gates = admin_gates::gates("4.21.3", &given, acks).unwrap();
+        gates.into_iter().map(|gate| (gate.name, gate.acknowledged)).collect()
+    };
+    let named = |apis, keys| vec![("ack-4.21-apis".to_owned(), apis), ("ack-4.21-keys".to_owned(), keys)];
+    assert_eq!(listed(&acks), named(false, true));
+    assert_eq!(listed(&Read::Absent), named(false, false));
+    assert!(admin_gates::gates("x", &given, &acks).unwrap_err().contains("is not a semantic version"));
+    assert!(admin_gates::gates("4.21.3", &Read::Absent, &acks).unwrap_err().contains("does not exist"));
+    assert!(admin_gates::gates("4.21.3", &Read::Failed("no".into()), &acks).unwrap_err().ends_with("no"));
+}

@@ -1,12 +1,13 @@
-//! Who asks for updates: a real `oc`, or this test, which sends the requests that `oc` sends.
+//! Who asks for updates: a real `oc`, this test, which sends the requests that `oc` sends, or `cvo upgrade` and its likes, which have to
+//! send the same.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use e2e::harness::Cluster;
+use e2e::harness::{Cluster, programs};
 
 /// Where `oc` reads and changes the ClusterVersion: the object itself, at a fixed place, without discovery.
 pub(super) const VERSION: &str = "/apis/config.openshift.io/v1/clusterversions/version";
@@ -25,8 +26,17 @@ pub(crate) fn program() -> Option<PathBuf> {
 }
 
 pub(crate) enum Administrator {
-    Oc { program: PathBuf, kubeconfig: PathBuf, home: PathBuf },
+    Oc {
+        program: PathBuf,
+        kubeconfig: PathBuf,
+        home: PathBuf,
+    },
     Ours(Client),
+    /// `cvo`, where it has the command.
+    Cvo {
+        client: Client,
+        kubeconfig: PathBuf,
+    },
 }
 
 /// A request on the wire.
@@ -105,12 +115,29 @@ impl Administrator {
                     send(client, patch).await;
                 }
             }
+            Self::Cvo { client, kubeconfig } => match as_cvo(command.line) {
+                Some(line) => by_cvo(&line, kubeconfig, &command).await,
+                None => {
+                    if let Some(patch) = &command.patch {
+                        send(client, patch).await;
+                    }
+                }
+            },
             Self::Oc { .. } => {
                 let said = self.oc_says(command.line).await;
                 println!("$ oc {}\n{}", command.line, indented(&said.text));
                 said.check(&command);
             }
         }
+    }
+
+    /// `cvo wait` ends with this code.
+    pub(super) async fn waits_for(&self, version: &str, code: i32) {
+        let Self::Cvo { kubeconfig, .. } = self else { panic!("only cvo waits") };
+        let mut cvo = Command::new(programs::cvo().unwrap());
+        let output = cvo.args(["wait", "--to", version, "--timeout", "3s", "--kubeconfig"]).arg(kubeconfig).output();
+        let output = output.await.unwrap();
+        assert_eq!(output.status.code(), Some(code), "{version}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     async fn oc_says(&self, line: &str) -> Said {
@@ -129,6 +156,33 @@ impl Administrator {
         let text = format!("{}{errors}", String::from_utf8_lossy(&output.stdout));
         Said { code: output.status.code(), text, sent: requests(&log) }
     }
+}
+
+/// The line of `cvo` that means the same; `None` if there is none, since `cvo status` shows what is shown.
+fn as_cvo(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("adm upgrade")?.trim();
+    match rest.split_whitespace().next()? {
+        "rollback" | "channel" => Some(rest.to_owned()),
+        flag if flag.starts_with("--") && flag != "--include-not-recommended" => Some(format!("upgrade {rest}")),
+        _ => None,
+    }
+}
+
+/// It ends as `oc` would, and sends the same patch.
+async fn by_cvo(line: &str, kubeconfig: &Path, command: &CommandLine<'_>) {
+    let mut cvo = Command::new(programs::cvo().unwrap());
+    cvo.args(line.split_whitespace()).args(["-o", "json", "--kubeconfig"]).arg(kubeconfig);
+    let output = cvo.output().await.unwrap();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("$ cvo {line}\n{}", indented(&format!("{said}{errors}")));
+    assert_eq!(output.status.code(), Some(i32::from(command.fails)), "exit code of cvo {line}: {errors}");
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert_eq!(object["patch"], json!(command.patch), "what cvo {line} sends");
+    assert_eq!(
+        errors.is_empty(),
+        !command.fails && object["warnings"].as_array().is_none_or(Vec::is_empty),
+        "{errors}"
+    );
 }
 
 impl Said {

@@ -1,0 +1,85 @@
+//! What `cvo upgrade`, `cvo rollback` and `cvo channel` have in common: the ClusterVersion is read, changed by one patch, and said
+//! what was done.
+
+use super::output::{print, remark};
+use super::reach;
+use super::status::Source;
+use crate::api::ClusterVersion;
+use crate::cluster::{ApiError, Clients};
+use crate::updates::desired_update::Change;
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Which cluster, and how the result is shown.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RequestArgs {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// Kubeconfig of the cluster [default: $KUBECONFIG, else ~/.kube/config, else the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub source: Source,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    Text,
+    /// For programs: one object, `schema` 1
+    Json,
+}
+
+/// The ClusterVersion of a cluster.
+pub(crate) struct Requested {
+    api: Api<ClusterVersion>,
+    server: String,
+    pub object: ClusterVersion,
+}
+
+impl RequestArgs {
+    pub(crate) async fn read(&self) -> anyhow::Result<Requested> {
+        let clients = Clients::connect(self.kubeconfig.as_deref()).await?;
+        let (api, server): (Api<ClusterVersion>, _) = (Api::all(clients.call.clone()), clients.server());
+        let name = &self.source.name;
+        let found = api.get_opt(name).await;
+        let found = found
+            .map_err(|error| reach::explain(&server, ApiError::of(&format!("read ClusterVersion {name}"), error)))?;
+        match found {
+            Some(object) => Ok(Requested { api, server, object }),
+            None => bail!(
+                "there is no ClusterVersion {name}: the daemon is not installed in this cluster, or --kubeconfig names another one"
+            ),
+        }
+    }
+
+    /// Writes the change, unless there is none, and says so.
+    pub(crate) async fn perform(&self, requested: &Requested, change: &Change) -> anyhow::Result<()> {
+        for warning in &change.warnings {
+            remark(&format!("warning: {warning}"));
+        }
+        if let Some(patch) = &change.patch {
+            let params = PatchParams { field_manager: Some("cvo".to_owned()), ..PatchParams::default() };
+            let written = requested.api.patch(&self.source.name, &params, &Patch::Merge(patch)).await;
+            written.map_err(|error| {
+                let attempt = format!("change ClusterVersion {}", self.source.name);
+                reach::explain(&requested.server, ApiError::of(&attempt, error))
+            })?;
+        }
+        match self.output {
+            Output::Text => print(&format!("{}\n", change.said)),
+            Output::Json => {
+                let target = change.target.as_ref();
+                let object = json!({
+                    "schema": 1, "patch": change.patch, "message": change.said, "warnings": change.warnings,
+                    "target": target.map(|target| json!({"version": target.version, "image": target.image})),
+                });
+                print(&format!("{object:#}\n"))
+            }
+        }
+    }
+}
