@@ -6,6 +6,7 @@
 pub(crate) mod ack;
 pub(crate) mod filters;
 pub(crate) mod folder;
+pub(crate) mod generate;
 pub(crate) mod graph;
 pub(crate) mod image;
 pub(crate) mod image_build;
@@ -76,6 +77,9 @@ enum Command {
     /// Inspect the manifests of a release in a folder
     #[command(subcommand)]
     Payload(payload::PayloadCommand),
+    Completion(generate::CompletionArgs),
+    #[command(hide = true)]
+    ManPages(generate::ManPagesArgs),
 }
 
 /// The subcommands that run until they are told to stop.
@@ -163,6 +167,8 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::InRoot(args) => node_agent::in_root(&args),
         Command::Preflight(args) => preflight::run(args).await,
         Command::Payload(command) => payload::run(command),
+        Command::Completion(args) => generate::completion(&args, Cli::command()),
+        Command::ManPages(args) => generate::man_pages(&args, Cli::command()),
     }
     .map(|()| ExitCode::SUCCESS)
 }

@@ -3,6 +3,34 @@
 use std::borrow::Cow;
 use std::error::Error;
 
+/// An enum of causes, each with what a person can do about it: a cause without a next step does not compile.
+macro_rules! causes {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident {
+        $($(#[$of:meta])* $variant:ident => $step:literal,)+
+        $(; $(#[$other_of:meta])* $other:ident($inner:ty) => $other_step:literal,)?
+    }) => {
+        $(#[$meta])*
+        $vis enum $name {
+            $($(#[$of])* $variant,)+
+            $($(#[$other_of])* $other($inner),)?
+        }
+
+        impl $name {
+            /// Those that are not the text of somebody else.
+            pub(crate) const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            /// What a person can do about it.
+            pub(crate) fn next_step(&self) -> &'static str {
+                match self {
+                    $($name::$variant => $step,)+
+                    $($name::$other(_) => $other_step,)?
+                }
+            }
+        }
+    };
+}
+pub(crate) use causes;
+
 /// Most bytes of one cause, however much the API server or another program says.
 pub(crate) const CAUSE: usize = 500;
 

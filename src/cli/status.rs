@@ -3,6 +3,7 @@
 
 mod follow;
 mod lines;
+mod next_step;
 mod pools;
 mod text;
 mod view;

@@ -48,33 +48,35 @@ pub struct Hold {
     pub until: Option<Timestamp>,
 }
 
-/// The reason of the pool's condition `RolloutBlocked`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BlockedReason {
-    /// The pool is paused.
-    PausedPool,
-    /// The pool's configuration cannot be rendered.
-    RenderBlocked,
-    /// The image of the pool's operating system is being built.
-    BuildPending,
-    /// A field of the pool cannot be read.
-    InvalidPool,
-    /// Nodes have not come back from their restart.
-    RestartOverdue,
-    /// Nodes failed to take their configuration.
-    FailedNodes,
-    /// Nodes are unavailable for other reasons than an update.
-    UnavailableNodes,
-    /// Pods cannot be evicted.
-    DrainBlocked,
-    /// Nodes have to be well for a time, or something else in the cluster has to.
-    AwaitingHealth,
-    /// An administrator has to say that it goes on.
-    AwaitingApproval,
-    /// No maintenance window is open.
-    OutsideMaintenanceWindow,
-    /// Another pool has to come first, or has used up what the cluster can do without.
-    AwaitingOtherPool,
+crate::error::causes! {
+    /// The reason of the pool's condition `RolloutBlocked`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum BlockedReason {
+        /// The pool is paused.
+        PausedPool => "Set spec.paused of the pool to false when its nodes may change",
+        /// The pool's configuration cannot be rendered.
+        RenderBlocked => "Correct the MachineConfig that the message names",
+        /// The image of the pool's operating system is being built.
+        BuildPending => "Wait for the image of the operating system, and look at its build if it fails",
+        /// A field of the pool cannot be read.
+        InvalidPool => "Correct the field or annotation of the pool that the message names",
+        /// Nodes have not come back from their restart.
+        RestartOverdue => "Look at the console of the node: it was restarted and is not back",
+        /// Nodes failed to take their configuration.
+        FailedNodes => "Correct the MachineConfig, or what is wrong on the node; the annotation reason of the node says what happened",
+        /// Nodes are unavailable for other reasons than an update.
+        UnavailableNodes => "Bring the nodes back that the message names, or remove them from the cluster; others wait until then",
+        /// Pods cannot be evicted.
+        DrainBlocked => "Look at the PodDisruptionBudgets that the message names: the pods need another healthy replica, or the budget has to allow one to go",
+        /// Nodes have to be well for a time, or something else in the cluster has to.
+        AwaitingHealth => "Wait, and look at what the message names if it does not become well",
+        /// An administrator has to say that it goes on.
+        AwaitingApproval => "Look at the nodes that are done, and annotate the pool with machineconfiguration.openshift.io/approved as the message says",
+        /// No maintenance window is open.
+        OutsideMaintenanceWindow => "Wait for the maintenance window, or change the annotation maintenance-windows of the pool",
+        /// Another pool has to come first, or has used up what the cluster can do without.
+        AwaitingOtherPool => "Wait for the other pool, and look there for what keeps it",
+    }
 }
 
 impl fmt::Display for BlockedReason {

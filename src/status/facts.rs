@@ -84,14 +84,16 @@ impl Facts {
     }
 }
 
-/// A step of loading a release, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LoadStep {
-    RetrievePayload,
-    LoadPayload,
-    VerifyPayloadVersion,
-    PreconditionChecks,
-    PayloadLoaded,
+crate::error::causes! {
+    /// A step of loading a release, in their order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum LoadStep {
+        RetrievePayload => "Check the registry and the signature: cvo verify IMAGE says whether the daemon would accept it, kubectl describe the Job in the daemon's namespace why its image cannot be had; cvo upgrade --clear withdraws the request",
+        LoadPayload => "Request another release: this one cannot be read; cvo payload list shows what is wrong with a copy of it",
+        VerifyPayloadVersion => "Request the image of the version that is wanted: the image contains another one",
+        PreconditionChecks => "Meet what the message names, such as by cvo ack or by the operator that it names, or choose another release; cvo upgrade --clear withdraws the request",
+        PayloadLoaded => "Nothing: the release is loaded",
+    }
 }
 
 impl LoadStep {

@@ -20,44 +20,47 @@ pub(crate) enum Effect {
     Fail,
 }
 
-/// Why something failed. Administrators and tools read the text in conditions, so it never changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// Several errors that have nothing in common; they are in `nested`.
-    MultipleErrors,
-    ResourceNotFound,
-    ResourceConflict,
-    ResourceForbidden,
-    ResourceInvalid,
-    /// The API server does not serve the kind (yet). No HTTP status says this; discovery does.
-    ResourceTypeMissing,
-    ClusterDown,
-    ClusterError,
-    ClusterOverloaded,
-    ClusterUnauthorized,
-    /// The contents of the release are wrong.
-    Integrity,
-    /// Anything that fits nothing else.
-    Failed,
-    OperatorNotAvailable,
-    OperatorsNotAvailable,
-    OperatorDegraded,
-    OperatorsDegraded,
-    OperatorUpdating,
-    OperatorsUpdating,
-    OperatorNoVersions,
-    WorkloadNotAvailable,
-    WorkloadNotProgressing,
-    WorkloadUpdating,
-    WorkloadsUpdating,
-    DefinitionNotEstablished,
-    DefinitionsNotEstablished,
-    HandOverTimedOut,
-    NoSuccessor,
-    /// A live object lacks the condition that is asked for.
-    NoCondition,
-    /// The reason that a live object's condition gives.
-    Other(String),
+crate::error::causes! {
+    /// Why something failed. Administrators and tools read the text in conditions, so it never changes.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(crate) enum Reason {
+        /// Several errors that have nothing in common; they are in `nested`.
+        MultipleErrors => "Look at each of the causes that the message lists; often one of them is the reason of the others",
+        ResourceNotFound => "See which manifest of the release makes what is missing (cvo payload list), and whether somebody has deleted it: it is restored as soon as its own component is applied",
+        ResourceConflict => "Nothing, unless it stays: then another client writes the object without pause; metadata.managedFields names it",
+        ResourceForbidden => "Give the daemon the right that the message names: cvo rbac derives the roles that a release needs",
+        ResourceInvalid => "The API server, or a webhook, refuses what the release contains: see the object with cvo plan, and ask for a corrected release; a webhook that is at fault can be found with kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+        /// The API server does not serve the kind (yet). No HTTP status says this; discovery does.
+        ResourceTypeMissing => "Find out why the kind is not served: kubectl get crd, kubectl get apiservices; if nothing in the release defines it, ask for a corrected release",
+        ClusterDown => "Look at the API server: kubectl get --raw /readyz?verbose; the daemon goes on by itself",
+        ClusterError => "Look at the log of the API server, and at webhooks that fail; the daemon goes on by itself",
+        ClusterOverloaded => "Find out what keeps the API server busy (its metrics apiserver_flowcontrol_…); the daemon goes on by itself",
+        ClusterUnauthorized => "Check the ServiceAccount of the daemon and its token: the API server does not know who it is",
+        /// The contents of the release are wrong.
+        Integrity => "Request another release: the contents of this one are wrong, and no retry makes them right",
+        /// Anything that fits nothing else.
+        Failed => "Read the message, and the log of the daemon for all of it",
+        OperatorNotAvailable => "Look at the operator: kubectl describe clusteroperator NAME, then at the pods of its namespaces and their logs",
+        OperatorsNotAvailable => "Look at the first of these operators: kubectl describe clusteroperator NAME, then at the pods of its namespaces and their logs",
+        OperatorDegraded => "Look at the operator: kubectl describe clusteroperator NAME; its message says what it cannot do",
+        OperatorsDegraded => "Look at the first of these operators: kubectl describe clusteroperator NAME; its message says what it cannot do",
+        OperatorUpdating => "Wait: the operator is at work; if it takes much longer than usual, look at its Deployment and its log",
+        OperatorsUpdating => "Wait: the operators are at work; if they take much longer than usual, look at their Deployments and logs",
+        OperatorNoVersions => "The manifest of the ClusterOperator names no versions, so that nothing tells when it is done: ask for a corrected release",
+        WorkloadNotAvailable => "Look at its pods: kubectl describe, and the logs of those that do not run",
+        WorkloadNotProgressing => "Look at its pods and the events of its ReplicaSet: an image that cannot be pulled, a quota, no node with room",
+        WorkloadUpdating => "Wait: its pods are being replaced; kubectl rollout status shows how far it is",
+        WorkloadsUpdating => "Wait: their pods are being replaced; kubectl rollout status shows how far each is",
+        DefinitionNotEstablished => "Look at its conditions: kubectl describe crd NAME; a name that is taken by another definition has to be freed",
+        DefinitionsNotEstablished => "Look at the conditions of each: kubectl describe crd NAME; a name that is taken by another definition has to be freed",
+        HandOverTimedOut => "Look at the pods of the daemon's Deployment: the one of the new release does not become the leader",
+        NoSuccessor => "The release has no Deployment of the daemon itself, so that nobody can go on with it: ask for a corrected release",
+        /// A live object lacks the condition that is asked for.
+        NoCondition => "The object does not report how it is: look at the operator that should",
+        ;
+        /// The reason that a live object's condition gives.
+        Other(String) => "Look at the object that the message names: the reason is its own",
+    }
 }
 
 impl Reason {

@@ -10,27 +10,29 @@ use url::Url;
 /// The update service if neither a flag nor the spec names one.
 pub(crate) const DEFAULT_SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
 
-/// Reason of `RetrievedUpdates=False`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    NoUpstream,
-    InvalidURI,
-    InvalidID,
-    NoArchitecture,
-    NoCurrentVersion,
-    NoChannel,
-    InvalidCurrentVersion,
-    /// The request could not be built.
-    InvalidRequest,
-    /// The cluster's bundle of trusted CAs cannot be used.
-    InvalidTrustBundle,
-    /// Transport, timeout, TLS.
-    RemoteFailed,
-    /// Another HTTP status than 200, or the body broke off.
-    ResponseFailed,
-    /// The response is not a consistent update graph.
-    ResponseInvalid,
-    VersionNotFound,
+crate::error::causes! {
+    /// Reason of `RetrievedUpdates=False`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Reason {
+        NoUpstream => "Name an update service in spec.upstream",
+        InvalidURI => "Correct spec.upstream: it is no address of an update service",
+        InvalidID => "Correct spec.clusterID: it has to be a UUID",
+        NoArchitecture => "Nothing can be asked without an architecture: see spec.desiredUpdate.architecture, and the release's own",
+        NoCurrentVersion => "Wait until the release that runs is known",
+        NoChannel => "Choose a channel: cvo channel NAME",
+        InvalidCurrentVersion => "The version of the release that runs is no semantic version, so that no update service knows it",
+        /// The request could not be built.
+        InvalidRequest => "Correct the field that the message names",
+        /// The cluster's bundle of trusted CAs cannot be used.
+        InvalidTrustBundle => "Correct the ConfigMap of trusted certificate authorities that Proxy cluster names",
+        /// Transport, timeout, TLS.
+        RemoteFailed => "Check that the update service can be reached from the node of the daemon: address, proxy (Proxy cluster), certificate authorities; it is asked again by itself",
+        /// Another HTTP status than 200, or the body broke off.
+        ResponseFailed => "Look at the update service: it answers with an error; it is asked again by itself",
+        /// The response is not a consistent update graph.
+        ResponseInvalid => "Look at what the update service answers: it is no consistent graph",
+        VersionNotFound => "Choose a channel that contains the release that runs: cvo channel NAME",
+    }
 }
 
 impl Reason {

@@ -1,5 +1,6 @@
 //! Pools and their nodes in the state of an update.
 
+use super::next_step;
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{MachineConfigPool, PoolCondition};
 use crate::cli::page::{Cell, Colour, Page, ago, clean, line, paragraph, table};
@@ -53,6 +54,8 @@ pub(crate) struct Blocked {
     pub reason: String,
     pub message: String,
     pub since: Option<Timestamp>,
+    /// What a person can do about it.
+    pub next_step: &'static str,
 }
 
 /// The pools in the order of their names.
@@ -93,6 +96,7 @@ fn state(pool: &MachineConfigPool, members: &[&Node]) -> PoolState {
         reason: condition.reason.clone(),
         message: condition.message.clone(),
         since: since(condition),
+        next_step: next_step::of_pool(&condition.reason).unwrap_or_default(),
     });
     let quorum_risk = holds(AT_RISK).map(|condition| condition.message.clone());
     let mut nodes: Vec<NodePhase> = members.iter().filter_map(|node| NodePhase::of(node, &target)).collect();
@@ -145,6 +149,10 @@ pub(crate) fn write(pools: &[PoolState], page: &Page, out: &mut String) {
     rows.extend(pools.iter().map(|pool| row(pool, page.now)));
     table(page, out, &rows);
     for pool in pools {
+        if let Some(blocked) = pool.blocked.as_ref().filter(|blocked| !blocked.next_step.is_empty()) {
+            let text = format!("→ {}: {}", clean(&pool.name), blocked.next_step);
+            paragraph(page, out, "  ", &text, Colour::Strong);
+        }
         let mut listed = 0;
         for node in pool.nodes.iter().filter(|node| node.phase != Phase::Waiting) {
             listed += 1;

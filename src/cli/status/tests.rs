@@ -208,12 +208,16 @@ fn failures_are_wrapped_to_the_width() {
       Cluster operator network is degraded: a rather long
       sentence that needs more than one line
       and a second line
+      → Look at the operator: kubectl describe clusteroperator
+      NAME; its message says what it cannot do
 
     Unhealthy operators
       console is not available for 1s: Down: gone
       network is degraded for 3m 50s: RolloutFailed: no such
       [31m image
       silent has not reported: condition Available is missing
+      → kubectl describe clusteroperator NAME; then look at the
+      pods in the namespaces of its related objects
 
     History
       VERSION  STATE      STARTED               TOOK   VERIFIED
@@ -478,6 +482,8 @@ fn pools_that_still_roll_are_told_of_after_the_update() {
     master  updated  1/1
     worker  waiting  1/4    5m 0s  1 of 4 nodes have MachineConfig b, about 3 minutes left; 1 node
                                    waits: node w1: pod a/b is kept (since 5m 0s)
+      → worker: Look at the PodDisruptionBudgets that the message names: the pods need another healthy
+      replica, or the budget has to allow one to go
       w1 is being drained for 2m 0s: pod a/b is kept
       w3 is being restarted
 
@@ -517,4 +523,18 @@ fn updated_pools_take_a_line_each() {
     let text = render(&state, 100, false, now());
     assert!(text.contains("master  updated  1/1\n"), "{text}");
     assert!(!text.contains("still have"), "{text}");
+}
+
+/// It does not stop an update within the minor version, and during an update it always holds.
+#[test]
+fn next_minor_version_that_has_to_wait_is_shown_while_nothing_is_updated() {
+    let with = |mut state: State| {
+        let status = state.cluster_version.as_mut().unwrap().status.as_mut().unwrap();
+        let not = condition("Upgradeable", "False", "2026-11-21T12:00:00Z", "AdminAck", "APIs go away");
+        status.conditions.push(serde_json::from_value(not).unwrap());
+        View::of(&state, now()).concerns.into_iter().find(|concern| concern.type_ == "Upgradeable")
+    };
+    let shown = with(running()).expect("shown");
+    assert!(shown.next_step.contains("cvo ack"), "{}", shown.next_step);
+    assert_eq!(with(updating()), None);
 }

@@ -1,10 +1,12 @@
 //! The state of an update as text.
 
+use super::next_step::of_operator;
 use super::pools;
 use super::view::{Concern, OperatorConcern, Phase, View, component, level};
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
 use crate::cli::page::{Cell, Colour, Page, ago, clean, duration, line, paragraph, table};
+use crate::status::conditions::UPGRADEABLE;
 use jiff::Timestamp;
 
 /// With more components than this, those that are done or pending are only counted.
@@ -18,6 +20,7 @@ pub(crate) fn text(view: &View, page: &Page) -> String {
     components(view, page, &mut out);
     for concern in &view.concerns {
         titled(page, &mut out, condition_line(concern, page.now), colour_of(concern), &concern.message);
+        next_step(concern.next_step, page, &mut out);
     }
     operators(view, page, &mut out);
     pools::write(&view.pools, page, &mut out);
@@ -164,8 +167,17 @@ fn condition_line(concern: &Concern, now: Timestamp) -> String {
 }
 
 fn colour_of(concern: &Concern) -> Colour {
-    // Unknown means that a release is being retrieved or an operator is slow, which is not a failure.
-    if concern.status == crate::api::ConditionStatus::Unknown { Colour::Busy } else { Colour::Bad }
+    // Unknown means that a release is being retrieved or an operator is slow, which is not a failure; nor is it one that the next
+    // minor version has to wait.
+    let fine = concern.status == crate::api::ConditionStatus::Unknown || concern.type_ == UPGRADEABLE;
+    if fine { Colour::Busy } else { Colour::Bad }
+}
+
+/// What a person can do about what was told before.
+pub(super) fn next_step(step: &str, page: &Page, out: &mut String) {
+    if !step.is_empty() {
+        paragraph(page, out, "  ", &format!("→ {step}"), Colour::Strong);
+    }
 }
 
 fn titled(page: &Page, out: &mut String, title: String, colour: Colour, message: &str) {
@@ -183,6 +195,10 @@ fn operators(view: &View, page: &Page, out: &mut String) {
     line(page, out, "\nUnhealthy operators", Colour::Strong);
     for operator in &view.operators {
         paragraph(page, out, "  ", &operator_line(operator, Some(page.now)), Colour::Plain);
+    }
+    match view.operators.as_slice() {
+        [operator] => next_step(&operator.next_step, page, out),
+        _ => next_step(&of_operator("NAME"), page, out),
     }
 }
 

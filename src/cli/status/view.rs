@@ -1,6 +1,7 @@
 //! The state of an update as one value, computed from the objects of the cluster, for text, lines and JSON.
 
 use super::State;
+use super::next_step;
 use super::pools::{PoolState, pools};
 use crate::api::cluster_version::ConditionalUpdate;
 use crate::api::condition::find;
@@ -10,7 +11,7 @@ use crate::api::{
 };
 use crate::status::conditions::{
     AVAILABLE, CONTESTED, DROPPED_OBJECTS, FAILING, FIELDS_NOT_ACCEPTED, INVALID, KINDS_NOT_WATCHED, PROGRESSING,
-    RELEASE_ACCEPTED, RETRIEVED_UPDATES,
+    RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE,
 };
 use crate::updates::risks::RECOMMENDED;
 use jiff::Timestamp;
@@ -74,6 +75,8 @@ pub(crate) struct Concern {
     pub reason: String,
     pub message: String,
     pub since: Timestamp,
+    /// What a person can do about it.
+    pub next_step: &'static str,
 }
 
 /// An operator that is not available or degraded.
@@ -86,6 +89,8 @@ pub(crate) struct OperatorConcern {
     pub reason: String,
     pub message: String,
     pub since: Option<Timestamp>,
+    /// What a person can do about it.
+    pub next_step: String,
 }
 
 /// An update that is not recommended, or of which that is not known.
@@ -113,7 +118,7 @@ impl Concern {
 type Test = fn(&Condition) -> bool;
 
 /// When a condition needs attention.
-const CONCERNS: [(&str, Test); 8] = [
+const CONCERNS: [(&str, Test); 9] = [
     (FAILING, |c| c.status != ConditionStatus::False),
     (INVALID, |c| c.status == ConditionStatus::True),
     (RELEASE_ACCEPTED, |c| c.status != ConditionStatus::True),
@@ -121,6 +126,7 @@ const CONCERNS: [(&str, Test); 8] = [
     (DROPPED_OBJECTS, |c| c.status == ConditionStatus::True),
     (KINDS_NOT_WATCHED, |c| c.status == ConditionStatus::True),
     (FIELDS_NOT_ACCEPTED, |c| c.status == ConditionStatus::True),
+    (UPGRADEABLE, |c| c.status == ConditionStatus::False),
     // Without a channel no updates are expected.
     (RETRIEVED_UPDATES, |c| c.status == ConditionStatus::False && !matches!(c.reason.as_str(), "" | "NoChannel")),
 ];
@@ -172,8 +178,10 @@ impl View {
         if let (Phase::Installing | Phase::Updating, Some(entry)) = (self.phase, newest) {
             self.since = Some(entry.started_time.0);
         }
-        let concerns =
-            CONCERNS.iter().filter_map(|(type_, holds)| find(&status.conditions, type_).filter(|c| holds(c)));
+        // During an update nothing can be updated further, which is no news.
+        let is_news = |type_: &str| type_ != UPGRADEABLE || self.phase == Phase::Running;
+        let concerns = CONCERNS.iter().filter(|(type_, _)| is_news(type_));
+        let concerns = concerns.filter_map(|(type_, holds)| find(&status.conditions, type_).filter(|c| holds(c)));
         self.concerns = concerns.map(concern).collect();
     }
 
@@ -210,6 +218,7 @@ fn concern(condition: &Condition) -> Concern {
         reason: condition.reason.clone(),
         message: condition.message.clone(),
         since: condition.last_transition_time.0,
+        next_step: next_step::of_condition(&condition.type_, &condition.reason).unwrap_or_default(),
     }
 }
 
@@ -241,6 +250,7 @@ fn operator_concern(operator: &ClusterOperator) -> Option<OperatorConcern> {
             reason: condition.reason.clone(),
             message: condition.message.clone(),
             since: Some(condition.last_transition_time.0),
+            next_step: next_step::of_operator(&name),
         })
     };
     match (find(conditions, AVAILABLE), find(conditions, "Degraded")) {
@@ -248,6 +258,7 @@ fn operator_concern(operator: &ClusterOperator) -> Option<OperatorConcern> {
         (_, Some(degraded)) if degraded.status == ConditionStatus::True => of(degraded, "Degraded"),
         (Some(_), _) => None,
         (None, _) => Some(OperatorConcern {
+            next_step: next_step::of_operator(&name),
             name,
             state: "NotReported",
             reason: String::new(),

@@ -1,0 +1,106 @@
+//! What a person can do about what keeps an update from going on.
+
+use crate::pools::rollout::BlockedReason;
+use crate::status::conditions::{
+    CONTESTED, DROPPED_OBJECTS, FAILING, FIELDS_NOT_ACCEPTED, IMPLICIT_CAPABILITIES, INVALID, KINDS_NOT_WATCHED,
+    RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE,
+};
+use crate::status::facts::LoadStep;
+use crate::status::failure::Reason;
+use crate::updates::graph;
+
+/// Conditions that mean the same for every reason.
+const BY_TYPE: [(&str, &str); 7] = [
+    (INVALID, "Correct the fields of spec that the message names: they are ignored until then"),
+    (
+        CONTESTED,
+        "Stop the other client from changing the fields, or let the object be its own: an entry in spec.overrides with unmanaged",
+    ),
+    (
+        DROPPED_OBJECTS,
+        "Delete the objects, or annotate those that are to stay with release.openshift.io/keep: \"true\"",
+    ),
+    (
+        KINDS_NOT_WATCHED,
+        "Find out why the API server does not list these kinds: an APIService or a conversion webhook that fails; changes are noticed late until then",
+    ),
+    (
+        FIELDS_NOT_ACCEPTED,
+        "Find the webhook or the older definition that keeps the fields as they are; updates go on in spite of it",
+    ),
+    (
+        UPGRADEABLE,
+        "Do what the message names (cvo ack for an acknowledgement) before the next minor version; updates within the minor version are not affected",
+    ),
+    (
+        IMPLICIT_CAPABILITIES,
+        "Nothing has to be done; to have the capabilities on purpose, add them to spec.capabilities.additionalEnabledCapabilities",
+    ),
+];
+
+/// For a condition of the ClusterVersion that needs attention; `None` for one of somebody else.
+pub(crate) fn of_condition(type_: &str, reason: &str) -> Option<&'static str> {
+    match type_ {
+        FAILING => Some(of_failure(reason)),
+        RELEASE_ACCEPTED => LoadStep::ALL.iter().find(|step| step.reason() == reason).map(LoadStep::next_step),
+        RETRIEVED_UPDATES => {
+            let known = graph::Reason::ALL.iter().find(|known| known.to_string() == reason);
+            known.map(graph::Reason::next_step)
+        }
+        _ => BY_TYPE.iter().find(|(known, _)| *known == type_).map(|(_, step)| *step),
+    }
+}
+
+fn of_failure(reason: &str) -> &'static str {
+    let known = Reason::ALL.iter().find(|known| known.as_str() == reason);
+    known.map_or_else(|| Reason::Other(String::new()).next_step(), Reason::next_step)
+}
+
+/// For an operator that is not well.
+pub(crate) fn of_operator(name: &str) -> String {
+    format!("kubectl describe clusteroperator {name}; then look at the pods in the namespaces of its related objects")
+}
+
+/// For the condition `RolloutBlocked` of a pool.
+pub(crate) fn of_pool(reason: &str) -> Option<&'static str> {
+    BlockedReason::ALL.iter().find(|known| known.to_string() == reason).map(BlockedReason::next_step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sentence that says what to do, and is read in one breath.
+    fn is_step(step: &str) -> bool {
+        step.len() > 20 && step.len() < 330 && !step.ends_with('.') && step.starts_with(char::is_uppercase)
+    }
+
+    #[test]
+    fn every_reason_that_the_daemon_sets_has_a_next_step() {
+        for reason in Reason::ALL {
+            assert!(is_step(of_condition(FAILING, reason.as_str()).unwrap()), "{reason}");
+            assert_eq!(of_condition(FAILING, reason.as_str()), Some(reason.next_step()));
+        }
+        for step in LoadStep::ALL {
+            assert!(is_step(of_condition(RELEASE_ACCEPTED, step.reason()).unwrap()), "{step:?}");
+        }
+        for reason in graph::Reason::ALL {
+            assert!(is_step(of_condition(RETRIEVED_UPDATES, &reason.to_string()).unwrap()), "{reason}");
+        }
+        for reason in BlockedReason::ALL {
+            assert!(is_step(of_pool(&reason.to_string()).unwrap()), "{reason}");
+        }
+        for (type_, step) in BY_TYPE {
+            assert!(is_step(step) && of_condition(type_, "Anything") == Some(step), "{type_}");
+        }
+        assert_eq!(Reason::ALL.len(), 28);
+        assert_eq!((LoadStep::ALL.len(), graph::Reason::ALL.len(), BlockedReason::ALL.len()), (5, 13, 12));
+    }
+
+    #[test]
+    fn reason_of_somebody_else_has_a_general_one_or_none() {
+        assert_eq!(of_condition(FAILING, "QuotaExceeded"), Some(Reason::Other(String::new()).next_step()));
+        assert_eq!(of_condition("SomethingElse", "X"), None);
+        assert_eq!(of_pool("X"), None);
+    }
+}
