@@ -99,11 +99,13 @@ impl State {
             records.get_opt(CONFIG_MAP),
             pools.list(&everything)
         );
-        let mut state = State {
-            cluster_version: version
-                .map_err(|error| ApiError::of(&format!("read ClusterVersion {}", source.name), error))?,
-            ..State::default()
+        let cluster_version = match version {
+            Ok(found) => found,
+            // The kind does not exist: nodes can be configured without it.
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => return Err(ApiError::of(&format!("read ClusterVersion {}", source.name), error)),
         };
+        let mut state = State { cluster_version, ..State::default() };
         state.operators = match operators {
             Ok(list) => list.items,
             // The kind does not exist yet.
