@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub(crate) mod ack;
+pub(crate) mod doctor;
 pub(crate) mod filters;
 pub(crate) mod folder;
 pub(crate) mod generate;
@@ -57,6 +58,7 @@ enum Command {
     Rollback(upgrade::RollbackArgs),
     Channel(upgrade::ChannelArgs),
     Ack(ack::AckArgs),
+    Doctor(doctor::DoctorArgs),
     Wait(wait::WaitArgs),
     /// Plan changes of the configuration of nodes
     #[command(subcommand)]
@@ -148,8 +150,10 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
     match command {
         Command::Plan(args) => return plan::run(*args).await,
         Command::Ack(args) => return ack::run(args).await,
+        Command::Doctor(args) => return doctor::run(args).await,
         Command::Wait(args) => return wait::run(args).await,
         Command::Upgrade(args) => return upgrade::run(*args).await,
+        Command::Release(command) => return release::run(command).await,
         Command::Node(command) => return node::run(command).await,
         Command::Verify(args) => return verify::run(args).await,
         Command::Start(args) => start::run(*args, set_log_level, stop).await,
@@ -161,7 +165,6 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::Rbac(args) => rbac::run(*args).await,
         Command::Graph(args) => graph::run(&args),
         Command::Image(args) => image::run(&args),
-        Command::Release(command) => release::run(command).await,
         Command::ImageBuild(args) => image_build::run(args).await,
         Command::NodeAgent(args) => node_agent::run(args, stop).await,
         Command::InRoot(args) => node_agent::in_root(&args),

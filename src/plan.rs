@@ -9,6 +9,8 @@ mod dot;
 mod excluded;
 mod expressions;
 mod field;
+mod health;
+mod lint;
 mod live;
 mod namespaces;
 
@@ -16,6 +18,8 @@ pub(crate) use concerns::{Blocker, Cause, ClusterState, Severity, conditions, pr
 pub(crate) use dot::dot;
 pub(crate) use excluded::{Excluded, ExcludedBy, excluded};
 pub(crate) use field::Field;
+pub(crate) use health::{Parts, Trouble, troubles};
+pub(crate) use lint::{Finding, Weight, lint};
 pub(crate) use live::{LiveObject, LiveObjects, LiveState, contained, dropped, live_after_release, managed};
 
 use crate::api::Release;

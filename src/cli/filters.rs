@@ -33,6 +33,18 @@ pub(crate) struct FilterArgs {
     pub exclude_manifests: Option<String>,
 }
 
+impl Default for FilterArgs {
+    fn default() -> Self {
+        FilterArgs {
+            profile: DEFAULT_PROFILE.to_owned(),
+            feature_set: filter::DEFAULT_FEATURE_SET.to_owned(),
+            feature_gates: Vec::new(),
+            capabilities: None,
+            exclude_manifests: None,
+        }
+    }
+}
+
 impl FilterArgs {
     /// All filters of the cluster. `major`: the major version of the release, if it is known.
     pub(crate) fn apply_filter(&self, major: Option<u64>) -> ApplyFilter {

@@ -3,6 +3,7 @@
 pub(crate) mod assemble;
 pub(crate) mod extract;
 pub(crate) mod info;
+pub(crate) mod lint;
 pub(crate) mod mirror;
 pub(crate) mod new;
 pub(crate) mod sign;
@@ -12,6 +13,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use oci_client::Reference;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Folder of the daemon's manifests in a release image.
 pub(crate) const OWN_MANIFESTS: &str = "manifests/";
@@ -29,6 +31,7 @@ pub(crate) enum ReleaseCommand {
     New(Box<new::NewArgs>),
     /// Show the content of a release image or of a folder with a release
     Info(info::InfoArgs),
+    Lint(lint::LintArgs),
     /// Extract the manifests of a release image to a folder
     Extract(extract::ExtractArgs),
     /// Copy a release with all of its images and signatures to another registry, or to a folder
@@ -38,14 +41,16 @@ pub(crate) enum ReleaseCommand {
 }
 
 /// Runs the command. What it prints on standard output is its result; remarks go to standard error.
-pub(crate) async fn run(command: ReleaseCommand) -> anyhow::Result<()> {
+pub(crate) async fn run(command: ReleaseCommand) -> anyhow::Result<ExitCode> {
     match command {
+        ReleaseCommand::Lint(args) => return lint::run(&args),
         ReleaseCommand::New(args) => new::run(*args).await,
         ReleaseCommand::Info(args) => info::run(args).await,
         ReleaseCommand::Extract(args) => extract::run(args).await,
         ReleaseCommand::Mirror(args) => mirror::run(args).await,
         ReleaseCommand::Sign(args) => sign::run(args),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 /// How to reach registries.

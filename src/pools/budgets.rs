@@ -60,6 +60,11 @@ impl Budget {
         self.counts
     }
 
+    /// Whatever happens, none of its pods may leave.
+    pub(crate) fn never_allows(&self) -> bool {
+        self.never
+    }
+
     pub(crate) fn version(&self) -> &str {
         &self.version
     }

@@ -11,6 +11,7 @@ mod chaos;
 mod cluster_configuration;
 mod clusters;
 mod configured_node;
+mod doctor;
 mod drift;
 mod dropped;
 mod dropped_fields;

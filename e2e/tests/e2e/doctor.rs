@@ -1,0 +1,63 @@
+//! `cvo doctor` on a cluster with trouble, and on the same one without.
+
+use e2e::{
+    harness::{Options, programs},
+    nodes::fleet::Fleet,
+};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// Exit code, and object and message of each finding.
+async fn doctor(fleet: &Fleet) -> (Option<i32>, Vec<(String, String)>) {
+    let mut cvo = Command::new(programs::cvo().unwrap());
+    let output = cvo.args(["doctor", "-o", "json", "--kubeconfig"]).arg(fleet.cluster.kubeconfig()).output();
+    let output = output.await.unwrap();
+    let said: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(said["unknown"], json!([]), "everything can be read");
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+    let findings = said["findings"].as_array().unwrap().iter();
+    assert!(findings.clone().all(|finding| !text(finding, "nextStep").is_empty()), "{said:#}");
+    (output.status.code(), findings.map(|finding| (text(finding, "object"), text(finding, "message"))).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_names_what_would_keep_an_update_from_ending() {
+    let fleet = Fleet::up(Options::default()).await.unwrap();
+    fleet.add_nodes(&[("worker", 2)]).await.unwrap();
+    let webhook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "silent"},
+        "webhooks": [{
+            "name": "silent.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"namespace": "default", "name": "nobody"}},
+            "rules": [{"apiGroups": ["none.example"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nothings"]}],
+        }],
+    });
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "never", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+    });
+    let path = fleet.cluster.dir().join("trouble.json");
+    std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": [webhook, budget]}).to_string()).unwrap();
+    let path = path.to_str().unwrap();
+    fleet.cluster.kubectl(["apply", "-f", path]).await.unwrap();
+    fleet.cluster.kubectl(["cordon", "fake-1"]).await.unwrap();
+    let (code, found) = doctor(&fleet).await;
+    assert_eq!(code, Some(3));
+    for (object, words) in [
+        ("clusterversion version", "does not exist"),
+        ("node fake-1", "cordoned"),
+        ("validatingwebhookconfiguration silent", "nobody answers behind Service default/nobody"),
+        ("poddisruptionbudget default/never", "no node with one of its pods can be drained"),
+    ] {
+        let told = found.iter().any(|(told, message)| told == object && message.contains(words));
+        assert!(told, "{object}: {found:?}");
+    }
+    assert_eq!(found.len(), 4, "{found:?}");
+
+    fleet.cluster.kubectl(["delete", "-f", path]).await.unwrap();
+    fleet.cluster.kubectl(["uncordon", "fake-1"]).await.unwrap();
+    let (_, found) = doctor(&fleet).await;
+    assert_eq!(found.iter().map(|(object, _)| object.as_str()).collect::<Vec<_>>(), ["clusterversion version"]);
+}

@@ -1,0 +1,161 @@
+//! `cvo doctor`: what in a cluster would keep an update from starting or ending. Only reads.
+
+use super::output::print;
+use super::page::{Colour, Page, line, page, paragraph};
+use super::reach;
+use super::request::{Output, RequestArgs};
+use super::status::{State, View};
+use crate::api::OWN_DEPLOYMENT;
+use crate::cluster::{Clients, Kind, Objects};
+use crate::plan::{Parts, Trouble, troubles};
+use crate::pools::budgets::Budget;
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::ApiResource;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Look for what would keep an update from starting or ending
+///
+/// Looks at the daemon, the ClusterVersion, operators, pools, nodes, PodDisruptionBudgets that never allow a pod to leave, webhooks behind
+/// which nobody answers, and kinds that are not served. Each finding has its cause and what to do. Changes nothing. What one release
+/// would meet in this cluster `cvo plan` says.
+///
+/// Exit code 0: nothing was found; 1: the cluster cannot be read; 2: wrong usage; 3: something was found.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub request: RequestArgs,
+}
+
+/// Exit code if something was found.
+const FOUND: u8 = 3;
+
+pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let clients = Clients::connect(args.request.kubeconfig.as_deref()).await?;
+    let state = State::gather(&clients.call, &args.request.source).await;
+    let state = state.map_err(|error| reach::explain(&clients.server(), error))?;
+    let mut unknown = state.remarks.clone();
+    let view = View::of(&state, Timestamp::now());
+    let mut found = of_status(&view);
+    if state.cluster_version.is_none() {
+        found.push(Trouble {
+            object: format!("clusterversion {}", args.request.source.name),
+            message: "it does not exist".to_owned(),
+            next_step: "Install the daemon: cvo render writes what has to be applied".to_owned(),
+        });
+    }
+    found.extend(troubles(&read(&clients, &args.request.source.namespace, &mut unknown).await));
+    match args.request.output {
+        Output::Json => print(&format!("{:#}\n", json!({"schema": 1, "findings": found, "unknown": unknown})))?,
+        Output::Text => print(&text(&found, &unknown, &page()))?,
+    }
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+}
+
+/// What `cvo status` shows as trouble.
+fn of_status(view: &View) -> Vec<Trouble> {
+    let concerns = view.concerns.iter().map(|concern| Trouble {
+        object: format!("clusterversion: {}{}", concern.type_, concern.status_text()),
+        message: concern.message.clone(),
+        next_step: concern.next_step.to_owned(),
+    });
+    let operators = view.operators.iter().map(|operator| Trouble {
+        object: format!("clusteroperator {}", operator.name),
+        message: format!("{}: {} {}", operator.state, operator.reason, operator.message),
+        next_step: operator.next_step.clone(),
+    });
+    let pools = view.pools.iter().filter_map(|pool| {
+        let blocked = pool.blocked.as_ref()?;
+        let (object, message) = (format!("machineconfigpool {}", pool.name), blocked.message.clone());
+        Some(Trouble { object, message, next_step: blocked.next_step.to_owned() })
+    });
+    let quorum = view.pools.iter().filter_map(|pool| {
+        let message = pool.quorum_risk.clone()?;
+        let next_step = "Change spec.maxUnavailable of the pool as the message says".to_owned();
+        Some(Trouble { object: format!("machineconfigpool {}", pool.name), message, next_step })
+    });
+    concerns.chain(operators).chain(pools).chain(quorum).collect()
+}
+
+async fn read(clients: &Clients, namespace: &str, unknown: &mut Vec<String>) -> Parts {
+    let client = &clients.call;
+    let (nodes, budgets) = (Api::<Node>::all(client.clone()), Api::<PodDisruptionBudget>::all(client.clone()));
+    let everything = ListParams::default();
+    let objects = Objects::new(client.clone(), Arc::new(|| false));
+    let deployments = Kind::known("apps", "v1", "Deployment", "deployments", true);
+    let list = |group: &'static str, kind: &'static str, plural: &'static str| all(clients, group, kind, plural);
+    let (nodes, budgets, services, definitions, validating, mutating, slices, deployment) = tokio::join!(
+        nodes.list(&everything),
+        budgets.list(&everything),
+        list("apiregistration.k8s.io", "APIService", "apiservices"),
+        list("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
+        list("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+        list("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        list("discovery.k8s.io", "EndpointSlice", "endpointslices"),
+        objects.get(&deployments, namespace, OWN_DEPLOYMENT),
+    );
+    let mut known = |what: &str, read: Result<Vec<Value>, String>| {
+        read.map_err(|error| unknown.push(format!("{what} cannot be read: {error}"))).ok()
+    };
+    let api_services = known("APIServices", services).unwrap_or_default();
+    let definitions = known("CustomResourceDefinitions", definitions).unwrap_or_default();
+    let mut webhooks = known("ValidatingWebhookConfigurations", validating).unwrap_or_default();
+    webhooks.extend(known("MutatingWebhookConfigurations", mutating).unwrap_or_default());
+    let answering = known("EndpointSlices", slices).map(|slices| slices.iter().filter_map(answering).collect());
+    let nodes = nodes.map(|list| list.items).map_err(|error| unknown.push(format!("nodes cannot be read: {error}")));
+    let budgets = budgets.map(|list| list.items.into_iter().map(Budget::of).collect());
+    let budgets = budgets.map_err(|error| unknown.push(format!("PodDisruptionBudgets cannot be read: {error}")));
+    let deployment = deployment.map_err(|error| unknown.push(error.to_string())).ok().flatten();
+    let (nodes, budgets) = (nodes.unwrap_or_default(), budgets.unwrap_or_default());
+    Parts { nodes, budgets, api_services, definitions, webhooks, answering, deployment }
+}
+
+/// All objects of a kind of version v1, with their kinds.
+async fn all(clients: &Clients, group: &str, kind: &str, plural: &str) -> Result<Vec<Value>, String> {
+    let (group, api_version) = (group.to_owned(), format!("{group}/v1"));
+    let resource =
+        ApiResource { group, version: "v1".to_owned(), api_version, kind: kind.to_owned(), plural: plural.to_owned() };
+    let api: Api<DynamicObject> = Api::all_with(clients.call.clone(), &resource);
+    let listed = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+    let object = |object: DynamicObject| {
+        let mut value = json!(object);
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("kind".to_owned(), json!(kind));
+        }
+        value
+    };
+    Ok(listed.items.into_iter().map(object).collect())
+}
+
+/// Namespace and name of the Service of an EndpointSlice with an endpoint that is ready.
+fn answering(slice: &Value) -> Option<(String, String)> {
+    let mut endpoints = slice.get("endpoints").and_then(Value::as_array)?.iter();
+    // Absent means ready.
+    let ready = |endpoint: &Value| endpoint.pointer("/conditions/ready").and_then(Value::as_bool).unwrap_or(true);
+    let text = |pointer: &str| slice.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let service = (text("/metadata/namespace")?, text("/metadata/labels/kubernetes.io~1service-name")?);
+    endpoints.any(ready).then_some(service)
+}
+
+fn text(found: &[Trouble], unknown: &[String], page: &Page) -> String {
+    let mut out = String::new();
+    for trouble in found {
+        line(page, &mut out, &trouble.object, Colour::Bad);
+        for part in trouble.message.lines().filter(|part| !part.trim().is_empty()) {
+            paragraph(page, &mut out, "  ", part, Colour::Plain);
+        }
+        paragraph(page, &mut out, "  ", &format!("→ {}", trouble.next_step), Colour::Strong);
+    }
+    if found.is_empty() {
+        line(page, &mut out, "Nothing was found that would keep an update from starting or ending", Colour::Good);
+    }
+    for remark in unknown {
+        paragraph(page, &mut out, "", remark, Colour::Faint);
+    }
+    out
+}

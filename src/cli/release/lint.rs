@@ -1,0 +1,68 @@
+//! `cvo release lint`: what is wrong with a release before it is built or installed.
+
+use crate::cli::filters::FilterArgs;
+use crate::cli::folder;
+use crate::cli::output::{print, remark};
+use crate::cli::page::clean;
+use crate::payload::Manifest;
+use crate::plan::{Finding, Weight, lint};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Check the manifests of a release before it is built or installed
+///
+/// DIR is what `cvo payload list` takes: the root of a release, or a folder of manifests. Finds manifests that take part nowhere, kinds
+/// and namespaces that nothing in the release defines or that it defines too late, objects of two components, images without a digest,
+/// and ClusterOperators that nobody reports. What a cluster has besides the release is not known here: `cvo plan` compares with a cluster.
+///
+/// Exit code 0: no errors, though perhaps warnings; 1: the release cannot be read; 2: wrong usage; 3: errors, or with --strict warnings.
+#[derive(Args, Debug)]
+pub(crate) struct LintArgs {
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// Count warnings as errors
+    #[arg(long)]
+    pub strict: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    Text,
+    /// For programs: one object, `schema` 1
+    Json,
+}
+
+/// Exit code if something was found.
+const FOUND: u8 = 3;
+
+pub(crate) fn run(args: &LintArgs) -> anyhow::Result<ExitCode> {
+    let folder = folder::open(&args.dir, folder::NO_IMAGE, &FilterArgs::default())?;
+    for warning in &folder.warnings {
+        remark(&format!("warning: {}", clean(warning)));
+    }
+    let manifests: Vec<Arc<Manifest>> = folder.documents.iter().map(|document| document.manifest.clone()).collect();
+    let findings = lint(&manifests);
+    match args.output {
+        Output::Json => print(&format!("{:#}\n", json!({"schema": 1, "findings": findings})))?,
+        Output::Text if findings.is_empty() => print(&format!("{} manifests, nothing found\n", manifests.len()))?,
+        Output::Text => print(&findings.iter().map(line).collect::<String>())?,
+    }
+    let counts = |finding: &Finding| args.strict || finding.weight == Weight::Error;
+    Ok(if findings.iter().any(counts) { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+}
+
+fn line(finding: &Finding) -> String {
+    let weight = match finding.weight {
+        Weight::Error => "error",
+        Weight::Warning => "warning",
+    };
+    let Finding { file, object, message, check, .. } = finding;
+    format!("{weight}: {}: {}: {} ({check:?})\n", clean(file), clean(object), clean(message))
+}
