@@ -4,13 +4,16 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub(crate) mod ack;
+pub(crate) mod collect;
 pub(crate) mod doctor;
 pub(crate) mod filters;
 pub(crate) mod folder;
 pub(crate) mod generate;
 pub(crate) mod graph;
+pub(crate) mod history;
 pub(crate) mod image;
 pub(crate) mod image_build;
+pub(crate) mod layout;
 pub(crate) mod machine_config;
 pub(crate) mod node;
 pub(crate) mod node_agent;
@@ -53,6 +56,9 @@ enum Command {
     MachineConfig(Box<machine_config::MachineConfigArgs>),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
+    History(history::HistoryArgs),
+    Page(page::PageArgs),
+    Collect(collect::CollectArgs),
     Plan(Box<plan::PlanArgs>),
     Upgrade(Box<upgrade::UpgradeArgs>),
     Rollback(upgrade::RollbackArgs),
@@ -162,6 +168,9 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::Rollback(args) => upgrade::rollback(args).await,
         Command::Channel(args) => upgrade::channel(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Page(args) => page::run(args).await,
+        Command::Collect(args) => collect::run(args).await,
+        Command::History(args) => history::run(args).await,
         Command::Rbac(args) => rbac::run(*args).await,
         Command::Graph(args) => graph::run(&args),
         Command::Image(args) => image::run(&args),

@@ -13,14 +13,19 @@ mod health;
 mod lint;
 mod live;
 mod namespaces;
+pub(crate) mod pods;
+mod trouble;
 
-pub(crate) use concerns::{Blocker, Cause, ClusterState, Severity, conditions, preconditions, quorum, webhooks};
+pub(crate) use concerns::{
+    Blocker, Cause, ClusterState, Severity, conditions, findings, preconditions, quorum, webhooks,
+};
 pub(crate) use dot::dot;
 pub(crate) use excluded::{Excluded, ExcludedBy, excluded};
 pub(crate) use field::Field;
-pub(crate) use health::{Parts, Trouble, troubles};
+pub(crate) use health::{Parts, troubles};
 pub(crate) use lint::{Finding, Weight, lint};
 pub(crate) use live::{LiveObject, LiveObjects, LiveState, contained, dropped, live_after_release, managed};
+pub(crate) use trouble::Trouble;
 
 use crate::api::Release;
 use crate::error::{CAUSE, listed};

@@ -227,6 +227,9 @@ impl Rollout {
         let since = progress.waiting.first().filter(same).and_then(|w| w.since).unwrap_or(now);
         // One that is given time is waited for; what it amounts to in the end is said by condition Failing.
         let failing = error.as_ref().is_some_and(|e| !matches!(e.effect, Effect::Wait | Effect::FailAfterInterval));
+        if !progress.waiting.first().is_some_and(|before| same(&before)) {
+            progress.wait_ended(now);
+        }
         progress.state = if failing { NodeState::Failing } else { NodeState::Waiting };
         progress.error = if failing { message.to_owned() } else { String::new() };
         progress.waiting = vec![WaitingFor {

@@ -7,6 +7,7 @@
 pub(crate) mod caller;
 pub(crate) mod certificate;
 pub(crate) mod health;
+pub(crate) mod page;
 mod places;
 pub(crate) mod process;
 pub(crate) mod tls;

@@ -9,6 +9,7 @@ pub(crate) mod graph;
 pub(crate) mod preconditions;
 pub(crate) mod promql;
 pub(crate) mod risks;
+pub(crate) mod timeline;
 pub(crate) mod upgradeable;
 pub(crate) mod validate;
 

@@ -3,6 +3,8 @@
 // kube's Client has no Debug.
 #![allow(missing_debug_implementations)]
 
+#[allow(clippy::indexing_slicing)]
+pub mod browser;
 pub mod chaos;
 // What asserts for a test, or makes its inputs, ends the test when something is missing.
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

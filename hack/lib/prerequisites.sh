@@ -148,7 +148,7 @@ unpack_services() (
 )
 
 # install_commands NAME...: installs small programs: `ip` makes the network of a node, `gpg` signs releases, `readelf`
-# inspects programs.
+# inspects programs, `chromium` looks at the live page, `zstd` unpacks what is collected.
 install_commands() {
     local name packages=()
     for name in "$@"; do
@@ -157,6 +157,8 @@ install_commands() {
             ip) packages+=(iproute2) ;;
             gpg) packages+=(gnupg) ;;
             readelf) packages+=(binutils) ;;
+            chromium) packages+=(chromium) ;;
+            zstd) packages+=(zstd) ;;
             *) failed "no package is known for $name" ;;
         esac
     done

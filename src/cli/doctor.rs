@@ -1,19 +1,22 @@
 //! `cvo doctor`: what in a cluster would keep an update from starting or ending. Only reads.
 
+use super::layout::{Colour, Page, line, page, paragraph};
 use super::output::print;
-use super::page::{Colour, Page, line, page, paragraph};
 use super::reach;
 use super::request::{Output, RequestArgs};
 use super::status::{State, View};
 use crate::api::OWN_DEPLOYMENT;
-use crate::cluster::{Clients, Kind, Objects};
+use crate::cluster::{ApiError, Clients, Kind, Objects, access};
 use crate::plan::{Parts, Trouble, troubles};
 use crate::pools::budgets::Budget;
 use clap::Args;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
+use kube::client::Body;
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -21,9 +24,10 @@ use std::sync::Arc;
 
 /// Look for what would keep an update from starting or ending
 ///
-/// Looks at the daemon, the ClusterVersion, operators, pools, nodes, PodDisruptionBudgets that never allow a pod to leave, webhooks behind
-/// which nobody answers, and kinds that are not served. Each finding has its cause and what to do. Changes nothing. What one release
-/// would meet in this cluster `cvo plan` says.
+/// Looks at the daemon and its rights, the ClusterVersion, operators, pools, nodes and the room on them, clocks, images that cannot be
+/// pulled, PodDisruptionBudgets that never allow a pod to leave, webhooks behind which nobody answers, certificates that end, and kinds that
+/// are not served. Each finding has its cause and what to do. Changes nothing. What one release would meet in this cluster `cvo plan` says,
+/// with the same checks.
 ///
 /// Exit code 0: nothing was found; 1: the cluster cannot be read; 2: wrong usage; 3: something was found.
 #[derive(Args, Debug)]
@@ -82,7 +86,8 @@ fn of_status(view: &View) -> Vec<Trouble> {
     concerns.chain(operators).chain(pools).chain(quorum).collect()
 }
 
-async fn read(clients: &Clients, namespace: &str, unknown: &mut Vec<String>) -> Parts {
+/// What the checks need. `namespace`: of the daemon. What cannot be read is told.
+pub(crate) async fn read(clients: &Clients, namespace: &str, unknown: &mut Vec<String>) -> Parts {
     let client = &clients.call;
     let (nodes, budgets) = (Api::<Node>::all(client.clone()), Api::<PodDisruptionBudget>::all(client.clone()));
     let everything = ListParams::default();
@@ -112,7 +117,99 @@ async fn read(clients: &Clients, namespace: &str, unknown: &mut Vec<String>) -> 
     let budgets = budgets.map_err(|error| unknown.push(format!("PodDisruptionBudgets cannot be read: {error}")));
     let deployment = deployment.map_err(|error| unknown.push(error.to_string())).ok().flatten();
     let (nodes, budgets) = (nodes.unwrap_or_default(), budgets.unwrap_or_default());
-    Parts { nodes, budgets, api_services, definitions, webhooks, answering, deployment }
+    let known =
+        Parts { nodes, budgets, api_services, definitions, webhooks, answering, deployment, ..Parts::default() };
+    let denied = denied(client, namespace, known.deployment.as_ref(), unknown).await;
+    let (pods, renewed, clocks) = tokio::join!(pods(client), leases(client), clock(client));
+    let mut told = Told(unknown);
+    Parts {
+        denied,
+        pods: told.or_default("pods", pods),
+        renewed: told.or_default("leases of nodes", renewed),
+        clocks: told.or_default("the clock of the API server", clocks.map(Some)),
+        ..known
+    }
+}
+
+struct Told<'a>(&'a mut Vec<String>);
+
+impl Told<'_> {
+    fn or_default<T: Default>(&mut self, what: &str, read: kube::Result<T>) -> T {
+        read.map_err(|error| self.0.push(format!("{what} cannot be read: {error}"))).unwrap_or_default()
+    }
+}
+
+/// What the daemon does whatever is in the release: verb, group, resource, subresource, and whether in its namespace only.
+const NEEDED: [(&str, &str, &str, &str, bool); 9] = [
+    ("watch", "config.openshift.io", "clusterversions", "", false),
+    ("update", "config.openshift.io", "clusterversions", "status", false),
+    ("watch", "config.openshift.io", "clusteroperators", "", false),
+    ("update", "coordination.k8s.io", "leases", "", true),
+    ("update", "", "configmaps", "", true),
+    ("create", "batch", "jobs", "", true),
+    ("list", "", "pods", "", true),
+    ("create", "", "events", "", true),
+    ("list", "", "namespaces", "", false),
+];
+
+/// What of it the daemon may not do.
+async fn denied(
+    client: &Client,
+    namespace: &str,
+    deployment: Option<&Value>,
+    unknown: &mut Vec<String>,
+) -> Vec<String> {
+    let Some(deployment) = deployment else { return Vec::new() };
+    let account =
+        deployment.pointer("/spec/template/spec/serviceAccountName").and_then(Value::as_str).unwrap_or("default");
+    let user = format!("system:serviceaccount:{namespace}:{account}");
+    let questions = NEEDED.into_iter().map(|(verb, group, resource, subresource, own)| {
+        let (user, place) = (&user, if own { namespace } else { "" });
+        async move {
+            let allowed = access::may_user(client, user, verb, (group, resource, subresource), place).await?;
+            let slash = if subresource.is_empty() { "" } else { "/" };
+            let dot = if group.is_empty() { "" } else { "." };
+            Ok::<_, ApiError>((!allowed).then(|| format!("{verb} {resource}{dot}{group}{slash}{subresource}")))
+        }
+    });
+    match futures::future::try_join_all(questions).await {
+        Ok(answers) => answers.into_iter().flatten().collect(),
+        Err(error) => {
+            unknown.push(format!("Whether the daemon has the rights that it needs: {error}"));
+            Vec::new()
+        }
+    }
+}
+
+/// All pods of the cluster, some hundred at a time.
+async fn pods(client: &Client) -> kube::Result<Vec<Pod>> {
+    let (api, mut params) = (Api::<Pod>::all(client.clone()), ListParams::default().limit(500));
+    let mut pods = Vec::new();
+    loop {
+        let page = api.list(&params).await?;
+        pods.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(pods),
+        }
+    }
+}
+
+async fn leases(client: &Client) -> kube::Result<Vec<(String, Timestamp)>> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+    let renewed = |lease: Lease| Some((lease.metadata.name?, lease.spec?.renew_time?.0));
+    Ok(leases.list(&ListParams::default()).await?.items.into_iter().filter_map(renewed).collect())
+}
+
+/// That of the API server, and that of this machine.
+async fn clock(client: &Client) -> kube::Result<(Timestamp, Timestamp)> {
+    let request = http::Request::get("/version").body(Body::empty()).map_err(kube::Error::HttpError)?;
+    let response = client.send(request).await?;
+    let date = response.headers().get(http::header::DATE).and_then(|value| value.to_str().ok());
+    let server = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|time| time.timestamp());
+    let now = Timestamp::now();
+    // A server that does not say it has no clock that could be compared.
+    Ok((server.unwrap_or(now), now))
 }
 
 /// All objects of a kind of version v1, with their kinds.

@@ -2,8 +2,8 @@
 
 use super::filters::{self, FilterArgs};
 use super::folder::{self, Entry};
+use super::layout::clean;
 use super::output;
-use super::page::clean;
 use crate::api::{NAMESPACE, OWN_DEPLOYMENT};
 use crate::graph::{Graph, Mode, build};
 use crate::payload::{Manifest, ObjectId};

@@ -1,7 +1,7 @@
 //! `cvo image`: prints the pull spec of one image of a release.
 
+use super::layout::clean;
 use super::output;
-use super::page::clean;
 use crate::payload::references::{self, ImageReferences};
 use crate::work::payload_dir;
 use anyhow::Context;

@@ -8,8 +8,8 @@ mod text;
 pub(crate) use misuse::misuse;
 
 use super::filters::{self, FilterArgs};
+use super::layout::{self, clean};
 use super::output::{self, print};
-use super::page::{self, clean};
 use super::release::ImageSource;
 use super::status::Source;
 use crate::api::OWN_DEPLOYMENT;
@@ -104,7 +104,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
         between(&args, &from, &to)?
     };
     match args.output {
-        Output::Text => print(&text::text(&forecast, &page::page(), args.all))?,
+        Output::Text => print(&text::text(&forecast, &layout::page(), args.all))?,
         Output::Json => print(&(serde_json::to_string_pretty(&forecast)? + "\n"))?,
         Output::Dot => print(&plan::dot(&forecast))?,
     }

@@ -1,8 +1,8 @@
 //! `cvo rbac`: which rights the daemon needs to carry a cluster to a release.
 
 use super::filters::FilterArgs;
+use super::layout::clean;
 use super::output::{print, remark, table};
-use super::page::clean;
 use super::plan::{misuse::pull_spec, release};
 use super::release::ImageSource;
 use crate::api::{NAME, NAMESPACE};

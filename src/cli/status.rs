@@ -1,22 +1,27 @@
 //! `cvo status`: shows the state of an update from the ClusterVersion, the ClusterOperators and the progress record. Only
 //! reads; its output is a function of a [`State`], a width and the time.
 
+mod details;
 mod follow;
 mod lines;
 mod next_step;
 mod pools;
+mod recorded;
 mod text;
 mod view;
 
+pub(crate) use follow::Follower;
+pub(crate) use recorded::{Archive, Recorded};
 pub(crate) use view::View;
 
+use super::layout::{self, Page};
 use super::output::print;
-use super::page::{self, Page};
 use super::reach;
 use crate::api::machine_config::MachineConfigPool;
 use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
 use crate::api::{ClusterOperator, ClusterVersion, NAME, NAMESPACE};
 use crate::cluster::{ApiError, Clients};
+use crate::plan::pods::Detail;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -37,6 +42,12 @@ pub(crate) struct StatusArgs {
     /// Output format; with --watch, json writes one object a line
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+    /// Look behind everything that is waited for: pods, their containers and their last events; without it, the first cause of each of a few
+    #[arg(long, conflicts_with = "watch")]
+    pub details: bool,
+    /// Read what `cvo collect` has written instead of a cluster
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "watch"])]
+    pub from: Option<PathBuf>,
     /// Kubeconfig of the cluster [default: $KUBECONFIG, else ~/.kube/config, else the pod's service account]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -81,11 +92,19 @@ pub(crate) struct State {
     pub pools: Vec<MachineConfigPool>,
     /// Read only if there are pools.
     pub nodes: Vec<Node>,
+    /// What is behind what is waited for, if that was looked at.
+    pub details: Vec<Detail>,
     /// What could not be read and why.
     pub remarks: Vec<String>,
 }
 
 impl State {
+    /// Follows what is waited for down to the pods.
+    pub(crate) async fn look_behind(&mut self, client: &Client, all: bool, now: Timestamp) {
+        let view = View::of(self, now);
+        self.details = details::gather(client, &view, &self.operators, all, now, &mut self.remarks).await;
+    }
+
     /// Reads everything once. If only the progress record cannot be read, that is a remark instead of an error.
     pub(crate) async fn gather(client: &Client, source: &Source) -> Result<State, ApiError> {
         let versions: Api<ClusterVersion> = Api::all(client.clone());
@@ -169,11 +188,15 @@ pub(crate) fn render(state: &State, width: usize, colours: bool, now: Timestamp)
 }
 
 pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
+    if let Some(file) = &args.from {
+        let (state, now) = State::recorded(file)?;
+        return show(&View::of(&state, now), args.output, now);
+    }
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     if args.watch {
         return follow::run(&clients, &args).await;
     }
-    let state =
+    let mut state =
         State::gather(&clients.call, &args.source).await.map_err(|error| reach::explain(&clients.server(), error))?;
     if state.cluster_version.is_none() {
         bail!(
@@ -183,9 +206,15 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
         );
     }
     let now = Timestamp::now();
-    match args.output {
-        Output::Json => print(&(serde_json::to_string_pretty(&View::of(&state, now))? + "\n")),
-        Output::Text => print(&text::text(&View::of(&state, now), &page::page())),
+    state.look_behind(&clients.call, args.details, now).await;
+    show(&View::of(&state, now), args.output, now)
+}
+
+/// Durations end at `now`.
+fn show(view: &View, output: Output, now: Timestamp) -> anyhow::Result<()> {
+    match output {
+        Output::Json => print(&(serde_json::to_string_pretty(view)? + "\n")),
+        Output::Text => print(&text::text(view, &Page { now, ..layout::page() })),
     }
 }
 

@@ -27,6 +27,14 @@ pub(crate) fn whole(value: &Value) -> Option<i64> {
     i64::try_from(mantissa.checked_mul(scale)?).ok()
 }
 
+/// How many parts of a unit a quantity is, rounded down, such as thousandths of a CPU; `None` if it is none, or does not fit.
+pub(crate) fn parts(text: &str, in_a_unit: i128) -> Option<i128> {
+    let Amount { mantissa, exponent } = parse(text)?;
+    let parts = mantissa.checked_mul(in_a_unit)?;
+    let scale = 10_i128.checked_pow(exponent.unsigned_abs())?;
+    if exponent < 0 { Some(parts.div_euclid(scale)) } else { parts.checked_mul(scale) }
+}
+
 fn amount(value: &Value) -> Option<Amount> {
     match value {
         Value::String(text) => parse(text),

@@ -1,5 +1,6 @@
 //! What will probably stop the update, and which webhooks may change what is written.
 
+use super::trouble::Trouble;
 use super::{Action, Forecast, Step};
 use crate::api::condition::find;
 use crate::api::machine_config::MachineConfigPool;
@@ -47,6 +48,8 @@ pub(crate) enum Cause {
     Permission,
     /// Another update is in progress.
     Order,
+    /// Something in the cluster that would hinder any update.
+    Cluster,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -79,6 +82,14 @@ pub(crate) fn quorum(pools: &[MachineConfigPool], nodes: &[Node]) -> Option<Bloc
     let message = at_risk(master.spec.max_unavailable.as_ref(), members)?;
     let object = format!("machineconfigpool.machineconfiguration.openshift.io \"{MASTER}\"");
     Some(Blocker::new(Cause::Unhealthy, object, AT_RISK, message).warns())
+}
+
+/// What `cvo doctor` finds, whatever the release: worth checking before the update.
+pub(crate) fn findings(troubles: Vec<Trouble>) -> impl Iterator<Item = Blocker> {
+    troubles.into_iter().map(|trouble| {
+        let message = format!("{}. {}", trouble.message, trouble.next_step);
+        Blocker::new(Cause::Cluster, trouble.object, "", message).warns()
+    })
 }
 
 /// What the present verdict of a gate means for the update. An operator that is not at the new version yet does not block,

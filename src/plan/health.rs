@@ -1,21 +1,19 @@
 //! What in a cluster would keep an update from starting or ending, whichever release it is to.
 
+use super::pods;
+use super::trouble::Trouble;
+use crate::merge::quantity::parts;
 use crate::pools::budgets::Budget;
 use crate::pools::node::NodeFacts;
-use k8s_openapi::api::core::v1::Node;
-use serde::Serialize;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
-use std::collections::BTreeSet;
-
-/// A cause of trouble, with the way out.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Trouble {
-    /// Such as `node n1`.
-    pub object: String,
-    pub message: String,
-    pub next_step: String,
-}
+use std::collections::{BTreeMap, BTreeSet};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
 
 /// What was read from the cluster. What could not be read is empty, and told elsewhere.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +28,23 @@ pub(crate) struct Parts {
     pub answering: Option<BTreeSet<(String, String)>>,
     /// That of the daemon, if it exists.
     pub deployment: Option<Value>,
+    /// What the daemon needs and may not do, such as `patch clusterversions.config.openshift.io`.
+    pub denied: Vec<String>,
+    pub pods: Vec<Pod>,
+    /// When the kubelet of each node renewed its lease last, by its own clock.
+    pub renewed: Vec<(String, Timestamp)>,
+    /// The clock of the API server, and that of this machine at the same moment.
+    pub clocks: Option<(Timestamp, Timestamp)>,
 }
+
+/// A node renews its lease every 10 seconds, and counts as lost after 40.
+const RENEWED: SignedDuration = SignedDuration::from_secs(60);
+/// Clocks further apart than this make certificates, tokens and times in conditions wrong.
+const APART: SignedDuration = SignedDuration::from_secs(10);
+/// A certificate that ends sooner may end during an update.
+const ENDS_SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// What a pod of an update needs at least: in thousandths of a CPU, and in bytes.
+const ROOM: (i128, i128) = (100, 128 << 20);
 
 pub(crate) fn troubles(parts: &Parts) -> Vec<Trouble> {
     let mut troubles: Vec<Trouble> = parts.deployment.iter().filter_map(daemon).collect();
@@ -41,7 +55,138 @@ pub(crate) fn troubles(parts: &Parts) -> Vec<Trouble> {
         troubles.extend(parts.webhooks.iter().flat_map(|configuration| webhooks(configuration, answering)));
     }
     troubles.extend(parts.budgets.iter().filter_map(budget));
+    troubles.extend(rights(&parts.denied));
+    troubles.extend(room(&parts.nodes, &parts.pods));
+    troubles.extend(parts.pods.iter().filter_map(without_image));
+    if let Some((server, own)) = parts.clocks {
+        troubles.extend(clocks(server, own, parts));
+        let bundles = parts.webhooks.iter().chain(&parts.api_services).chain(&parts.definitions);
+        troubles.extend(bundles.flat_map(|object| certificates(object, server)));
+    }
     troubles
+}
+
+fn rights(denied: &[String]) -> Option<Trouble> {
+    (!denied.is_empty()).then(|| {
+        let message = format!("it may not {}", denied.join(", "));
+        trouble(
+            "the daemon's service account".to_owned(),
+            message,
+            "Apply the roles of the release again, or those that cvo rbac prints",
+        )
+    })
+}
+
+/// Whether any node has room for one more pod.
+fn room(nodes: &[Node], pods: &[Pod]) -> Option<Trouble> {
+    let mut taken: BTreeMap<&str, (i128, i128)> = BTreeMap::new();
+    let ended = |pod: &Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Succeeded" | "Failed"))
+    };
+    for spec in pods.iter().filter(|pod| !ended(pod)).filter_map(|pod| pod.spec.as_ref()) {
+        let Some(node) = spec.node_name.as_deref() else { continue };
+        let requests = spec.containers.iter().filter_map(|container| container.resources.as_ref()?.requests.as_ref());
+        let used = taken.entry(node).or_default();
+        for requests in requests {
+            *used = (used.0 + quantity(requests, "cpu", 1000), used.1 + quantity(requests, "memory", 1));
+        }
+    }
+    let schedulable =
+        nodes.iter().filter(|node| NodeFacts::of(node).problems.is_empty() && !NodeFacts::of(node).unschedulable);
+    let mut known = schedulable
+        .filter_map(|node| {
+            let room = node.status.as_ref()?.allocatable.as_ref()?;
+            let used = taken.get(node.metadata.name.as_deref()?).copied().unwrap_or_default();
+            Some((quantity(room, "cpu", 1000) - used.0, quantity(room, "memory", 1) - used.1))
+        })
+        .peekable();
+    known.peek()?;
+    (!known.any(|(cpu, memory)| cpu >= ROOM.0 && memory >= ROOM.1)).then(|| {
+        let message = format!("no node has {}m CPU and {} Mi of memory left for one more pod", ROOM.0, ROOM.1 >> 20);
+        trouble(
+            "nodes".to_owned(),
+            message,
+            "Add a node, or lower the requests of pods: a rolling update starts new pods first",
+        )
+    })
+}
+
+fn quantity(of: &BTreeMap<String, Quantity>, name: &str, in_a_unit: i128) -> i128 {
+    of.get(name).and_then(|quantity| parts(&quantity.0, in_a_unit)).unwrap_or_default()
+}
+
+/// An image that a node does not get: its registry may be unreachable for the images of an update, too.
+fn without_image(pod: &Pod) -> Option<Trouble> {
+    let trouble = pods::trouble(pod, &[])?;
+    let images = ["ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "InvalidImageName"];
+    images.iter().any(|reason| trouble.message.starts_with(reason)).then_some(trouble)
+}
+
+fn clocks(server: Timestamp, own: Timestamp, parts: &Parts) -> Vec<Trouble> {
+    let step = "Set the clock by NTP (chronyd, systemd-timesyncd), and let it run";
+    let mut troubles = Vec::new();
+    let apart = own.duration_since(server);
+    if apart.abs() > APART {
+        let message = format!("its clock is {} s {} that of the API server", apart.abs().as_secs(), side(apart));
+        troubles.push(trouble("this machine".to_owned(), message, step));
+    }
+    let lost = |name: &str| {
+        let mut named = parts.nodes.iter().filter(|node| node.metadata.name.as_deref() == Some(name));
+        named.next().is_none_or(|node| !NodeFacts::of(node).problems.is_empty())
+    };
+    for (node, renewed) in parts.renewed.iter().filter(|(node, _)| !lost(node)) {
+        let apart = renewed.duration_since(server);
+        if apart > APART || apart < -RENEWED {
+            let message = format!(
+                "it works, and renewed its lease at a time {} s {} the clock of the API server",
+                apart.abs().as_secs(),
+                side(apart)
+            );
+            troubles.push(trouble(format!("node {node}"), message, step));
+        }
+    }
+    troubles
+}
+
+fn side(apart: SignedDuration) -> &'static str {
+    if apart.is_positive() { "ahead of" } else { "behind" }
+}
+
+/// Certificates by which the API server knows webhooks and the servers of kinds.
+fn certificates(object: &Value, now: Timestamp) -> Vec<Trouble> {
+    let hooks = object.get("webhooks").and_then(Value::as_array).into_iter().flatten();
+    let bundles = hooks.filter_map(|hook| hook.pointer("/clientConfig/caBundle"));
+    let own = ["/spec/caBundle", "/spec/conversion/webhook/clientConfig/caBundle"];
+    let bundles = bundles.chain(own.iter().filter_map(|pointer| object.pointer(pointer)));
+    let ends = bundles.filter_map(Value::as_str).filter_map(last_end);
+    let kind = text(object, "/kind").to_lowercase();
+    let name = text(object, "/metadata/name");
+    ends.min()
+        .filter(|end| end.duration_since(now) < ENDS_SOON)
+        .map(|end| {
+            let verb = if end <= now { "ended" } else { "ends" };
+            trouble(
+                format!("{kind} {name}"),
+                format!("the certificate by which the API server trusts it {verb} at {end}"),
+                "Let whoever made it renew the certificate and its caBundle: calls fail once it has ended",
+            )
+        })
+        .into_iter()
+        .collect()
+}
+
+/// When the last certificate of a bundle ends: it is trusted as long as one of them is valid.
+fn last_end(bundle: &str) -> Option<Timestamp> {
+    let pem = String::from_utf8(BASE64_STANDARD.decode(bundle).ok()?).ok()?;
+    let blocks = pem.split("-----BEGIN CERTIFICATE-----").skip(1);
+    let certificates = blocks.filter_map(|block| {
+        let block = block.split("-----END").next()?;
+        let der = BASE64_STANDARD.decode(block.split_whitespace().collect::<String>()).ok()?;
+        Certificate::from_der(&der).ok()
+    });
+    let ends = certificates.map(|it| it.tbs_certificate.validity.not_after.to_unix_duration());
+    ends.filter_map(|end| Timestamp::from_second(i64::try_from(end.as_secs()).ok()?).ok()).max()
 }
 
 fn trouble(object: String, message: impl Into<String>, next_step: impl Into<String>) -> Trouble {

@@ -94,6 +94,9 @@ impl Rollout {
     ) {
         let definition = self.is_definition(position);
         self.tally.errors += 1;
+        if let Some(progress) = self.nodes.get_mut(node) {
+            progress.retries = progress.retries.saturating_add(1);
+        }
         let Some(run) = self.runs.get_mut(node) else { return };
         if failure.cause == Cause::KindNotServed && !definition && run.wait_for_definitions() {
             return self.step(node, now);
@@ -190,6 +193,7 @@ impl Rollout {
         if let Some(progress) = self.nodes.get_mut(node) {
             progress.done += 1;
             progress.state = NodeState::Running;
+            progress.wait_ended(now);
             progress.waiting.clear();
             progress.error.clear();
         }

@@ -29,6 +29,7 @@ use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection};
 use crate::rollout::Plan;
 use crate::status::facts::LoadStep;
+use crate::updates::timeline::Timeline;
 use crate::updates::{self, FeatureGates, Target};
 use crate::verify::Digest;
 use clocks::Clocks;
@@ -115,6 +116,7 @@ pub(crate) struct ClusterVersionController {
     stopped: bool,
     clocks: Clocks,
     durations: BTreeMap<String, f64>,
+    timeline: Timeline,
     payloads: BTreeMap<String, String>,
     kept: observe::Kept,
 }
@@ -145,6 +147,7 @@ impl ClusterVersionController {
             stopped: false,
             clocks: Clocks::recorded(&parts.progress.release.image, parts.progress.clocks.clone()),
             durations: parts.progress.durations.clone(),
+            timeline: Timeline::recorded(&parts.progress.updates, &parts.progress.nodes),
             payloads: parts.progress.payloads.clone(),
             kept: observe::Kept::default(),
             parts,

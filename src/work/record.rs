@@ -160,13 +160,14 @@ fn bounded(record: &Progress) -> String {
         let text = text(&rest);
         let maps = rest.clocks.len() + rest.durations.len() + rest.payloads.len();
         let verdicts = rest.advice.as_ref().map_or(0, |advice| advice.verdicts.len());
-        let lists = rest.nodes.len() + rest.history.len() + rest.dropped.len() + maps + verdicts;
+        let lists = rest.nodes.len() + rest.history.len() + rest.dropped.len() + rest.updates.len() + maps + verdicts;
         if text.len() <= LIMIT {
             return text;
         }
         if lists == 0 {
             break;
         }
+        rest.updates.truncate(rest.updates.len() / 2);
         rest.nodes.truncate(rest.nodes.len() / 2);
         rest.history.truncate(rest.history.len() / 2);
         rest.dropped.truncate(rest.dropped.len() / 2);

@@ -7,6 +7,7 @@
 mod advice;
 mod attacks;
 mod bad_input;
+mod broken;
 mod chaos;
 mod cluster_configuration;
 mod clusters;
@@ -32,6 +33,7 @@ mod node_plan;
 mod obstinate;
 mod oc;
 mod older_definition;
+mod page;
 mod plan;
 mod platform;
 mod pools;

@@ -5,7 +5,7 @@ mod given;
 mod text;
 
 use crate::cli::output::print;
-use crate::cli::{page, reach};
+use crate::cli::{layout, reach};
 use crate::cluster::Clients;
 use crate::pools::plan::{Verdict, plan};
 use clap::{Args, ValueEnum};
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: NodePlanArgs) -> anyhow::Result<ExitCode> {
     let mut plan = plan(&cluster, &given.configs, &given.sources, Timestamp::now());
     plan.remarks.extend(remarks);
     match args.output {
-        Output::Text => print(&text::text(&plan, &page::page()))?,
+        Output::Text => print(&text::text(&plan, &layout::page()))?,
         Output::Json => print(&(serde_json::to_string_pretty(&plan)? + "\n"))?,
     }
     Ok(match plan.verdict() {

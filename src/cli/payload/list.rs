@@ -2,8 +2,8 @@
 
 use crate::cli::filters::{self, FilterArgs};
 use crate::cli::folder::{self, Document, Entry, Folder};
+use crate::cli::layout::clean;
 use crate::cli::output;
-use crate::cli::page::clean;
 use clap::{ArgMatches, Args, ValueEnum};
 use serde::Serialize;
 use std::io::{self, Write};

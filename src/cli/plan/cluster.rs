@@ -4,8 +4,8 @@ use super::release::{self, Given};
 use super::{PlanArgs, always, ensure_some_included, imply, own_deployment, prepare, warnings};
 use crate::api::cluster_version::SignatureStore;
 use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState, MANAGED_NAMESPACE};
-use crate::cli::reach;
 use crate::cli::status::State;
+use crate::cli::{doctor, reach};
 use crate::cluster::kinds::Kind;
 use crate::cluster::list::{self, ReadObjects};
 use crate::cluster::{ApiError, Clients, Kinds, Objects, access};
@@ -93,6 +93,11 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     }
     cluster.permissions(args, &mut forecast, &mut unknowns).await;
     unknowns.extend(cluster.webhooks(&forecast).await);
+    // With the rights of the daemon, most of it cannot be read.
+    if args.user.is_none() {
+        let parts = doctor::read(&cluster.clients, &args.source.namespace, &mut unknowns).await;
+        forecast.blockers.extend(plan::findings(plan::troubles(&parts)));
+    }
     unknowns.extend(unknowns_of(to, before.as_ref(), &payload));
     forecast.unknowns = unknowns;
     Ok(forecast)

@@ -1,6 +1,6 @@
 //! A plan as text: what is written and waited for, stage by stage, then what may stop the update and what is not known.
 
-use crate::cli::page::{Cell, Colour, Page, cut, line, paragraph, table};
+use crate::cli::layout::{Cell, Colour, Page, cut, line, paragraph, table};
 use crate::graph::Mode;
 use crate::plan::{Action, ExcludedBy, Field, Forecast, GateState, Node, Severity, Stage, Step};
 use serde_json::Value;

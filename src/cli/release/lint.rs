@@ -2,8 +2,8 @@
 
 use crate::cli::filters::FilterArgs;
 use crate::cli::folder;
+use crate::cli::layout::clean;
 use crate::cli::output::{print, remark};
-use crate::cli::page::clean;
 use crate::payload::Manifest;
 use crate::plan::{Finding, Weight, lint};
 use clap::{Args, ValueEnum};

@@ -5,8 +5,8 @@ use super::{Output, Source, State, StatusArgs, lines, render};
 use crate::api::machine_config::MachineConfigPool;
 use crate::api::progress::CONFIG_MAP;
 use crate::api::{ClusterOperator, ClusterVersion};
+use crate::cli::layout::{colours, terminal};
 use crate::cli::output::print;
-use crate::cli::page::{colours, terminal};
 use crate::cli::reach;
 use crate::cluster::Clients;
 use futures::{Stream, StreamExt, stream};
@@ -16,6 +16,7 @@ use kube::api::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -34,27 +35,62 @@ enum WatchEvent {
 }
 
 pub(crate) async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<()> {
-    let server = clients.server();
-    let mut events = Box::pin(watches(clients, &args.source)?);
-    let mut known = Known::default();
+    let mut follower = Follower::new(clients, &args.source)?;
     let mut screen = Screen::new(args.output);
-    // Nothing is shown until each watch has reported, so that the first output is complete.
-    let mut due: Option<Instant> = None;
+    let mut state: Option<State> = None;
     loop {
         tokio::select! {
             interrupted = tokio::signal::ctrl_c() => return interrupted.map_err(Into::into),
-            Some(event) = events.next() => {
-                known.on_event(event, &server);
-                due = due.or_else(|| Some(Instant::now() + DEBOUNCE));
+            next = follower.next() => {
+                screen.show(&next, Timestamp::now())?;
+                state = Some(next);
             }
-            () = at(due), if due.is_some() && known.is_complete() => {
-                due = None;
-                screen.show(&known.state(), Timestamp::now())?;
-            }
-            () = tokio::time::sleep(TICK), if screen.redraws() && known.is_complete() => {
-                screen.show(&known.state(), Timestamp::now())?;
+            () = tokio::time::sleep(TICK), if screen.redraws() && state.is_some() => {
+                if let Some(state) = &state {
+                    screen.show(state, Timestamp::now())?;
+                }
             }
         }
+    }
+}
+
+/// Follows the objects that describe an update.
+pub(crate) struct Follower {
+    events: Pin<Box<dyn Stream<Item = WatchEvent> + Send>>,
+    known: Known,
+    /// URL of the API server, for errors.
+    server: String,
+    /// When the state is told next.
+    due: Option<Instant>,
+    failing_since: Option<Timestamp>,
+}
+
+impl Follower {
+    pub(crate) fn new(clients: &Clients, source: &Source) -> anyhow::Result<Follower> {
+        let events = Box::pin(watches(clients, source)?);
+        Ok(Follower { events, known: Known::default(), server: clients.server(), due: None, failing_since: None })
+    }
+
+    /// The next state. Nothing is told until each watch has reported, so that the first state is complete. Cancel safe.
+    pub(crate) async fn next(&mut self) -> State {
+        loop {
+            tokio::select! {
+                Some(event) = self.events.next() => {
+                    self.known.on_event(event, &self.server);
+                    self.failing_since = self.known.failing().then(|| self.failing_since.unwrap_or_else(Timestamp::now));
+                    self.due = self.due.or_else(|| Some(Instant::now() + DEBOUNCE));
+                }
+                () = at(self.due), if self.due.is_some() && self.known.is_complete() => {
+                    self.due = None;
+                    return self.known.state();
+                }
+            }
+        }
+    }
+
+    /// Since when what is known is not up to date.
+    pub(crate) fn failing_since(&self) -> Option<Timestamp> {
+        self.failing_since
     }
 }
 
@@ -160,6 +196,11 @@ impl Known {
     fn is_complete(&self) -> bool {
         let of_update = self.versions.reported && self.operators.reported && self.records.reported;
         of_update && self.pools.reported && self.nodes.reported
+    }
+
+    fn failing(&self) -> bool {
+        let of_update = self.versions.error.is_some() || self.operators.error.is_some() || self.records.error.is_some();
+        of_update || self.pools.error.is_some() || (!self.pools.objects.is_empty() && self.nodes.error.is_some())
     }
 
     fn state(&self) -> State {

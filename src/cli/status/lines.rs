@@ -5,7 +5,7 @@ use super::text::{awaited, cause, headline, operator_line, state_word};
 use super::view::{Concern, Phase, View, component};
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::api::{HistoryEntry, HistoryState};
-use crate::cli::page::{ago, clean};
+use crate::cli::layout::{ago, clean};
 use jiff::Timestamp;
 
 /// One line for each change from `before` to `after`, with the time of day (UTC) in front.

@@ -3,7 +3,7 @@
 use super::next_step;
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{MachineConfigPool, PoolCondition};
-use crate::cli::page::{Cell, Colour, Page, ago, clean, line, paragraph, table};
+use crate::cli::layout::{Cell, Colour, Page, ago, clean, line, paragraph, table};
 use crate::pools::membership::Membership;
 use crate::pools::node::{NodeFacts, Target};
 use crate::pools::phase::{NodePhase, Phase};

@@ -5,8 +5,8 @@ use super::pools;
 use super::view::{Concern, OperatorConcern, Phase, View, component, level};
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
-use crate::cli::page::{Cell, Colour, Page, ago, clean, duration, line, paragraph, table};
-use crate::status::conditions::UPGRADEABLE;
+use crate::cli::layout::{Cell, Colour, Page, ago, clean, duration, line, paragraph, table};
+use crate::status::conditions::{RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE};
 use jiff::Timestamp;
 
 /// With more components than this, those that are done or pending are only counted.
@@ -18,9 +18,14 @@ pub(crate) fn text(view: &View, page: &Page) -> String {
     let mut out = String::new();
     head(view, page, &mut out);
     components(view, page, &mut out);
+    slow(view, page, &mut out);
+    details(view, page, &mut out);
     for concern in &view.concerns {
         titled(page, &mut out, condition_line(concern, page.now), colour_of(concern), &concern.message);
         next_step(concern.next_step, page, &mut out);
+        if concern.type_ == RELEASE_ACCEPTED {
+            next_try(view, page, &mut out);
+        }
     }
     operators(view, page, &mut out);
     pools::write(&view.pools, page, &mut out);
@@ -168,9 +173,52 @@ fn condition_line(concern: &Concern, now: Timestamp) -> String {
 
 fn colour_of(concern: &Concern) -> Colour {
     // Unknown means that a release is being retrieved or an operator is slow, which is not a failure; nor is it one that the next
-    // minor version has to wait.
-    let fine = concern.status == crate::api::ConditionStatus::Unknown || concern.type_ == UPGRADEABLE;
+    // minor version has to wait, or that the update service does not answer.
+    let harmless = matches!(concern.type_.as_str(), UPGRADEABLE | RETRIEVED_UPDATES);
+    let fine = concern.status == crate::api::ConditionStatus::Unknown || harmless;
     if fine { Colour::Busy } else { Colour::Bad }
+}
+
+/// Components that take longer than ever in this cluster.
+fn slow(view: &View, page: &Page, out: &mut String) {
+    for slow in &view.slow {
+        let (least, most) =
+            slow.before.iter().fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
+        let updates = match slow.before.len() {
+            1 => "the update before".to_owned(),
+            n => format!("the {n} updates before"),
+        };
+        let seconds = |time: f64| duration(time.clamp(0.0, 3.2e9).ceil() as u64);
+        let range =
+            if slow.before.len() == 1 { seconds(most) } else { format!("{} to {}", seconds(least), seconds(most)) };
+        let text = format!("{} takes {} by now, and took {range} in {updates}", slow.component, seconds(slow.seconds));
+        paragraph(page, out, "", &text, Colour::Busy);
+    }
+}
+
+/// Pods behind what is waited for.
+fn details(view: &View, page: &Page, out: &mut String) {
+    for detail in &view.details {
+        line(page, out, &format!("\nBehind {}", clean(&detail.object)), Colour::Strong);
+        for cause in &detail.causes {
+            paragraph(page, out, "  ", &format!("{}: {}", cause.object, cause.message), Colour::Plain);
+            next_step(&cause.next_step, page, out);
+        }
+        if detail.more > 0 {
+            line(page, out, &format!("  and {} more (--details shows them)", detail.more), Colour::Faint);
+        }
+    }
+}
+
+/// When a release that was refused is tried again.
+fn next_try(view: &View, page: &Page, out: &mut String) {
+    let Some(again) = view.refused.as_ref().and_then(|refused| refused.again) else { return };
+    let text = if again > page.now {
+        format!("It is tried again in {}, and at once if the ClusterVersion changes", ago(page.now, again))
+    } else {
+        "It is being tried again".to_owned()
+    };
+    paragraph(page, out, "  ", &text, Colour::Plain);
 }
 
 /// What a person can do about what was told before.

@@ -3,17 +3,19 @@
 use super::State;
 use super::next_step;
 use super::pools::{PoolState, pools};
-use crate::api::cluster_version::ConditionalUpdate;
+use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk};
 use crate::api::condition::find;
-use crate::api::progress::{NodeProgress, NodeState, Progress, Rollout};
+use crate::api::progress::{NodeProgress, NodeState, Progress, RefusedRelease, Rollout};
 use crate::api::{
     ClusterOperator, ClusterVersionStatus, Condition, ConditionStatus, HistoryEntry, HistoryState, Release,
 };
+use crate::plan::pods::Detail;
 use crate::status::conditions::{
     AVAILABLE, CONTESTED, DROPPED_OBJECTS, FAILING, FIELDS_NOT_ACCEPTED, INVALID, KINDS_NOT_WATCHED, PROGRESSING,
     RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE,
 };
 use crate::updates::risks::RECOMMENDED;
+use crate::updates::timeline::{self, Slow, Told};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,6 +39,12 @@ pub(crate) struct View {
     pub components: Vec<NodeProgress>,
     /// Estimated from how long components took last time; `null` if nothing is known about the remaining ones.
     pub remaining_seconds: Option<u64>,
+    /// Components that take longer than in the updates before.
+    pub slow: Vec<Slow>,
+    /// The components that everything else waited for, or waits for, first to last.
+    pub critical_path: Vec<String>,
+    /// What is behind what is waited for: pods that do not work.
+    pub details: Vec<Detail>,
     /// Conditions that need attention.
     pub concerns: Vec<Concern>,
     pub operators: Vec<OperatorConcern>,
@@ -48,8 +56,12 @@ pub(crate) struct View {
     pub risky_updates: Vec<RiskyUpdate>,
     /// What of the published updates is not offered, and why; empty if everything is.
     pub left_out: String,
+    /// The release that was asked for and not accepted, and when it is tried again.
+    pub refused: Option<RefusedRelease>,
     /// Newest first.
     pub history: Vec<HistoryEntry>,
+    /// The course of the last updates, newest first.
+    pub updates: Vec<Told>,
     /// What could not be read and why.
     pub remarks: Vec<String>,
 }
@@ -102,6 +114,15 @@ pub(crate) struct RiskyUpdate {
     pub recommended: ConditionStatus,
     pub reason: String,
     pub message: String,
+    /// What was published about it.
+    pub risks: Vec<Risk>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Risk {
+    pub name: String,
+    pub message: String,
+    pub url: String,
 }
 
 impl Concern {
@@ -133,12 +154,18 @@ const CONCERNS: [(&str, Test); 9] = [
 
 impl View {
     pub(crate) fn of(state: &State, now: Timestamp) -> View {
-        let mut view = View { remarks: state.remarks.clone(), ..View::default() };
+        let mut view = View { remarks: state.remarks.clone(), details: state.details.clone(), ..View::default() };
         view.operators = state.operators.iter().filter_map(operator_concern).collect();
         view.operators.sort_by(|a, b| a.name.cmp(&b.name));
         view.pools = pools(&state.pools, &state.nodes);
         let Some(status) = state.cluster_version.as_ref().and_then(|cv| cv.status.as_ref()) else { return view };
         view.take_status(status);
+        if let Some(progress) = &state.progress {
+            view.updates = updates(progress, status);
+            // One that was accepted or replaced since is no news; the record is written after the status.
+            let refused = find(&status.conditions, RELEASE_ACCEPTED).is_some_and(|c| c.status != ConditionStatus::True);
+            view.refused = progress.refused.clone().filter(|_| refused);
+        }
         match &state.progress {
             Some(progress) if progress.release.image == view.target.image || belongs(progress, status) => {
                 view.take_progress(progress, now);
@@ -197,13 +224,33 @@ impl View {
         }
         self.pass = Some(progress.rollout.clone());
         self.components.clone_from(&progress.nodes);
-        self.remaining_seconds = remaining(&progress.nodes, &progress.durations, now);
+        self.slow = timeline::slow(&progress.nodes, &progress.updates, now);
+        let current = progress.updates.first().filter(|record| record.image == progress.release.image);
+        let path = current.map(timeline::critical_path).unwrap_or_default();
+        self.critical_path = path.into_iter().map(|step| step.id).collect();
+        // How long something takes that never took so long is not known.
+        let known = self.slow.is_empty();
+        self.remaining_seconds = remaining(&progress.nodes, &progress.durations, now).filter(|_| known);
     }
 
     /// Nodes that are done.
     pub(crate) fn components_done(&self) -> usize {
         self.components.iter().filter(|node| node.state == NodeState::Done).count()
     }
+}
+
+/// The course of the last updates, with what the history knows of each.
+fn updates(progress: &Progress, status: &ClusterVersionStatus) -> Vec<Told> {
+    let mut told = timeline::told(&progress.updates);
+    for update in &mut told {
+        // Times in the history are whole seconds.
+        let is = |entry: &&HistoryEntry| {
+            entry.image == update.image && entry.started_time.0.duration_since(update.started).abs().as_secs() <= 60
+        };
+        let entry = status.history.iter().find(is);
+        update.accepted_risks = entry.map(|entry| entry.accepted_risks.clone()).unwrap_or_default();
+    }
+    told
 }
 
 /// Whether the record is about the release of the newest history entry: `desired` may already name the next release.
@@ -236,7 +283,13 @@ fn risky(update: &ConditionalUpdate) -> Option<RiskyUpdate> {
         None => (ConditionStatus::Unknown, String::new(), "its risks have not been evaluated yet".to_owned()),
     };
     let version = update.release.version.clone();
-    (recommended != ConditionStatus::True).then_some(RiskyUpdate { version, recommended, reason, message })
+    let risk = |risk: &ConditionalUpdateRisk| Risk {
+        name: risk.name.clone(),
+        message: risk.message.clone(),
+        url: risk.url.clone(),
+    };
+    let risks = update.risks.iter().map(risk).collect();
+    (recommended != ConditionStatus::True).then_some(RiskyUpdate { version, recommended, reason, message, risks })
 }
 
 /// An operator that is not available is reported as such even if it is degraded, too.

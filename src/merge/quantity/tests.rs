@@ -38,3 +38,19 @@ fn quantities_are_compared_by_value() {
         assert!(!same(&live, &desired), "{live} {desired}");
     }
 }
+
+#[test]
+fn parts_of_a_unit_are_rounded_down() {
+    for (text, in_a_unit, expected) in [
+        ("1", 1000, Some(1000)),
+        ("1900m", 1000, Some(1900)),
+        ("1500u", 1000, Some(1)),
+        ("0.5", 1000, Some(500)),
+        ("4Gi", 1, Some(4 << 30)),
+        ("1k", 1, Some(1000)),
+        ("a lot", 1, None),
+        ("1E", i128::MAX, None),
+    ] {
+        assert_eq!(parts(text, in_a_unit), expected, "{text}");
+    }
+}

@@ -36,6 +36,7 @@ fn nothing_is_told_of_what_is_well() {
         ],
         answering: Some([("ns".to_owned(), "s".to_owned())].into()),
         deployment: Some(json!({"metadata": metadata("d"), "spec": {"replicas": 1}, "status": {"readyReplicas": 1}})),
+        ..Parts::default()
     };
     assert_eq!(told(&parts), []);
 }
@@ -89,4 +90,90 @@ fn webhook_behind_which_nobody_answers_is_told_unless_it_may_fail() {
     one(&of(Some("Fail"), none()), "mutatingwebhookconfiguration w", "nobody answers");
     assert_eq!(told(&of(Some("Ignore"), none())), []);
     assert_eq!(told(&of(None, None)), [], "not known");
+}
+
+fn node_with(cpu: &str, memory: &str) -> Node {
+    let status =
+        json!({"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": cpu, "memory": memory}});
+    serde_json::from_value(json!({"metadata": {"name": "n"}, "status": status})).unwrap()
+}
+
+fn pod_with(cpu: &str, memory: &str, phase: &str) -> Pod {
+    let container = json!({"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}});
+    let pod = json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"nodeName": "n", "containers": [container]}, "status": {"phase": phase}});
+    serde_json::from_value(pod).unwrap()
+}
+
+#[test]
+fn full_nodes_are_told_of() {
+    let with = |pods: Vec<Pod>| Parts { nodes: vec![node_with("2", "4Gi")], pods, ..Parts::default() };
+    assert_eq!(told(&with(vec![pod_with("1900m", "1Gi", "Running")])), []);
+    one(&with(vec![pod_with("1901m", "1Gi", "Running")]), "nodes", "no node has 100m CPU");
+    one(&with(vec![pod_with("100m", "4000Mi", "Running")]), "nodes", "128 Mi of memory");
+    assert_eq!(told(&with(vec![pod_with("2", "4Gi", "Succeeded")])), [], "it has left");
+    let unknown = json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let parts = Parts { nodes: vec![serde_json::from_value(unknown).unwrap()], ..Parts::default() };
+    assert_eq!(told(&parts), [], "what is not known is no trouble");
+}
+
+#[test]
+fn clocks_that_differ_are_told_of() {
+    let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+    let with = |own: i64, renewed: i64| Parts {
+        nodes: vec![node_with("2", "4Gi")],
+        renewed: vec![("n".to_owned(), at(renewed))],
+        clocks: Some((at(0), at(own))),
+        ..Parts::default()
+    };
+    for (own, renewed) in [(0, 0), (10, -60), (-10, 10)] {
+        assert_eq!(told(&with(own, renewed)), [], "{own} {renewed}");
+    }
+    one(&with(11, 0), "this machine", "11 s ahead of");
+    one(&with(-11, 0), "this machine", "11 s behind");
+    one(&with(0, 11), "node n", "11 s ahead of");
+    one(&with(0, -61), "node n", "61 s behind");
+    let gone = Parts { nodes: Vec::new(), ..with(0, -61) };
+    assert_eq!(told(&gone), [], "the lease of a node that is gone");
+}
+
+#[test]
+fn certificates_that_end_are_told_of() {
+    // Of a certificate authority that is valid from 2020-01-01 to 2031-02-03.
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    parameters.not_after = rcgen::date_time_ymd(2031, 2, 3);
+    let pem = parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem();
+    let bundle = BASE64_STANDARD.encode(pem);
+    let hook = json!({"name": "h", "failurePolicy": "Ignore", "clientConfig": {"url": "https://a.example", "caBundle": bundle}});
+    let with = |now: &str| Parts {
+        webhooks: vec![
+            json!({"kind": "ValidatingWebhookConfiguration", "metadata": metadata("w"), "webhooks": [hook]}),
+        ],
+        clocks: Some((now.parse().unwrap(), now.parse().unwrap())),
+        ..Parts::default()
+    };
+    let object = "validatingwebhookconfiguration w";
+    assert_eq!(told(&with("2031-01-27T00:00:00Z")), []);
+    one(&with("2031-01-27T00:00:01Z"), object, "ends at 2031-02-03");
+    one(&with("2031-02-03T00:00:00Z"), object, "ended at 2031-02-03");
+    let garbage =
+        json!({"kind": "APIService", "metadata": metadata("v1.a"), "spec": {"caBundle": "bm90IGEgY2VydGlmaWNhdGU="}});
+    let parts = Parts { api_services: vec![garbage], ..with("2026-01-01T00:00:00Z") };
+    assert_eq!(told(&parts), [], "the API server says itself what it cannot read");
+}
+
+#[test]
+fn missing_rights_and_images_are_told_of() {
+    let denied = vec!["update leases.coordination.k8s.io".to_owned(), "create jobs.batch".to_owned()];
+    let message = "may not update leases.coordination.k8s.io, create jobs.batch";
+    one(&Parts { denied, ..Parts::default() }, "the daemon's service account", message);
+    let status = |reason: &str| {
+        let waiting = json!({"waiting": {"reason": reason, "message": "no route to host"}});
+        let container =
+            json!({"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": waiting});
+        let pod = json!({"metadata": {"name": "p", "namespace": "ns"}, "status": {"containerStatuses": [container]}});
+        Parts { pods: vec![serde_json::from_value(pod).unwrap()], ..Parts::default() }
+    };
+    one(&status("ImagePullBackOff"), "pod ns/p", "no route to host");
+    assert_eq!(told(&status("CrashLoopBackOff")), [], "that is the trouble of its owner");
 }

@@ -3,12 +3,13 @@
 use super::loading::Load;
 use super::retry::Refused;
 use super::{ClusterVersionController, Current};
-use crate::api::ClusterVersionStatus;
 use crate::api::progress::{self, Progress, SCHEMA};
+use crate::api::{ClusterVersionStatus, HistoryState};
 use crate::graph::Mode;
 use crate::rollout::Rollout;
 use crate::status::facts::{LoadStatus, Retrieval};
 use crate::status::{self, Facts};
+use crate::updates::timeline::Course;
 use crate::work::events;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -102,6 +103,21 @@ impl ClusterVersionController {
                     self.durations.insert(component.to_owned(), finished.duration_since(started).as_secs_f64());
                 }
             }
+            let (history, release) = (self.live.live().map(|live| &live.status.history), &rollout.plan().release);
+            let before = history
+                .into_iter()
+                .flatten()
+                .find(|entry| entry.state == HistoryState::Completed && entry.image != release.image);
+            let course = Course {
+                mode: if rollout.plan().mode == Mode::Install { "install" } else { "update" },
+                from: before.map_or("", |entry| &entry.version),
+                version: &release.version,
+                image: &release.image,
+                started: rollout.started(),
+                nodes: rollout.nodes(),
+                completed: rollout.is_completed(),
+            };
+            self.timeline.observe(&course, now);
         }
     }
 
@@ -206,6 +222,8 @@ impl ClusterVersionController {
             dropped: self.dropped.record(),
             history: self.live.live().map(|l| l.status.history.clone()).unwrap_or_default(),
             advice: self.parts.updates.borrow().as_ref().and_then(|told| told.record.clone()),
+            refused: self.refused.as_ref().map(Refused::record),
+            updates: self.timeline.records().to_vec(),
             ..Progress::default()
         }
     }

@@ -1,5 +1,6 @@
 //! A release that was asked for and not accepted: when it is tried again.
 
+use crate::api::progress::RefusedRelease;
 use crate::status::facts::{LoadStatus, LoadStep};
 use crate::updates::Target;
 use jiff::{SignedDuration, Timestamp};
@@ -35,6 +36,12 @@ impl Refused {
     /// Why, and how often it was tried.
     pub(crate) fn status(&self) -> LoadStatus {
         LoadStatus { tries: self.attempts, ..self.status.clone() }
+    }
+
+    /// For those who read the progress record.
+    pub(crate) fn record(&self) -> RefusedRelease {
+        let release = &self.target.release;
+        RefusedRelease { version: release.version.clone(), image: release.image.clone(), again: Some(self.again) }
     }
 
     /// Another spec may have corrected what was wrong: then it is tried at once.

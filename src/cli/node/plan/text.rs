@@ -1,6 +1,6 @@
 //! A plan for nodes as text: pool by pool what changes, what that disrupts, in which order, and what waits.
 
-use crate::cli::page::{Cell, Colour, Page, clean, line, paragraph, table};
+use crate::cli::layout::{Cell, Colour, Page, clean, line, paragraph, table};
 use crate::pools::plan::{ChangeLine, DrainPlan, Held, Kept, NodePlan, PoolPlan, Rollout, Stuck, Transition};
 
 /// So many nodes, pods or drains are named.

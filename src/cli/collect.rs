@@ -1,0 +1,183 @@
+//! `cvo collect`: what one needs to understand an update on another machine, in one file. Only reads.
+
+mod redact;
+
+use super::output::remark;
+use super::reach;
+use super::status::{Archive, Recorded, Source, State, View};
+use crate::api::progress::CONFIG_MAP;
+use crate::api::{ClusterOperator, ClusterVersion, OWN_DEPLOYMENT};
+use crate::cluster::{ApiError, Clients};
+use anyhow::{Context, bail};
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use kube::Client;
+use kube::api::{Api, ListParams, LogParams};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Write a file with all that is needed to understand an update on another machine
+///
+/// The file, a tar archive compressed with Zstandard, holds the ClusterVersion, ClusterOperators, pools and nodes, the progress record, the
+/// pods, events and messages of what is waited for, and the daemon's pods with their events and logs. It holds no Secrets, no ConfigMaps
+/// but the progress record, no environment variables and no arguments of containers; passwords in URLs, tokens and private keys in texts are
+/// replaced. Show it with `cvo status --from FILE`, `cvo history --from FILE` or `cvo page --from FILE`. Changes nothing in the cluster.
+#[derive(Args, Debug)]
+pub(crate) struct CollectArgs {
+    /// File to write; it must not exist
+    #[arg(long, value_name = "FILE.tar.zst")]
+    pub to: PathBuf,
+    /// Kubeconfig of the cluster [default: $KUBECONFIG, else ~/.kube/config, else the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub source: Source,
+}
+
+/// Most lines of a log.
+const LOG_LINES: i64 = 50_000;
+/// Most bytes of a log.
+const LOG_BYTES: i64 = 16 << 20;
+
+pub(crate) async fn run(args: CollectArgs) -> anyhow::Result<()> {
+    if args.to.exists() {
+        bail!("{} exists: name a new file, or remove it", args.to.display());
+    }
+    let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
+    let archive = collect(&clients, &args.source).await?;
+    let folder = format!("cvo-{}", Timestamp::now().strftime("%Y%m%d-%H%M%S"));
+    let packed = archive.pack(&folder).context("cannot make the archive")?;
+    std::fs::write(&args.to, &packed).with_context(|| format!("cannot write {}", args.to.display()))?;
+    remark(&format!("wrote {} ({} files, {} kB)", args.to.display(), archive.files.len(), packed.len() / 1000));
+    Ok(())
+}
+
+async fn collect(clients: &Clients, source: &Source) -> anyhow::Result<Archive> {
+    let (client, now) = (&clients.call, Timestamp::now());
+    let mut state = State::gather(client, source).await.map_err(|error| reach::explain(&clients.server(), error))?;
+    state.look_behind(client, true, now).await;
+    let mut unknown = std::mem::take(&mut state.remarks);
+    let record = read_record(client, source, &mut unknown).await;
+    let namespaces = namespaces(&state, source, now);
+    let mut files = Vec::new();
+    for namespace in &namespaces {
+        files.extend(of_namespace(client, namespace, &mut unknown).await);
+    }
+    let logs = logs(client, &source.namespace, &mut unknown).await;
+    let about = Recorded {
+        schema: 1,
+        collected: now,
+        server: clients.server(),
+        name: source.name.clone(),
+        namespace: source.namespace.clone(),
+        cvo: env!("CARGO_PKG_VERSION").to_owned(),
+        unknown,
+    };
+    let mut archive = Archive::new(&about)?;
+    let version = state
+        .cluster_version
+        .as_ref()
+        .map(|version| ClusterVersion { metadata: redact::metadata(&version.metadata), ..version.clone() });
+    archive.put(Archive::VERSION, &version)?;
+    let mut operators = state.operators.clone();
+    operators.iter_mut().for_each(|operator| operator.metadata = redact::metadata(&operator.metadata));
+    archive.put(Archive::OPERATORS, &operators)?;
+    let mut pools = state.pools.clone();
+    pools.iter_mut().for_each(|pool| pool.metadata = redact::metadata(&pool.metadata));
+    archive.put(Archive::POOLS, &pools)?;
+    archive.put(Archive::NODES, &state.nodes.iter().map(redact::node).collect::<Vec<Value>>())?;
+    archive.put(Archive::DETAILS, &state.details)?;
+    if let Some(record) = record {
+        archive.put(Archive::RECORD, &ConfigMap { metadata: redact::metadata(&record.metadata), ..record })?;
+    }
+    for (name, content) in files {
+        archive.put(&name, &content)?;
+    }
+    for bytes in archive.files.values_mut() {
+        let mut content: Value = serde_json::from_slice(bytes)?;
+        redact::texts(&mut content);
+        *bytes = serde_json::to_vec_pretty(&content)?;
+    }
+    let redacted = |(name, log): (String, String)| (name, redact::text(&log).into_owned().into_bytes());
+    archive.files.extend(logs.into_iter().map(redacted));
+    Ok(archive)
+}
+
+async fn read_record(client: &Client, source: &Source, unknown: &mut Vec<String>) -> Option<ConfigMap> {
+    let records: Api<ConfigMap> = Api::namespaced(client.clone(), &source.namespace);
+    match records.get_opt(CONFIG_MAP).await {
+        Ok(record) => record,
+        // The remark of the state says it.
+        Err(error) => {
+            unknown.push(
+                ApiError::of(&format!("read the progress record {}/{CONFIG_MAP}", source.namespace), error).to_string(),
+            );
+            None
+        }
+    }
+}
+
+/// That of the daemon, and those of what is waited for.
+fn namespaces(state: &State, source: &Source, now: Timestamp) -> BTreeSet<String> {
+    let waits = || state.progress.iter().flat_map(|progress| &progress.nodes).flat_map(|node| &node.waiting);
+    let awaited = waits().filter(|waiting| waiting.kind == "ClusterOperator").map(|waiting| waiting.name.clone());
+    let unwell = View::of(state, now).operators.into_iter().map(|operator| operator.name);
+    let names: BTreeSet<String> = awaited.chain(unwell).collect();
+    let is_named =
+        |operator: &&ClusterOperator| operator.metadata.name.as_ref().is_some_and(|name| names.contains(name));
+    let related = state.operators.iter().filter(is_named);
+    let related = related.flat_map(|operator| operator.status.iter().flat_map(|status| &status.related_objects));
+    let related = related.map(|object| if object.resource == "namespaces" { &object.name } else { &object.namespace });
+    let all = waits().map(|waiting| &waiting.namespace).chain(related).chain([&source.namespace]);
+    all.filter(|namespace| !namespace.is_empty()).cloned().collect()
+}
+
+/// Pods and events, by the names of their files.
+async fn of_namespace(client: &Client, namespace: &str, unknown: &mut Vec<String>) -> Vec<(String, Vec<Value>)> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let params = ListParams::default().limit(1000);
+    let (pods, events) = tokio::join!(pods.list(&params), events.list(&params));
+    let mut known = |what: &str, list: kube::Result<Vec<Value>>| {
+        list.map_err(|error| unknown.push(format!("The {what} of namespace {namespace} cannot be read: {error}"))).ok()
+    };
+    let pods = known("pods", pods.map(|list| list.items.iter().map(redact::pod).collect()));
+    let events = known("events", events.map(|list| list.items.iter().map(redact::event).collect()));
+    let file =
+        |what: &str, list: Option<Vec<Value>>| list.map(|list| (format!("namespaces/{namespace}/{what}.json"), list));
+    file("pods", pods).into_iter().chain(file("events", events)).collect()
+}
+
+/// Those of the daemon's containers, also of those that ended last.
+async fn logs(client: &Client, namespace: &str, unknown: &mut Vec<String>) -> Vec<(String, String)> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let list = match pods.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(_) => return Vec::new(),
+    };
+    let mut logs = Vec::new();
+    let names = list.into_iter().filter_map(|pod| pod.metadata.name);
+    for name in names.filter(|name| name.starts_with(OWN_DEPLOYMENT)) {
+        for previous in [false, true] {
+            let params = LogParams {
+                previous,
+                timestamps: true,
+                tail_lines: Some(LOG_LINES),
+                limit_bytes: Some(LOG_BYTES),
+                ..LogParams::default()
+            };
+            match pods.logs(&name, &params).await {
+                Ok(log) => {
+                    let suffix = if previous { "-previous" } else { "" };
+                    logs.push((format!("logs/{name}{suffix}.log"), log));
+                }
+                // Most have not ended before.
+                Err(_) if previous => {}
+                Err(error) => unknown.push(format!("The log of pod {namespace}/{name} cannot be read: {error}")),
+            }
+        }
+    }
+    logs
+}

@@ -1,0 +1,120 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn pod(status: Value) -> Pod {
+    let metadata = json!({"name": "web-1", "namespace": "shop", "uid": "u1"});
+    serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap()
+}
+
+fn events(reason: &str, uid: &str) -> Vec<Event> {
+    let event = |at: &str, message: &str| json!({"metadata": {}, "type": "Warning", "reason": reason, "message": message, "lastTimestamp": at, "involvedObject": {"uid": uid}});
+    let normal = json!({"metadata": {}, "type": "Normal", "reason": "Pulled", "message": "no", "lastTimestamp": "2026-01-01T03:00:00Z",
+        "involvedObject": {"uid": uid}});
+    let all = json!([event("2026-01-01T00:00:00Z", "older"), event("2026-01-01T01:00:00Z", "newer"), normal]);
+    serde_json::from_value(all).unwrap()
+}
+
+fn told(status: Value, events: &[Event]) -> Option<String> {
+    trouble(&pod(status), events).map(|trouble| {
+        assert_eq!(trouble.object, "pod shop/web-1");
+        format!("{} → {}", trouble.message, trouble.next_step.split([':', ',', ';']).next().unwrap())
+    })
+}
+
+fn container(state: Value, last: Value, restarts: i32) -> Value {
+    json!({"name": "app", "image": "i", "imageID": "", "ready": false, "restartCount": restarts, "state": state, "lastState": last})
+}
+
+/// Status of a pod, reason of its events, and what is told.
+fn check(cases: &[(Value, &str, Option<&str>)]) {
+    for (status, reason, expected) in cases {
+        let events = |uid: &str| if reason.is_empty() { Vec::new() } else { self::events(reason, uid) };
+        assert_eq!(told(status.clone(), &events("u1")).as_deref(), *expected, "{status}");
+        // Events of others are not its own.
+        if !reason.is_empty() && expected.is_some() {
+            assert_ne!(told(status.clone(), &events("u2")).as_deref(), *expected);
+        }
+    }
+}
+
+#[test]
+fn cause_is_named_with_its_next_step() {
+    let pull = container(
+        json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"r.example/x\""}}),
+        json!({}),
+        0,
+    );
+    let crash = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}});
+    let ended = json!({"terminated": {"exitCode": 3, "reason": "Error", "message": "no such table\n"}});
+    let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+    let cases = [
+        (
+            json!({"phase": "Pending", "containerStatuses": [pull]}),
+            "",
+            Some(
+                "ImagePullBackOff: container app: Back-off pulling image \"r.example/x\" → Make the image pullable from the node",
+            ),
+        ),
+        (
+            json!({"phase": "Running", "containerStatuses": [container(crash.clone(), ended.clone(), 4)]}),
+            "",
+            Some(
+                "CrashLoopBackOff: container app has ended 4 times, last with exit code 3: no such table → Read why it ends",
+            ),
+        ),
+        (
+            json!({"phase": "Running", "containerStatuses": [container(crash, killed, 2)]}),
+            "",
+            Some(
+                "OOMKilled: container app has ended 2 times, last with exit code 137 (OOMKilled) → Raise the memory limit of the container",
+            ),
+        ),
+        (
+            json!({"phase": "Pending", "initContainerStatuses": [container(ended, json!({}), 0)]}),
+            "",
+            Some("Error: container app has ended with exit code 3: no such table → Read why it ends"),
+        ),
+    ];
+    check(&cases);
+}
+
+#[test]
+fn pod_whose_containers_have_not_begun_is_explained_by_conditions_and_events() {
+    let running = container(json!({"running": {}}), json!({}), 0);
+    let unready = json!([{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]"}]);
+    let full = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}]);
+    let cases = [
+        (
+            json!({"phase": "Pending", "conditions": full}),
+            "",
+            Some("Unschedulable: 0/3 nodes are available → Make room"),
+        ),
+        (json!({"phase": "Pending"}), "FailedMount", Some("FailedMount: newer → Create the volume")),
+        (
+            json!({"phase": "Running", "conditions": unready, "containerStatuses": [running]}),
+            "Unhealthy",
+            Some("Unhealthy: newer → Find out why its probe fails"),
+        ),
+        (
+            json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory"}),
+            "",
+            Some("Evicted: The node was low on resource: memory → Make room on the node"),
+        ),
+        (
+            json!({"phase": "Pending", "containerStatuses": [container(json!({"waiting": {"reason": "ContainerCreating"}}), json!({}), 0)]}),
+            "",
+            None,
+        ),
+        (json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}), "Unhealthy", None),
+        (json!({"phase": "Succeeded"}), "BackOff", None),
+    ];
+    check(&cases);
+}
+
+#[test]
+fn each_reason_is_in_one_row_and_unknown_ones_have_a_step() {
+    let all: Vec<&str> = STEPS.iter().flat_map(|(reasons, _)| reasons.iter().copied()).collect();
+    let distinct: std::collections::BTreeSet<&str> = all.iter().copied().collect();
+    assert_eq!(all.len(), distinct.len());
+    assert_eq!(next_step("SomethingNew"), STEP);
+}
