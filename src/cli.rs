@@ -24,6 +24,7 @@ pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod rbac;
 pub(crate) mod reach;
+pub(crate) mod reference;
 pub(crate) mod release;
 pub(crate) mod render;
 pub(crate) mod request;
@@ -88,6 +89,8 @@ enum Command {
     Completion(generate::CompletionArgs),
     #[command(hide = true)]
     ManPages(generate::ManPagesArgs),
+    #[command(hide = true)]
+    Reference(reference::ReferenceArgs),
 }
 
 /// The subcommands that run until they are told to stop.
@@ -180,6 +183,7 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::Preflight(args) => preflight::run(args).await,
         Command::Payload(command) => payload::run(command),
         Command::Completion(args) => generate::completion(&args, Cli::command()),
+        Command::Reference(args) => reference::run(&args, Cli::command()),
         Command::ManPages(args) => generate::man_pages(&args, Cli::command()),
     }
     .map(|()| ExitCode::SUCCESS)

@@ -143,6 +143,18 @@ pub(crate) fn text(snapshot: &Snapshot, now: Timestamp) -> String {
     text.finish()
 }
 
+/// Name and meaning of each metric.
+pub(crate) fn described() -> BTreeMap<String, String> {
+    let mut text = Text::default();
+    let (cluster_version, rollout) = (Some(Arc::default()), Some(SeenRollout::default()));
+    let observation = Some(Arc::new(Observation { cluster_version, rollout, ..Observation::default() }));
+    let snapshot = Snapshot { observation, operators: Some(Arc::default()), ..Snapshot::default() };
+    cluster_version::write(&mut text, &snapshot);
+    operators::write(&mut text, &snapshot);
+    daemon::write(&mut text, &snapshot, Timestamp::UNIX_EPOCH);
+    text.described()
+}
+
 /// Seconds since the epoch.
 fn seconds(at: Timestamp) -> f64 {
     at.as_duration().as_secs_f64()

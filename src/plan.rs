@@ -25,6 +25,7 @@ pub(crate) use field::Field;
 pub(crate) use health::{Parts, troubles};
 pub(crate) use lint::{Finding, Weight, lint};
 pub(crate) use live::{LiveObject, LiveObjects, LiveState, contained, dropped, live_after_release, managed};
+pub(crate) use namespaces::is_cluster_scoped;
 pub(crate) use trouble::Trouble;
 
 use crate::api::Release;

@@ -2,8 +2,10 @@
 
 pub(crate) mod assemble;
 pub(crate) mod extract;
+pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod lint;
+mod mark;
 pub(crate) mod mirror;
 pub(crate) mod new;
 pub(crate) mod sign;
@@ -31,6 +33,7 @@ pub(crate) enum ReleaseCommand {
     New(Box<new::NewArgs>),
     /// Show the content of a release image or of a folder with a release
     Info(info::InfoArgs),
+    Import(import::ImportArgs),
     Lint(lint::LintArgs),
     /// Extract the manifests of a release image to a folder
     Extract(extract::ExtractArgs),
@@ -45,6 +48,7 @@ pub(crate) async fn run(command: ReleaseCommand) -> anyhow::Result<ExitCode> {
     match command {
         ReleaseCommand::Lint(args) => return lint::run(&args),
         ReleaseCommand::New(args) => new::run(*args).await,
+        ReleaseCommand::Import(args) => import::run(args).await,
         ReleaseCommand::Info(args) => info::run(args).await,
         ReleaseCommand::Extract(args) => extract::run(args).await,
         ReleaseCommand::Mirror(args) => mirror::run(args).await,

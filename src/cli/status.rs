@@ -4,7 +4,7 @@
 mod details;
 mod follow;
 mod lines;
-mod next_step;
+pub(crate) mod next_step;
 mod pools;
 mod recorded;
 mod text;

@@ -17,6 +17,8 @@ pub(super) enum Type {
 #[derive(Debug, Default)]
 pub(super) struct Text {
     out: String,
+    /// Name and meaning of all metrics, also of those without samples.
+    described: BTreeMap<String, String>,
 }
 
 /// The samples of one metric by their labels. Each series stands there once, because a scrape with two samples of one
@@ -37,6 +39,7 @@ impl Text {
     }
 
     fn add(&mut self, name: &str, type_: Type, help: &str, samples: impl FnOnce(&mut Samples)) {
+        self.described.insert(name.to_owned(), help.to_owned());
         let mut all = Samples::default();
         samples(&mut all);
         if all.series.is_empty() {
@@ -53,6 +56,10 @@ impl Text {
 
     pub(super) fn finish(self) -> String {
         self.out
+    }
+
+    pub(super) fn described(self) -> BTreeMap<String, String> {
+        self.described
     }
 }
 

@@ -53,6 +53,17 @@ pub(crate) fn text(snapshot: &PoolsSnapshot, now: Timestamp) -> String {
     text.finish()
 }
 
+/// Name and meaning of each metric.
+pub(crate) fn described() -> BTreeMap<String, String> {
+    let (mut text, snapshot) = (Text::default(), PoolsSnapshot::default());
+    machines(&mut text, &snapshot);
+    conditions(&mut text, &snapshot);
+    nodes(&mut text, &snapshot, Timestamp::UNIX_EPOCH);
+    daemon::requests(&mut text, "machine_config_api_requests_total", &snapshot.requests);
+    daemon::process(&mut text, &snapshot.process);
+    text.described()
+}
+
 fn machines(text: &mut Text, snapshot: &PoolsSnapshot) {
     type Count = fn(&MachineConfigPoolStatus) -> i32;
     let counts: [(&str, &str, Count); 5] = [

@@ -118,7 +118,7 @@ fn quantity(of: &BTreeMap<String, Quantity>, name: &str, in_a_unit: i128) -> i12
 
 /// An image that a node does not get: its registry may be unreachable for the images of an update, too.
 fn without_image(pod: &Pod) -> Option<Trouble> {
-    let trouble = pods::trouble(pod, &[])?;
+    let trouble = pods::trouble(pod, &[], Timestamp::MIN)?;
     let images = ["ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "InvalidImageName"];
     images.iter().any(|reason| trouble.message.starts_with(reason)).then_some(trouble)
 }

@@ -54,6 +54,9 @@ const GIVEN_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "k
 const WORKLOADS: [&str; 6] = ["Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob"];
 /// Groups of Kubernetes itself without a dot in their names; others end in `.k8s.io`.
 const GROUPS: [&str; 5] = ["", "apps", "autoscaling", "batch", "policy"];
+/// Kinds that come with the base image of every release, in a group that has others.
+const OWN_KINDS: [(&str, &str); 2] =
+    [("config.openshift.io", "ClusterOperator"), ("config.openshift.io", "ClusterVersion")];
 
 /// All findings, errors first, then in the order of the files. `manifests`: in load order.
 pub(crate) fn lint(manifests: &[Arc<Manifest>]) -> Vec<Finding> {
@@ -143,6 +146,9 @@ fn kinds(manifests: &[Arc<Manifest>]) -> Vec<Finding> {
     for manifest in manifests {
         let ObjectId { group, kind, .. } = &manifest.id;
         if GROUPS.contains(&group.as_str()) || group.ends_with(".k8s.io") || aggregated.contains(group) {
+            continue;
+        }
+        if OWN_KINDS.contains(&(group.as_str(), kind.as_str())) {
             continue;
         }
         match defined.get(&(group.clone(), kind.clone())) {

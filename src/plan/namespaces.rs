@@ -57,6 +57,11 @@ pub(super) fn missing(input: &PlanInput<'_>, graph: &Graph, created: &[(usize, O
     lacking.into_iter().filter_map(|(namespace, objects)| blocker(namespace, &objects)).collect()
 }
 
+/// Whether objects of a kind of Kubernetes are in no namespace.
+pub(crate) fn is_cluster_scoped(group: &str, kind: &str) -> bool {
+    BUILT_IN.iter().any(|(known, kinds)| *known == group && kinds.contains(&kind))
+}
+
 /// Group and kind of cluster-scoped objects, whose manifests may name a namespace all the same; as far as that is known
 /// without a cluster.
 fn cluster_scoped(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {

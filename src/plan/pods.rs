@@ -1,7 +1,7 @@
 //! Why a pod does not work: from its conditions, the states of its containers and its last events.
 
 use super::trouble::Trouble;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Event, Pod};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub(crate) struct Detail {
 }
 
 /// What a person can do, by the reason of a waiting container, of a condition, of an end or of an event.
-const STEPS: [(&[&str], &str); 13] = [
+pub(crate) const STEPS: [(&[&str], &str); 13] = [
     (
         &["ErrImagePull", "ImagePullBackOff", "ImageInspectError", "ErrImageNeverPull", "RegistryUnavailable"],
         "Make the image pullable from the node: its name and digest, the registry and a mirror of it, the pull secret, the proxy",
@@ -73,18 +73,26 @@ pub(crate) fn next_step(reason: &str) -> &'static str {
     STEPS.iter().find(|(reasons, _)| reasons.contains(&reason)).map_or(STEP, |(_, step)| step)
 }
 
-/// What is wrong with a pod. `None`: it works, or it is being started and nothing is wrong yet. `events`: of its namespace.
-pub(crate) fn trouble(pod: &Pod, events: &[Event]) -> Option<Trouble> {
+/// A pod that has not ended this long after the time that it was given does not end by itself.
+const OVERDUE: SignedDuration = SignedDuration::from_secs(30);
+
+/// What is wrong with a pod. `None`: it works, or it is being started or ended and nothing is wrong yet. `events`: of its namespace.
+pub(crate) fn trouble(pod: &Pod, events: &[Event], now: Timestamp) -> Option<Trouble> {
     let name = |text: &Option<String>| text.clone().unwrap_or_default();
     let object = format!("pod {}/{}", name(&pod.metadata.namespace), name(&pod.metadata.name));
-    let (reason, message) = cause(pod, events)?;
+    let (reason, message) = cause(pod, events, now)?;
     let message = if message.is_empty() { reason.clone() } else { format!("{reason}: {message}") };
     Some(Trouble { object, message, next_step: next_step(&reason).to_owned() })
 }
 
 /// Reason and message.
-fn cause(pod: &Pod, events: &[Event]) -> Option<(String, String)> {
+fn cause(pod: &Pod, events: &[Event], now: Timestamp) -> Option<(String, String)> {
     let status = pod.status.clone().unwrap_or_default();
+    // The time by which it is to have ended. Until then what it says is about its end.
+    if let Some(end) = &pod.metadata.deletion_timestamp {
+        let overdue = now.duration_since(end.0) > OVERDUE;
+        return overdue.then(|| ("Deleting".to_owned(), format!("it was to have ended at {}, and has not", end.0)));
+    }
     let condition = |type_: &str| {
         let found = status.conditions.iter().flatten().find(|it| it.type_ == type_ && it.status == "False");
         found.map(|it| (it.reason.clone().unwrap_or_default(), it.message.clone().unwrap_or_default()))
@@ -101,9 +109,6 @@ fn cause(pod: &Pod, events: &[Event]) -> Option<(String, String)> {
         || status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
     if let Some(cause) = containers().find_map(of_container) {
         return Some(cause);
-    }
-    if pod.metadata.deletion_timestamp.is_some() {
-        return Some(("Deleting".to_owned(), "it was told to end, and has not ended".to_owned()));
     }
     let ready = status.conditions.iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");
     if ready || status.phase.as_deref() == Some("Succeeded") {

@@ -69,7 +69,8 @@ async fn apply(platform: &Platform, objects: &[Value]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_broken_situation_is_named_with_its_way_out() {
     let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
-    let [first, second, _] = platform.samples().await.unwrap();
+    let [first, ..] = platform.samples().await.unwrap();
+    define_proxies(&platform).await;
     platform.install(&first).await.unwrap();
     platform.until_completed(&first, LIMIT).await.unwrap();
     let healthy = status(&platform).await;
@@ -83,10 +84,12 @@ async fn each_broken_situation_is_named_with_its_way_out() {
     a_target_that_is_not_signed(&platform).await;
 
     let asked = Timestamp::now();
-    platform.ask_image(&second.image, "1.0.1").await.unwrap();
-    platform.until_completed(&second, LIMIT).await.unwrap();
+    let last = platform.release(Contents { version: "1.0.19", ..SAMPLES[1] }).await.unwrap();
+    platform.sign(&last).await.unwrap();
+    platform.ask_image(&last.image, "1.0.19").await.unwrap();
+    platform.until_completed(&last, LIMIT).await.unwrap();
     a_proxy_that_leads_nowhere(&platform).await;
-    history_adds_up(&platform, &second, asked).await;
+    history_adds_up(&platform, &last, asked).await;
     platform.cluster.down().await.unwrap();
 }
 
@@ -189,7 +192,7 @@ async fn a_webhook_that_denies(platform: &Platform) {
     apply(platform, &[hook]).await;
     let settings = "network/0000_20_network_10_settings.yaml";
     ask_changed(platform, "1.0.16", settings, "1450", "1460").await;
-    let words = ["denies.example.com", "network-settings", "→"];
+    let words = ["Failing for", "denies.example.com", "network-settings", "→ Bring the pods behind the webhook back"];
     names(platform, "a webhook that denies", &words).await;
     platform.cluster.kubectl(["delete", "validatingwebhookconfiguration", "denies"]).await.unwrap();
 }
@@ -245,7 +248,12 @@ async fn a_right_that_is_missing(platform: &Platform) {
     platform.cluster.kubectl(["delete", ADMIN]).await.unwrap();
     let service = "console/0000_50_console_20_service.yaml";
     ask_changed(platform, "1.0.17", service, "port: 80", "port: 81").await;
-    names(platform, "a right that is missing", &["services", "forbidden", "→"]).await;
+    names(
+        platform,
+        "a right that is missing",
+        &["Failing for", "services", "is forbidden", "→ Give the daemon the right"],
+    )
+    .await;
     apply(platform, &[whole]).await;
     platform.cluster.kubectl(["delete", "clusterrolebinding/almost-everything"]).await.unwrap();
     let managed = json!({"spec": {"overrides": null}}).to_string();
@@ -255,11 +263,17 @@ async fn a_right_that_is_missing(platform: &Platform) {
 async fn a_target_that_is_not_signed(platform: &Platform) {
     let unsigned = platform.release(Contents { version: "1.0.18", ..SAMPLES[1] }).await.unwrap();
     platform.ask_image(&unsigned.image, "1.0.18").await.unwrap();
-    let words = ["ReleaseAccepted=False", "no signature of this digest", "→ ", "It is tried again in"];
+    let words = [
+        "ReleaseAccepted=False",
+        "the update cannot be verified",
+        "→ Check the registry and the signature",
+        "It is tried again in",
+    ];
     names(platform, "a target that is not signed", &words).await;
 }
 
-async fn a_proxy_that_leads_nowhere(platform: &Platform) {
+/// The kind by which a cluster names its proxy; it is there before the daemon is.
+async fn define_proxies(platform: &Platform) {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "proxies.config.openshift.io",
@@ -269,6 +283,9 @@ async fn a_proxy_that_leads_nowhere(platform: &Platform) {
     });
     apply(platform, &[definition]).await;
     platform.cluster.kubectl(["wait", "--for=condition=Established", "crd/proxies.config.openshift.io"]).await.unwrap();
+}
+
+async fn a_proxy_that_leads_nowhere(platform: &Platform) {
     let nowhere = "http://127.0.0.1:1";
     let proxy = json!({"apiVersion": "config.openshift.io/v1", "kind": "Proxy", "metadata": {"name": "cluster"},
         "status": {"httpProxy": nowhere, "httpsProxy": nowhere}});
@@ -286,7 +303,7 @@ async fn history_adds_up(platform: &Platform, release: &Release, asked: Timestam
     let json = platform.cvo(["history", "-o", "json", "--kubeconfig", &kubeconfig]).await.unwrap();
     let told: Value = serde_json::from_str(&json).unwrap();
     let update = &told["updates"][0];
-    assert_eq!((&update["version"], &update["state"]), (&json!("1.0.1"), &json!("Completed")));
+    assert_eq!((&update["version"], &update["state"]), (&json!("1.0.19"), &json!("Completed")));
     let number = |value: &Value| value.as_f64().unwrap();
     let sum = |list: &Value| list.as_array().unwrap().iter().map(|it| number(&it["seconds"])).sum::<f64>();
     let (whole, check) = (number(&update["seconds"]), number(&update["lastCheck"]));

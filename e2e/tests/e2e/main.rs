@@ -38,6 +38,7 @@ mod plan;
 mod platform;
 mod pools;
 mod preconditions;
+mod readme;
 mod real_payload;
 mod restored;
 mod retrieval;

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use cvo::testing::api::ClusterVersion;
 use cvo::testing::api::progress::{CONFIG_MAP, KEY};
 use e2e::browser::{self, Browser};
 use e2e::harness::{audit, programs};

@@ -1,9 +1,10 @@
 //! Makes the files of a release from the manifests of its components: names them, replaces image and version placeholders,
 //! checks them. Does no IO: the same input gives the same bytes.
 
+use super::mark::{is_marked, marked};
+use crate::payload::Origin;
 use crate::payload::load::manifests_of;
 use crate::payload::typed;
-use crate::payload::{Manifest, Origin};
 use jiff::Timestamp;
 use regex::Regex;
 use serde::Deserialize;
@@ -59,6 +60,8 @@ pub(crate) struct Input {
     /// Component images by name.
     pub tags: BTreeMap<String, Tag>,
     pub components: Vec<Component>,
+    /// Objects without a cluster profile take part in clusters with this one.
+    pub profile: Option<String>,
 }
 
 /// The content of `release-manifests/`.
@@ -127,7 +130,7 @@ pub(crate) fn assemble(input: &Input) -> Result<ReleaseFiles, AssembleError> {
         let images = Images::of(component, &input.tags, &mut problems);
         for (name, bytes) in &component.manifests {
             let place = format!("{}/{name}", component.place);
-            let filled = fill(bytes, &images, &versions).and_then(|text| Ok((check(name, &text)?, text)));
+            let filled = fill(bytes, &images, &versions).and_then(|text| check(name, text, input.profile.as_deref()));
             match filled {
                 Ok(((count, alone), text)) => {
                     objects += count;
@@ -376,15 +379,21 @@ impl Versions {
     }
 }
 
-/// Reads a file as the daemon does; returns the number of its objects, and those without a cluster profile.
-fn check(name: &str, text: &str) -> Result<(usize, Vec<String>), String> {
+/// How many objects a file has, and those without a cluster profile.
+type Checked = (usize, Vec<String>);
+
+/// Reads a file as the daemon does, and marks what has no cluster profile if one is given.
+fn check(name: &str, text: String, profile: Option<&str>) -> Result<(Checked, String), String> {
     let manifests = manifests_of(Origin::Release, name, text.as_bytes())?;
     if let Some(cause) = manifests.iter().find_map(|m| typed::check(m).err()) {
         return Err(cause);
     }
-    let marked = |m: &Manifest| m.annotations.keys().any(|key| key.starts_with("include.release.openshift.io/"));
-    let unmarked = manifests.iter().filter(|m| !marked(m)).map(|m| format!("{} in {name}", m.id)).collect();
-    Ok((manifests.len(), unmarked))
+    let unmarked: Vec<String> =
+        manifests.iter().filter(|m| !is_marked(m)).map(|m| format!("{} in {name}", m.id)).collect();
+    match profile.filter(|_| !unmarked.is_empty()) {
+        Some(profile) => Ok(((manifests.len(), Vec::new()), marked(&manifests, profile)?)),
+        None => Ok(((manifests.len(), unmarked), text)),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `cvo release new`: builds a release image from folders of manifests.
 
 use super::assemble::{self, Component, Input, ReleaseFiles, Tag, repository};
+use super::mark::DEFAULT_PROFILE;
 use super::{BASE_DIGEST_LABEL, ImageSource, Pulled, RELEASE_LABEL, RELEASE_MANIFESTS};
 use crate::cli::output;
 use crate::net::registry::image;
@@ -71,6 +72,10 @@ pub(crate) struct NewArgs {
     /// Version of a part of the images, which replaces 0.0.1-snapshot-NAME in manifests; may be repeated
     #[arg(long, value_name = "NAME=VERSION")]
     pub component_version: Vec<String>,
+    /// Include objects that say nothing about it in clusters of this profile (usually self-managed-high-availability); without this,
+    /// objects that have no annotation include.release.openshift.io/PROFILE take part nowhere
+    #[arg(long, value_name = "PROFILE", value_parser = profile)]
+    pub profile: Option<String>,
     /// Further properties of the release as a JSON object, for example {"url": "https://example.com/1.0.1"}
     #[arg(long, value_name = "JSON")]
     pub metadata: Option<String>,
@@ -100,6 +105,7 @@ pub(crate) async fn run(args: NewArgs) -> anyhow::Result<()> {
         created: created(args.created, args.source_date_epoch)?,
         tags: with_images(sources.tags, &args.images)?,
         components: sources.components,
+        profile: args.profile.clone(),
     };
     let base = base_reference(&args, &input.tags)?;
     let target = args.to_image.as_deref().map(target).transpose()?;
@@ -189,10 +195,28 @@ fn remark(input: &Input, files: &ReleaseFiles) {
         input.components.len(),
         input.tags.len()
     ));
-    for object in &files.unmarked {
-        let why = "excluded everywhere, since it has no annotation include.release.openshift.io/<profile>";
-        output::remark(&format!("{object}: {why}"));
+    for object in files.unmarked.iter().take(UNMARKED_SHOWN) {
+        output::remark(&format!("{object}: excluded everywhere"));
     }
+    if !files.unmarked.is_empty() {
+        output::remark(&format!(
+            "warning: {} objects take part in no cluster, since they have no annotation include.release.openshift.io/<profile>: \
+             --profile {DEFAULT_PROFILE} puts it on them",
+            files.unmarked.len()
+        ));
+    }
+}
+
+/// Objects without a cluster profile that are named; all are counted.
+const UNMARKED_SHOWN: usize = 10;
+
+/// A value parser for the names of cluster profiles.
+pub(super) fn profile(name: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !name.is_empty() && name.len() <= 63 && name.chars().all(fine) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("a profile has lower case letters, digits and dashes, such as {DEFAULT_PROFILE}"))
 }
 
 /// Builds the image, pushes it if there is a target, and returns its digest.

@@ -64,7 +64,7 @@ pub(super) async fn gather(
                 let known = namespace_of(client, &namespace, remarks).await;
                 read.insert(namespace.clone(), known);
             }
-            found.extend(read.get(&namespace).into_iter().flat_map(|known| known.troubles(only.as_ref())));
+            found.extend(read.get(&namespace).into_iter().flat_map(|known| known.troubles(only.as_ref(), now)));
         }
         let mut seen = BTreeSet::new();
         found.retain(|trouble| seen.insert(trouble.clone()));
@@ -179,11 +179,11 @@ impl Taken<'_> {
 
 impl Namespace {
     /// What is wrong with the pods of one workload, or of all.
-    fn troubles(&self, only: Option<&Workload>) -> Vec<Trouble> {
+    fn troubles(&self, only: Option<&Workload>, now: Timestamp) -> Vec<Trouble> {
         let mut troubles: Vec<Trouble> =
             self.owners(only).into_iter().flat_map(|(owner, metadata)| self.of_owner(&owner, metadata)).collect();
         let pods = self.pods.iter().filter(|pod| only.is_none_or(|workload| self.belongs(pod, workload)));
-        troubles.extend(pods.filter_map(|pod| pods::trouble(pod, &self.events)));
+        troubles.extend(pods.filter_map(|pod| pods::trouble(pod, &self.events, now)));
         troubles
     }
 

@@ -10,7 +10,7 @@ use crate::status::failure::Reason;
 use crate::updates::graph;
 
 /// Conditions that mean the same for every reason.
-const BY_TYPE: [(&str, &str); 7] = [
+pub(crate) const BY_TYPE: [(&str, &str); 7] = [
     (INVALID, "Correct the fields of spec that the message names: they are ignored until then"),
     (
         CONTESTED,
@@ -37,6 +37,29 @@ const BY_TYPE: [(&str, &str); 7] = [
         "Nothing has to be done; to have the capabilities on purpose, add them to spec.capabilities.additionalEnabledCapabilities",
     ),
 ];
+
+/// What the API server says in an error, and what it means whatever the daemon was doing.
+pub(crate) const BY_MESSAGE: [(&str, &str); 5] = [
+    (
+        "is forbidden: User",
+        "Give the daemon the right that the message names: apply the roles of the release again, or those that cvo rbac prints",
+    ),
+    (
+        "failed calling webhook",
+        "Bring the pods behind the webhook back, or delete its configuration if they are gone for good: cvo doctor names those behind which nobody answers",
+    ),
+    (
+        "denied the request",
+        "Let the webhook or the policy that the message names accept the object: whoever runs it knows why it denies",
+    ),
+    ("exceeded quota", "Raise the quota that the message names, or free what it counts"),
+    ("no space left on device", "Free the disk that the message names"),
+];
+
+/// For what is told in the words of the API server; `None` if they say nothing special.
+pub(crate) fn of_message(message: &str) -> Option<&'static str> {
+    BY_MESSAGE.iter().find(|(words, _)| message.contains(words)).map(|(_, step)| *step)
+}
 
 /// For a condition of the ClusterVersion that needs attention; `None` for one of somebody else.
 pub(crate) fn of_condition(type_: &str, reason: &str) -> Option<&'static str> {
@@ -89,6 +112,9 @@ mod tests {
         }
         for reason in BlockedReason::ALL {
             assert!(is_step(of_pool(&reason.to_string()).unwrap()), "{reason}");
+        }
+        for (words, step) in BY_MESSAGE {
+            assert!(is_step(step) && of_message(&format!("cannot: {words} x")) == Some(step), "{words}");
         }
         for (type_, step) in BY_TYPE {
             assert!(is_step(step) && of_condition(type_, "Anything") == Some(step), "{type_}");

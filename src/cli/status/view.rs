@@ -259,13 +259,16 @@ fn belongs(progress: &Progress, status: &ClusterVersionStatus) -> bool {
 }
 
 fn concern(condition: &Condition) -> Concern {
+    // What the API server says is closer to the cause.
+    let by_message = next_step::of_message(&condition.message).filter(|_| condition.type_ == FAILING);
+    let step = by_message.or_else(|| next_step::of_condition(&condition.type_, &condition.reason));
     Concern {
         type_: condition.type_.clone(),
         status: condition.status,
         reason: condition.reason.clone(),
         message: condition.message.clone(),
         since: condition.last_transition_time.0,
-        next_step: next_step::of_condition(&condition.type_, &condition.reason).unwrap_or_default(),
+        next_step: step.unwrap_or_default(),
     }
 }
 

@@ -15,7 +15,7 @@ fn events(reason: &str, uid: &str) -> Vec<Event> {
 }
 
 fn told(status: Value, events: &[Event]) -> Option<String> {
-    trouble(&pod(status), events).map(|trouble| {
+    trouble(&pod(status), events, Timestamp::UNIX_EPOCH).map(|trouble| {
         assert_eq!(trouble.object, "pod shop/web-1");
         format!("{} → {}", trouble.message, trouble.next_step.split([':', ',', ';']).next().unwrap())
     })
@@ -117,4 +117,13 @@ fn each_reason_is_in_one_row_and_unknown_ones_have_a_step() {
     let distinct: std::collections::BTreeSet<&str> = all.iter().copied().collect();
     assert_eq!(all.len(), distinct.len());
     assert_eq!(next_step("SomethingNew"), STEP);
+}
+
+#[test]
+fn pod_that_does_not_end_is_told_of_when_its_time_is_over() {
+    let metadata = json!({"name": "web-1", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+    let pod: Pod = serde_json::from_value(json!({"metadata": metadata, "status": {"phase": "Running"}})).unwrap();
+    let at = |text: &str| trouble(&pod, &[], text.parse().unwrap());
+    assert_eq!(at("2026-01-01T00:00:30Z"), None);
+    assert!(at("2026-01-01T00:00:31Z").unwrap().message.starts_with("Deleting: it was to have ended at 2026-01-01"));
 }

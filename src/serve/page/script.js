@@ -306,7 +306,7 @@
 
     const groups = stages(view);
     show(at("graph"), groups.length > 0);
-    list(at("stages"), groups, (it) => it.stage, stage, (node, it) => fillStage(node, it, view, view.components.length <= 24));
+    list(at("stages"), groups, (it) => it.stage, stage, (node, it) => fillStage(node, it, view, moving && view.components.length <= 24));
     const path = (view.criticalPath ?? []).map(component);
     write(at("path"), path.length ? `Critical path: ${path.join(" → ")}` : "");
 

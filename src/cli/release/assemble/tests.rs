@@ -30,6 +30,7 @@ fn input(components: Vec<Component>, images: &[(&str, &str)]) -> Input {
         created: "2026-01-02T03:04:05Z".parse().unwrap(),
         tags: images.iter().map(tag).collect(),
         components,
+        profile: None,
     }
 }
 
@@ -202,4 +203,30 @@ fn objects_without_a_profile_are_named() {
     let manifests = [("a.yaml", config_map("a", "v1")), ("b.yaml", marked.as_bytes().to_vec())];
     let files = assemble(&input(vec![component("net", &manifests, None)], &[])).unwrap();
     assert_eq!(files.unmarked, ["configmap \"a\" in a.yaml"]);
+}
+
+#[test]
+fn objects_that_take_part_nowhere_are_marked_if_a_profile_is_given() {
+    let marked = "# ours\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: ns, annotations: {include.release.openshift.io/other: 'true'}}\n";
+    let unmarked = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: ns}\ndata: {version: 0.0.1-snapshot, mode: '0644'}\n";
+    let both = format!("{marked}---\n{unmarked}");
+    let manifests = [("marked.yaml", marked), ("both.yaml", both.as_str())];
+    let component = Component {
+        name: "a".into(),
+        place: "a".into(),
+        manifests: manifests.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).into(),
+        placeholders: None,
+    };
+    let without = assemble(&input(vec![component.clone()], &[])).unwrap();
+    assert_eq!(without.unmarked.len(), 1, "{:?}", without.unmarked);
+    let profile = Some("edge".to_owned());
+    let with = assemble(&Input { profile, ..input(vec![component], &[]) }).unwrap();
+    assert_eq!(with.unmarked, Vec::<String>::new());
+    assert_eq!(text(&with, "0000_50_a_marked.yaml"), marked, "left as it is");
+    let manifests = manifests_of(Origin::Release, "x", &with.files["0000_50_a_both.yaml"]).unwrap();
+    let annotations = |at: usize| manifests[at].annotations.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(annotations(0), ["include.release.openshift.io/other"]);
+    assert_eq!(annotations(1), ["include.release.openshift.io/edge"]);
+    let data = manifests[1].object().unwrap()["data"].clone();
+    assert_eq!(data, serde_json::json!({"version": "1.2.3", "mode": "0644"}));
 }

@@ -36,7 +36,11 @@ fn shop() -> Namespace {
 
 fn objects(namespace: &Namespace, only: Option<(&str, &str)>) -> Vec<String> {
     let only = only.map(|(kind, name)| (kind.to_owned(), name.to_owned()));
-    namespace.troubles(only.as_ref()).into_iter().map(|it| format!("{}: {}", it.object, it.message)).collect()
+    namespace
+        .troubles(only.as_ref(), Timestamp::UNIX_EPOCH)
+        .into_iter()
+        .map(|it| format!("{}: {}", it.object, it.message))
+        .collect()
 }
 
 #[test]
