@@ -7,6 +7,7 @@
 mod definition;
 mod observed;
 mod operator;
+pub(crate) mod reported;
 mod workload;
 
 use crate::graph::Mode;

@@ -22,4 +22,5 @@ pub(crate) mod record;
 pub(crate) mod retrieve;
 pub(crate) mod rollout;
 pub(crate) mod serving;
+pub(crate) mod stand_in;
 pub(crate) mod update_service;

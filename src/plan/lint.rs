@@ -1,6 +1,7 @@
 //! What is wrong with a release, found without a cluster and before anybody installs it.
 
 use super::live::definitions;
+use crate::gate::reported;
 use crate::payload::{Manifest, ObjectId};
 use serde::Serialize;
 use serde_json::Value;
@@ -261,7 +262,9 @@ fn reporters(manifests: &[Arc<Manifest>]) -> Vec<Finding> {
         .filter(|manifest| WORKLOADS.contains(&manifest.id.kind.as_str()))
         .filter_map(|manifest| component(manifest))
         .collect();
-    let operators = manifests.iter().filter(|manifest| manifest.id.kind == "ClusterOperator");
+    // Without an operator the daemon reports them.
+    let by_daemon = |manifest: &Manifest| manifest.annotation(reported::ANNOTATION) == Some("true");
+    let operators = manifests.iter().filter(|it| it.id.kind == "ClusterOperator" && !by_daemon(it));
     let silent = operators.filter(|manifest| component(manifest).is_none_or(|component| !running.contains(&component)));
     let message = "its component runs nothing that could report it, and the release waits for it for ever: add the operator \
                    to the component, or remove the ClusterOperator, unless another component reports it";

@@ -66,7 +66,6 @@ impl Operators {
     }
 
     /// Changes with [`Operators::current`] and [`Operators::are_known`], and not when an operator writes what it said before.
-    #[allow(dead_code, reason = "for what decides by operators; the metrics are asked instead")]
     pub(crate) fn changes(&self) -> watch::Receiver<Option<Arc<Reports>>> {
         self.reports.subscribe()
     }

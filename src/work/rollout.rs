@@ -5,6 +5,7 @@ mod operation;
 
 use super::apply::Applier;
 use super::cluster_configuration::ConfigurationChanges;
+use super::stand_in::stand_ins;
 use crate::cluster::index::ChangeKind;
 use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
@@ -145,6 +146,7 @@ impl Executor {
         if self.operations.cancel.run_until_cancelled(admitted.notified()).await.is_none() {
             return;
         }
+        self.report_for_components();
         self.perform(first);
         while !self.operations.cancel.is_cancelled() || !self.running.is_empty() {
             // The changes that come from here on are those of the next rollout.
@@ -174,6 +176,18 @@ impl Executor {
             if self.moved.send_replace(completed) != completed {
                 self.let_own_deployment_be_stopped();
             }
+        }
+    }
+
+    /// Those that have no operator.
+    fn report_for_components(&mut self) {
+        let version = lock(&self.state).plan().release.version.clone();
+        for stand_in in stand_ins(&self.operations.manifests, &version) {
+            let (applier, cancel) = (self.operations.applier.clone(), self.operations.cancel.clone());
+            self.running.spawn(async move {
+                stand_in.run(applier, cancel).await;
+                None
+            });
         }
     }
 

@@ -44,6 +44,7 @@ mod restored;
 mod retrieval;
 mod secrets;
 mod spec_changes;
+mod stand_in;
 mod uninstall;
 mod update;
 mod waiting;

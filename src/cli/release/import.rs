@@ -54,7 +54,8 @@ pub(crate) struct ImportArgs {
     /// Folder to write, which must be new or empty
     #[arg(long, value_name = "DIR")]
     pub to_dir: PathBuf,
-    /// The component has an operator that reports a ClusterOperator of the component's name
+    /// The component has an operator that reports a ClusterOperator of the component's name; without this, the daemon reports it from the
+    /// health of the component's Deployments and DaemonSets
     #[arg(long)]
     pub operator: bool,
     /// Cluster profile that the objects take part in

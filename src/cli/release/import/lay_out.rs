@@ -2,6 +2,7 @@
 
 use crate::cli::release::assemble::repository;
 use crate::cli::release::mark::mark;
+use crate::gate::reported::ANNOTATION as REPORT_WORKLOADS;
 use crate::payload::Origin;
 use crate::payload::load::manifests_of;
 use crate::plan::is_cluster_scoped;
@@ -16,7 +17,7 @@ pub(super) struct Component<'a> {
     /// Of objects that name none.
     pub namespace: Option<&'a str>,
     pub profile: &'a str,
-    /// It reports a ClusterOperator of its name.
+    /// An operator of its own reports the ClusterOperator of its name; otherwise the daemon does.
     pub operator: bool,
     pub allow_secrets: bool,
 }
@@ -81,15 +82,7 @@ pub(super) fn lay_out(objects: Vec<Value>, component: &Component<'_>) -> Result<
         return Err(problems);
     }
     if !kept.iter().any(|object| text(object, "/kind") == Some("ClusterOperator")) {
-        if component.operator {
-            kept.push(operator(component, &kept));
-        } else {
-            out.remarks.push(format!(
-                "the component reports no ClusterOperator: an update waits until its workloads are rolled out, and for nothing else; \
-                 --operator adds one that an operator of {} has to report",
-                component.name
-            ));
-        }
+        kept.push(operator(component, &kept));
     }
     for mut object in kept {
         note_images(&object, &mut out.images);
@@ -163,16 +156,20 @@ fn scope(object: &Value) -> Option<(String, bool)> {
     Some((name, text(object, "/spec/scope")? == "Namespaced"))
 }
 
-/// The ClusterOperator, with the versions that it has to report.
+/// The ClusterOperator, with the versions that it has to report. Without an operator the daemon reports for it.
 fn operator(component: &Component<'_>, objects: &[Value]) -> Value {
     let namespaces = objects.iter().filter_map(|object| text(object, "/metadata/namespace"));
     let namespaces: BTreeSet<&str> = namespaces.chain(component.namespace).collect();
     let related: Vec<Value> =
         namespaces.into_iter().map(|name| json!({"group": "", "resource": "namespaces", "name": name})).collect();
+    let mut metadata = json!({"name": component.name});
+    if !component.operator {
+        metadata = json!({"name": component.name, "annotations": {REPORT_WORKLOADS: "true"}});
+    }
     json!({
         "apiVersion": "config.openshift.io/v1",
         "kind": "ClusterOperator",
-        "metadata": {"name": component.name},
+        "metadata": metadata,
         "spec": {},
         "status": {"versions": [{"name": "operator", "version": "0.0.1-snapshot"}], "relatedObjects": related},
     })

@@ -148,10 +148,14 @@ fn what_cannot_be_in_a_release_is_named() {
 }
 
 #[test]
-fn component_without_an_operator_has_no_cluster_operator() {
-    let laid = lay_out::lay_out(objects(CHART), &Component { operator: false, ..COMPONENT }).unwrap();
-    assert!(laid.files.keys().all(|name| !name.contains("clusteroperator")));
-    assert!(laid.remarks.iter().any(|remark| remark.contains("--operator")), "{:?}", laid.remarks);
+fn component_without_an_operator_is_reported_by_the_daemon() {
+    let report = |operator: bool| {
+        let laid = lay_out::lay_out(objects(CHART), &Component { operator, ..COMPONENT }).unwrap();
+        let manifest = &laid.files["0000_50_ingress_90_clusteroperator-ingress.yaml"];
+        let manifests = manifests_of(Origin::Release, "x", manifest).unwrap();
+        manifests[0].annotation("release.openshift.io/report-workloads").map(str::to_owned)
+    };
+    assert_eq!((report(false).as_deref(), report(true)), (Some("true"), None));
 }
 
 /// Runs `cvo release import` with programs of this folder.
