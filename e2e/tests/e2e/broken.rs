@@ -292,7 +292,8 @@ async fn a_proxy_that_leads_nowhere(platform: &Platform) {
     apply(platform, &[proxy]).await;
     let upstream = json!({"spec": {"channel": "stable", "upstream": "http://updates.example.com/graph"}}).to_string();
     platform.cluster.kubectl(["patch", "clusterversion", "version", "--type=merge", "-p", &upstream]).await.unwrap();
-    let words = ["RetrievedUpdates=False", "through the proxy 127.0.0.1", "→ Check that the update service can be reached"];
+    let words =
+        ["RetrievedUpdates=False", "through the proxy 127.0.0.1", "→ Check that the update service can be reached"];
     names(platform, "a proxy that is wrong", &words).await;
 }
 

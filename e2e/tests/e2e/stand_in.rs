@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cvo::testing::api::{ClusterOperator, ConditionStatus};
-use e2e::platform::releases::{Contents, SAMPLES};
+use e2e::platform::releases::Contents;
 use e2e::platform::{Platform, Release};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
