@@ -97,6 +97,12 @@ async fn waits_for_the_pod_that_must_not_be_evicted(platform: &Platform) {
     };
     let pool = nodes::until(&platform.cluster, "the budget to be named", LIMIT, blocked).await.unwrap();
     println!("{}", said(&pool, "RolloutBlocked").1);
+    let kubeconfig = platform.cluster.kubeconfig().display().to_string();
+    let status = platform.cvo(["status", "--kubeconfig", &kubeconfig]).await.unwrap();
+    println!("{status}");
+    for words in ["PodDisruptionBudget never", "→ "] {
+        assert!(status.contains(words), "{words}:\n{status}");
+    }
     let held = |version: &ClusterVersion| {
         condition(version, "Progressing").is_some_and(|it| it.message.contains("machine-config"))
     };

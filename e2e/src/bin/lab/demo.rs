@@ -8,9 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use cvo::testing::api::{self, ClusterVersion, HistoryEntry, HistoryState};
 use futures::StreamExt;
-use kube::Api;
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
@@ -114,9 +112,9 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     for path in ["etc/sample/platform", "var/log/commands"] {
         println!("  /{path}: {}", nodes::read(&platform.cluster, path)?.trim_end().replace('\n', "; "));
     }
-    let version = Api::<ClusterVersion>::all(platform.cluster.client().await?).get(api::NAME).await?;
-    step("status.history of the ClusterVersion, newest first");
-    print!("{}", history(&version.status.context("the ClusterVersion has no status")?.history));
+    step("cvo history --all: where the time went");
+    let kubeconfig = platform.cluster.kubeconfig().display().to_string();
+    print!("{}", platform.cvo(["history", "--all", "--kubeconfig", &kubeconfig]).await?);
     Ok(())
 }
 
@@ -194,42 +192,19 @@ fn shortened(text: &str) -> String {
     short
 }
 
-/// The history as a table.
-fn history(entries: &[HistoryEntry]) -> String {
-    let line = |columns: [&str; 6]| {
-        let [version, state, verified, started, completed, seconds] = columns;
-        format!("{version:<8} {state:<10} {verified:<9} {started:<21} {completed:<21} {seconds}\n")
-    };
-    let mut table = line(["VERSION", "STATE", "VERIFIED", "STARTED", "COMPLETED", "SECONDS"]);
-    for entry in entries {
-        let started = entry.started_time.0;
-        let state = if entry.state == HistoryState::Completed { "Completed" } else { "Partial" };
-        let end = entry.completion_time.as_ref().map(|time| time.0);
-        let seconds = end.map(|end| end.duration_since(started).as_secs().to_string()).unwrap_or_default();
-        let end = end.map(|end| end.to_string()).unwrap_or_default();
-        table.push_str(&line([
-            &entry.version,
-            state,
-            &entry.verified.to_string(),
-            &started.to_string(),
-            &end,
-            &seconds,
-        ]));
-    }
-    table
-}
-
 fn look_around(cluster: &Cluster, cvo: &Path) {
     let id = cluster.id();
     step("The cluster keeps running. To look around:");
     println!(
         "  eval \"$(hack/cluster env {id})\"\n  \
          {} status\n  \
+         {} page                                             # in a browser\n  \
          kubectl get clusterversion version -o yaml\n  \
          kubectl get pods -A\n  \
          kubectl logs -n openshift-cluster-version deployment/cluster-version-operator\n  \
          kubectl delete configmap network-settings -n network    # the daemon restores it\n\
          To remove it:\n  hack/cluster down {id}",
+        cvo.display(),
         cvo.display()
     );
 }
