@@ -1,7 +1,8 @@
 //! Writes results to standard output, and remarks to standard error.
 
 use anyhow::Context;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::borrow::Cow;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 /// Calls `write` with buffered standard output. If the reader is gone, as with `head`, the program ends without an error.
 pub(crate) fn to_stdout(
@@ -16,7 +17,28 @@ pub(crate) fn to_stdout(
 
 /// Writes a text to standard output without a newline.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let text = if io::stdout().is_terminal() && !shows_utf8(variable) { in_ascii(text) } else { Cow::Borrowed(text) };
     to_stdout(|out| out.write_all(text.as_bytes()))
+}
+
+/// Whether the terminal shows UTF-8, by the variables of the locale: the first that is set and not empty counts. Without any, most do.
+fn shows_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
+    set.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// The signs of our own texts as others of the same width; names and messages stay as they are.
+fn in_ascii(text: &str) -> Cow<'_, str> {
+    const SIGNS: [(char, char); 4] = [('→', '>'), ('…', '~'), ('·', '-'), ('–', '-')];
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let sign = |c: char| SIGNS.iter().find(|(sign, _)| *sign == c).map_or(c, |(_, other)| *other);
+    Cow::Owned(text.chars().map(sign).collect())
 }
 
 /// Writes a text and a newline to standard output.

@@ -242,6 +242,16 @@ async fn is_accessible(browser: &mut Browser) {
     }
 }
 
+/// An update that is recommended, and one that is not.
+fn offered(since: &str) -> (Value, Value) {
+    let risk = |name: &str, url: &str| json!({"name": name, "url": url, "message": "it is risky", "matchingRules": [{"type": "Always"}]});
+    let judged = json!({"type": "Recommended", "status": "False", "reason": "Risky", "message": "it is risky", "lastTransitionTime": since});
+    let available = json!([{"version": "2.0.1", "image": "r.example/p@2.0.1", "url": "https://example.com/2.0.1"}]);
+    let conditional = json!([{"release": {"version": "2.1.0", "image": "r.example/p@2.1.0"}, "conditions": [judged],
+        "risks": [risk("Known", "https://example.com/known"), risk("Script", "javascript:alert(1)")]}]);
+    (available, conditional)
+}
+
 /// Objects as a daemon would have written them in a release of 800 manifests, with names that try to do harm.
 async fn write_large(cluster: &SimulatedCluster, components: usize) {
     let now = Timestamp::now();
@@ -271,8 +281,9 @@ async fn write_large(cluster: &SimulatedCluster, components: usize) {
             "completionTime": if state == "Completed" { json!(ago(200)) } else { Value::Null }, "verified": true})
     };
     let condition = json!({"type": "Progressing", "status": "True", "reason": "", "message": "under way", "lastTransitionTime": ago(300)});
+    let (available, conditional) = offered(&ago(300));
     let status = json!({"desired": {"version": "2.0.0", "image": "r.example/p@2.0.0"}, "observedGeneration": 1, "versionHash": "x",
-        "availableUpdates": null, "conditions": [condition], "history": [entry("2.0.0", "Partial"), entry("1.0.0", "Completed")]});
+        "availableUpdates": available, "conditionalUpdates": conditional, "conditions": [condition], "history": [entry("2.0.0", "Partial"), entry("1.0.0", "Completed")]});
     let record = json!({"schema": 1, "release": {"version": "2.0.0", "image": "r.example/p@2.0.0"},
         "pass": {"mode": "update", "started": ago(300), "done": 480, "total": 800}, "nodes": nodes});
     // A merge patch would lose what is null.
@@ -314,6 +325,9 @@ async fn large_release_is_shown_at_once_and_costs_nothing_while_it_rests() {
     println!("first paint {paint:.0} ms, page {html:.0} bytes, record {state} bytes");
     assert!(html + state as f64 * 1.5 < 150_000.0, "{html} bytes and {state} of the record");
     assert_eq!(count(&mut browser, "img, script[src], link[href^=http]").await, 0, "messages are only text");
+    shows(&mut browser, "risky", "2.1.0: not recommended").await;
+    let links = browser.value("[...document.querySelectorAll('#updates a')].map((link) => link.href)").await.unwrap();
+    assert_eq!(links, json!(["https://example.com/2.0.1", "https://example.com/known"]), "a script is no link");
     looks_right(&mut browser, "large").await;
     assert_eq!(browser.take_errors(), Vec::<String>::new());
 

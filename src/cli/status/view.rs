@@ -52,6 +52,8 @@ pub(crate) struct View {
     pub pools: Vec<PoolState>,
     /// Recommended versions to update to.
     pub available_updates: Vec<String>,
+    /// Where releases that can be updated to are described, by their versions.
+    pub update_urls: BTreeMap<String, String>,
     /// Updates that are published with risks of which not all are known not to apply.
     pub risky_updates: Vec<RiskyUpdate>,
     /// What of the published updates is not offered, and why; empty if everything is.
@@ -186,6 +188,10 @@ impl View {
         self.history.clone_from(&status.history);
         let updates = status.available_updates.iter().flatten();
         self.available_updates = updates.map(|release| release.version.clone()).collect();
+        let releases = status.available_updates.iter().flatten();
+        let releases = releases.chain(status.conditional_updates.iter().map(|update| &update.release));
+        let described = releases.filter(|release| !release.url.is_empty());
+        self.update_urls = described.map(|release| (release.version.clone(), release.url.clone())).collect();
         self.risky_updates = status.conditional_updates.iter().filter_map(risky).collect();
         // When updates were retrieved, the message says what was left out of them.
         let retrieved = find(&status.conditions, RETRIEVED_UPDATES).filter(|c| c.status == ConditionStatus::True);

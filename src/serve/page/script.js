@@ -54,6 +54,13 @@
     for (const node of before.values()) node.remove();
   }
 
+  // Whoever publishes updates writes the addresses: none of them may be a script.
+  const isLink = (url) => /^https?:\/\//.test(url ?? "");
+
+  function lead(link, url) {
+    if (link.getAttribute("href") !== url) Object.assign(link, { href: url, target: "_blank", rel: "noopener noreferrer" });
+  }
+
   function now() {
     return told && !told.live ? Date.parse(told.at) : Date.now() + apart;
   }
@@ -232,10 +239,10 @@
     write(title.firstElementChild, `${it.version}: ${verdict}${it.reason ? ` (${it.reason})` : ""}`);
     write(text, it.message);
     name(links, ["text"]);
-    const known = (it.risks ?? []).filter((risk) => /^https?:\/\//.test(risk.url));
+    const known = (it.risks ?? []).filter((risk) => isLink(risk.url));
     list(links, known, (risk) => risk.name, () => make("a"), (link, risk) => {
       write(link, `${risk.name} `);
-      if (link.href !== risk.url) Object.assign(link, { href: risk.url, target: "_blank", rel: "noopener noreferrer" });
+      lead(link, risk.url);
     });
   }
 
@@ -314,7 +321,13 @@
     list(at("pool-list"), view.pools, (it) => it.name, card, pool);
 
     show(at("updates"), view.availableUpdates.length + view.riskyUpdates.length > 0 || Boolean(view.leftOut));
-    write(at("available"), view.availableUpdates.length ? `Recommended: ${view.availableUpdates.join(", ")}` : "No update is recommended.");
+    write(at("recommended"), view.availableUpdates.length ? "Recommended:" : "No update is recommended.");
+    list(at("available"), view.availableUpdates, (version) => version, () => make("li"), (node, version) => {
+      const url = view.updateUrls?.[version];
+      if (!node.firstElementChild) node.append(make(isLink(url) ? "a" : "span"));
+      write(node.firstElementChild, version);
+      if (isLink(url)) lead(node.firstElementChild, url);
+    });
     list(at("risky"), view.riskyUpdates, (it) => it.version, card, risky);
     write(at("left-out"), view.leftOut);
 
