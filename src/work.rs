@@ -10,6 +10,7 @@ pub(crate) mod egress;
 pub(crate) mod events;
 pub(crate) mod features;
 pub(crate) mod feeds;
+pub(crate) mod health;
 pub(crate) mod machine_config;
 pub(crate) mod monitoring;
 pub(crate) mod node_agent;

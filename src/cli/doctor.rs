@@ -8,16 +8,14 @@ use super::status::{State, View};
 use crate::api::OWN_DEPLOYMENT;
 use crate::cluster::{ApiError, Clients, Kind, Objects, access};
 use crate::plan::{Parts, Trouble, troubles};
-use crate::pools::budgets::Budget;
+use crate::work::health::{self, Known};
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::{Api, ListParams};
 use kube::client::Body;
-use kube::core::ApiResource;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -89,53 +87,27 @@ fn of_status(view: &View) -> Vec<Trouble> {
 /// What the checks need. `namespace`: of the daemon. What cannot be read is told.
 pub(crate) async fn read(clients: &Clients, namespace: &str, unknown: &mut Vec<String>) -> Parts {
     let client = &clients.call;
-    let (nodes, budgets) = (Api::<Node>::all(client.clone()), Api::<PodDisruptionBudget>::all(client.clone()));
-    let everything = ListParams::default();
     let objects = Objects::new(client.clone(), Arc::new(|| false));
     let deployments = Kind::known("apps", "v1", "Deployment", "deployments", true);
-    let list = |group: &'static str, kind: &'static str, plural: &'static str| all(clients, group, kind, plural);
-    let (nodes, budgets, services, definitions, validating, mutating, slices, deployment) = tokio::join!(
-        nodes.list(&everything),
-        budgets.list(&everything),
-        list("apiregistration.k8s.io", "APIService", "apiservices"),
-        list("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
-        list("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
-        list("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-        list("discovery.k8s.io", "EndpointSlice", "endpointslices"),
+    let (definitions, deployment, pods, renewed, clocks) = tokio::join!(
+        health::all(client, "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
         objects.get(&deployments, namespace, OWN_DEPLOYMENT),
+        pods(client),
+        leases(client),
+        clock(client),
     );
-    let mut known = |what: &str, read: Result<Vec<Value>, String>| {
-        read.map_err(|error| unknown.push(format!("{what} cannot be read: {error}"))).ok()
-    };
-    let api_services = known("APIServices", services).unwrap_or_default();
-    let definitions = known("CustomResourceDefinitions", definitions).unwrap_or_default();
-    let mut webhooks = known("ValidatingWebhookConfigurations", validating).unwrap_or_default();
-    webhooks.extend(known("MutatingWebhookConfigurations", mutating).unwrap_or_default());
-    let answering = known("EndpointSlices", slices).map(|slices| slices.iter().filter_map(answering).collect());
-    let nodes = nodes.map(|list| list.items).map_err(|error| unknown.push(format!("nodes cannot be read: {error}")));
-    let budgets = budgets.map(|list| list.items.into_iter().map(Budget::of).collect());
-    let budgets = budgets.map_err(|error| unknown.push(format!("PodDisruptionBudgets cannot be read: {error}")));
+    let known = health::read(client, unknown).await;
     let deployment = deployment.map_err(|error| unknown.push(error.to_string())).ok().flatten();
-    let (nodes, budgets) = (nodes.unwrap_or_default(), budgets.unwrap_or_default());
-    let known =
-        Parts { nodes, budgets, api_services, definitions, webhooks, answering, deployment, ..Parts::default() };
-    let denied = denied(client, namespace, known.deployment.as_ref(), unknown).await;
-    let (pods, renewed, clocks) = tokio::join!(pods(client), leases(client), clock(client));
-    let mut told = Told(unknown);
+    let denied = denied(client, namespace, deployment.as_ref(), unknown).await;
+    let mut told = Known(unknown);
     Parts {
         denied,
+        deployment,
+        definitions: told.or_default("CustomResourceDefinitions", definitions),
         pods: told.or_default("pods", pods),
         renewed: told.or_default("leases of nodes", renewed),
         clocks: told.or_default("the clock of the API server", clocks.map(Some)),
         ..known
-    }
-}
-
-struct Told<'a>(&'a mut Vec<String>);
-
-impl Told<'_> {
-    fn or_default<T: Default>(&mut self, what: &str, read: kube::Result<T>) -> T {
-        read.map_err(|error| self.0.push(format!("{what} cannot be read: {error}"))).unwrap_or_default()
     }
 }
 
@@ -210,33 +182,6 @@ async fn clock(client: &Client) -> kube::Result<(Timestamp, Timestamp)> {
     let now = Timestamp::now();
     // A server that does not say it has no clock that could be compared.
     Ok((server.unwrap_or(now), now))
-}
-
-/// All objects of a kind of version v1, with their kinds.
-async fn all(clients: &Clients, group: &str, kind: &str, plural: &str) -> Result<Vec<Value>, String> {
-    let (group, api_version) = (group.to_owned(), format!("{group}/v1"));
-    let resource =
-        ApiResource { group, version: "v1".to_owned(), api_version, kind: kind.to_owned(), plural: plural.to_owned() };
-    let api: Api<DynamicObject> = Api::all_with(clients.call.clone(), &resource);
-    let listed = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
-    let object = |object: DynamicObject| {
-        let mut value = json!(object);
-        if let Some(fields) = value.as_object_mut() {
-            fields.insert("kind".to_owned(), json!(kind));
-        }
-        value
-    };
-    Ok(listed.items.into_iter().map(object).collect())
-}
-
-/// Namespace and name of the Service of an EndpointSlice with an endpoint that is ready.
-fn answering(slice: &Value) -> Option<(String, String)> {
-    let mut endpoints = slice.get("endpoints").and_then(Value::as_array)?.iter();
-    // Absent means ready.
-    let ready = |endpoint: &Value| endpoint.pointer("/conditions/ready").and_then(Value::as_bool).unwrap_or(true);
-    let text = |pointer: &str| slice.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let service = (text("/metadata/namespace")?, text("/metadata/labels/kubernetes.io~1service-name")?);
-    endpoints.any(ready).then_some(service)
 }
 
 fn text(found: &[Trouble], unknown: &[String], page: &Page) -> String {

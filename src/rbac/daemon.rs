@@ -73,6 +73,10 @@ const TABLE: &[Line] = &[
         FOLLOW,
         "which fields are accepted",
     ),
+    Line(Cluster, "", "nodes", All, &["list"], "what hinders an update"),
+    Line(Cluster, "policy", "poddisruptionbudgets", All, &["list"], "what hinders an update"),
+    Line(Cluster, "apiregistration.k8s.io", "apiservices", All, &["list"], "what hinders an update"),
+    Line(Cluster, "discovery.k8s.io", "endpointslices", All, &["list"], "what hinders an update"),
     Line(Cluster, "authentication.k8s.io", "tokenreviews", All, CREATE, "who asks for metrics"),
     Line(Cluster, "authorization.k8s.io", "subjectaccessreviews", All, CREATE, "who may read metrics"),
     Line(

@@ -61,6 +61,19 @@ const GIANT_HOP: &str = "ClusterVersionGiantHop";
 const UPGRADEABLE: &str = "ClusterVersionUpgradeable";
 const RECOMMENDED: &str = "ClusterVersionRecommendedUpdate";
 
+const HEALTH: &str = "ClusterHealth";
+/// Most of them that are recorded: the first ones say what to look at.
+const HINDRANCES: usize = 10;
+
+/// What in the cluster would hinder any update: object, message and next step of each. It is recorded, and stops nothing: an update may
+/// be what repairs it.
+pub(crate) fn of_hindrances(hindrances: &[(String, String, String)]) -> Vec<Finding> {
+    let finding = |(object, message, step): &(String, String, String)| {
+        warns(HEALTH, "Hindrance", format!("{object}: {message}. {step}"))
+    };
+    hindrances.iter().take(HINDRANCES).map(finding).collect()
+}
+
 /// Everything that speaks against the update, in a fixed order. `force` changes nothing here: it decides what becomes of it.
 pub(crate) fn check(situation: &Situation<'_>) -> Vec<Finding> {
     let (current, target) = (&situation.status.desired.version, &situation.target.version);

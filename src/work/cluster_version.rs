@@ -17,6 +17,7 @@ use super::apply::Applier;
 use super::config_maps::{Changed, ConfigMaps};
 use super::dropped::Dropped;
 use super::events::{Events, Told};
+use super::health;
 use super::monitoring::Monitoring;
 use super::retrieve::{Refusal, Retriever, Terms};
 use super::rollout::RunningRollout;
@@ -441,7 +442,9 @@ impl ClusterVersionController {
         // What was refused before is not asked for any more.
         self.refused.take_if(|refused| !refused.target.is(&target));
         let generation = self.live.live().map_or(0, |live| live.generation);
-        self.load = Some(Load::start(self.parts.retriever.clone(), target, generation, terms, self.payloads.clone()));
+        let hindrances = health::hindrances(self.parts.clients.call.clone());
+        let (retriever, payloads) = (self.parts.retriever.clone(), self.payloads.clone());
+        self.load = Some(Load::start(retriever, target, generation, terms, payloads, hindrances));
     }
 
     fn stop_loading(&mut self) {

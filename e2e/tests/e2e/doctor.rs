@@ -3,6 +3,7 @@
 use e2e::{
     harness::{Options, programs},
     nodes::fleet::Fleet,
+    simulator::cluster::SimulatedCluster,
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -60,4 +61,25 @@ async fn doctor_names_what_would_keep_an_update_from_ending() {
     fleet.cluster.kubectl(["uncordon", "fake-1"]).await.unwrap();
     let (_, found) = doctor(&fleet).await;
     assert_eq!(found.iter().map(|(object, _)| object.as_str()).collect::<Vec<_>>(), ["clusterversion version"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn update_records_what_could_hinder_it() {
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "never", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+    });
+    let path = cluster.control_plane.dir().join("trouble.json");
+    std::fs::write(&path, budget.to_string()).unwrap();
+    cluster.control_plane.kubectl(["apply", "-f", path.to_str().unwrap()]).await.unwrap();
+    cluster.request(&releases[1]).await.unwrap();
+    let updated = cluster.completed(&releases[1]).await.unwrap();
+    let [newest, first] = updated.status.unwrap().history.try_into().unwrap();
+    println!("{}", newest.accepted_risks);
+    for words in ["ClusterHealth", "poddisruptionbudget default/never", "no node with one of its pods can be drained"] {
+        assert!(newest.accepted_risks.contains(words), "{words}: {}", newest.accepted_risks);
+    }
+    assert_eq!(first.accepted_risks, "", "an installation begins where nothing is");
+    cluster.close().await.unwrap();
 }

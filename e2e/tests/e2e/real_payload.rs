@@ -123,7 +123,7 @@ fn print_usage(ended: &Ended) {
 }
 
 /// What a daemon reads besides each kind of its release: verb, object, and the largest number of requests.
-const OTHER_READS: [(&str, &str, usize); 14] = [
+const OTHER_READS: [(&str, &str, usize); 20] = [
     // Which kinds there are.
     ("get", "/api", 2),
     // The ClusterVersion, which is in no release.
@@ -145,6 +145,13 @@ const OTHER_READS: [(&str, &str, usize); 14] = [
     ("get", "/configmaps/ openshift-config", 4),
     ("list", "/configmaps/ openshift-config", 2),
     ("watch", "/configmaps/ openshift-config", 3),
+    // What hinders any update, once when a release is loaded.
+    ("list", "/nodes/", 1),
+    ("list", "policy/poddisruptionbudgets/", 1),
+    ("list", "apiregistration.k8s.io/apiservices/", 1),
+    ("list", "admissionregistration.k8s.io/validatingwebhookconfigurations/", 1),
+    ("list", "admissionregistration.k8s.io/mutatingwebhookconfigurations/", 1),
+    ("list", "discovery.k8s.io/endpointslices/", 9),
 ];
 
 /// One request reads a kind, whatever the number of its objects, and then watches it; `most` where that is not possible.

@@ -189,3 +189,12 @@ fn summary_names_each_finding_and_says_only_of_blocking_ones_that_they_are_force
     assert_eq!(summary(&found[1..], true), two);
     assert_eq!(summary(&[], true), "");
 }
+
+#[test]
+fn hindrances_are_recorded_and_stop_nothing() {
+    let one = ("node n1".to_owned(), "somebody has cordoned it".to_owned(), "kubectl uncordon".to_owned());
+    let findings = of_hindrances(&vec![one; 30]);
+    assert_eq!((findings.len(), is_blocked(&findings)), (HINDRANCES, false));
+    let text = "Precondition ClusterHealth (Hindrance): node n1: somebody has cordoned it. kubectl uncordon";
+    assert_eq!(findings[0].text(), text);
+}

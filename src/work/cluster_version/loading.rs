@@ -2,6 +2,7 @@
 //! its own preflight.
 
 use crate::api::Release;
+use crate::plan::Trouble;
 use crate::status::facts::LoadStatus;
 use crate::status::facts::LoadStep;
 use crate::updates::Target;
@@ -23,6 +24,8 @@ pub(crate) struct Load {
     pub loaded: Option<Loaded>,
     /// What speaks against it, as last judged.
     findings: Vec<Finding>,
+    /// What would hinder any update, as read beside the release.
+    hindrances: Vec<Finding>,
     preflight: Preflight,
     task: Option<JoinHandle<Result<Ended, Box<Refusal>>>>,
     steps: watch::Receiver<LoadStatus>,
@@ -32,7 +35,8 @@ pub(crate) struct Load {
 
 /// What a task has achieved.
 enum Ended {
-    Loaded(Box<Loaded>),
+    /// What in the cluster would hinder any update is read meanwhile.
+    Loaded(Box<Loaded>, Vec<Finding>),
     Preflight,
 }
 
@@ -70,18 +74,25 @@ impl Load {
         generation: i64,
         terms: Terms,
         payloads: BTreeMap<String, String>,
+        hindrances: impl Future<Output = Vec<Trouble>> + Send + 'static,
     ) -> Load {
         let status = LoadStatus::started(target.release.clone());
         let (sender, steps) = watch::channel(status.clone());
         let cancel = CancellationToken::new();
         let loading = retriever.load(target.clone(), terms, payloads, sender.clone(), cancel.clone());
-        let task = tokio::spawn(async move { loading.await.map(|loaded| Ended::Loaded(Box::new(loaded))) });
+        let task = tokio::spawn(async move {
+            let (loaded, hindrances) = tokio::join!(loading, hindrances);
+            let told = |it: Trouble| (it.object, it.message, it.next_step);
+            let hindrances: Vec<_> = hindrances.into_iter().map(told).collect();
+            loaded.map(|loaded| Ended::Loaded(Box::new(loaded), preconditions::of_hindrances(&hindrances)))
+        });
         Load {
             target,
             generation,
             status,
             loaded: None,
             findings: Vec::new(),
+            hindrances: Vec::new(),
             preflight: Preflight::Pending,
             task: Some(task),
             steps,
@@ -106,7 +117,8 @@ impl Load {
     }
 
     /// What speaks against it now.
-    pub(crate) fn judge(&mut self, findings: Vec<Finding>) {
+    pub(crate) fn judge(&mut self, mut findings: Vec<Finding>) {
+        findings.extend(self.hindrances.iter().cloned());
         if self.findings != findings {
             let text = preconditions::summary(&findings, self.target.force);
             tracing::info!(image = %self.target.release.image, findings = text, "preconditions judged");
@@ -153,7 +165,7 @@ impl Load {
 
 /// Waits for what is new; for ever without a load, or after its end. Cancel safe.
 pub(crate) async fn next(load: &mut Option<Load>) -> LoadNews {
-    let Some(Load { target, status, loaded, preflight, task: running, steps, .. }) = load else {
+    let Some(Load { target, status, loaded, hindrances, preflight, task: running, steps, .. }) = load else {
         return std::future::pending().await;
     };
     let Some(task) = running else { return std::future::pending().await };
@@ -167,8 +179,8 @@ pub(crate) async fn next(load: &mut Option<Load>) -> LoadNews {
     };
     *running = None;
     match ended {
-        Ok(Ok(Ended::Loaded(result))) => {
-            *loaded = Some(*result);
+        Ok(Ok(Ended::Loaded(result, found))) => {
+            (*loaded, *hindrances) = (Some(*result), found);
             LoadNews::Moved
         }
         Ok(Ok(Ended::Preflight)) => {
