@@ -27,7 +27,7 @@ const HTML: &str = include_str!("page/index.html");
 const STYLE: &str = include_str!("page/style.css");
 const SCRIPT: &str = include_str!("page/script.js");
 
-/// A comment is sent this often while nothing happens: otherwise neither side would notice that the other one is gone.
+/// The event `alive` is sent this often while nothing happens: otherwise neither side would notice that the other one is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Browsers that follow at the same time.
 const VIEWERS: usize = 32;
@@ -170,7 +170,8 @@ async fn events(State(shared): State<Shared>) -> Response {
     });
     let next: std::pin::Pin<Box<dyn Stream<Item = Result<Event, Infallible>> + Send>> =
         Box::pin(futures::StreamExt::map(next, Ok));
-    Sse::new(next).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+    let alive = KeepAlive::new().interval(KEEP_ALIVE).event(Event::default().event("alive").data(""));
+    Sse::new(next).keep_alive(alive).into_response()
 }
 
 /// 128 random bits.

@@ -2,10 +2,12 @@
 (() => {
   // More of a list is shown on request: a browser has to lay out all of it.
   const FEW = 60;
+  // The server says something every 15 seconds.
+  const SILENCE = 45000;
   const token = document.querySelector('meta[name="token"]').content;
   const at = (id) => document.getElementById(id);
   let told = null; // The last message of the server.
-  let apart = 0; // Milliseconds of the server's clock ahead of this one.
+  let heard = Date.now(); // When the server was heard of last.
   let lost = null; // Since when the server does not answer.
   let moving = false; // Something is under way.
   let source; // The stream of states.
@@ -62,7 +64,8 @@
   }
 
   function now() {
-    return told && !told.live ? Date.parse(told.at) : Date.now() + apart;
+    // The server runs on this machine, so both have one clock.
+    return told && !told.live ? Date.parse(told.at) : Date.now();
   }
 
   function duration(milliseconds) {
@@ -354,6 +357,8 @@
 
   // Times pass by the second while something is under way and somebody looks, and by the minute otherwise.
   function tick() {
+    // A connection that hangs has no error.
+    if (source && source.readyState === EventSource.OPEN && Date.now() - heard > SILENCE) lost ??= new Date(heard).toISOString();
     if (!document.hidden) {
       tellAll();
       connection();
@@ -362,14 +367,23 @@
     timer = setTimeout(tick, !document.hidden && (moving || lost) && (!told || told.live) ? 1000 : 60000);
   }
 
+  function hear() {
+    heard = Date.now();
+    lost = null;
+  }
+
   source = new EventSource(`events?token=${encodeURIComponent(token)}`);
   source.addEventListener("state", (event) => {
     told = JSON.parse(event.data);
-    apart = Date.parse(told.at) - Date.now();
-    lost = null;
+    hear();
     const wasMoving = moving;
     draw();
     if (moving !== wasMoving) tick();
+  });
+  source.addEventListener("alive", () => {
+    const wasLost = lost;
+    hear();
+    if (wasLost) draw();
   });
   source.addEventListener("error", () => {
     const first = !lost;
