@@ -1,5 +1,6 @@
 //! `cvo release lint`: what is wrong with a release before it is built or installed.
 
+use super::{OWN_MANIFESTS, RELEASE_MANIFESTS};
 use crate::cli::filters::FilterArgs;
 use crate::cli::folder;
 use crate::cli::layout::clean;
@@ -8,7 +9,7 @@ use crate::payload::Manifest;
 use crate::plan::{Finding, Weight, lint};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ pub(crate) enum Output {
 const FOUND: u8 = 3;
 
 pub(crate) fn run(args: &LintArgs) -> anyhow::Result<ExitCode> {
-    let folder = folder::open(&args.dir, folder::NO_IMAGE, &FilterArgs::default())?;
+    let folder = folder::open(&manifests_in(&args.dir), folder::NO_IMAGE, &FilterArgs::default())?;
     for warning in &folder.warnings {
         remark(&format!("warning: {}", clean(warning)));
     }
@@ -58,6 +59,12 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<ExitCode> {
     Ok(if findings.iter().any(counts) { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
 }
 
+/// What `cvo release new --to-dir` writes has no manifests/, which come with the base image.
+fn manifests_in(dir: &Path) -> PathBuf {
+    let own = dir.join(RELEASE_MANIFESTS);
+    if own.is_dir() && !dir.join(OWN_MANIFESTS).is_dir() { own } else { dir.to_owned() }
+}
+
 fn line(finding: &Finding) -> String {
     let weight = match finding.weight {
         Weight::Error => "error",
@@ -65,4 +72,19 @@ fn line(finding: &Finding) -> String {
     };
     let Finding { file, object, message, check, .. } = finding;
     format!("{weight}: {}: {}: {} ({check:?})\n", clean(file), clean(object), clean(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn release_without_its_base_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(manifests_in(dir.path()), dir.path(), "any folder of manifests");
+        std::fs::create_dir(dir.path().join("release-manifests")).unwrap();
+        assert_eq!(manifests_in(dir.path()), dir.path().join("release-manifests/"));
+        std::fs::create_dir(dir.path().join("manifests")).unwrap();
+        assert_eq!(manifests_in(dir.path()), dir.path(), "a whole release");
+    }
 }
