@@ -98,7 +98,7 @@ impl Cluster {
     pub async fn down(mut self) -> Result<()> {
         self.owned = false;
         let site = self.site.clone();
-        tokio::task::spawn_blocking(move || teardown::remove(&site))
+        tokio::task::spawn_blocking(move || claim::release(&site))
             .await
             .map_err(|error| HarnessError::Thread(error.to_string()))?
     }
@@ -278,7 +278,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.owned
-            && let Err(error) = teardown::remove(&self.site)
+            && let Err(error) = claim::release(&self.site)
         {
             eprintln!("cluster {} was not removed completely: {error}", self.site.id());
         }

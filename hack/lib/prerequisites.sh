@@ -5,7 +5,8 @@
 # same names. Nothing is started, and nothing outside the cache folder is changed, except that apt installs missing shared
 # libraries and programs.
 
-CVO_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# Physical: to cargo a folder that links here would be another package, which it would compile again.
+CVO_ROOT=$(cd -P "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Absolute, because the scripts change the directory.
 CVO_CACHE=$(realpath -m -- "${CVO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cvo}")
 # The folder of real releases, if there is one.

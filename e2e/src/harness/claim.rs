@@ -35,6 +35,16 @@ pub(super) fn claim(options: &Options, tools: Toolbox) -> Result<Site> {
     Ok(site)
 }
 
+/// Ends a cluster of this process and gives its slot and name back. May be called again after a failure. Blocks.
+///
+/// The folder goes last and under the lock: its record may vanish first, and whoever claimed the slot meanwhile would lose
+/// the new folder of the same name.
+pub(super) fn release(site: &Site) -> Result<()> {
+    teardown::end(site)?;
+    let _lock = lock()?;
+    teardown::remove_folder(site)
+}
+
 /// Removes clusters whose owner was killed, and returns their ids. Blocks.
 pub fn sweep(tools: &Toolbox) -> Result<Vec<String>> {
     let _lock = lock()?;
@@ -65,4 +75,32 @@ fn lock() -> Result<File> {
     let file = File::create(&path).map_err(failed)?;
     flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_of_a_new_cluster_outlives_the_release_of_the_one_before() {
+        let Ok(tools) = Toolbox::find() else {
+            println!("skipped: the tools of clusters are not installed");
+            return;
+        };
+        let cycles = |thread: usize| {
+            let tools = tools.clone();
+            move || {
+                for cycle in 0..25 {
+                    let site = claim(&Options::default(), tools.clone()).unwrap();
+                    assert!(
+                        site.dir().join("run").is_dir(),
+                        "thread {thread}, cycle {cycle}: {}",
+                        site.dir().display()
+                    );
+                    release(&site).unwrap();
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|thread| drop(scope.spawn(cycles(thread)))));
+    }
 }

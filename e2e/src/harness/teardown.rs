@@ -14,8 +14,15 @@ use super::{
     site::Site,
 };
 
-/// Ends every process of the cluster, then removes its files and devices. May be called again after a failure. Blocks.
+/// Ends every process of the cluster, then removes its files and devices. May be called again after a failure. The caller
+/// holds the lock of claims. Blocks.
 pub(super) fn remove(site: &Site) -> Result<()> {
+    end(site)?;
+    remove_folder(site)
+}
+
+/// The part of `remove` before the folder, which takes seconds and during which the folder says that the slot is taken.
+pub(super) fn end(site: &Site) -> Result<()> {
     // kubelet first: it would restart what is killed below.
     site.stop("kubelet")?;
     end_processes(site)?;
@@ -27,6 +34,11 @@ pub(super) fn remove(site: &Site) -> Result<()> {
         remove_machine_wide(site);
         remove_dir(&site.run_dir())?;
     }
+    Ok(())
+}
+
+/// The last part of `remove`.
+pub(super) fn remove_folder(site: &Site) -> Result<()> {
     remove_dir(&site.dir())
 }
 

@@ -57,23 +57,17 @@ fn checkout(platform: &Platform) -> std::path::PathBuf {
     let home = platform.cluster.dir().join("readme");
     std::fs::create_dir_all(home.join("bin")).unwrap();
     std::os::unix::fs::symlink(platform.cluster.kubectl_program(), home.join("bin/kubectl")).unwrap();
-    for name in [
-        "hack",
-        "src",
-        "manifests",
-        "e2e",
-        "keys",
-        ".cargo",
-        "Cargo.toml",
-        "Cargo.lock",
-        "rust-toolchain.toml",
-        "target",
-    ] {
+    for name in ["hack", "src", "manifests", "e2e", "keys", ".cargo", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml"]
+    {
         let from = workspace::root().join(name);
         if from.exists() {
             std::os::unix::fs::symlink(from, home.join(name)).unwrap();
         }
     }
+    // The README names the default place; the one of this build may be elsewhere.
+    let programs = programs::cvo().unwrap();
+    let target = programs.ancestors().nth(3).unwrap();
+    std::os::unix::fs::symlink(target, home.join("target")).unwrap();
     home
 }
 
