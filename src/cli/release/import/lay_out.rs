@@ -85,7 +85,7 @@ pub(super) fn lay_out(objects: Vec<Value>, component: &Component<'_>) -> Result<
         kept.push(operator(component, &kept));
     }
     for mut object in kept {
-        note_images(&object, &mut out.images);
+        note_images(&object, &mut out.images, &mut out.remarks);
         mark(&mut object, component.profile);
         let name = file_name(&object, component, &out.files);
         let text = written(&object).map_err(|error| vec![format!("{name}: {error}")])?;
@@ -175,26 +175,37 @@ fn operator(component: &Component<'_>, objects: &[Value]) -> Value {
     })
 }
 
-/// Remembers the images of containers, wherever in the object they are: own kinds hold templates of pods, too.
-fn note_images(value: &Value, images: &mut BTreeMap<String, String>) {
+/// Remembers the images of containers, wherever in the object they are: own kinds hold templates of pods, too. Operators are told the
+/// images of their operands in environment variables.
+fn note_images(value: &Value, images: &mut BTreeMap<String, String>, remarks: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             for key in ["containers", "initContainers"] {
                 let containers = fields.get(key).and_then(Value::as_array).into_iter().flatten();
                 for image in containers.filter_map(|container| container.get("image")?.as_str()) {
-                    note_image(image, images);
+                    note_image(image, images, remarks);
                 }
             }
-            fields.values().for_each(|field| note_images(field, images));
+            let variables = fields.get("env").and_then(Value::as_array).into_iter().flatten();
+            let related = |name: &str| name.starts_with("RELATED_IMAGE_");
+            let operands = variables.filter(|variable| text(variable, "/name").is_some_and(related));
+            for image in operands.filter_map(|variable| text(variable, "/value")) {
+                note_image(image, images, remarks);
+            }
+            fields.values().for_each(|field| note_images(field, images, remarks));
         }
-        Value::Array(items) => items.iter().for_each(|item| note_images(item, images)),
+        Value::Array(items) => items.iter().for_each(|item| note_images(item, images, remarks)),
         _ => {}
     }
 }
 
 /// One name for each repository: its last part, with a number if that is taken.
-fn note_image(image: &str, images: &mut BTreeMap<String, String>) {
-    if images.values().any(|known| repository(known) == repository(image)) {
+fn note_image(image: &str, images: &mut BTreeMap<String, String>, remarks: &mut Vec<String>) {
+    if let Some(known) = images.values().find(|known| repository(known) == repository(image)) {
+        let remark = format!("{image} becomes the same image as {known}: a release has one of each repository");
+        if known != image && !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
         return;
     }
     let last = repository(image).rsplit('/').next().unwrap_or_default();

@@ -135,6 +135,23 @@ fn chart_becomes_a_component_that_lint_accepts() {
 }
 
 #[test]
+fn images_of_operands_are_found_and_of_a_repository_there_is_one() {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"template": {"spec": {
+            "initContainers": [{"name": "a", "image": "busybox:1.35"}, {"name": "b", "image": "busybox:1.35"}],
+            "containers": [{"name": "web", "image": "busybox:1.36", "env": [
+                {"name": "RELATED_IMAGE_DB", "value": "docker.io/library/postgres:16"},
+                {"name": "RELATED_IMAGE_LATER", "valueFrom": {}}, {"name": "MODE", "value": "example.com/no/image:1"}]}]}}}});
+    let laid = lay_out::lay_out(vec![deployment], &COMPONENT).unwrap();
+    let images = image_stream(&laid.files["image-references"]).unwrap();
+    let images: Vec<&str> = images.iter().map(|(_, tag)| tag.image.as_str()).collect();
+    assert_eq!(images.len(), 2, "{images:?}");
+    assert!(images[0].starts_with("busybox:1.3") && images[1] == "docker.io/library/postgres:16", "{images:?}");
+    let [remark] = laid.remarks.as_slice() else { panic!("{:?}", laid.remarks) };
+    assert!(remark.ends_with("a release has one of each repository"), "{remark}");
+}
+
+#[test]
 fn what_cannot_be_in_a_release_is_named() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "a"}});
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}});
