@@ -52,14 +52,19 @@ pub(crate) fn gated(group: &str, kind: &str) -> bool {
     row(group, kind).is_some()
 }
 
-/// What the gate of a live object reads; `None` if its kind has no gate.
+/// Whether objects of this kind are looked at by a gate or for the report of their component.
+fn observed(id: &ObjectId) -> bool {
+    gated(&id.group, &id.kind) || reported::is_workload(&id.group, &id.kind)
+}
+
+/// What is read of a live object; `None` if nothing looks at its kind.
 pub(crate) fn observe(id: &ObjectId, live: &Value) -> Option<Observed> {
-    gated(&id.group, &id.kind).then(|| Observed::of(live))
+    observed(id).then(|| Observed::of(live))
 }
 
 /// Like [`observe`], for an object that is not decoded.
 pub(crate) fn observe_json(id: &ObjectId, live: &str) -> Option<Observed> {
-    gated(&id.group, &id.kind).then(|| Observed::read(live.as_bytes()).unwrap_or_default())
+    observed(id).then(|| Observed::read(live.as_bytes()).unwrap_or_default())
 }
 
 /// Evaluates the gate of a manifest. `live` is the latest known state of its object.

@@ -1,10 +1,11 @@
-//! What a ClusterOperator without an operator reports: the health of the Deployments and DaemonSets of its component.
+//! What a ClusterOperator without an operator reports: the health of the Deployments, DaemonSets and StatefulSets of its component.
 
-use super::Verdict;
 use super::observed::{Observed, number};
+use super::{Verdict, workload};
 use crate::api::ConditionStatus;
 use crate::api::cluster_operator::{OperandVersion, OperatorReport};
 use crate::api::condition::{Condition, find};
+use crate::graph::Mode;
 use crate::payload::ObjectId;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,7 +13,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// The annotation of such a ClusterOperator, with the value `true`.
 pub(crate) const ANNOTATION: &str = "release.openshift.io/report-workloads";
 
-/// A workload, and how its gate judges it in an update.
+/// Whether the health of a component is that of its objects of this kind.
+pub(crate) fn is_workload(group: &str, kind: &str) -> bool {
+    group == "apps" && matches!(kind, "Deployment" | "DaemonSet" | "StatefulSet")
+}
+
+/// Whether a workload is rolled out, as in an update.
+pub(crate) fn judge(desired: &Observed, live: Option<&Observed>) -> Verdict {
+    match desired.kind() {
+        "StatefulSet" => workload::stateful_set(desired, live),
+        _ => super::judge(desired, live, Mode::Update),
+    }
+}
+
+/// A workload, and whether it is rolled out.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     pub id: ObjectId,

@@ -362,6 +362,45 @@ fn definition_without_conditions_waits() {
     }
 }
 
+/// It holds up no update by itself, and is judged only where the daemon reports its component.
+#[test]
+fn stateful_set_is_reported_and_has_no_gate() {
+    let desired =
+        json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "namespace": "ns"}});
+    let live = |strategy: Value, observed: i64, updated: i64, available: i64| {
+        let mut live = desired.clone();
+        live["metadata"]["generation"] = json!(2);
+        live["spec"] = json!({"replicas": 3, "updateStrategy": strategy});
+        live["status"] =
+            json!({"observedGeneration": observed, "updatedReplicas": updated, "availableReplicas": available});
+        live
+    };
+    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}});
+    let partition = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}});
+    let on_delete = json!({"type": "OnDelete"});
+    for (live, expected) in [
+        (None, "NotFound"),
+        (Some(live(rolling.clone(), 1, 3, 3)), "NotObserved"),
+        (Some(live(rolling.clone(), 2, 2, 3)), "RollingOut"),
+        (Some(live(rolling.clone(), 2, 3, 2)), "RollingOut"),
+        (Some(live(rolling, 2, 3, 3)), ""),
+        (Some(live(partition.clone(), 2, 0, 3)), "RollingOut"),
+        (Some(live(partition, 2, 1, 3)), ""),
+        (Some(live(on_delete.clone(), 2, 0, 3)), ""),
+        (Some(live(on_delete, 2, 0, 2)), "RollingOut"),
+    ] {
+        let verdict = super::reported::judge(&Observed::of(&desired), live.as_ref().map(Observed::of).as_ref());
+        let reason = match &verdict {
+            Verdict::Waiting { reason, .. } => reason.as_str(),
+            Verdict::Ready => "",
+            Verdict::Failing(_) => "failing",
+        };
+        assert_eq!(reason, expected, "{live:?}");
+        assert_eq!(judge(&desired, live.as_ref(), Mode::Update), Verdict::Ready);
+    }
+    assert!(!gated("apps", "StatefulSet"));
+}
+
 #[test]
 fn kinds_without_a_gate_are_always_ready() {
     for (version, kind) in

@@ -1,4 +1,4 @@
-//! Deployment and DaemonSet: rolled out. Job: complete.
+//! Deployment, DaemonSet and StatefulSet: rolled out. Job: complete.
 
 use super::Verdict;
 use super::observed::{Condition, Observed, number};
@@ -57,6 +57,21 @@ pub(crate) fn daemon_set(desired: &Observed, live: Option<&Observed>, mode: Mode
     rolled_out(desired, live, mode, |_, _| None, rollout)
 }
 
+/// As in an update; it has no gate, and is judged only for the report of its component.
+pub(super) fn stateful_set(desired: &Observed, live: Option<&Observed>) -> Verdict {
+    let rollout = |live: &Observed| {
+        let (status, strategy) = (&live.status, &live.spec.update_strategy);
+        let wanted = live.spec.replicas.as_i64().unwrap_or(1);
+        let (updated, available) = (number(&status.updated_replicas), number(&status.available_replicas));
+        // Pods below the partition, and all of them with OnDelete, stay what they are until somebody asks for more.
+        let on_delete = strategy.get("type").is_some_and(|kind| kind == "OnDelete");
+        let partition = strategy.pointer("/rollingUpdate/partition").map_or(0, number);
+        let complete = available >= wanted && (on_delete || updated >= wanted.saturating_sub(partition));
+        (!complete).then(|| format!("{updated} of {wanted} replicas updated, {available} available"))
+    };
+    rolled_out(desired, live, Mode::Update, |_, _| None, rollout)
+}
+
 /// In an install or update the Job must be complete. While reconciling only its failure counts.
 pub(crate) fn job(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
     let id = desired.id();
@@ -86,7 +101,7 @@ pub(crate) fn job(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Ve
     waits("Running", format!("{id} is not complete: {active} pods active, {failed} failed so far"))
 }
 
-/// The gate of a Deployment or DaemonSet. `failure` and `rollout` only see a status that belongs to the current spec, since
+/// The verdict on a workload whose pods are replaced. `failure` and `rollout` only see a status that belongs to the current spec, since
 /// right after a write the status still shows the previous rollout. `rollout` describes what is missing.
 fn rolled_out(
     desired: &Observed,

@@ -4,9 +4,8 @@
 use super::apply::Applier;
 use crate::api::cluster_operator::OperatorReport;
 use crate::cluster::Kind;
+use crate::gate::Observed;
 use crate::gate::reported::{self, Workload};
-use crate::gate::{self, Observed};
-use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
 use futures::future::select_all;
 use jiff::Timestamp;
@@ -38,8 +37,10 @@ pub(crate) fn stand_ins(manifests: &[Arc<Manifest>], version: &str) -> Vec<Stand
     let of = |operator: &Arc<Manifest>| {
         let own = component(operator);
         let workloads = manifests.iter().filter(|manifest| {
-            let kind = manifest.id.group == "apps" && matches!(manifest.id.kind.as_str(), "Deployment" | "DaemonSet");
-            kind && own.is_some() && component(manifest) == own && manifest.delete() == Ok(false)
+            reported::is_workload(&manifest.id.group, &manifest.id.kind)
+                && own.is_some()
+                && component(manifest) == own
+                && manifest.delete() == Ok(false)
         });
         StandIn { operator: operator.clone(), workloads: workloads.cloned().collect(), version: version.to_owned() }
     };
@@ -93,7 +94,7 @@ impl StandIn {
             let Some((kind, id)) = applier.resolve(manifest) else { continue };
             let desired = Observed::of_manifest(manifest).map_err(|error| error.to_string())?;
             let view = applier.view(&kind, &id).await.map_err(|error| error.to_string())?;
-            let verdict = gate::judge(&desired, view.as_deref(), Mode::Update);
+            let verdict = reported::judge(&desired, view.as_deref());
             let as_desired = applier.is_as_desired(&id, manifest);
             workloads.push(Workload { id, live: view.as_deref().cloned(), as_desired, verdict });
         }

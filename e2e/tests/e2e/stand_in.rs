@@ -7,7 +7,7 @@ use cvo::testing::api::{ClusterOperator, ConditionStatus};
 use e2e::platform::releases::Contents;
 use e2e::platform::{Platform, Release};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::await_condition;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::platform::LIMIT;
 
-/// A component `shop` of one Deployment.
-fn add_shop(components: &Path, image: &str, greeting: &str) -> anyhow::Result<()> {
+/// A component `shop` of a Deployment and a StatefulSet.
+fn add_shop(components: &Path, image: &str, database: &str, greeting: &str) -> anyhow::Result<()> {
     let folder = components.join("shop");
     std::fs::create_dir_all(&folder)?;
     let annotations = |more: Value| {
@@ -33,11 +33,22 @@ fn add_shop(components: &Path, image: &str, greeting: &str) -> anyhow::Result<()
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "web", "namespace": "shop", "annotations": annotations(json!({}))},
         "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}});
+    let labels = json!({"app": "db"});
+    let mut template = deployment["spec"]["template"].clone();
+    template["metadata"]["labels"] = labels.clone();
+    template["spec"]["containers"][0]["name"] = json!("db");
+    // A StatefulSet does not replace a pod that has never started.
+    template["spec"]["containers"][0]["image"] = json!(database);
+    let stateful_set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet",
+        "metadata": {"name": "db", "namespace": "shop", "annotations": annotations(json!({}))},
+        "spec": {"replicas": 1, "serviceName": "db", "selector": {"matchLabels": labels}, "template": template}});
     let operator = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
         "metadata": {"name": "shop", "annotations": annotations(json!({"release.openshift.io/report-workloads": "true"}))}, "spec": {},
         "status": {"versions": [{"name": "operator", "version": "0.0.1-snapshot"}],
             "relatedObjects": [{"group": "", "resource": "namespaces", "name": "shop"}]}});
-    for (file, object) in [("00_namespace", namespace), ("40_web", deployment), ("90_operator", operator)] {
+    for (file, object) in
+        [("00_namespace", namespace), ("40_web", deployment), ("41_db", stateful_set), ("90_operator", operator)]
+    {
         std::fs::write(folder.join(format!("0000_60_shop_{file}.json")), object.to_string())?;
     }
     Ok(())
@@ -45,7 +56,10 @@ fn add_shop(components: &Path, image: &str, greeting: &str) -> anyhow::Result<()
 
 async fn release(platform: &Platform, version: &str, image: &str) -> Release {
     let contents = Contents { version, folders: &["base"], previous: &[] };
-    let release = platform.changed_release(contents, |folder| add_shop(folder, image, version)).await.unwrap();
+    let release = platform
+        .changed_release(contents, |folder| add_shop(folder, image, platform.lab_image(), version))
+        .await
+        .unwrap();
     platform.sign(&release).await.unwrap();
     release
 }
@@ -82,6 +96,9 @@ async fn component_without_an_operator_reports_what_its_workloads_do() {
     reports(&platform, "installed", |it| is(it, "Available") && !is(it, "Progressing") && version(it) == "1.0.0").await;
 
     // Its pods go, and come back.
+    let client = platform.cluster.client().await.unwrap();
+    let databases: Api<StatefulSet> = Api::namespaced(client, "shop");
+    assert_eq!(databases.get("db").await.unwrap().status.unwrap().available_replicas, Some(1));
     let deployments: Api<Deployment> = Api::namespaced(platform.cluster.client().await.unwrap(), "shop");
     platform.cluster.kubectl(["cordon", &platform.cluster.node_name()]).await.unwrap();
     platform.cluster.kubectl(["delete", "pods", "--all", "-n", "shop"]).await.unwrap();
