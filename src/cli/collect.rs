@@ -8,12 +8,14 @@ use super::status::{Archive, Recorded, Source, State, View};
 use crate::api::progress::CONFIG_MAP;
 use crate::api::{ClusterOperator, ClusterVersion, OWN_DEPLOYMENT};
 use crate::cluster::{ApiError, Clients};
+use crate::serve::caller::FORWARDED;
 use anyhow::{Context, bail};
 use clap::Args;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, ServiceAccount};
 use kube::Client;
-use kube::api::{Api, ListParams, LogParams};
+use kube::api::{Api, ListParams, LogParams, PostParams};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,7 +23,8 @@ use std::path::PathBuf;
 /// Write a file with all that is needed to understand an update on another machine
 ///
 /// The file, a tar archive compressed with Zstandard, holds the ClusterVersion, ClusterOperators, pools and nodes, the progress record, the
-/// pods, events and messages of what is waited for, and the daemon's pods with their events and logs. It holds no Secrets, no ConfigMaps
+/// pods, events and messages of what is waited for, and the daemon's pods with their events, logs and metrics. For the metrics it asks for a
+/// token of the daemon's service account that is valid for ten minutes. It holds no Secrets, no ConfigMaps
 /// but the progress record, no environment variables and no arguments of containers; passwords in URLs, tokens and private keys in texts are
 /// replaced. Show it with `cvo status --from FILE`, `cvo history --from FILE` or `cvo page --from FILE`. Changes nothing in the cluster.
 #[derive(Args, Debug)]
@@ -40,6 +43,8 @@ pub(crate) struct CollectArgs {
 const LOG_LINES: i64 = 50_000;
 /// Most bytes of a log.
 const LOG_BYTES: i64 = 16 << 20;
+/// The shortest time for which the API server grants a token.
+const TOKEN_SECONDS: i64 = 600;
 
 pub(crate) async fn run(args: CollectArgs) -> anyhow::Result<()> {
     if args.to.exists() {
@@ -65,7 +70,9 @@ async fn collect(clients: &Clients, source: &Source) -> anyhow::Result<Archive> 
     for namespace in &namespaces {
         files.extend(of_namespace(client, namespace, &mut unknown).await);
     }
-    let logs = logs(client, &source.namespace, &mut unknown).await;
+    let pods = pods_of_daemon(client, &source.namespace).await;
+    let mut texts = logs(client, &source.namespace, &pods, &mut unknown).await;
+    texts.extend(metrics(client, &source.namespace, &pods, &mut unknown).await);
     let about = Recorded {
         schema: 1,
         collected: now,
@@ -100,8 +107,8 @@ async fn collect(clients: &Clients, source: &Source) -> anyhow::Result<Archive> 
         redact::texts(&mut content);
         *bytes = serde_json::to_vec_pretty(&content)?;
     }
-    let redacted = |(name, log): (String, String)| (name, redact::text(&log).into_owned().into_bytes());
-    archive.files.extend(logs.into_iter().map(redacted));
+    let redacted = |(name, text): (String, String)| (name, redact::text(&text).into_owned().into_bytes());
+    archive.files.extend(texts.into_iter().map(redacted));
     Ok(archive)
 }
 
@@ -150,16 +157,53 @@ async fn of_namespace(client: &Client, namespace: &str, unknown: &mut Vec<String
     file("pods", pods).into_iter().chain(file("events", events)).collect()
 }
 
-/// Those of the daemon's containers, also of those that ended last.
-async fn logs(client: &Client, namespace: &str, unknown: &mut Vec<String>) -> Vec<(String, String)> {
+/// None if they cannot be read, which is told of all pods of their namespace.
+async fn pods_of_daemon(client: &Client, namespace: &str) -> Vec<Pod> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let list = match pods.list(&ListParams::default()).await {
-        Ok(list) => list.items,
-        Err(_) => return Vec::new(),
-    };
+    let list = pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+    list.into_iter().filter(|pod| name_of(pod).starts_with(OWN_DEPLOYMENT)).collect()
+}
+
+fn name_of(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// What the daemon's pods measure, by the API server's connection to them.
+async fn metrics(client: &Client, namespace: &str, pods: &[Pod], unknown: &mut Vec<String>) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    for pod in pods {
+        let name = name_of(pod);
+        match metrics_of(client, namespace, pod).await {
+            Ok(text) => texts.extend(text.map(|text| (format!("metrics/{name}.txt"), text))),
+            Err(error) => unknown.push(format!("The metrics of pod {namespace}/{name} cannot be read: {error}")),
+        }
+    }
+    texts
+}
+
+/// `None`: it serves none.
+async fn metrics_of(client: &Client, namespace: &str, pod: &Pod) -> anyhow::Result<Option<String>> {
+    let spec = pod.spec.as_ref();
+    let ports =
+        spec.into_iter().flat_map(|spec| &spec.containers).flat_map(|container| container.ports.iter().flatten());
+    let mut ports = ports.filter(|port| port.name.as_deref() == Some("metrics"));
+    let Some(port) = ports.next().map(|port| port.container_port) else { return Ok(None) };
+    let account = spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let granted = accounts.create_token_request(account, &PostParams::default(), &request).await?;
+    let token = granted.status.and_then(|status| status.token).context("the API server has granted no token")?;
+    let path = format!("/api/v1/namespaces/{namespace}/pods/https:{}:{port}/proxy/metrics", name_of(pod));
+    let request = http::Request::get(path).header(FORWARDED, format!("Bearer {token}")).body(Vec::new())?;
+    Ok(Some(client.request_text(request).await?))
+}
+
+/// Those of the daemon's containers, also of those that ended last.
+async fn logs(client: &Client, namespace: &str, pods: &[Pod], unknown: &mut Vec<String>) -> Vec<(String, String)> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let mut logs = Vec::new();
-    let names = list.into_iter().filter_map(|pod| pod.metadata.name);
-    for name in names.filter(|name| name.starts_with(OWN_DEPLOYMENT)) {
+    for name in pods.iter().map(name_of) {
         for previous in [false, true] {
             let params = LogParams {
                 previous,
@@ -168,7 +212,7 @@ async fn logs(client: &Client, namespace: &str, unknown: &mut Vec<String>) -> Ve
                 limit_bytes: Some(LOG_BYTES),
                 ..LogParams::default()
             };
-            match pods.logs(&name, &params).await {
+            match api.logs(name, &params).await {
                 Ok(log) => {
                     let suffix = if previous { "-previous" } else { "" };
                     logs.push((format!("logs/{name}{suffix}.log"), log));

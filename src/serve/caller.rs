@@ -18,6 +18,9 @@ pub(crate) struct Caller {
     pub token: Option<String>,
 }
 
+/// The header for the token of a request that the API server passes on, with the value of `Authorization`.
+pub(crate) const FORWARDED: &str = "x-forwarded-authorization";
+
 /// Decides whether a caller may read the metrics.
 pub(crate) type Guard = Arc<dyn Fn(Caller) -> BoxFuture<'static, Result<(), Refusal>> + Send + Sync>;
 
@@ -52,9 +55,11 @@ impl IntoResponse for Refusal {
 }
 
 impl Caller {
-    /// The same connection with the token of this request.
+    /// The same connection with the token of this request. What asks through the API server cannot have it in `Authorization`,
+    /// which the API server keeps for itself.
     pub(super) fn with_token_of(mut self, headers: &HeaderMap) -> Caller {
-        let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let value = headers.get(header::AUTHORIZATION).or_else(|| headers.get(FORWARDED));
+        let value = value.and_then(|value| value.to_str().ok());
         let token = value.and_then(|value| value.split_once(' '));
         let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
         self.token = token.filter(|token| !token.is_empty()).map(ToOwned::to_owned);

@@ -145,6 +145,8 @@ async fn guard_decides_by_certificate_and_token() {
     assert!(status == 401 && scheme == bearer && text.contains("UnknownIssuer"), "{status} {text}");
     assert_eq!(ask(None, Some("Bearer good")).await, served);
     assert_eq!(ask(Some(other.client("x")), Some("bearer  good ")).await, served);
+    let client = client(None).get(&url).header(caller::FORWARDED, "Bearer good");
+    assert_eq!(client.send().await.unwrap().status().as_u16(), 200, "through the API server");
     for unusable in ["Basic good", "good", "Bearer ", "Bearer"] {
         let (status, _, text) = ask(None, Some(unusable)).await;
         assert_eq!((status, text.as_str()), (401, "there is no certificate None\n"), "{unusable}");

@@ -87,7 +87,7 @@ fn own_manifests(cluster: &Cluster, to: &Path) -> anyhow::Result<PathBuf> {
             "        env:\n",
             format!("        env:\n        - name: CVO_PAYLOAD_HOST_PATH\n          value: {payloads}\n"),
         ),
-        ("--listen=0.0.0.0:9099\n", format!("--listen=127.0.0.1:{port}\n")),
+        ("--listen=0.0.0.0:9099\n", format!("--listen=0.0.0.0:{port}\n")),
         ("--listen-health=127.0.0.1:9098\n", format!("--listen-health=127.0.0.1:{health}\n")),
         ("path: /healthz\n            port: 9098\n", format!("path: /healthz\n            port: {health}\n")),
         ("path: /readyz\n            port: 9098\n", format!("path: /readyz\n            port: {health}\n")),

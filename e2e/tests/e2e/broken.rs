@@ -167,6 +167,10 @@ async fn collects_what_is_known(platform: &Platform) {
     assert!(events.contains("https://[removed]@registry.invalid/"), "the event itself is there");
     let logs: Vec<_> = std::fs::read_dir(unpacked.join("logs")).unwrap().collect();
     assert!(!logs.is_empty(), "the daemon's log");
+    let metrics: Vec<_> =
+        std::fs::read_dir(unpacked.join("metrics")).unwrap().map(|file| file.unwrap().path()).collect();
+    let metrics = metrics.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect::<String>();
+    assert!(metrics.contains("cluster_operator_conditions{"), "the daemon's metrics: {metrics}");
 
     // On another machine: without the cluster.
     let recorded = platform.cvo(["status", "--from", &file]).await.unwrap();
