@@ -22,7 +22,7 @@ pub(crate) use concerns::{
 pub(crate) use dot::dot;
 pub(crate) use excluded::{Excluded, ExcludedBy, excluded};
 pub(crate) use field::Field;
-pub(crate) use health::{Parts, troubles};
+pub(crate) use health::{Parts, PodFacts, troubles};
 pub(crate) use lint::{Finding, Weight, lint};
 pub(crate) use live::{LiveObject, LiveObjects, LiveState, contained, dropped, live_after_release, managed};
 pub(crate) use namespaces::is_cluster_scoped;

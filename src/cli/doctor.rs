@@ -8,14 +8,10 @@ use super::status::{State, View};
 use crate::api::OWN_DEPLOYMENT;
 use crate::cluster::{ApiError, Clients, Kind, Objects, access};
 use crate::plan::{Parts, Trouble, troubles};
-use crate::work::health::{self, Known};
+use crate::work::health;
 use clap::Args;
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, ListParams};
-use kube::client::Body;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -89,26 +85,11 @@ pub(crate) async fn read(clients: &Clients, namespace: &str, unknown: &mut Vec<S
     let client = &clients.call;
     let objects = Objects::new(client.clone(), Arc::new(|| false));
     let deployments = Kind::known("apps", "v1", "Deployment", "deployments", true);
-    let (definitions, deployment, pods, renewed, clocks) = tokio::join!(
-        health::all(client, "apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
-        objects.get(&deployments, namespace, OWN_DEPLOYMENT),
-        pods(client),
-        leases(client),
-        clock(client),
-    );
-    let known = health::read(client, unknown).await;
+    let (deployment, known) =
+        tokio::join!(objects.get(&deployments, namespace, OWN_DEPLOYMENT), health::read(client, unknown));
     let deployment = deployment.map_err(|error| unknown.push(error.to_string())).ok().flatten();
     let denied = denied(client, namespace, deployment.as_ref(), unknown).await;
-    let mut told = Known(unknown);
-    Parts {
-        denied,
-        deployment,
-        definitions: told.or_default("CustomResourceDefinitions", definitions),
-        pods: told.or_default("pods", pods),
-        renewed: told.or_default("leases of nodes", renewed),
-        clocks: told.or_default("the clock of the API server", clocks.map(Some)),
-        ..known
-    }
+    Parts { denied, deployment, ..known }
 }
 
 /// What the daemon does whatever is in the release: verb, group, resource, subresource, and whether in its namespace only.
@@ -151,37 +132,6 @@ async fn denied(
             Vec::new()
         }
     }
-}
-
-/// All pods of the cluster, some hundred at a time.
-async fn pods(client: &Client) -> kube::Result<Vec<Pod>> {
-    let (api, mut params) = (Api::<Pod>::all(client.clone()), ListParams::default().limit(500));
-    let mut pods = Vec::new();
-    loop {
-        let page = api.list(&params).await?;
-        pods.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(pods),
-        }
-    }
-}
-
-async fn leases(client: &Client) -> kube::Result<Vec<(String, Timestamp)>> {
-    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
-    let renewed = |lease: Lease| Some((lease.metadata.name?, lease.spec?.renew_time?.0));
-    Ok(leases.list(&ListParams::default()).await?.items.into_iter().filter_map(renewed).collect())
-}
-
-/// That of the API server, and that of this machine.
-async fn clock(client: &Client) -> kube::Result<(Timestamp, Timestamp)> {
-    let request = http::Request::get("/version").body(Body::empty()).map_err(kube::Error::HttpError)?;
-    let response = client.send(request).await?;
-    let date = response.headers().get(http::header::DATE).and_then(|value| value.to_str().ok());
-    let server = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|time| time.timestamp());
-    let now = Timestamp::now();
-    // A server that does not say it has no clock that could be compared.
-    Ok((server.unwrap_or(now), now))
 }
 
 fn text(found: &[Trouble], unknown: &[String], page: &Page) -> String {

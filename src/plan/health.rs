@@ -30,11 +30,38 @@ pub(crate) struct Parts {
     pub deployment: Option<Value>,
     /// What the daemon needs and may not do, such as `patch clusterversions.config.openshift.io`.
     pub denied: Vec<String>,
-    pub pods: Vec<Pod>,
+    pub pods: Vec<PodFacts>,
     /// When the kubelet of each node renewed its lease last, by its own clock.
     pub renewed: Vec<(String, Timestamp)>,
     /// The clock of the API server, and that of this machine at the same moment.
     pub clocks: Option<(Timestamp, Timestamp)>,
+}
+
+/// What of a pod is looked at. A cluster has tens of thousands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodFacts {
+    /// Where it runs, or is to run.
+    node: Option<String>,
+    /// What it keeps from other pods: thousandths of a CPU, and bytes.
+    requests: (i128, i128),
+    /// It has an image that its node does not get.
+    without_image: Option<Trouble>,
+}
+
+impl PodFacts {
+    pub(crate) fn of(pod: &Pod) -> PodFacts {
+        let ended =
+            matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"));
+        let spec = pod.spec.as_ref().filter(|_| !ended);
+        let containers = spec.into_iter().flat_map(|spec| &spec.containers);
+        let requests = containers.filter_map(|container| container.resources.as_ref()?.requests.as_ref());
+        let sum = |sum: (i128, i128), of| (sum.0 + quantity(of, "cpu", 1000), sum.1 + quantity(of, "memory", 1));
+        PodFacts {
+            node: spec.and_then(|spec| spec.node_name.clone()),
+            requests: requests.fold((0, 0), sum),
+            without_image: without_image(pod),
+        }
+    }
 }
 
 /// A node renews its lease every 10 seconds, and counts as lost after 40.
@@ -57,7 +84,7 @@ pub(crate) fn troubles(parts: &Parts) -> Vec<Trouble> {
     troubles.extend(parts.budgets.iter().filter_map(budget));
     troubles.extend(rights(&parts.denied));
     troubles.extend(room(&parts.nodes, &parts.pods));
-    troubles.extend(parts.pods.iter().filter_map(without_image));
+    troubles.extend(parts.pods.iter().filter_map(|pod| pod.without_image.clone()));
     if let Some((server, own)) = parts.clocks {
         troubles.extend(clocks(server, own, parts));
         let bundles = parts.webhooks.iter().chain(&parts.api_services).chain(&parts.definitions);
@@ -78,19 +105,11 @@ fn rights(denied: &[String]) -> Option<Trouble> {
 }
 
 /// Whether any node has room for one more pod.
-fn room(nodes: &[Node], pods: &[Pod]) -> Option<Trouble> {
+fn room(nodes: &[Node], pods: &[PodFacts]) -> Option<Trouble> {
     let mut taken: BTreeMap<&str, (i128, i128)> = BTreeMap::new();
-    let ended = |pod: &Pod| {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        matches!(phase, Some("Succeeded" | "Failed"))
-    };
-    for spec in pods.iter().filter(|pod| !ended(pod)).filter_map(|pod| pod.spec.as_ref()) {
-        let Some(node) = spec.node_name.as_deref() else { continue };
-        let requests = spec.containers.iter().filter_map(|container| container.resources.as_ref()?.requests.as_ref());
+    for (node, (cpu, memory)) in pods.iter().filter_map(|pod| Some((pod.node.as_deref()?, pod.requests))) {
         let used = taken.entry(node).or_default();
-        for requests in requests {
-            *used = (used.0 + quantity(requests, "cpu", 1000), used.1 + quantity(requests, "memory", 1));
-        }
+        *used = (used.0 + cpu, used.1 + memory);
     }
     let schedulable =
         nodes.iter().filter(|node| NodeFacts::of(node).problems.is_empty() && !NodeFacts::of(node).unschedulable);

@@ -74,6 +74,8 @@ const TABLE: &[Line] = &[
         "which fields are accepted",
     ),
     Line(Cluster, "", "nodes", All, &["list"], "what hinders an update"),
+    Line(Cluster, "", "pods", All, &["list"], "what hinders an update"),
+    Line(Namespace("kube-node-lease"), "coordination.k8s.io", "leases", All, &["list"], "what hinders an update"),
     Line(Cluster, "policy", "poddisruptionbudgets", All, &["list"], "what hinders an update"),
     Line(Cluster, "apiregistration.k8s.io", "apiservices", All, &["list"], "what hinders an update"),
     Line(Cluster, "discovery.k8s.io", "endpointslices", All, &["list"], "what hinders an update"),

@@ -1,15 +1,20 @@
 //! What in the cluster would hinder any update: read when a release is loaded, and by `cvo doctor` and `cvo plan`.
 
-use crate::plan::{Parts, Trouble, troubles};
+use crate::plan::{Parts, PodFacts, Trouble, troubles};
 use crate::pools::budgets::Budget;
-use k8s_openapi::api::core::v1::Node;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
+use kube::client::Body;
 use kube::core::ApiResource;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::time::Duration;
 
 /// An update does not wait longer for what is only recorded.
@@ -19,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub(crate) async fn hindrances(client: Client) -> Vec<Trouble> {
     let mut unknown = Vec::new();
     let Ok(parts) = tokio::time::timeout(PATIENCE, read(&client, &mut unknown)).await else {
-        tracing::warn!("the state of nodes, budgets and webhooks was not read in time; the update goes on without it");
+        tracing::warn!("the state of nodes, pods and webhooks was not read in time; the update goes on without it");
         return Vec::new();
     };
     if !unknown.is_empty() {
@@ -28,56 +33,124 @@ pub(crate) async fn hindrances(client: Client) -> Vec<Trouble> {
     troubles(&parts)
 }
 
-/// Nodes, budgets, webhooks with what answers behind them, and aggregated kinds. What cannot be read is told.
+/// How many objects of a list are held whole at a time; of the rest only what is looked at is kept.
+const PAGE: u32 = 500;
+/// Definitions are large.
+const PAGE_OF_DEFINITIONS: u32 = 20;
+
+/// Nodes with their leases, pods, budgets, webhooks with what answers behind them, aggregated and defined kinds, and the clocks. What
+/// cannot be read is told.
 pub(crate) async fn read(client: &Client, unknown: &mut Vec<String>) -> Parts {
-    let (nodes, budgets) = (Api::<Node>::all(client.clone()), Api::<PodDisruptionBudget>::all(client.clone()));
-    let everything = ListParams::default();
+    let budgets = Api::<PodDisruptionBudget>::all(client.clone());
     let group = "admissionregistration.k8s.io";
-    let (nodes, budgets, services, validating, mutating) = tokio::join!(
-        nodes.list(&everything),
-        budgets.list(&everything),
+    let (nodes, pods, leases, budgets, services, definitions, validating, mutating, clocks) = tokio::join!(
+        pages(Api::<Node>::all(client.clone()), PAGE, |node| Some(without_images(node))),
+        pages(Api::<Pod>::all(client.clone()), PAGE, |pod| Some(PodFacts::of(&pod))),
+        pages(Api::<Lease>::namespaced(client.clone(), "kube-node-lease"), PAGE, renewed),
+        pages(budgets, PAGE, |budget| Some(Budget::of(budget))),
         all(client, "apiregistration.k8s.io", "APIService", "apiservices"),
+        definitions(client),
         all(client, group, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
         all(client, group, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        clocks(client),
     );
     let mut known = Known(unknown);
     let mut webhooks = known.or_default("ValidatingWebhookConfigurations", validating);
     webhooks.extend(known.or_default("MutatingWebhookConfigurations", mutating));
     let answering = answering(client, &webhooks).await;
     Parts {
-        nodes: known.or_default("nodes", nodes.map(|list| list.items)),
-        budgets: known
-            .or_default("PodDisruptionBudgets", budgets.map(|list| list.items.into_iter().map(Budget::of).collect())),
+        nodes: known.or_default("nodes", nodes),
+        pods: known.or_default("pods", pods),
+        renewed: known.or_default("leases of nodes", leases),
+        budgets: known.or_default("PodDisruptionBudgets", budgets),
         api_services: known.or_default("APIServices", services),
+        definitions: known.or_default("CustomResourceDefinitions", definitions),
         answering: known.or_default("EndpointSlices", answering.map(Some)),
+        clocks: known.or_default("the clock of the API server", clocks.map(Some)),
         webhooks,
         ..Parts::default()
     }
 }
 
+/// All objects of a kind, some at a time, and of each what `keep` makes of it.
+async fn pages<K, T>(api: Api<K>, size: u32, keep: impl Fn(K) -> Option<T>) -> kube::Result<Vec<T>>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let (mut params, mut kept) = (ListParams::default().limit(size), Vec::new());
+    loop {
+        let page = api.list(&params).await?;
+        kept.extend(page.items.into_iter().filter_map(&keep));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(kept),
+        }
+    }
+}
+
+fn without_images(mut node: Node) -> Node {
+    node.metadata.managed_fields = None;
+    if let Some(status) = &mut node.status {
+        status.images = None;
+    }
+    node
+}
+
+/// When the kubelet of a node renewed its lease last.
+fn renewed(lease: Lease) -> Option<(String, Timestamp)> {
+    Some((lease.metadata.name?, lease.spec?.renew_time?.0))
+}
+
+/// The definitions without their schemas.
+async fn definitions(client: &Client) -> kube::Result<Vec<Value>> {
+    let resource = resource("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions");
+    let short = |object: DynamicObject| {
+        let part = |pointer| object.data.pointer(pointer).cloned().unwrap_or_default();
+        Some(json!({
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": object.metadata.name},
+            "spec": {"conversion": part("/spec/conversion")},
+            "status": {"conditions": part("/status/conditions")},
+        }))
+    };
+    pages(Api::all_with(client.clone(), &resource), PAGE_OF_DEFINITIONS, short).await
+}
+
+/// That of the API server, and that of this machine.
+async fn clocks(client: &Client) -> kube::Result<(Timestamp, Timestamp)> {
+    let request = http::Request::get("/version").body(Body::empty()).map_err(kube::Error::HttpError)?;
+    let response = client.send(request).await?;
+    let date = response.headers().get(http::header::DATE).and_then(|value| value.to_str().ok());
+    let server = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|time| time.timestamp());
+    let now = Timestamp::now();
+    // A server that does not say it has no clock that could be compared.
+    Ok((server.unwrap_or(now), now))
+}
+
 /// Collects what could not be read.
-pub(crate) struct Known<'a>(pub &'a mut Vec<String>);
+struct Known<'a>(&'a mut Vec<String>);
 
 impl Known<'_> {
-    pub(crate) fn or_default<T: Default>(&mut self, what: &str, read: kube::Result<T>) -> T {
+    fn or_default<T: Default>(&mut self, what: &str, read: kube::Result<T>) -> T {
         read.map_err(|error| self.0.push(format!("{what} cannot be read: {error}"))).unwrap_or_default()
     }
 }
 
 /// All objects of a kind of version v1, with their kinds.
-pub(crate) async fn all(client: &Client, group: &str, kind: &str, plural: &str) -> kube::Result<Vec<Value>> {
-    let (group, api_version) = (group.to_owned(), format!("{group}/v1"));
-    let resource =
-        ApiResource { group, version: "v1".to_owned(), api_version, kind: kind.to_owned(), plural: plural.to_owned() };
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+async fn all(client: &Client, group: &str, kind: &str, plural: &str) -> kube::Result<Vec<Value>> {
     let object = |object: DynamicObject| {
         let mut value = json!(object);
         if let Some(fields) = value.as_object_mut() {
             fields.insert("kind".to_owned(), json!(kind));
         }
-        value
+        Some(value)
     };
-    Ok(api.list(&ListParams::default()).await?.items.into_iter().map(object).collect())
+    pages(Api::all_with(client.clone(), &resource(group, kind, plural)), PAGE, object).await
+}
+
+fn resource(group: &str, kind: &str, plural: &str) -> ApiResource {
+    let (group, api_version) = (group.to_owned(), format!("{group}/v1"));
+    ApiResource { group, version: "v1".to_owned(), api_version, kind: kind.to_owned(), plural: plural.to_owned() }
 }
 
 /// Of the Services of webhooks, those that have an endpoint that is ready, by namespace and name. Only their slices are read: a large

@@ -70,14 +70,31 @@ async fn update_records_what_could_hinder_it() {
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "never", "namespace": "default"},
         "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
     });
+    // Nothing schedules it, so that what it reports stays.
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lost", "namespace": "default"},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "web", "image": "registry.invalid/web:1"}]},
+    });
+    let waiting = json!({"reason": "ImagePullBackOff", "message": "Back-off pulling image registry.invalid/web:1"});
+    let container = json!({"name": "web", "image": "registry.invalid/web:1", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": waiting}});
+    let status = json!({"status": {"phase": "Pending", "containerStatuses": [container]}}).to_string();
     let path = cluster.control_plane.dir().join("trouble.json");
-    std::fs::write(&path, budget.to_string()).unwrap();
-    cluster.control_plane.kubectl(["apply", "-f", path.to_str().unwrap()]).await.unwrap();
+    std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": [budget, pod]}).to_string()).unwrap();
+    let kubectl = &cluster.control_plane;
+    kubectl.kubectl(["apply", "-f", path.to_str().unwrap()]).await.unwrap();
+    kubectl.kubectl(["patch", "pod", "lost", "--subresource=status", "--type=merge", "-p", &status]).await.unwrap();
     cluster.request(&releases[1]).await.unwrap();
     let updated = cluster.completed(&releases[1]).await.unwrap();
     let [newest, first] = updated.status.unwrap().history.try_into().unwrap();
     println!("{}", newest.accepted_risks);
-    for words in ["ClusterHealth", "poddisruptionbudget default/never", "no node with one of its pods can be drained"] {
+    for words in [
+        "ClusterHealth",
+        "poddisruptionbudget default/never",
+        "no node with one of its pods can be drained",
+        "pod default/lost",
+        "registry.invalid/web:1",
+    ] {
         assert!(newest.accepted_risks.contains(words), "{words}: {}", newest.accepted_risks);
     }
     assert_eq!(first.accepted_risks, "", "an installation begins where nothing is");

@@ -123,7 +123,7 @@ fn print_usage(ended: &Ended) {
 }
 
 /// What a daemon reads besides each kind of its release: verb, object, and the largest number of requests.
-const OTHER_READS: [(&str, &str, usize); 20] = [
+const OTHER_READS: [(&str, &str, usize); 24] = [
     // Which kinds there are.
     ("get", "/api", 2),
     // The ClusterVersion, which is in no release.
@@ -146,7 +146,11 @@ const OTHER_READS: [(&str, &str, usize); 20] = [
     ("list", "/configmaps/ openshift-config", 2),
     ("watch", "/configmaps/ openshift-config", 3),
     // What hinders any update, once when a release is loaded.
+    ("get", "/version", 1),
     ("list", "/nodes/", 1),
+    ("list", "/pods/", 1),
+    ("list", "coordination.k8s.io/leases/", 1),
+    ("list", "apiextensions.k8s.io/customresourcedefinitions/", 1),
     ("list", "policy/poddisruptionbudgets/", 1),
     ("list", "apiregistration.k8s.io/apiservices/", 1),
     ("list", "admissionregistration.k8s.io/validatingwebhookconfigurations/", 1),

@@ -106,7 +106,10 @@ fn pod_with(cpu: &str, memory: &str, phase: &str) -> Pod {
 
 #[test]
 fn full_nodes_are_told_of() {
-    let with = |pods: Vec<Pod>| Parts { nodes: vec![node_with("2", "4Gi")], pods, ..Parts::default() };
+    let with = |pods: Vec<Pod>| {
+        let pods = pods.iter().map(PodFacts::of).collect();
+        Parts { nodes: vec![node_with("2", "4Gi")], pods, ..Parts::default() }
+    };
     assert_eq!(told(&with(vec![pod_with("1900m", "1Gi", "Running")])), []);
     one(&with(vec![pod_with("1901m", "1Gi", "Running")]), "nodes", "no node has 100m CPU");
     one(&with(vec![pod_with("100m", "4000Mi", "Running")]), "nodes", "128 Mi of memory");
@@ -172,7 +175,7 @@ fn missing_rights_and_images_are_told_of() {
         let container =
             json!({"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": waiting});
         let pod = json!({"metadata": {"name": "p", "namespace": "ns"}, "status": {"containerStatuses": [container]}});
-        Parts { pods: vec![serde_json::from_value(pod).unwrap()], ..Parts::default() }
+        Parts { pods: vec![PodFacts::of(&serde_json::from_value(pod).unwrap())], ..Parts::default() }
     };
     one(&status("ImagePullBackOff"), "pod ns/p", "no route to host");
     assert_eq!(told(&status("CrashLoopBackOff")), [], "that is the trouble of its owner");

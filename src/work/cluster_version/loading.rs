@@ -8,6 +8,8 @@ use crate::status::facts::LoadStep;
 use crate::updates::Target;
 use crate::updates::preconditions::{self, Finding};
 use crate::work::retrieve::{Loaded, Refusal, Retriever, Terms};
+use futures::FutureExt;
+use futures::future::try_join;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -81,10 +83,11 @@ impl Load {
         let cancel = CancellationToken::new();
         let loading = retriever.load(target.clone(), terms, payloads, sender.clone(), cancel.clone());
         let task = tokio::spawn(async move {
-            let (loaded, hindrances) = tokio::join!(loading, hindrances);
+            // A release that cannot be loaded is told at once.
+            let (loaded, hindrances) = try_join(loading, hindrances.map(Ok)).await?;
             let told = |it: Trouble| (it.object, it.message, it.next_step);
             let hindrances: Vec<_> = hindrances.into_iter().map(told).collect();
-            loaded.map(|loaded| Ended::Loaded(Box::new(loaded), preconditions::of_hindrances(&hindrances)))
+            Ok(Ended::Loaded(Box::new(loaded), preconditions::of_hindrances(&hindrances)))
         });
         Load {
             target,
