@@ -131,6 +131,7 @@ async fn each_state_is_shown_and_the_cluster_is_asked_little() {
     cluster.request(&releases[1]).await.unwrap();
     shows(&mut browser, "headline", "Updating 1.0.0 → 1.0.1").await;
     shows(&mut browser, "blockers", "waits for ClusterOperator delta").await;
+    assert_eq!(count(&mut browser, "#behind:not([hidden])").await, 1, "it says where the pods are shown");
     assert_eq!(count(&mut browser, ".is-bad, .is-failing").await, 0, "an update that is well is never red");
     looks_right(&mut browser, "updating").await;
     works_by_keyboard(&mut browser).await;
@@ -357,6 +358,7 @@ async fn large_release_is_shown_at_once_and_costs_nothing_while_it_rests() {
     browser.open(&recorded.url).await.unwrap();
     shows(&mut browser, "headline", "Updating 1.0.0 → 2.0.0").await;
     shows(&mut browser, "connection", "record.tar.zst, collected").await;
+    assert_eq!(count(&mut browser, "#behind:not([hidden])").await, 0, "there is no cluster");
     assert_eq!(browser.take_errors(), Vec::<String>::new());
     browser.close().await.unwrap();
     cluster.close().await.unwrap();

@@ -313,6 +313,9 @@
     show(at("attention"), items.length > 0);
     write(at("attention-title"), items.some((it) => it.weight < 2) ? "What needs attention" : "What it waits for");
     list(at("blockers"), items.slice(0, FEW), (it) => it.key, card, fillCard);
+    show(at("more"), items.length > FEW);
+    write(at("more"), items.length > FEW ? `and ${items.length - FEW} more` : "");
+    show(at("behind"), told.live && items.some((it) => /^(wait|operator) /.test(it.key)));
 
     const groups = stages(view);
     show(at("graph"), groups.length > 0);
