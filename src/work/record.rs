@@ -1,5 +1,5 @@
-//! The progress record in its ConfigMap: read once at start, written when it changes, at most once a second. A separate
-//! task writes it, so that a slow server never blocks the controller.
+//! The progress record in its ConfigMap: read once at start, written when it changes, at most once a second, and at once when
+//! an update has ended. A separate task writes it, so that a slow server never blocks the controller.
 
 use crate::api::progress::{CONFIG_MAP, KEY, NodeState, Progress, SCHEMA};
 use crate::cluster::{ApiError, Kind, Objects, jittered};
@@ -89,8 +89,23 @@ pub(crate) async fn keep(
             tokio::time::sleep(LAST_PAUSE).await;
         } else {
             // If stopped in this pause, the loop runs once more for the last record.
-            let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+            let rest = async {
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = end_of_update(records.clone(), &written), if failures == 0 => {}
+                }
+            };
+            let _stopped = stop.run_until_cancelled(rest).await;
         }
+    }
+}
+
+/// Until an update has ended of which that is not written: everybody looks then, and the history says already that it is over.
+async fn end_of_update(mut records: watch::Receiver<Progress>, written: &Progress) {
+    let ended = |record: &Progress| record.updates.iter().filter_map(|update| update.finished).max();
+    let known = ended(written);
+    if records.wait_for(|record| ended(record) > known).await.is_err() {
+        std::future::pending().await
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::api::HistoryState;
 use crate::api::progress::{ComponentRecord, LongestWait, Progress, UpdateRecord};
 use serde_json::Value;
 
@@ -53,6 +54,21 @@ fn record() -> State {
     let updates =
         [update("1.0.1", "b", "2026-01-02T00:00:00Z", 65_000), update("1.0.0-rc", "a", "2026-01-01T00:00:00Z", 0)];
     state(json!({"schema": 1, "release": {"version": "1.0.1", "image": "b"}, "updates": updates}))
+}
+
+/// The daemon writes the end into the history and into its record one after the other.
+#[test]
+fn update_whose_end_is_not_yet_recorded_is_what_the_history_says() {
+    let mut state = record();
+    let newest = state.progress.as_mut().and_then(|progress| progress.updates.first_mut()).unwrap();
+    (newest.finished, newest.components[1].end) = (None, None);
+    let view = View::of(&state, "2026-01-02T01:00:00Z".parse().unwrap());
+    assert_eq!(title(&view.updates[0]), "Update 1.0.0 → 1.0.1: 1m 13s");
+    let history = state.cluster_version.as_mut().and_then(|version| version.status.as_mut()).unwrap();
+    history.history[0].state = HistoryState::Partial;
+    history.history[0].completion_time = None;
+    let view = View::of(&state, "2026-01-02T01:00:00Z".parse().unwrap());
+    assert_eq!(title(&view.updates[0]), "Update 1.0.0 → 1.0.1: under way, its last step at 1.5s");
 }
 
 #[test]

@@ -255,6 +255,12 @@ fn updates(progress: &Progress, status: &ClusterVersionStatus) -> Vec<Told> {
         };
         let entry = status.history.iter().find(is);
         update.accepted_risks = entry.map(|entry| entry.accepted_risks.clone()).unwrap_or_default();
+        // The end is recorded a moment after the history has it.
+        let completed = entry.filter(|entry| entry.state == HistoryState::Completed && update.state != "Completed");
+        if let Some((entry, end)) = completed.and_then(|entry| Some((entry, entry.completion_time.as_ref()?))) {
+            update.state = "Completed";
+            update.seconds = end.0.duration_since(entry.started_time.0).as_secs_f64();
+        }
     }
     told
 }

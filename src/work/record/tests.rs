@@ -1,5 +1,6 @@
 use super::*;
-use crate::api::progress::{Advice, NodeProgress, RecordedVerdict, WaitingFor};
+use crate::api::progress::{Advice, NodeProgress, RecordedVerdict, UpdateRecord, WaitingFor};
+use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use std::sync::{Arc, Mutex};
@@ -53,6 +54,35 @@ async fn first_write_needs_no_read() {
     let keeping = tokio::spawn(keep(objects, "ns".to_owned(), recorded.live, received, CancellationToken::new()));
     records.send_replace(Progress { schema: SCHEMA, ..Progress::default() });
     assert_eq!(answering.await.unwrap(), [http::Method::GET, http::Method::PUT]);
+    drop(records);
+    keeping.await.unwrap();
+}
+
+/// Other changes wait for a second after the last write.
+#[tokio::test(start_paused = true)]
+async fn end_of_an_update_is_written_at_once() {
+    let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+    let objects = Objects::new(Client::new(service, "default"), Arc::new(|| true));
+    let map = json!({"metadata": {"name": CONFIG_MAP, "resourceVersion": "7"}});
+    let (records, received) = watch::channel(Progress::default());
+    let keeping = tokio::spawn(keep(objects, "ns".to_owned(), Some(map.clone()), received, CancellationToken::new()));
+    let begun = tokio::time::Instant::now();
+    let mut written = async |record: &Progress| {
+        records.send_replace(record.clone());
+        let (request, respond) = requests.next_request().await.unwrap();
+        assert_eq!(request.method(), http::Method::PUT);
+        respond.send_response(http::Response::new(Body::from(map.to_string().into_bytes())));
+        begun.elapsed()
+    };
+    let update = UpdateRecord { version: "1.0.1".to_owned(), ..UpdateRecord::default() };
+    let mut record = Progress { schema: SCHEMA, updates: vec![update], ..Progress::default() };
+    assert_eq!(written(&record).await, Duration::ZERO);
+    record.updates[0].rollouts = 1;
+    assert_eq!(written(&record).await.as_secs(), 1);
+    record.updates[0].finished = Some(Timestamp::UNIX_EPOCH);
+    assert_eq!(written(&record).await.as_secs(), 1, "at once");
+    record.updates[0].rollouts = 2;
+    assert_eq!(written(&record).await.as_secs(), 2, "what was over before is not news");
     drop(records);
     keeping.await.unwrap();
 }
