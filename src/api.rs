@@ -23,8 +23,15 @@ pub const NAME: &str = "version";
 pub const OWN_DEPLOYMENT: &str = "cluster-version-operator";
 /// Namespace of the verification ConfigMap and of the in-cluster signature store.
 pub const MANAGED_NAMESPACE: &str = "openshift-config-managed";
+
+/// Audience of tokens that give access to the metrics and to nothing else: the API server does not take them.
+pub(crate) const METRICS_AUDIENCE: &str = "cluster-version-operator-metrics";
 /// Directory on the node and in the daemon's container that holds extracted payloads.
 pub(crate) const PAYLOAD_STORE: &str = "/etc/cvo/updatepayloads";
+/// Annotation of a Lease: how many seconds pass between two renewals, which its spec does not say.
+pub(crate) const RENEWED_EVERY: &str = "release.openshift.io/renewed-every-seconds";
+/// Annotation of a Lease: since when its holder cannot write what it does, and why. It is renewed all the same.
+pub(crate) const NOT_WRITTEN: &str = "release.openshift.io/not-written";
 
 #[cfg(test)]
 mod tests;

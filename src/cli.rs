@@ -6,6 +6,7 @@
 pub(crate) mod ack;
 pub(crate) mod collect;
 pub(crate) mod doctor;
+pub(crate) mod exit;
 pub(crate) mod filters;
 pub(crate) mod folder;
 pub(crate) mod generate;
@@ -18,7 +19,9 @@ pub(crate) mod machine_config;
 pub(crate) mod node;
 pub(crate) mod node_agent;
 pub(crate) mod output;
+pub(crate) mod overview;
 pub(crate) mod page;
+pub(crate) mod pages;
 pub(crate) mod payload;
 pub(crate) mod plan;
 pub(crate) mod preflight;
@@ -37,7 +40,9 @@ pub(crate) mod wait;
 use crate::daemon::{self, LogLevel, SetLogLevel};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use exit::Exit;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +58,7 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Overview(overview::OverviewArgs),
     Start(Box<start::StartArgs>),
     MachineConfig(Box<machine_config::MachineConfigArgs>),
     Render(render::RenderArgs),
@@ -96,14 +102,13 @@ enum Command {
 /// The subcommands that run until they are told to stop.
 const DAEMONS: [&str; 3] = ["start", "machine-config", "node-agent"];
 
-/// Parses the arguments and runs the subcommand. Exit code 0: success; 1: failure, with the cause on standard error; 2: wrong
-/// usage; others as the help of the subcommand says.
+/// Parses the arguments and runs the subcommand. The cause of a failure is on standard error.
 pub fn run() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             output::remark(&format!("cvo: cannot start the runtime: {error}"));
-            return ExitCode::FAILURE;
+            return Exit::Failure.into();
         }
     };
     let is_daemon = std::env::args_os().nth(1).is_some_and(|name| DAEMONS.iter().any(|daemon| name == *daemon));
@@ -111,7 +116,7 @@ pub fn run() -> ExitCode {
     // Before anything else: the first process of a container loses a signal that it has no handler for yet.
     if is_daemon && let Err(error) = runtime.block_on(async { daemon::on_signal(stop.clone()) }) {
         output::remark(&format!("cvo: {error}"));
-        return ExitCode::FAILURE;
+        return Exit::Failure.into();
     }
     let cli = parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let set_log_level = log(is_daemon);
@@ -119,17 +124,32 @@ pub fn run() -> ExitCode {
         tracing::debug!("a TLS provider was installed before");
     }
     match runtime.block_on(perform(cli.command, set_log_level, stop)) {
-        Ok(code) => code,
+        Ok(exit) => exit.into(),
         Err(error) => {
             output::remark(&format!("cvo: {}", crate::error::chain(error.as_ref())));
-            ExitCode::FAILURE
+            Exit::Failure.into()
         }
     }
 }
 
-/// The command, or what is wrong with the arguments: what clap finds, and what [`misuse`] finds.
-fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
-    let mut line = Cli::command();
+/// All commands, with what their help says of the documentation.
+fn line() -> clap::Command {
+    pages::with_pages(Cli::command())
+}
+
+/// What was typed to run this program: kubectl runs a program of the name `kubectl-cvo` for `kubectl cvo`.
+fn program(called: Option<&OsString>) -> &'static str {
+    let name = called.and_then(|called| Path::new(called).file_name());
+    if name.is_some_and(|name| name == "kubectl-cvo") { "kubectl cvo" } else { "cvo" }
+}
+
+/// The command, or what is wrong with the arguments: what clap finds, and what [`misuse`] finds. Without a command it is `overview`.
+fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Cli, clap::Error> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let mut line = line().bin_name(program(arguments.first()));
+    if arguments.len() == 1 {
+        arguments.push("overview".into());
+    }
     let matches = line.try_get_matches_from_mut(arguments)?;
     let (mut given, mut path) = (&matches, Vec::new());
     while let Some((name, below)) = given.subcommand() {
@@ -151,11 +171,12 @@ fn misuse(path: &[&str], given: &ArgMatches) -> Option<String> {
         ["plan"] => plan::misuse(given),
         ["graph"] => graph::misuse(given),
         ["payload", "list"] => payload::list::misuse(given),
+        ["status" | "history" | "page"] => status::misuse(given),
         _ => None,
     }
 }
 
-async fn perform(command: Command, set_log_level: SetLogLevel, stop: CancellationToken) -> anyhow::Result<ExitCode> {
+async fn perform(command: Command, set_log_level: SetLogLevel, stop: CancellationToken) -> anyhow::Result<Exit> {
     match command {
         Command::Plan(args) => return plan::run(*args).await,
         Command::Ack(args) => return ack::run(args).await,
@@ -171,6 +192,7 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::Rollback(args) => upgrade::rollback(args).await,
         Command::Channel(args) => upgrade::channel(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Overview(args) => overview::run(args, program(std::env::args_os().next().as_ref())).await,
         Command::Page(args) => page::run(args).await,
         Command::Collect(args) => collect::run(args).await,
         Command::History(args) => history::run(args).await,
@@ -182,11 +204,11 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::InRoot(args) => node_agent::in_root(&args),
         Command::Preflight(args) => preflight::run(args).await,
         Command::Payload(command) => payload::run(command),
-        Command::Completion(args) => generate::completion(&args, Cli::command()),
-        Command::Reference(args) => reference::run(&args, Cli::command()),
-        Command::ManPages(args) => generate::man_pages(&args, Cli::command()),
+        Command::Completion(args) => generate::completion(&args, line()),
+        Command::Reference(args) => reference::run(&args, line()),
+        Command::ManPages(args) => generate::man_pages(&args, line()),
     }
-    .map(|()| ExitCode::SUCCESS)
+    .map(|()| Exit::Success)
 }
 
 /// The daemon logs what it does; other commands log only warnings. `RUST_LOG` overrides both. What is returned changes the

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod backoff;
 pub(crate) mod client;
+pub(crate) mod dated;
 pub(crate) mod error;
 pub(crate) mod feed;
 pub(crate) mod index;
@@ -16,8 +17,9 @@ pub(crate) mod requests;
 pub(crate) mod revision;
 pub(crate) mod watcher;
 
-pub(crate) use backoff::{WatchBackoff, jittered, with_jitter};
+pub(crate) use backoff::{WatchBackoff, jittered, scattered, with_jitter};
 pub(crate) use client::{ClientError, Clients};
+pub(crate) use dated::dated;
 pub(crate) use error::{ApiError, Cause};
 pub(crate) use index::{CachedState, Index};
 pub(crate) use kinds::{Kind, Kinds};

@@ -2,9 +2,10 @@
 
 pub(crate) mod machine_config;
 
+use crate::api::object_meta;
 use crate::api::progress::Progress;
-use crate::cluster::lease::{Election, LeaderResult, Times};
-use crate::cluster::{ApiError, ClientError, Clients, Kinds, Objects};
+use crate::cluster::lease::{Election, LeaderResult, Note, Outage, Times};
+use crate::cluster::{ApiError, ClientError, Clients, Kind, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
 use crate::serve::health::Heartbeat;
@@ -14,7 +15,7 @@ use crate::work::cluster_configuration;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::config_maps::ConfigMaps;
 use crate::work::egress;
-use crate::work::events::Events;
+use crate::work::events::{Events, could_not_write};
 use crate::work::features;
 use crate::work::monitoring::{self, Monitoring};
 use crate::work::operator_configuration::Follower;
@@ -27,17 +28,26 @@ use crate::work::retrieve::Retriever;
 pub(crate) use crate::work::retrieve::Source as PayloadSource;
 use crate::work::serving;
 pub(crate) use crate::work::serving::Serving;
+use crate::work::task;
 use crate::work::update_service;
+use jiff::SignedDuration;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+/// How long a renewal of the lease that is under way may take when the lease is given back.
+const RENEWED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A process that is told to stop ends after this time even if work is unfinished; the pod has 130 s to terminate.
 const STOP_WITHIN: Duration = Duration::from_secs(120);
+
+/// The lease could not be renewed for longer than this.
+const TOLD_OUTAGE: SignedDuration = SignedDuration::from_secs(5);
 
 /// For events that are still to be published when everything else has ended.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
@@ -60,6 +70,10 @@ pub(crate) struct Config {
     pub exclude_manifests: Option<String>,
     /// Capabilities that are enabled even if the spec does not name them.
     pub always_enabled: BTreeSet<String>,
+    /// Nodes that are being updated explain that operators are not available.
+    pub nodes_explain: bool,
+    /// DaemonSets that are being rolled out and Jobs that run are not waited for.
+    pub unfinished_pass: bool,
     /// Root of the running release's payload.
     pub payload: PathBuf,
     pub payload_store: PathBuf,
@@ -100,7 +114,8 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), D
     // Prepare as much as possible before acquiring the lease, so that there is no gap when the previous leader releases it.
     let kinds = Arc::new(Kinds::default());
     let Some(features) = features::follow(&clients, kinds.clone(), &stop).await else { return Ok(()) };
-    let Some(topology) = topology(&clients, &stop).await else { return Ok(()) };
+    let reader = Objects::reader(clients.call.clone());
+    let Some(topology) = topology(&reader, &stop).await else { return Ok(()) };
     let times = config.lease.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
     let result = LeaderResult { plural: "clusterversions", name: config.name.clone(), list: "/status/history" };
     let election = Arc::new(Election::new(
@@ -126,7 +141,8 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), D
     if !election.acquire(&stop).await {
         return Ok(());
     }
-    let prepared = Prepared { clients, objects, kinds, own, features, monitoring };
+    let (outages, note) = (election.outages(), election.note.clone());
+    let prepared = Prepared { clients, objects, kinds, own, features, monitoring, outages, note };
     let leading = lead(config, prepared, stop.clone());
     while_leading(election, stop, leading).await
 }
@@ -154,6 +170,11 @@ async fn while_leading(
         () = expired(&stop) => Err(DaemonError::StopTimedOut),
     };
     renew_stop.cancel();
+    // A renewal that is under way would claim the lease again after it was given back.
+    if !renewing.is_finished() && tokio::time::timeout(RENEWED_WITHIN, &mut renewing).await.is_err() {
+        renewing.abort();
+        let _aborted = renewing.await;
+    }
     election.release().await;
     tracing::info!("stopped");
     outcome
@@ -163,6 +184,9 @@ async fn expired(stop: &CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(STOP_WITHIN).await;
 }
+
+/// Exit code after the second signal: that of a process that an interrupt has ended, as shells have it.
+pub(crate) const AT_ONCE: u8 = 130;
 
 /// The first signal stops the daemon in order, the second one ends the process at once.
 pub(crate) fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
@@ -174,7 +198,7 @@ pub(crate) fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
             if stop.is_cancelled() {
                 tracing::warn!("second signal: exiting at once");
-                std::process::exit(130);
+                std::process::exit(AT_ONCE.into());
             }
             tracing::info!("stopping on a signal");
             stop.cancel();
@@ -183,16 +207,21 @@ pub(crate) fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// The topology of the control plane, which is read once, as far as it is known. `None` if stopped before.
-async fn topology(clients: &Clients, stop: &CancellationToken) -> Option<Option<String>> {
-    let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
-    match stop.run_until_cancelled(cluster_configuration::read_topology(&objects)).await? {
-        Ok(topology) => Some(topology),
-        Err(error) => {
-            tracing::warn!(%error, "the topology of the control plane is not known: the lease is that of several nodes");
-            Some(None)
+/// The topology of the control plane, which is read once, as far as it may be known. `None` if stopped before. What is not
+/// answered is asked again: whoever takes the single node of a cluster for one of several loses the lease with each restart of
+/// its API server.
+async fn topology(objects: &Objects, stop: &CancellationToken) -> Option<Option<String>> {
+    let asking = until_answered(stop, || async move {
+        match cluster_configuration::read_topology(objects).await {
+            Err(error) if error.is_rejected() => {
+                let lease = "the lease is that of several nodes";
+                tracing::warn!(%error, "the topology of the control plane is not known: {lease}");
+                Ok(None)
+            }
+            read => read,
         }
-    }
+    });
+    stop.run_until_cancelled(asking).await.flatten()
 }
 
 /// What is there before the lease is held.
@@ -204,42 +233,34 @@ struct Prepared {
     own: Arc<Payload>,
     features: watch::Receiver<Arc<Features>>,
     monitoring: Arc<Monitoring>,
+    outages: watch::Receiver<Option<Outage>>,
+    note: Arc<Note>,
 }
 
 /// Does the leader's work until `stop`.
 async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
-    let Prepared { clients, objects, kinds, own, features, monitoring } = prepared;
+    let Prepared { clients, objects, kinds, own, features, monitoring, outages, note } = prepared;
     until_answered(&stop, || kinds.refresh(objects.client())).await;
     follow_operator_configuration(&config, &clients, &objects, &kinds, &features, &own, &stop);
     let filter = base_filter(&config);
     let recorded = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
     let progress = recorded.progress;
-    let way = egress::follow(&clients, &kinds, stop.clone());
     let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds.clone(), stop.clone()));
+    let way = egress::follow(&clients, &kinds, applier.proxy(), &stop);
     monitor(&monitoring, &applier, &objects, &stop);
     let retriever = retriever(&config, &clients, &objects, &own, &way);
-    let (events, publishing) = Events::start(objects.client_for_writes(), &config.namespace, &config.identity);
+    let (events, publishing) = publish(&config, &objects, outages, &stop);
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
-    let recording = tokio::spawn(record::keep(
-        objects.clone(),
-        config.namespace.clone(),
-        recorded.live,
-        received,
-        record_stop.clone(),
-    ));
-    let asker = Asker {
-        update_service: config.update_service,
-        own: own.release.clone(),
-        architecture: architecture().to_owned(),
-        period: update_service::period(),
-    };
+    let keep = record::keep(objects.clone(), config.namespace.clone(), recorded.live, received, record_stop.clone());
+    let recording = tokio::spawn(task::guarded("progress record", &stop, keep));
+    let asker = asker(config.update_service, &own);
     let querier = Querier { source: config.metrics, objects, version: own.release.version.clone() };
     let service = update_service::Service {
         asker,
         recorded: progress.advice.clone(),
         querier,
-        way,
+        way: way.clone(),
         monitoring: monitoring.clone(),
     };
     let (requests, updates) = ask_for_updates(service, &stop);
@@ -256,17 +277,63 @@ async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
         requests,
         updates,
         features,
+        way,
         config_maps,
         filter,
         always_enabled: config.always_enabled,
+        nodes_explain: config.nodes_explain,
+        unfinished_pass: config.unfinished_pass,
         events,
         monitoring,
+        note,
     };
     ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
     let _recorded = recording.await;
     // The last events say why the process ends. They are not worth waiting for long.
     let _published = tokio::time::timeout(LAST_EVENTS, publishing).await;
+}
+
+/// Publishes events, first of all those about the lease. The handle ends once the last one is told.
+fn publish(
+    config: &Config,
+    objects: &Objects,
+    outages: watch::Receiver<Option<Outage>>,
+    stop: &CancellationToken,
+) -> (Events, JoinHandle<()>) {
+    let client = objects.client_for_writes();
+    let (events, publishing) = Events::start(client, &config.namespace, &config.identity, stop);
+    let telling = tell_outages(outages, events.clone(), objects.clone(), config.name.clone(), stop.clone());
+    task::spawn("outages", stop, telling);
+    (events, publishing)
+}
+
+/// What of each question to the update service does not change while the process lives.
+fn asker(update_service: Option<String>, own: &Payload) -> Asker {
+    Asker {
+        update_service,
+        own: own.release.clone(),
+        architecture: architecture().to_owned(),
+        period: update_service::period(),
+    }
+}
+
+/// Says what kept this process from writing, once it can write again. Shorter times are in the log.
+async fn tell_outages(
+    mut outages: watch::Receiver<Option<Outage>>,
+    events: Events,
+    objects: Objects,
+    name: String,
+    stop: CancellationToken,
+) {
+    while let Some(Ok(())) = stop.run_until_cancelled(outages.changed()).await {
+        let Some(Outage { since, until, why }) = outages.borrow_and_update().clone() else { continue };
+        if until.duration_since(since) < TOLD_OUTAGE {
+            continue;
+        }
+        let version = objects.get(&Kind::cluster_version(), "", &name).await.ok().flatten().unwrap_or_default();
+        events.publish(could_not_write(since, until, &why), &name, object_meta::uid(&version));
+    }
 }
 
 /// Loads releases other than the running one.
@@ -293,9 +360,9 @@ fn retriever(
 /// Follows what the metrics show beside the controller's own state.
 fn monitor(monitoring: &Arc<Monitoring>, applier: &Arc<Applier>, objects: &Objects, stop: &CancellationToken) {
     monitoring.set_applier(applier.clone());
-    tokio::spawn(tell_installer(objects.clone(), monitoring.clone(), stop.clone()));
-    let (following, follow_until) = (applier.clone(), stop.clone());
-    tokio::spawn(async move { follow_until.run_until_cancelled(following.follow_operators()).await });
+    task::spawn("installer", stop, tell_installer(objects.clone(), monitoring.clone(), stop.clone()));
+    let following = applier.clone();
+    task::spawn("cluster operators", stop, async move { following.follow_operators().await });
 }
 
 /// Reads once who installed the cluster: it does not change.
@@ -323,7 +390,7 @@ fn follow_operator_configuration(
         version: own.release.version.clone(),
         set: config.set_log_level.clone(),
     };
-    tokio::spawn(follower.run(stop.clone()));
+    task::spawn("operator configuration", stop, follower.run(stop.clone()));
 }
 
 /// Asks the update service what the controller requests, until `stop`.
@@ -333,7 +400,7 @@ fn ask_for_updates(
 ) -> (watch::Sender<Option<update_service::Request>>, watch::Receiver<Option<update_service::Told>>) {
     let (requests, requested) = watch::channel(None);
     let (told, updates) = watch::channel(None);
-    tokio::spawn(update_service::run(service, requested, told, stop.clone()));
+    task::spawn("update service", stop, update_service::run(service, requested, told, stop.clone()));
     (requests, updates)
 }
 
@@ -415,3 +482,6 @@ fn version_of(files: &PayloadFiles) -> String {
     let file = files.release.iter().find(|file| file.name == metadata::FILE);
     file.and_then(|file| ReleaseMetadata::parse(&file.bytes).ok()).map(|metadata| metadata.version).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

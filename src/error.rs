@@ -33,6 +33,8 @@ pub(crate) use causes;
 
 /// Most bytes of one cause, however much the API server or another program says.
 pub(crate) const CAUSE: usize = 500;
+/// Most bytes of what a condition says of several things.
+const TOGETHER: usize = 8 << 10;
 
 /// An error with its causes on one line, each once: many errors name their cause and have it as their source as well.
 pub(crate) fn chain(error: &dyn Error) -> String {
@@ -84,6 +86,11 @@ pub(crate) fn listed<S: AsRef<str>>(
     }
     let text = text.strip_suffix(separator).unwrap_or(&text);
     shortened(text, limit).into_owned()
+}
+
+/// The items as a condition says them of several things, however many there are.
+pub(crate) fn together<S: AsRef<str>>(items: &[S], separator: &str) -> String {
+    listed(items, separator, TOGETHER, |rest| format!("and {rest} more"))
 }
 
 /// The URL as it may be shown: without the user and the password that may stand before the host.

@@ -4,9 +4,12 @@
 pub(crate) mod check;
 pub(crate) mod commands;
 pub(crate) mod files;
+pub(crate) mod kubelet;
 pub(crate) mod machine;
 pub(crate) mod preflight;
 pub(crate) mod record;
 pub(crate) mod root;
 pub(crate) mod system;
+#[cfg(test)]
+pub(crate) mod tree;
 pub(crate) mod undo;

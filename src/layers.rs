@@ -9,7 +9,7 @@ use std::{fs, iter, path::Path};
 
 /// From top to bottom. A module uses the layers below its own; modules of the core also use each other.
 const LAYERS: [&str; 7] =
-    ["crate main testing layers", "cli", "daemon", "work", "cluster net serve host", CORE, "api error"];
+    ["crate main testing layers", "cli", "daemon", "work", "cluster net serve host", CORE, "api error read"];
 const CORE: &str = "version payload graph rollout merge gate status updates verify plan rbac metrics pools catalog olm";
 /// What the core does not touch. API types come from `crate::api`.
 const IO: &str = "tokio tokio_rustls tokio_util futures tower kube reqwest hyper hyper_util hyper_rustls rustls axum \

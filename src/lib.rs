@@ -2,6 +2,7 @@
 
 mod api;
 mod error;
+mod read;
 
 // The pure core.
 mod gate;

@@ -4,16 +4,22 @@
 //! The serialised [`Forecast`] is a contract: fields may be added, but `schema` grows when one is removed or changes its
 //! meaning.
 
+pub(crate) mod admission;
 mod concerns;
+pub(crate) mod daemon;
 mod dot;
+pub(crate) mod drained;
 mod excluded;
 mod expressions;
 mod field;
 mod health;
+pub(crate) mod lease;
 mod lint;
 mod live;
 mod namespaces;
+pub(crate) mod parts;
 pub(crate) mod pods;
+pub(crate) mod refusals;
 mod trouble;
 
 pub(crate) use concerns::{
@@ -22,10 +28,11 @@ pub(crate) use concerns::{
 pub(crate) use dot::dot;
 pub(crate) use excluded::{Excluded, ExcludedBy, excluded};
 pub(crate) use field::Field;
-pub(crate) use health::{Parts, PodFacts, troubles};
+pub(crate) use health::troubles;
 pub(crate) use lint::{Finding, Weight, lint};
 pub(crate) use live::{LiveObject, LiveObjects, LiveState, contained, dropped, live_after_release, managed};
-pub(crate) use namespaces::is_cluster_scoped;
+pub(crate) use namespaces::{is_cluster_scoped, is_of_kubernetes};
+pub(crate) use parts::{Deployment, Parts, PodFacts};
 pub(crate) use trouble::Trouble;
 
 use crate::api::Release;

@@ -23,6 +23,7 @@ pub(crate) mod quorum;
 pub mod reconcile;
 pub mod render;
 pub(crate) mod rollout;
+pub(crate) mod selector;
 pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod windows;

@@ -20,7 +20,7 @@ mod view;
 
 pub(crate) use backoff::doubled;
 pub(crate) use message::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
-pub(crate) use view::clock;
+pub(crate) use view::clock_of;
 
 use crate::api::Release;
 use crate::api::progress::{NodeProgress, NodeState, WaitingFor};
@@ -59,6 +59,8 @@ pub(crate) struct Plan {
     pub own_deployment: ObjectId,
     /// Applying the own Deployment hands over to a successor.
     pub hand_over: bool,
+    /// DaemonSets that are being rolled out and Jobs that run are not waited for.
+    pub unfinished_pass: bool,
 }
 
 /// What is known of one manifest's object.
@@ -75,6 +77,8 @@ struct Object {
     repairs: Repairs,
     /// The next attempt brings it to changed cluster configuration, which is no repair.
     configuration: bool,
+    /// Another client keeps changing it.
+    contested: bool,
 }
 
 #[derive(Debug)]
@@ -86,6 +90,8 @@ pub(crate) struct Rollout {
     cancelled: bool,
     /// The own Deployment carries another release, and this process waits to be replaced.
     handing_over: bool,
+    /// It has waited for so long that this is told.
+    hand_over_expired: bool,
     frontier: Frontier,
     prerequisites: Prerequisites,
     /// By node.
@@ -111,6 +117,7 @@ impl Rollout {
             completed: false,
             cancelled: false,
             handing_over: false,
+            hand_over_expired: false,
             frontier: Frontier::new(&plan.graph),
             prerequisites: Prerequisites::new(manifests, plan.mode),
             runs: nodes.iter().map(|n| NodeRun::new(&n.manifests, manifests)).collect(),
@@ -120,9 +127,13 @@ impl Rollout {
             commands: Vec::new(),
             plan,
         };
-        let first = rollout.prerequisites.start();
-        rollout.commands.extend(first.into_iter().map(Command::CreatePrerequisite));
-        rollout.start_nodes(now);
+        if rollout.plan.hand_over && !rollout.has_successor() {
+            rollout.report_missing_successor();
+        } else {
+            let first = rollout.prerequisites.start();
+            rollout.commands.extend(first.into_iter().map(Command::CreatePrerequisite));
+            rollout.start_nodes(now);
+        }
         let commands = std::mem::take(&mut rollout.commands);
         (rollout, commands)
     }
@@ -189,8 +200,12 @@ impl Rollout {
             object.id.clone_from(id);
         }
         match request.purpose {
-            Purpose::Apply { node } => self.on_attempt(node, request.position, false, outcome, now),
-            Purpose::Gate { node } => self.on_attempt(node, request.position, true, outcome, now),
+            Purpose::Apply { node } => self.on_attempt(node, request, false, outcome, now),
+            Purpose::Gate { node } => self.on_attempt(node, request, true, outcome, now),
+            Purpose::Ahead { node } => {
+                self.tally.errors += u64::from(outcome.failure.is_some());
+                self.next_ahead(node);
+            }
             Purpose::Repair | Purpose::Configuration => self.on_repair(request, outcome, now),
         }
     }
@@ -205,7 +220,7 @@ impl Rollout {
                 Wake::KindServed { refresh: failures >= PATIENCE || !self.release_defines_group_of(position) }
             }
             Cause::KindGone => Wake::Refresh,
-            Cause::WebhookAway | Cause::Other => Wake::Timeout,
+            Cause::WebhookAway(_) | Cause::Other => Wake::ObjectDeleted,
         }
     }
 
@@ -263,6 +278,11 @@ impl Rollout {
         self.manifest(position).is_some_and(|m| m.delete() == Ok(true))
     }
 
+    /// The own Deployment is among what is applied.
+    fn has_successor(&self) -> bool {
+        (0..self.objects.len()).any(|position| self.is_own_deployment(position) && !self.is_deletion(position))
+    }
+
     fn is_own_deployment(&self, position: usize) -> bool {
         self.objects.get(position).is_some_and(|object| object.id == self.plan.own_deployment)
     }
@@ -274,6 +294,16 @@ impl Rollout {
     fn is_gated(&self, position: usize) -> bool {
         let waited_for = |m: &Manifest| m.delete() == Ok(false) && !m.create_only();
         self.is_gated_kind(position) && self.manifest(position).is_some_and(waited_for)
+    }
+
+    /// How the gate of an object is judged; `None` if it has none.
+    fn gate_mode(&self, position: usize, mode: Mode) -> Option<Mode> {
+        let passes = |m: &Manifest| {
+            matches!((m.id.group.as_str(), m.id.kind.as_str()), ("apps", "DaemonSet") | ("batch", "Job"))
+        };
+        let passes = self.plan.unfinished_pass && self.manifest(position).is_some_and(passes);
+        // Then only its failure counts.
+        self.is_gated(position).then_some(if passes { Mode::Reconcile } else { mode })
     }
 
     /// A CustomResourceDefinition of the release brings kinds of this group.

@@ -24,12 +24,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use places::Places;
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -40,6 +41,8 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For requests in flight when the server is told to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// Pause after a failed accept, most often caused by a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -122,10 +125,15 @@ struct Server {
 }
 
 impl Server {
-    /// Binds the port; port 0 means any free one.
+    /// Binds the port; port 0 means any free one. An unspecified address means those of IPv4 and of IPv6, as in Go: on a
+    /// cluster of IPv6 alone `0.0.0.0` would be no address of the node.
     async fn bind(listen: SocketAddr) -> Result<Self, ServeError> {
         let refuse = |e: std::io::Error| ServeError::Bind { listen, cause: e.to_string() };
-        let listener = TcpListener::bind(listen).await.map_err(refuse)?;
+        let both = if listen.ip().is_unspecified() { bind_both(listen.port()).map_err(refuse)? } else { None };
+        let listener = match both {
+            Some(listener) => listener,
+            None => TcpListener::bind(listen).await.map_err(refuse)?,
+        };
         let address = listener.local_addr().map_err(refuse)?;
         Ok(Server { listener, address, client_timeout: CLIENT_TIMEOUT })
     }
@@ -167,13 +175,32 @@ impl Server {
     async fn next(&self, stop: &CancellationToken) -> Option<(TcpStream, SocketAddr)> {
         loop {
             match stop.run_until_cancelled(self.listener.accept()).await? {
-                Ok(connection) => return Some(connection),
+                // Where both families are served, IPv4 addresses come as those of IPv6.
+                Ok((stream, peer)) => return Some((stream, SocketAddr::new(peer.ip().to_canonical(), peer.port()))),
                 Err(error) => {
                     tracing::warn!(address = %self.address, %error, "cannot accept a connection");
                     stop.run_until_cancelled(tokio::time::sleep(ACCEPT_PAUSE)).await?;
                 }
             }
         }
+    }
+}
+
+/// Listens for IPv6 and IPv4, whatever the node's default is (`net.ipv6.bindv6only`); `None` where there is no IPv6.
+fn bind_both(port: u16) -> std::io::Result<Option<TcpListener>> {
+    let bound = || -> std::io::Result<TcpListener> {
+        let socket = TcpSocket::new_v6()?;
+        rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
+        // As `TcpListener::bind` does it.
+        socket.set_reuseaddr(true)?;
+        socket.bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))?;
+        socket.listen(BACKLOG)
+    };
+    match bound() {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Ok(None),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

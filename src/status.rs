@@ -1,6 +1,7 @@
 //! ClusterVersion.status as a function of the previous status, the facts and the time.
 
 pub(crate) mod conditions;
+pub(crate) mod drained;
 pub(crate) mod facts;
 pub(crate) mod failure;
 pub(crate) mod history;

@@ -20,6 +20,12 @@ pub(crate) use verification::{Cause, Checked, Verification, Verifier};
 /// Size of a signature, in bytes. Larger ones are refused, so that a store cannot fill the memory.
 pub(crate) const MAX_SIGNATURE_BYTES: usize = 50 * 1024;
 
+/// The same signature uncompressed and without packets that mean nothing, with which a store may inflate it; `None` for what is
+/// no signature.
+pub(crate) fn canonical(signature: &[u8]) -> Option<Vec<u8>> {
+    packets::canonical(signature).ok()
+}
+
 /// Label on ConfigMaps that contain signatures. Its value does not matter.
 pub(crate) const SIGNATURES_LABEL: &str = "release.openshift.io/verification-signatures";
 
@@ -63,7 +69,16 @@ pub enum VerifyError {
         unsatisfied: Vec<String>,
         /// The failed attempts in order, up to a limit.
         causes: Vec<Cause>,
+        /// Not everything could be read: a signature may be where nobody could look.
+        unread: bool,
     },
+}
+
+impl VerifyError {
+    /// Whether the release may be signed all the same: what was read is not enough, and not everything was.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, VerifyError::Unverified { unread: true, .. } | VerifyError::Ended(_))
+    }
 }
 
 fn list(causes: &[Cause]) -> String {

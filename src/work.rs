@@ -2,9 +2,11 @@
 //! happened; decide; perform.
 
 pub(crate) mod apply;
+pub(crate) mod attempts;
 pub(crate) mod cluster_configuration;
 pub(crate) mod cluster_version;
 pub(crate) mod config_maps;
+pub(crate) mod drained;
 pub(crate) mod dropped;
 pub(crate) mod egress;
 pub(crate) mod events;
@@ -23,5 +25,7 @@ pub(crate) mod record;
 pub(crate) mod retrieve;
 pub(crate) mod rollout;
 pub(crate) mod serving;
+pub(crate) mod silence;
 pub(crate) mod stand_in;
+pub(crate) mod task;
 pub(crate) mod update_service;

@@ -90,18 +90,25 @@ impl Browser {
         let mut bytes = message.to_string().into_bytes();
         bytes.push(0);
         self.requests.write_all(&bytes).await?;
+        let answer = timeout(LIMIT, self.answer()).await;
+        let answer = answer.map_err(anyhow::Error::from).flatten().with_context(|| format!("no answer to {method}"))?;
+        ensure!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+        Ok(answer["result"].clone())
+    }
+
+    /// The answer to the last call; the page's messages before it are noted.
+    async fn answer(&mut self) -> anyhow::Result<Value> {
         loop {
-            let answer = self.read().await.with_context(|| format!("no answer to {method}"))?;
-            if answer["id"] == self.number {
-                ensure!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return Ok(answer["result"].clone());
+            let message = self.read().await?;
+            if message["id"] == self.number {
+                return Ok(message);
             }
         }
     }
 
     async fn read(&mut self) -> anyhow::Result<Value> {
         let mut bytes = Vec::new();
-        timeout(LIMIT, self.answers.read_until(0, &mut bytes)).await??;
+        self.answers.read_until(0, &mut bytes).await?;
         bytes.pop();
         let message: Value = serde_json::from_slice(&bytes)?;
         match message["method"].as_str() {

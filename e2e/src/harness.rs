@@ -29,8 +29,10 @@ mod teardown;
 mod toolbox;
 
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -51,11 +53,13 @@ pub use toolbox::{Toolbox, is_oldest_kubernetes};
 pub struct Cluster {
     site: Site,
     owned: bool,
+    /// Processes that may end by themselves, and what they log each time.
+    may_end: Mutex<BTreeMap<String, &'static str>>,
 }
 
 impl Cluster {
     /// Starts a cluster and waits until it serves: API server ready, controllers running, the default service
-    /// account created, the node Ready. First removes clusters whose owner was killed.
+    /// account created, the node Ready and one of the control plane. First removes clusters whose owner was killed.
     pub async fn up(options: Options) -> Result<Self> {
         install_tls_provider();
         let tools = Toolbox::find()?;
@@ -65,7 +69,7 @@ impl Cluster {
             .await
             .map_err(|error| HarnessError::Thread(error.to_string()))??;
         // From here on an early return drops the cluster, which ends everything that was started so far.
-        let cluster = Self { site, owned: true };
+        let cluster = Self { site, owned: true, may_end: Mutex::default() };
         control_plane::write_identities(&cluster.site)?;
         tokio::try_join!(cluster.start_control_plane(&options), cluster.start_registry(&options), async {
             if options.node { node::prepare(&cluster.site).await } else { Ok(()) }
@@ -86,7 +90,7 @@ impl Cluster {
     /// A handle on a running cluster, which it does not end when dropped.
     pub fn attach(id: &str) -> Result<Self> {
         install_tls_provider();
-        Ok(Self { site: Site::open(id)?, owned: false })
+        Ok(Self { site: Site::open(id)?, owned: false, may_end: Mutex::default() })
     }
 
     /// The ids of all clusters that have a folder.
@@ -94,13 +98,45 @@ impl Cluster {
         Site::list()
     }
 
-    /// Ends every process and removes everything the cluster had on this machine.
+    /// Ends every process and removes everything the cluster had on this machine. It is an error if one of its processes
+    /// has ended by itself (see `may_end`) or panicked.
     pub async fn down(mut self) -> Result<()> {
+        let well = if self.owned { self.check_processes() } else { Ok(()) };
         self.owned = false;
         let site = self.site.clone();
         tokio::task::spawn_blocking(move || claim::release(&site))
             .await
-            .map_err(|error| HarnessError::Thread(error.to_string()))?
+            .map_err(|error| HarnessError::Thread(error.to_string()))??;
+        well
+    }
+
+    /// The process of that name may end by itself as often as its log has this text.
+    pub fn may_end(&self, name: &str, saying: &'static str) {
+        self.may_end.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), saying);
+    }
+
+    /// An error if a process has ended without being asked to, see `may_end`.
+    pub fn check_ends(&self) -> Result<()> {
+        let may_end = self.may_end.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, ends) in self.site.ended_by_themselves() {
+            let log = self.site.log(&name);
+            let explained = may_end.get(&name).map_or(0, |saying| lines(&log, &[saying]).len());
+            if ends > explained {
+                let did = format!("{name} ended {ends} times, {explained} times of it for a known reason");
+                return Err(HarnessError::Unasked(did, files::tail(&log, 60)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, or if one has panicked: in a task that need not have ended the process.
+    fn check_processes(&self) -> Result<()> {
+        for log in self.site.logs() {
+            if let Some(panic) = lines(&log, &["thread '", " panicked at "]).first() {
+                return Err(HarnessError::Unasked(format!("{}: {panic}", log.display()), files::tail(&log, 60)));
+            }
+        }
+        self.check_ends()
     }
 
     /// The cluster's id, which is part of every machine-wide name it uses.
@@ -121,6 +157,16 @@ impl Cluster {
     /// The API server's URL on loopback.
     pub fn server(&self) -> String {
         self.site.server()
+    }
+
+    /// The URL of etcd, which serves nobody but the API server.
+    pub fn etcd(&self) -> String {
+        self.site.etcd()
+    }
+
+    /// The same for HTTP, of whoever does to it what an administrator does.
+    pub fn etcd_http(&self) -> String {
+        self.site.etcd_http()
     }
 
     /// `127.0.0.1:<port>` of the registry; nothing listens there unless `Options::registry` was set.
@@ -208,7 +254,7 @@ impl Cluster {
         let (site, name) = (self.site.clone(), name.to_owned());
         tokio::task::spawn_blocking(move || site.terminate(&name, limit))
             .await
-            .map_err(|error| HarnessError::Thread(error.to_string()))
+            .map_err(|error| HarnessError::Thread(error.to_string()))?
     }
 
     /// Whether the process of that name (one of the cluster's, or given to `spawn`) runs.
@@ -277,12 +323,23 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if self.owned
-            && let Err(error) = claim::release(&self.site)
-        {
+        if !self.owned {
+            return;
+        }
+        let well = self.check_processes();
+        if let Err(error) = claim::release(&self.site) {
             eprintln!("cluster {} was not removed completely: {error}", self.site.id());
         }
+        // A test that ends without `down` must not pass either; one that fails already says why.
+        assert!(std::thread::panicking() || well.is_ok(), "{well:?}");
     }
+}
+
+/// The lines of a log that have all these texts.
+fn lines(log: &Path, texts: &[&str]) -> Vec<String> {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let all = String::from_utf8_lossy(&bytes);
+    all.lines().filter(|line| texts.iter().all(|text| line.contains(text))).map(str::to_owned).collect()
 }
 
 /// rustls panics when several providers are compiled in and none is installed. A second call returns an error, which is

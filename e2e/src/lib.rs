@@ -6,6 +6,8 @@
 #[allow(clippy::indexing_slicing)]
 pub mod browser;
 pub mod chaos;
+#[allow(clippy::string_slice, clippy::indexing_slicing)]
+pub mod docs;
 // What asserts for a test, or makes its inputs, ends the test when something is missing.
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 pub mod faults;

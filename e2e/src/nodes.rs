@@ -4,4 +4,5 @@
 pub mod agents;
 pub mod fleet;
 pub mod machine;
+pub mod prospects;
 pub mod simulation;

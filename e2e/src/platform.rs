@@ -8,6 +8,7 @@ pub mod images;
 pub mod install;
 pub mod nodes;
 pub mod releases;
+mod restarts;
 
 use std::{
     ffi::OsStr,
@@ -35,6 +36,7 @@ pub struct Platform {
     programs: Programs,
     pub keys: Keys,
     images: images::Images,
+    restarts: restarts::Restarts,
 }
 
 impl Platform {
@@ -56,7 +58,15 @@ impl Platform {
         let keys = Keys::generate(&cluster.dir()).await?;
         serve(&cluster, &programs).await?;
         let images = images::build(&cluster, &programs).await?;
-        Ok(Self { cluster, programs, keys, images })
+        let restarts = restarts::Restarts::watch(&cluster.client().await?);
+        Ok(Self { cluster, programs, keys, images, restarts })
+    }
+
+    /// Ends the cluster. It is an error if the daemon, the machine-config controller or an agent has ended by itself.
+    pub async fn close(self) -> anyhow::Result<()> {
+        let well = self.restarts.check();
+        self.cluster.down().await?;
+        well
     }
 
     /// URL of the update graph, for `spec.upstream`.
@@ -76,6 +86,17 @@ impl Platform {
 
     pub fn cvo_program(&self) -> &Path {
         &self.programs.cvo
+    }
+
+    /// The image of `cvo`, by digest.
+    pub fn cvo_image(&self) -> &str {
+        &self.images.cvo
+    }
+
+    /// Writes the component that configures nodes into `to`, and makes the node of the cluster ready for it.
+    pub fn lay_out_nodes(&self, to: &Path) -> anyhow::Result<()> {
+        nodes::make_root(&self.cluster, &self.programs.lab)?;
+        nodes::add_component(&self.cluster, to)
     }
 
     /// The image that all pods of the sample platform run, by digest.

@@ -65,12 +65,52 @@ tests() {
     PASSED=$((PASSED + passed - skipped))
     FAILED=$((FAILED + failed))
     SKIPPED=$((SKIPPED + skipped + ignored))
+    slowest
+    [ "$failed" = 0 ] || why_failed
     if [ "$failed" = 0 ]; then
         ended "$((passed - skipped)) passed, $((skipped + ignored)) skipped"
     else
         BAD+=("$title")
         ended "$failed FAILED, $passed passed"
     fi
+}
+
+# slowest: prints the ten tests of the last run that took longest, where it was run with TEST_TIMES.
+slowest() {
+    local list
+    list=$(sed -n -E 's/^test ([^ ]+) \.\.\. .*<([0-9]+)\.[0-9]+s>$/\2 s  \1/p' "$CHECKS/log" | sort -rn | sed 10q)
+    [ -z "$list" ] || printf 'The longest:\n%s\n' "$list"
+}
+
+# why_failed: says again of each test of the last run that failed why it did and what it printed last, so that who reads the
+# end of a long log does not have to look for it. What follows a panic is long, and its end says more than its middle.
+why_failed() {
+    awk '
+        function tell() {
+            for (i = 1; i <= lines; i++) {
+                if (i <= 6 || i > lines - 20) print "   " after[i]
+                else if (i == 7) print "   […]"
+            }
+            lines = 0
+        }
+        /^---- .* stdout ----$/ { tell(); test = $2; said = 0; quiet = 0; next }
+        /^successes:$/ { tell(); quiet = 1 }
+        /^failures:$/ { tell(); test = ""; quiet = 0; next }
+        quiet || !test { next }
+        /^stack backtrace:$/ || /^note: / { tell(); test = ""; next }
+        / panicked at / { tell(); print "-- why " test " failed:"; for (i = said > 8 ? said - 8 : 0; i < said; i++) print "   " last[i]; printing = test }
+        printing == test { after[++lines] = substr($0, 1, 400); next }
+        { last[said++] = substr($0, 1, 300) }
+        END { tell() }' "$CHECKS/log"
+}
+
+# allow_test_times: sets TEST_TIMES to arguments by which test programs print the seconds of each test. Stable Rust does that
+# only if it is told that it may; only the test programs are, because in cargo's own environment it would compile everything anew.
+allow_test_times() {
+    local host
+    host=$(rustc -vV | awk '/^host:/ {print toupper($2)}')
+    export "CARGO_TARGET_${host//-/_}_RUNNER=env RUSTC_BOOTSTRAP=1"
+    TEST_TIMES=(-Z unstable-options --report-time)
 }
 
 # into FILE COMMAND...: replaces itself by the command with its output in FILE. A redirection of `watched` would also redirect

@@ -20,6 +20,11 @@ pub const OS_IMAGE_OVERRIDDEN: &str = "machineconfiguration.openshift.io/os-imag
 /// Label of the pools that an update waits for.
 pub const REQUIRED_FOR_UPGRADE: &str = "operator.machineconfiguration.openshift.io/required-for-upgrade";
 
+/// Namespace and Deployment of the controller of nodes, and its Lease there.
+pub(crate) const CONTROLLER_NAMESPACE: &str = "openshift-machine-config-operator";
+pub(crate) const CONTROLLER_DEPLOYMENT: &str = "machine-config-operator";
+pub(crate) const LEASE: &str = "machine-config";
+
 /// Annotations of nodes, without the group that they begin with.
 pub mod annotation {
     /// The rendered MachineConfig that the node has, by its agent.
@@ -55,6 +60,11 @@ pub mod annotation {
     pub const DRAIN_STARTED: &str = "drainStarted";
     /// When its last attempt ended in vain.
     pub const DRAIN_FAILED: &str = "drainFailed";
+    /// The rendered MachineConfig that the agent prepares before the node is told to take it; by the controller, where that means
+    /// that an operating system or packages are downloaded.
+    pub const STAGE_AHEAD: &str = "stageAhead";
+    /// The folder whose files the kubelet of the node merges into its configuration, or `none`; by the agent.
+    pub const KUBELET_CONFIG_DIR: &str = "kubeletConfigDir";
     /// Which pods keep the node from being drained, once that takes too long.
     pub const DRAIN_BLOCKED: &str = "drainBlocked";
 }

@@ -33,7 +33,7 @@ pub struct Progress {
     /// Objects that earlier releases created and this one does not contain, unless they are known to be gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<DroppedObject>,
-    /// A copy of `status.history`, to restore it if the ClusterVersion is deleted.
+    /// A copy of `status.history`, with which a ClusterVersion that is made anew goes on.
     pub history: Vec<HistoryEntry>,
     /// How old the update advice in status is; `None` before the update service was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,9 +137,7 @@ pub struct Advice {
     pub channel: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub architecture: String,
-    /// When the update service was asked last, and when it last answered this question with a graph.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Timestamp>,
+    /// When the update service last answered this question with a graph: at most half an hour before the last answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered: Option<Timestamp>,
     /// What the queries of published risks said last, by a hash of the query.

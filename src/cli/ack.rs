@@ -1,11 +1,13 @@
 //! `cvo ack`: the gates that the release sets before the next minor version, and their acknowledgement by an administrator.
 
+use super::exit::Exit;
 use super::output::{print, remark};
 use super::reach;
 use super::request::{Output, RequestArgs};
 use crate::api::MANAGED_NAMESPACE;
 use crate::cluster::{ApiError, Clients};
-use crate::updates::upgradeable::{self, Gate, Read};
+use crate::read::Read;
+use crate::updates::upgradeable::{self, Gate};
 use anyhow::bail;
 use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -13,7 +15,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 const GATES: &str = "admin-gates";
 const ACKS: &str = "admin-acks";
@@ -23,8 +24,6 @@ const CONFIGURATION: &str = "openshift-config";
 ///
 /// A release can ask administrators to have done something before an update to the next minor version, such as to replace an API that
 /// goes away. Read the text of a gate, do what it says, and then acknowledge it by its name.
-///
-/// Exit code 0: nothing is open, or what was named is acknowledged; 1: failure; 2: wrong usage; 3: without names: gates are open.
 #[derive(Args, Debug)]
 pub(crate) struct AckArgs {
     /// Names of gates to acknowledge
@@ -33,9 +32,6 @@ pub(crate) struct AckArgs {
     #[command(flatten)]
     pub request: RequestArgs,
 }
-
-/// Exit code if gates are open.
-const OPEN: u8 = 3;
 
 struct Maps {
     server: String,
@@ -69,7 +65,7 @@ impl Maps {
     }
 }
 
-pub(crate) async fn run(args: AckArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: AckArgs) -> anyhow::Result<Exit> {
     let requested = args.request.read().await?;
     let status = requested.object.status.clone().unwrap_or_default();
     let clients = Clients::connect(args.request.kubeconfig.as_deref()).await?;
@@ -83,15 +79,9 @@ pub(crate) async fn run(args: AckArgs) -> anyhow::Result<ExitCode> {
     if args.gates.is_empty() {
         show(&gates, args.request.output)?;
         let open = gates.iter().any(|gate| !gate.acknowledged);
-        return Ok(if open { ExitCode::from(OPEN) } else { ExitCode::SUCCESS });
+        return Ok(if open { Exit::Found } else { Exit::Success });
     }
-    for name in &args.gates {
-        if gates.iter().all(|gate| gate.name != *name) {
-            let known: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            bail!("{name:?} is no gate of {}: there are {known}", status.desired.version);
-        }
-    }
+    check(&gates, &args.gates, &status.desired.version)?;
     let is_open = |name: &&String| gates.iter().any(|gate| gate.name == **name && !gate.acknowledged);
     let (open, done): (Vec<&String>, Vec<&String>) = args.gates.iter().partition(is_open);
     for name in done {
@@ -106,7 +96,22 @@ pub(crate) async fn run(args: AckArgs) -> anyhow::Result<ExitCode> {
         &upgradeable::gates(&status.desired.version, &given, &acks).map_err(anyhow::Error::msg)?,
         args.request.output,
     )?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
+}
+
+/// Fails if one of the names is that of no gate, or of one that no acknowledgement opens.
+fn check(gates: &[Gate], names: &[String], version: &str) -> anyhow::Result<()> {
+    for name in names {
+        let Some(gate) = gates.iter().find(|gate| gate.name == *name) else {
+            let known: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            bail!("{name:?} is no gate of {version}: there are {known}");
+        };
+        if let Some(problem) = &gate.invalid {
+            bail!("{problem}: no acknowledgement opens it, the release has to be corrected");
+        }
+    }
+    Ok(())
 }
 
 fn show(gates: &[Gate], output: Output) -> anyhow::Result<()> {
@@ -118,6 +123,32 @@ fn show(gates: &[Gate], output: Output) -> anyhow::Result<()> {
 }
 
 fn line(gate: &Gate) -> String {
-    let state = if gate.acknowledged { "acknowledged" } else { "open" };
-    format!("{} ({state}): {}\n", gate.name, gate.text)
+    let (state, text) = match &gate.invalid {
+        Some(problem) => ("invalid", problem),
+        None if gate.acknowledged => ("acknowledged", &gate.text),
+        None => ("open", &gate.text),
+    };
+    format!("{} ({state}): {text}\n", gate.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gate_that_nobody_can_pass_is_shown_as_such_and_not_acknowledged() {
+        let gate = |name: &str, invalid: Option<&str>| Gate {
+            name: name.to_owned(),
+            text: "Old APIs go away.".to_owned(),
+            acknowledged: false,
+            invalid: invalid.map(str::to_owned),
+        };
+        let gates = [gate("ack-4.1-apis", None), gate("ack-4.1", Some("its key is malformed"))];
+        let lines: String = gates.iter().map(line).collect();
+        assert_eq!(lines, "ack-4.1-apis (open): Old APIs go away.\nack-4.1 (invalid): its key is malformed\n");
+        let checked = |name: &str| check(&gates, &[name.to_owned()], "4.1.0").map_err(|error| error.to_string());
+        assert_eq!(checked("ack-4.1-apis"), Ok(()));
+        assert!(checked("ack-4.1").unwrap_err().starts_with("its key is malformed: no acknowledgement opens it"));
+        assert!(checked("ack-4.1-x").unwrap_err().ends_with("there are ack-4.1-apis, ack-4.1"));
+    }
 }

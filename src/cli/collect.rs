@@ -6,7 +6,7 @@ use super::output::remark;
 use super::reach;
 use super::status::{Archive, Recorded, Source, State, View};
 use crate::api::progress::CONFIG_MAP;
-use crate::api::{ClusterOperator, ClusterVersion, OWN_DEPLOYMENT};
+use crate::api::{ClusterOperator, ClusterVersion, METRICS_AUDIENCE, OWN_DEPLOYMENT};
 use crate::cluster::{ApiError, Clients};
 use crate::serve::caller::FORWARDED;
 use anyhow::{Context, bail};
@@ -16,15 +16,19 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, ServiceAccount};
 use kube::Client;
 use kube::api::{Api, ListParams, LogParams, PostParams};
+use kube::core::ObjectList;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 /// Write a file with all that is needed to understand an update on another machine
 ///
 /// The file, a tar archive compressed with Zstandard, holds the ClusterVersion, ClusterOperators, pools and nodes, the progress record, the
 /// pods, events and messages of what is waited for, and the daemon's pods with their events, logs and metrics. For the metrics it asks for a
-/// token of the daemon's service account that is valid for ten minutes. It holds no Secrets, no ConfigMaps
+/// token of the daemon's service account that is good for metrics only, for ten minutes. It holds no Secrets, no ConfigMaps
 /// but the progress record, no environment variables and no arguments of containers; passwords in URLs, tokens and private keys in texts are
 /// replaced. Show it with `cvo status --from FILE`, `cvo history --from FILE` or `cvo page --from FILE`. Changes nothing in the cluster.
 #[derive(Args, Debug)]
@@ -39,6 +43,8 @@ pub(crate) struct CollectArgs {
     pub source: Source,
 }
 
+/// Most pods, and most events, of a namespace.
+const PAGE: u32 = 1000;
 /// Most lines of a log.
 const LOG_LINES: i64 = 50_000;
 /// Most bytes of a log.
@@ -47,21 +53,36 @@ const LOG_BYTES: i64 = 16 << 20;
 const TOKEN_SECONDS: i64 = 600;
 
 pub(crate) async fn run(args: CollectArgs) -> anyhow::Result<()> {
+    // Before anything is read, which may take minutes. It is made only then, so that nothing is left if that is interrupted.
     if args.to.exists() {
         bail!("{} exists: name a new file, or remove it", args.to.display());
+    }
+    let folder = args.to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("{} is not a folder: make it, or name a file in another one", folder.display());
     }
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     let archive = collect(&clients, &args.source).await?;
     let folder = format!("cvo-{}", Timestamp::now().strftime("%Y%m%d-%H%M%S"));
     let packed = archive.pack(&folder).context("cannot make the archive")?;
-    std::fs::write(&args.to, &packed).with_context(|| format!("cannot write {}", args.to.display()))?;
+    write_new(&args.to, &packed).with_context(|| format!("cannot write {}", args.to.display()))?;
     remark(&format!("wrote {} ({} files, {} kB)", args.to.display(), archive.files.len(), packed.len() / 1000));
     Ok(())
+}
+
+/// For the owner alone, because that nothing in a log is secret is a guess. What has appeared there meanwhile stays.
+fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content).inspect_err(|_| {
+        // It is incomplete.
+        let _ignored = std::fs::remove_file(path);
+    })
 }
 
 async fn collect(clients: &Clients, source: &Source) -> anyhow::Result<Archive> {
     let (client, now) = (&clients.call, Timestamp::now());
     let mut state = State::gather(client, source).await.map_err(|error| reach::explain(&clients.server(), error))?;
+    state.explain_silence(clients, source).await;
     state.look_behind(client, true, now).await;
     let mut unknown = std::mem::take(&mut state.remarks);
     let record = read_record(client, source, &mut unknown).await;
@@ -83,14 +104,15 @@ async fn collect(clients: &Clients, source: &Source) -> anyhow::Result<Archive> 
         unknown,
     };
     let mut archive = Archive::new(&about)?;
-    let version = state
-        .cluster_version
-        .as_ref()
-        .map(|version| ClusterVersion { metadata: redact::metadata(&version.metadata), ..version.clone() });
-    archive.put(Archive::VERSION, &version)?;
-    let mut operators = state.operators.clone();
+    // Nodes can be configured by pools without one.
+    if let Some(version) = &state.cluster_version {
+        let version = ClusterVersion { metadata: redact::metadata(&version.metadata), ..version.clone() };
+        archive.put(Archive::VERSION, &version)?;
+    }
+    let mut operators = state.operators().to_vec();
     operators.iter_mut().for_each(|operator| operator.metadata = redact::metadata(&operator.metadata));
     archive.put(Archive::OPERATORS, &operators)?;
+    archive.put(Archive::SILENCES, &state.silences)?;
     let mut pools = state.pools.clone();
     pools.iter_mut().for_each(|pool| pool.metadata = redact::metadata(&pool.metadata));
     archive.put(Archive::POOLS, &pools)?;
@@ -134,7 +156,7 @@ fn namespaces(state: &State, source: &Source, now: Timestamp) -> BTreeSet<String
     let names: BTreeSet<String> = awaited.chain(unwell).collect();
     let is_named =
         |operator: &&ClusterOperator| operator.metadata.name.as_ref().is_some_and(|name| names.contains(name));
-    let related = state.operators.iter().filter(is_named);
+    let related = state.operators().iter().filter(is_named);
     let related = related.flat_map(|operator| operator.status.iter().flat_map(|status| &status.related_objects));
     let related = related.map(|object| if object.resource == "namespaces" { &object.name } else { &object.namespace });
     let all = waits().map(|waiting| &waiting.namespace).chain(related).chain([&source.namespace]);
@@ -145,16 +167,35 @@ fn namespaces(state: &State, source: &Source, now: Timestamp) -> BTreeSet<String
 async fn of_namespace(client: &Client, namespace: &str, unknown: &mut Vec<String>) -> Vec<(String, Vec<Value>)> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let events: Api<Event> = Api::namespaced(client.clone(), namespace);
-    let params = ListParams::default().limit(1000);
+    let params = ListParams::default().limit(PAGE);
     let (pods, events) = tokio::join!(pods.list(&params), events.list(&params));
-    let mut known = |what: &str, list: kube::Result<Vec<Value>>| {
-        list.map_err(|error| unknown.push(format!("The {what} of namespace {namespace} cannot be read: {error}"))).ok()
-    };
-    let pods = known("pods", pods.map(|list| list.items.iter().map(redact::pod).collect()));
-    let events = known("events", events.map(|list| list.items.iter().map(redact::event).collect()));
+    let pods = known(pods, "pods", namespace, redact::pod, unknown);
+    let events = known(events, "events", namespace, redact::event, unknown);
     let file =
         |what: &str, list: Option<Vec<Value>>| list.map(|list| (format!("namespaces/{namespace}/{what}.json"), list));
     file("pods", pods).into_iter().chain(file("events", events)).collect()
+}
+
+/// What was read of a namespace, redacted; that it is not all, or why it is nothing, is told.
+fn known<K: Clone>(
+    list: kube::Result<ObjectList<K>>,
+    what: &str,
+    namespace: &str,
+    redacted: fn(&K) -> Value,
+    unknown: &mut Vec<String>,
+) -> Option<Vec<Value>> {
+    match list {
+        Ok(list) => {
+            if list.metadata.continue_.is_some_and(|token| !token.is_empty()) {
+                unknown.push(format!("Only the first {PAGE} {what} of namespace {namespace} were read"));
+            }
+            Some(list.items.iter().map(redacted).collect())
+        }
+        Err(error) => {
+            unknown.push(format!("The {what} of namespace {namespace} cannot be read: {error}"));
+            None
+        }
+    }
 }
 
 /// None if they cannot be read, which is told of all pods of their namespace.
@@ -190,13 +231,22 @@ async fn metrics_of(client: &Client, namespace: &str, pod: &Pod) -> anyhow::Resu
     let Some(port) = ports.next().map(|port| port.container_port) else { return Ok(None) };
     let account = spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
-    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let request = TokenRequest { spec: Some(token_spec()), ..TokenRequest::default() };
     let granted = accounts.create_token_request(account, &PostParams::default(), &request).await?;
     let token = granted.status.and_then(|status| status.token).context("the API server has granted no token")?;
     let path = format!("/api/v1/namespaces/{namespace}/pods/https:{}:{port}/proxy/metrics", name_of(pod));
     let request = http::Request::get(path).header(FORWARDED, format!("Bearer {token}")).body(Vec::new())?;
     Ok(Some(client.request_text(request).await?))
+}
+
+/// The API server checks no certificate of a pod, and whoever listens there gets the token: so it is good for metrics only. The
+/// account may do everything in the cluster.
+fn token_spec() -> TokenRequestSpec {
+    TokenRequestSpec {
+        audiences: Some(vec![METRICS_AUDIENCE.to_owned()]),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        ..TokenRequestSpec::default()
+    }
 }
 
 /// Those of the daemon's containers, also of those that ended last.
@@ -224,4 +274,49 @@ async fn logs(client: &Client, namespace: &str, pods: &[Pod], unknown: &mut Vec<
         }
     }
     logs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_file_is_for_its_owner_and_takes_the_place_of_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        write_new(&path, b"new").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(write_new(&path, b"other").is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn list_that_is_cut_is_told() {
+        let list = |next: &str| -> kube::Result<ObjectList<Event>> {
+            let list = serde_json::json!({"apiVersion": "v1", "kind": "EventList", "metadata": {"continue": next},
+                "items": [{"metadata": {"name": "e", "namespace": "n"}, "involvedObject": {}}]});
+            Ok(serde_json::from_value(list).unwrap())
+        };
+        for (next, expected) in [("", &[][..]), ("page-2", &["Only the first 1000 events of namespace n were read"])] {
+            let mut unknown = Vec::new();
+            let found = known(list(next), "events", "n", redact::event, &mut unknown).unwrap();
+            assert_eq!(found.len(), 1);
+            assert_eq!(unknown, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_what_could_not_be_collected() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |to: &str| {
+            let (to, kubeconfig) = (folder.path().join(to), Some(folder.path().join("none")));
+            run(CollectArgs { to, kubeconfig, source: Source::default() })
+        };
+        assert!(run("f").await.is_err() && !folder.path().join("f").exists());
+        let error = run("missing/f").await.unwrap_err().to_string();
+        assert!(error.ends_with("missing is not a folder: make it, or name a file in another one"), "{error}");
+        std::fs::write(folder.path().join("there"), "x").unwrap();
+        assert!(run("there").await.unwrap_err().to_string().contains("exists: name a new file"));
+    }
 }

@@ -1,39 +1,36 @@
 //! `cvo doctor`: what in a cluster would keep an update from starting or ending. Only reads.
 
+use super::exit::Exit;
 use super::layout::{Colour, Page, line, page, paragraph};
 use super::output::print;
 use super::reach;
 use super::request::{Output, RequestArgs};
-use super::status::{State, View};
-use crate::api::OWN_DEPLOYMENT;
-use crate::cluster::{ApiError, Clients, Kind, Objects, access};
-use crate::plan::{Parts, Trouble, troubles};
-use crate::work::health;
+use super::status::{Concern, Source, State, View};
+use crate::api::ConditionStatus;
+use crate::cluster::access::{self, Attributes};
+use crate::cluster::{ApiError, Clients};
+use crate::plan::{Deployment, Parts, Trouble, daemon, refusals, troubles};
+use crate::status::conditions::RELEASE_ACCEPTED;
+use crate::work::{attempts, health, silence};
 use clap::Args;
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
-use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Look for what would keep an update from starting or ending
 ///
 /// Looks at the daemon and its rights, the ClusterVersion, operators, pools, nodes and the room on them, clocks, images that cannot be
 /// pulled, PodDisruptionBudgets that never allow a pod to leave, webhooks behind which nobody answers, certificates that end, and kinds that
-/// are not served. Each finding has its cause and what to do. Changes nothing. What one release would meet in this cluster `cvo plan` says,
-/// with the same checks.
-///
-/// Exit code 0: nothing was found; 1: the cluster cannot be read; 2: wrong usage; 3: something was found.
+/// are not served. Tries what the daemon writes (dry run, as the daemon where that is allowed), so that the API server itself says who
+/// refuses it. Each finding has its cause and what to do. Changes nothing. What one release would meet in this cluster `cvo plan` says, with
+/// the same checks.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub request: RequestArgs,
 }
 
-/// Exit code if something was found.
-const FOUND: u8 = 3;
-
-pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<Exit> {
     let clients = Clients::connect(args.request.kubeconfig.as_deref()).await?;
     let state = State::gather(&clients.call, &args.request.source).await;
     let state = state.map_err(|error| reach::explain(&clients.server(), error))?;
@@ -47,20 +44,31 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
             next_step: "Install the daemon: cvo render writes what has to be applied".to_owned(),
         });
     }
-    found.extend(troubles(&read(&clients, &args.request.source.namespace, &mut unknown).await));
+    found.extend(troubles(&read(&clients, &args.request.source, &state, &mut unknown).await));
     match args.request.output {
         Output::Json => print(&format!("{:#}\n", json!({"schema": 1, "findings": found, "unknown": unknown})))?,
         Output::Text => print(&text(&found, &unknown, &page()))?,
     }
-    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(exit(&found, &unknown))
+}
+
+fn exit(found: &[Trouble], unknown: &[String]) -> Exit {
+    match (found.is_empty(), unknown.is_empty()) {
+        (false, _) => Exit::Found,
+        (true, false) => Exit::Incomplete,
+        (true, true) => Exit::Success,
+    }
 }
 
 /// What `cvo status` shows as trouble.
-fn of_status(view: &View) -> Vec<Trouble> {
-    let concerns = view.concerns.iter().map(|concern| Trouble {
+pub(super) fn of_status(view: &View) -> Vec<Trouble> {
+    // A release that is being retrieved or checked is no trouble.
+    let under_way =
+        |concern: &&Concern| concern.type_ == RELEASE_ACCEPTED && concern.status == ConditionStatus::Unknown;
+    let concerns = view.concerns.iter().filter(|concern| !under_way(concern)).map(|concern| Trouble {
         object: format!("clusterversion: {}{}", concern.type_, concern.status_text()),
         message: concern.message.clone(),
-        next_step: concern.next_step.to_owned(),
+        next_step: concern.next_step.clone(),
     });
     let operators = view.operators.iter().map(|operator| Trouble {
         object: format!("clusteroperator {}", operator.name),
@@ -80,16 +88,22 @@ fn of_status(view: &View) -> Vec<Trouble> {
     concerns.chain(operators).chain(pools).chain(quorum).collect()
 }
 
-/// What the checks need. `namespace`: of the daemon. What cannot be read is told.
-pub(crate) async fn read(clients: &Clients, namespace: &str, unknown: &mut Vec<String>) -> Parts {
+/// What the checks need, and what the daemon writes, tried. What cannot be read is told.
+pub(crate) async fn read(clients: &Clients, source: &Source, state: &State, unknown: &mut Vec<String>) -> Parts {
     let client = &clients.call;
-    let objects = Objects::new(client.clone(), Arc::new(|| false));
-    let deployments = Kind::known("apps", "v1", "Deployment", "deployments", true);
-    let (deployment, known) =
-        tokio::join!(objects.get(&deployments, namespace, OWN_DEPLOYMENT), health::read(client, unknown));
-    let deployment = deployment.map_err(|error| unknown.push(error.to_string())).ok().flatten();
-    let denied = denied(client, namespace, deployment.as_ref(), unknown).await;
-    Parts { denied, deployment, ..known }
+    let mut of_deployment = Vec::new();
+    let (deployment, known) = tokio::join!(
+        silence::own_deployment(client, &source.namespace, &mut of_deployment),
+        health::read(client, unknown)
+    );
+    unknown.append(&mut of_deployment);
+    // Where nothing is installed that is told, and nothing else is missed.
+    let installed = state.cluster_version.is_some() || deployment.found().is_some();
+    let deployment = if installed { deployment } else { Deployment::Unknown };
+    let denied = denied(client, &source.namespace, deployment.found(), unknown).await;
+    let attempts = attempts::all(clients, &source.namespace, &source.name, deployment.found()).await;
+    unknown.extend(refusals::unknown(&attempts));
+    Parts { denied, deployment, attempts, silences: state.silences.clone(), ..known }
 }
 
 /// What the daemon does whatever is in the release: verb, group, resource, subresource, and whether in its namespace only.
@@ -113,13 +127,12 @@ async fn denied(
     unknown: &mut Vec<String>,
 ) -> Vec<String> {
     let Some(deployment) = deployment else { return Vec::new() };
-    let account =
-        deployment.pointer("/spec/template/spec/serviceAccountName").and_then(Value::as_str).unwrap_or("default");
-    let user = format!("system:serviceaccount:{namespace}:{account}");
+    let user = daemon::user(namespace, Some(deployment));
     let questions = NEEDED.into_iter().map(|(verb, group, resource, subresource, own)| {
-        let (user, place) = (&user, if own { namespace } else { "" });
+        let (user, namespace) = (&user, if own { namespace } else { "" });
         async move {
-            let allowed = access::may_user(client, user, verb, (group, resource, subresource), place).await?;
+            let what = Attributes { verb, group, resource, subresource, namespace, name: "" };
+            let allowed = access::may_user(client, user, &what).await?;
             let slash = if subresource.is_empty() { "" } else { "/" };
             let dot = if group.is_empty() { "" } else { "." };
             Ok::<_, ApiError>((!allowed).then(|| format!("{verb} {resource}{dot}{group}{slash}{subresource}")))
@@ -143,11 +156,44 @@ fn text(found: &[Trouble], unknown: &[String], page: &Page) -> String {
         }
         paragraph(page, &mut out, "  ", &format!("→ {}", trouble.next_step), Colour::Strong);
     }
-    if found.is_empty() {
-        line(page, &mut out, "Nothing was found that would keep an update from starting or ending", Colour::Good);
+    match (found.is_empty(), unknown.len()) {
+        (false, _) => {}
+        (true, 0) => {
+            line(page, &mut out, "Nothing was found that would keep an update from starting or ending", Colour::Good);
+        }
+        (true, n) => {
+            let text = format!("Nothing was found in what could be read; what is not known ({n}):");
+            line(page, &mut out, &text, Colour::Busy);
+        }
     }
     for remark in unknown {
         paragraph(page, &mut out, "", remark, Colour::Faint);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_was_found_is_not_the_same_as_nothing_that_could_be_read() {
+        let page = Page { width: usize::MAX, colours: false, now: Timestamp::UNIX_EPOCH };
+        let trouble = || Trouble { object: "node a".into(), message: "it is full".into(), next_step: "Add one".into() };
+        let unknown = ["Pods cannot be listed: forbidden".to_owned()];
+        let all_is_well = "Nothing was found that would keep an update from starting or ending\n";
+        let said =
+            "Nothing was found in what could be read; what is not known (1):\nPods cannot be listed: forbidden\n";
+        let found = "node a\n  it is full\n  \u{2192} Add one\n";
+        for (troubles, unknown, expected, number, words) in [
+            (vec![], &[][..], Exit::Success, 0, all_is_well.to_owned()),
+            (vec![], &unknown[..], Exit::Incomplete, 4, said.to_owned()),
+            (vec![trouble()], &[][..], Exit::Found, 3, found.to_owned()),
+            (vec![trouble()], &unknown[..], Exit::Found, 3, format!("{found}{}\n", unknown[0])),
+        ] {
+            let code = exit(&troubles, unknown);
+            assert_eq!((code, code.number()), (expected, number));
+            assert_eq!(text(&troubles, unknown, &page), words);
+        }
+    }
 }

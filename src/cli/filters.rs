@@ -28,8 +28,8 @@ pub(crate) struct FilterArgs {
     /// vCurrent), which stands for its members. Without this flag no manifest is excluded by capability
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = capability_or_set)]
     pub capabilities: Option<Vec<String>>,
-    /// Exclude manifests with exclude.release.openshift.io/ID=true
-    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "ID")]
+    /// Exclude manifests with exclude.release.openshift.io/ID=true for one of these IDs, separated by commas
+    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "IDS")]
     pub exclude_manifests: Option<String>,
 }
 

@@ -52,14 +52,16 @@ pub(crate) async fn run(args: HistoryArgs) -> anyhow::Result<()> {
             args.request.source.name
         );
     }
-    let chosen = choose(&view, args.version.as_deref(), args.all)?;
+    let unread = state.progress.is_none() && !view.remarks.is_empty();
+    let chosen = choose(&view, args.version.as_deref(), args.all, unread)?;
     match args.request.output {
         Output::Json => {
             let object = json!({"schema": 1, "history": view.history, "updates": chosen, "unknown": view.remarks});
             print(&format!("{object:#}\n"))
         }
         Output::Text => {
-            print(&text(&view, &chosen, if args.components { usize::MAX } else { SHOWN }, &Page { now, ..page() }))
+            let shown = if args.components { usize::MAX } else { SHOWN };
+            print(&text(&view, &chosen, shown, unread, &Page { now, ..page() }))
         }
     }
 }
@@ -70,8 +72,8 @@ async fn read(request: &RequestArgs) -> anyhow::Result<State> {
     state.map_err(|error| reach::explain(&clients.server(), error))
 }
 
-/// The updates whose course is shown.
-fn choose<'a>(view: &'a View, version: Option<&str>, all: bool) -> anyhow::Result<Vec<&'a Told>> {
+/// The updates whose course is shown. `unread`: the record of them could not be read, as a remark says.
+fn choose<'a>(view: &'a View, version: Option<&str>, all: bool, unread: bool) -> anyhow::Result<Vec<&'a Told>> {
     let Some(version) = version else {
         return Ok(view.updates.iter().take(if all { usize::MAX } else { 1 }).collect());
     };
@@ -85,17 +87,21 @@ fn choose<'a>(view: &'a View, version: Option<&str>, all: bool) -> anyhow::Resul
         let known: Vec<&str> = view.history.iter().map(|entry| entry.version.as_str()).collect();
         format!("{version} is not in the history of this cluster, which has {}", known.join(", "))
     })?;
+    if unread {
+        bail!("the course of {version} cannot be shown. {}", view.remarks.join("; "));
+    }
     bail!("the course of {version} is not known any more: it is kept for the last ten updates")
 }
 
-fn text(view: &View, chosen: &[&Told], shown: usize, page: &Page) -> String {
+fn text(view: &View, chosen: &[&Told], shown: usize, unread: bool, page: &Page) -> String {
     let mut out = String::new();
     list(&view.history, page, &mut out);
     for update in chosen {
         course(update, shown, page, &mut out);
     }
     if chosen.is_empty() {
-        line(page, &mut out, "\nThe course of no update is known: the daemon has not recorded one yet", Colour::Faint);
+        let why = if unread { "its record cannot be read" } else { "the daemon has not recorded one yet" };
+        line(page, &mut out, &format!("\nThe course of no update is known: {why}"), Colour::Faint);
     }
     for remark in &view.remarks {
         out.push('\n');

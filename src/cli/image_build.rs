@@ -30,6 +30,9 @@ pub(crate) struct ImageBuildArgs {
     /// A word of the command that a container runs; may be repeated [default: the program]
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub entrypoint: Vec<String>,
+    /// User that a container runs as, by its number [default: root]
+    #[arg(long, value_name = "UID")]
+    pub user: Option<u32>,
     /// Folder whose files become /manifests/, from which the daemon of a release image is installed
     #[arg(long, value_name = "DIR")]
     pub manifests: Option<PathBuf>,
@@ -69,6 +72,8 @@ pub(crate) struct Recipe {
     pub binary_path: String,
     /// If empty, the program.
     pub entrypoint: Vec<String>,
+    /// Root without one.
+    pub user: Option<u32>,
     /// Folder that becomes `/manifests/`; subfolders are skipped, since a release is flat.
     pub manifests: Option<PathBuf>,
     /// File or folder, and its absolute path in the image.
@@ -98,6 +103,7 @@ pub(crate) async fn run(args: ImageBuildArgs) -> anyhow::Result<()> {
         binary: args.binary.clone(),
         binary_path: args.binary_path.clone(),
         entrypoint: args.entrypoint.clone(),
+        user: args.user,
         manifests: args.manifests.clone(),
         copies: pairs(&args.copy, "--copy")?.into_iter().map(|(from, to)| (from.into(), to)).collect(),
         labels: pairs(&args.label, "--label")?.into_iter().collect(),
@@ -154,6 +160,7 @@ pub(crate) fn build(recipe: &Recipe) -> anyhow::Result<Built> {
         entrypoint: if recipe.entrypoint.is_empty() { own() } else { recipe.entrypoint.clone() },
         labels: recipe.labels.clone(),
         env: vec!["PATH=/usr/bin".into()],
+        user: recipe.user,
         architecture: architecture.into(),
     };
     Ok(Built { image: image::scratch(&layers, &start, recipe.created)?, layers })

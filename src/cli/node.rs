@@ -2,15 +2,15 @@
 
 pub(crate) mod plan;
 
+use super::exit::Exit;
 use clap::Subcommand;
-use std::process::ExitCode;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     Plan(plan::NodePlanArgs),
 }
 
-pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<Exit> {
     match command {
         NodeCommand::Plan(args) => plan::run(args).await,
     }

@@ -3,14 +3,27 @@
 use anyhow::Context;
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Calls `write` with buffered standard output. If the reader is gone, as with `head`, the program ends without an error.
+/// Whoever read standard output reads no more.
+static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether there is nobody left to write for, which ends what would write for ever.
+pub(crate) fn reader_is_gone() -> bool {
+    READER_IS_GONE.load(Ordering::Relaxed)
+}
+
+/// Calls `write` with buffered standard output. That the reader is gone, as with `head`, is no error: the command ends as if
+/// everything had been read, with its own exit code.
 pub(crate) fn to_stdout(
     write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            READER_IS_GONE.store(true, Ordering::Relaxed);
+            Ok(())
+        }
         written => written.context("cannot write to standard output"),
     }
 }

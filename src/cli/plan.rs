@@ -7,6 +7,7 @@ mod text;
 
 pub(crate) use misuse::misuse;
 
+use super::exit::Exit;
 use super::filters::{self, FilterArgs};
 use super::layout::{self, clean};
 use super::output::{self, print};
@@ -23,7 +24,6 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The value of `--from` that is not a release.
@@ -37,9 +37,6 @@ const CLUSTER: &str = "cluster";
 /// With --from cluster, compares the release with the objects in the cluster, and reads from the cluster which manifests
 /// are included. With --from DIR or IMAGE, compares two releases as if no object had been changed since, and the flags say
 /// which manifests are included.
-///
-/// Exit code 0: nothing is known that would stop the update; 1: no plan could be made, or every manifest of the release is
-/// excluded; 2: wrong usage; 3: something in the plan will probably stop the update.
 #[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
     /// What the update starts from: `cluster`, the root folder of a release, or the pull spec of a release image
@@ -92,10 +89,7 @@ pub(crate) enum Output {
     Dot,
 }
 
-/// Exit code if something in the plan blocks the update.
-const BLOCKED: u8 = 3;
-
-pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
     let to = release::read(&args.to, args.to_image.as_deref(), &args.image).await?;
     let forecast = if args.from == CLUSTER {
         cluster::forecast(&args, &to).await?
@@ -108,7 +102,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
         Output::Json => print(&(serde_json::to_string_pretty(&forecast)? + "\n"))?,
         Output::Dot => print(&plan::dot(&forecast))?,
     }
-    Ok(if forecast.is_blocked() { ExitCode::from(BLOCKED) } else { ExitCode::SUCCESS })
+    Ok(if forecast.is_blocked() { Exit::Blocked } else { Exit::Success })
 }
 
 /// Plans the update from one release to another.

@@ -9,7 +9,6 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Check that this image's payload can be loaded and the API can be read; changes nothing.
 #[derive(Args, Debug)]
@@ -18,7 +17,7 @@ pub(crate) struct PreflightArgs {
     release_image: String,
     #[arg(long, env = "CLUSTER_PROFILE", default_value = "self-managed-high-availability", value_name = "NAME")]
     profile: String,
-    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "ID")]
+    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "IDS")]
     exclude_manifests: Option<String>,
     #[arg(long, env = "PAYLOAD_OVERRIDE", default_value = "/", value_name = "DIR")]
     payload: PathBuf,
@@ -44,7 +43,7 @@ pub(crate) async fn run(args: PreflightArgs) -> anyhow::Result<()> {
     let kinds = Kinds::default();
     let fail = |error| reach::explain(&clients.server(), error);
     kinds.refresh(&clients.call).await.map_err(fail).context("cannot read the API")?;
-    let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
+    let objects = Objects::reader(clients.call.clone());
     let gated = filter(&objects, &payload.release.version, base).await?;
     let included = payload.select(&ApplyFilter { load: gated, ..ApplyFilter::default() }).manifests;
     let unserved = included.iter().filter(|m| kinds.get(&m.api_version, &m.id.kind).is_none()).count();

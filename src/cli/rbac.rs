@@ -23,7 +23,7 @@ const CAUSES: usize = 3;
 ///
 /// Derives roles from the manifests of the release and from what the daemon reads and writes by itself, and marks the rights
 /// that are as good as cluster-admin, with the manifests that need them. Apply the roles before the update is requested; the
-/// README says how to install the daemon with them instead of cluster-admin. Reads no cluster.
+/// documentation says how to install the daemon with them instead of cluster-admin. Reads no cluster.
 #[derive(Args, Debug)]
 pub(crate) struct RbacArgs {
     /// The release that the cluster runs, which is kept as it is until the other one is in place: its rights are added, and those

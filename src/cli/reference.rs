@@ -1,6 +1,8 @@
 //! `cvo reference`: pages of the documentation that are made of the program itself, so that they are never out of date.
 
+use super::exit;
 use super::output::print;
+use super::pages;
 use crate::metrics;
 use crate::plan::pods;
 use crate::pools::rollout::BlockedReason;
@@ -21,7 +23,7 @@ pub(crate) struct ReferenceArgs {
 pub(crate) enum Name {
     /// What to do about each message
     Troubleshooting,
-    /// Conditions, metrics and flags
+    /// Commands, exit codes, flags and metrics
     Reference,
 }
 
@@ -52,11 +54,8 @@ fn code(text: impl std::fmt::Display) -> String {
 }
 
 fn troubleshooting() -> String {
-    let mut out = String::from(
-        "# What to do about a message\n\n`cvo status` shows the next step beside each cause, and looks behind what is waited for; `cvo status \
-         --details` looks behind all of it, and `cvo doctor` for what would hinder the next update. Here is all that they know. Made by \
-         `cvo reference troubleshooting`.\n\n## Words of the API server\n\n",
-    );
+    let mut out = String::from(include_str!("reference/troubleshooting.txt"));
+    out.push_str("## Words of the API server\n\n");
     let titles = ["Message contains", "Next step"];
     let rows = super::status::next_step::BY_MESSAGE.iter().map(|(words, step)| (code(words), (*step).to_owned()));
     table(&mut out, titles, rows);
@@ -73,7 +72,7 @@ fn troubleshooting() -> String {
     out.push_str("## The condition RolloutBlocked of a MachineConfigPool\n\n");
     table(&mut out, titles, BlockedReason::ALL.iter().map(|reason| (code(reason), reason.next_step().to_owned())));
     out.push_str("## Pods and their containers\n\n");
-    let rows = pods::STEPS.iter().map(|(reasons, step)| {
+    let rows = pods::STEPS.iter().map(|(reasons, step, _)| {
         let reasons: Vec<String> = reasons.iter().map(code).collect();
         (reasons.join(", "), (*step).to_owned())
     });
@@ -87,20 +86,44 @@ fn troubleshooting() -> String {
 /// The daemons, whose flags stand in manifests.
 const DAEMONS: [&str; 3] = ["start", "machine-config", "node-agent"];
 
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+}
+
+fn about(command: &Command) -> String {
+    command.get_about().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The name of a page without its ending and heading.
+fn page_name(page: &str) -> &str {
+    page.split(".md").next().unwrap_or(page)
+}
+
 fn reference(mut line: Command) -> String {
     let mut out = String::from(
-        "# Reference\n\nConditions and what to do about them are in [troubleshooting](troubleshooting.md). Made by `cvo reference \
-         reference`.\n\n## Commands\n\n",
+        "# Reference\n\nAll commands and their exit codes, the flags of the daemons, and the metrics. Conditions and what to do about them are in \
+         [troubleshooting](troubleshooting.md). Made by `cvo reference reference`.\n\n## Commands\n\n",
     );
     line.build();
-    let commands = line.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
-    let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut rows = Vec::new();
+    for command in shown(&line) {
+        let nested = shown(command).map(|nested| (format!("{} {}", command.get_name(), nested.get_name()), nested));
+        rows.extend(std::iter::once((command.get_name().to_owned(), command)).chain(nested));
+    }
+    let rows = rows.into_iter().map(|(path, command)| {
+        let links: Vec<String> = pages::of(&path).iter().map(|page| format!("[{}]({page})", page_name(page))).collect();
+        (code(format!("cvo {path}")), format!("{} ({})", about(command), links.join(", ")))
+    });
+    table(&mut out, ["Command", "What it does, and the page that tells of it"], rows);
+    out.push_str("`cvo COMMAND --help` says more, and so do the manual pages (`cvo man-pages DIR`).\n\n");
+    out.push_str(
+        "## Exit codes\n\n0: success; 1: failure, with the cause on standard error; 2: wrong usage. Some commands say more by them:\n\n",
+    );
     table(
         &mut out,
-        ["Command", "What it does"],
-        commands.map(|it| (code(format!("cvo {}", it.get_name())), about(it))),
+        ["Command", "Exit code"],
+        exit::commands().map(|(path, codes)| (code(format!("cvo {path}")), codes)),
     );
-    out.push_str("`cvo COMMAND --help` says more, and so do the manual pages (`cvo man-pages DIR`).\n\n");
     for name in DAEMONS {
         let Some(command) = line.find_subcommand(name) else { continue };
         let _written = write!(out, "## Flags of `cvo {name}`\n\n{}.\n\n", about(command));
@@ -136,7 +159,6 @@ fn flag(flag: &Arg) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// `cvo reference NAME > .github/docs/NAME.md` writes them anew.
     #[test]
@@ -144,16 +166,13 @@ mod tests {
         for (name, file) in [(Name::Troubleshooting, "troubleshooting"), (Name::Reference, "reference")] {
             let path = format!("{}/.github/docs/{file}.md", env!("CARGO_MANIFEST_DIR"));
             let written = std::fs::read_to_string(&path).unwrap_or_default();
-            assert!(
-                written == text(name, crate::cli::Cli::command()),
-                "run: cvo reference {file} > .github/docs/{file}.md"
-            );
+            assert!(written == text(name, crate::cli::line()), "run: cvo reference {file} > .github/docs/{file}.md");
         }
     }
 
     #[test]
     fn tables_are_whole() {
-        let reference = reference(crate::cli::Cli::command());
+        let reference = reference(crate::cli::line());
         for words in [
             "`cvo upgrade`",
             "`--release-image",

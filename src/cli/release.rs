@@ -10,12 +10,12 @@ pub(crate) mod mirror;
 pub(crate) mod new;
 pub(crate) mod sign;
 
+use super::exit::Exit;
 use crate::net::registry::{Access, Repository, credentials::Credentials, image::Image};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use oci_client::Reference;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Folder of the daemon's manifests in a release image.
 pub(crate) const OWN_MANIFESTS: &str = "manifests/";
@@ -44,7 +44,7 @@ pub(crate) enum ReleaseCommand {
 }
 
 /// Runs the command. What it prints on standard output is its result; remarks go to standard error.
-pub(crate) async fn run(command: ReleaseCommand) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(command: ReleaseCommand) -> anyhow::Result<Exit> {
     match command {
         ReleaseCommand::Lint(args) => return lint::run(&args),
         ReleaseCommand::New(args) => new::run(*args).await,
@@ -54,7 +54,7 @@ pub(crate) async fn run(command: ReleaseCommand) -> anyhow::Result<ExitCode> {
         ReleaseCommand::Mirror(args) => mirror::run(args).await,
         ReleaseCommand::Sign(args) => sign::run(args),
     }
-    .map(|()| ExitCode::SUCCESS)
+    .map(|()| Exit::Success)
 }
 
 /// How to reach registries.

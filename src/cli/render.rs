@@ -2,6 +2,7 @@
 
 use super::{folder, output};
 use crate::api::{ClusterVersion, ClusterVersionSpec, ComponentOverride, NAME, OWN_DEPLOYMENT};
+use crate::error::{CAUSE, listed};
 use crate::payload::filter::{self, DEFAULT_PROFILE, Filter};
 use crate::payload::load::{self, LoadOptions, Payload, PayloadFiles, SourceFile};
 use crate::payload::manifest::{Manifest, Origin, is_manifest};
@@ -15,6 +16,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,7 +41,8 @@ const LATE_FILES: [&str; 3] = [
 /// Reads the daemon's manifests (/manifests in a release image; `cvo release extract` writes them to a folder), fills in
 /// the release image, and writes them to OUTPUT-DIR/manifests together with a ClusterVersion that has a new cluster id.
 /// Files in a folder bootstrap/ next to them (static pods of the first machine) are written to OUTPUT-DIR/bootstrap in the
-/// same way. Prints how to apply them.
+/// same way. Prints how to apply them. A ClusterVersion that is there already is kept; other manifests in these folders, which this
+/// call does not write, are an error.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct RenderArgs {
     /// Folder to write to, with subfolders manifests/ and bootstrap/; created if it does not exist
@@ -66,10 +69,24 @@ pub(crate) struct RenderArgs {
     /// Cluster profile: only manifests with include.release.openshift.io/PROFILE=true are written
     #[arg(long, env = "CLUSTER_PROFILE", value_name = "PROFILE", default_value = DEFAULT_PROFILE)]
     pub cluster_profile: String,
-    /// Do not write manifests with exclude.release.openshift.io/ID=true; the daemon does not apply them either. With
-    /// `least-privilege` the daemon is not made cluster-admin, and needs the roles that `cvo rbac` prints
-    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "ID")]
+    /// Do not write manifests with exclude.release.openshift.io/ID=true for one of these IDs, separated by commas; the daemon
+    /// does not apply them either. With `least-privilege` the daemon is not made cluster-admin, and needs the roles that
+    /// `cvo rbac` prints
+    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "IDS")]
     pub exclude_manifests: Option<String>,
+    /// Let the daemon and what configures nodes run on any node, for clusters without nodes of the control plane: adds
+    /// `any-node` to --exclude-manifests. Whoever takes over the node of the daemon has the rights of the daemon
+    #[arg(long)]
+    pub any_node: bool,
+}
+
+impl RenderArgs {
+    /// What is left out, as the daemon is told.
+    fn excluded(&self) -> Option<String> {
+        let given = self.exclude_manifests.iter().filter(|given| !given.is_empty()).map(String::as_str);
+        let identifiers: Vec<&str> = given.chain(self.any_node.then_some(filter::ANY_NODE)).collect();
+        (!identifiers.is_empty()).then(|| identifiers.join(","))
+    }
 }
 
 /// Where the ClusterVersion comes from.
@@ -107,9 +124,10 @@ fn render_and_write(args: &RenderArgs) -> anyhow::Result<Written> {
         !args.cluster_profile.is_empty(),
         "the cluster profile is empty, which excludes every manifest: unset CLUSTER_PROFILE or set it to {DEFAULT_PROFILE}"
     );
-    let Rendered { mut manifests, bootstrap, warning } = render(args)?;
-    let folder = args.output_dir.join("manifests");
-    let cluster_version = match source(args, &folder, &manifests)? {
+    let Rendered { mut manifests, bootstrap, nodes, warning } = render(args)?;
+    let (folder, first_folder) = (args.output_dir.join("manifests"), args.output_dir.join(BOOTSTRAP));
+    let source = source(args, &folder, &manifests)?;
+    let cluster_version = match &source {
         Source::Given(path) => format!("yours, {}; apply it after the files above", path.display()),
         Source::Kept(path) => format!("kept unchanged in {}", path.display()),
         Source::New => {
@@ -118,14 +136,43 @@ fn render_and_write(args: &RenderArgs) -> anyhow::Result<Written> {
             format!("cluster id {id}, in {CLUSTER_VERSION_FILE}")
         }
     };
+    let kept = if let Source::Kept(path) = &source { Some(path.as_path()) } else { None };
+    ensure_no_others(&folder, &manifests, kept)?;
+    ensure_no_others(&first_folder, &bootstrap, None)?;
     write(&folder, &manifests)?;
     let mut text = format!("Wrote {} files to {}\n", manifests.len(), folder.display());
     if !bootstrap.is_empty() {
-        let folder = args.output_dir.join(BOOTSTRAP);
-        write(&folder, &bootstrap)?;
-        text += &format!("Wrote {} files to {}\n", bootstrap.len(), folder.display());
+        write(&first_folder, &bootstrap)?;
+        text += &format!("Wrote {} files to {}\n", bootstrap.len(), first_folder.display());
     }
-    Ok(Written { text: format!("{text}ClusterVersion: {cluster_version}\n{}", how_to_apply(&folder)), warning })
+    text += &format!("ClusterVersion: {cluster_version}\n{nodes}{}", how_to_apply(&folder));
+    Ok(Written { text, warning })
+}
+
+/// What an earlier call has written, or somebody else, would be applied with the rest: perhaps a binding to cluster-admin, which
+/// this call leaves out. `kept`: a file that is to stay.
+fn ensure_no_others(folder: &Path, output: &BTreeMap<String, String>, kept: Option<&Path>) -> anyhow::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", folder.display())),
+    };
+    let mut others = Vec::new();
+    for entry in entries {
+        let name = entry.with_context(|| format!("cannot read {}", folder.display()))?.file_name();
+        let name = name.to_string_lossy().into_owned();
+        let own = output.contains_key(&name) || kept.is_some_and(|kept| kept.ends_with(&name));
+        others.extend((is_manifest(&name) && !own).then_some(name));
+    }
+    others.sort();
+    ensure!(
+        others.is_empty(),
+        "{} has manifests that this call does not write, and they would be applied with the others: {}; remove them, or name \
+         another folder with --output-dir",
+        folder.display(),
+        listed(&others, ", ", CAUSE, |n| format!("and {n} more"))
+    );
+    Ok(())
 }
 
 fn write(folder: &Path, output: &BTreeMap<String, String>) -> anyhow::Result<()> {
@@ -153,6 +200,8 @@ fn how_to_apply(folder: &Path) -> String {
 struct Rendered {
     manifests: BTreeMap<String, String>,
     bootstrap: BTreeMap<String, String>,
+    /// A line that says on which nodes the daemon runs, if its Deployment does.
+    nodes: &'static str,
     /// Not an error, but worth knowing.
     warning: Option<String>,
 }
@@ -183,7 +232,7 @@ fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
         filter: Filter {
             feature_set: Some(feature_set),
             feature_gates: Some(feature_gates),
-            exclude_identifier: args.exclude_manifests.clone(),
+            exclude_identifier: args.excluded(),
             ..Filter::default()
         },
     };
@@ -197,24 +246,41 @@ fn render(args: &RenderArgs) -> anyhow::Result<Rendered> {
         (Ok(_), Err(other)) => return Err(other),
     };
     let warning = without_daemon(&payload, args)?;
-    let page = Page { args, images: &payload.images, overrides: &overrides };
+    let nodes = nodes(&payload, &options.filter);
+    let page = Page { args, images: &payload.images, overrides: &overrides, filter: &options.filter };
     let excluded = payload.excluded.iter().map(|(manifest, _)| (&**manifest, false));
     let judged = payload.manifests.iter().map(|manifest| (&**manifest, early(manifest))).chain(excluded);
     let manifests = page.texts(&own, judged)?;
     let major = version::parse(&payload.release.version).with_context(|| place.clone())?.major;
-    let filter = Filter { major: Some(major), profile: Some(args.cluster_profile.clone()), ..options.filter };
+    let filter = Filter { major: Some(major), profile: Some(args.cluster_profile.clone()), ..options.filter.clone() };
     let judged = beside.iter().map(|manifest| (&**manifest, filter.check(manifest).is_ok()));
-    Ok(Rendered { manifests, bootstrap: page.texts(&first, judged)?, warning })
+    Ok(Rendered { manifests, bootstrap: page.texts(&first, judged)?, nodes, warning })
+}
+
+fn is_daemon(manifest: &Manifest) -> bool {
+    let id = &manifest.id;
+    early(manifest) && (id.group.as_str(), id.kind.as_str(), id.name.as_str()) == ("apps", "Deployment", OWN_DEPLOYMENT)
+}
+
+/// A pod of the daemon that no node may run waits for ever, so what it needs is said.
+fn nodes(payload: &Payload, filter: &Filter) -> &'static str {
+    let anywhere = Filter { exclude_identifier: Some(filter::ANY_NODE.to_owned()), ..Filter::default() };
+    let mut daemons = payload.manifests.iter().filter(|manifest| is_daemon(manifest));
+    match daemons.find(|daemon| anywhere.runs_anywhere(daemon)) {
+        None => "",
+        Some(daemon) if filter.runs_anywhere(daemon) => {
+            "The daemon runs on any node; whoever takes over that node has the rights of the daemon\n"
+        }
+        Some(_) => {
+            "The daemon runs on nodes with the role control-plane or master (`kubectl get nodes` shows roles); for a cluster \
+             without such nodes use --any-node\n"
+        }
+    }
 }
 
 /// Manifests without the daemon install nothing, which is an error before anything is written. If the profile excludes it,
 /// as for clusters whose daemon runs elsewhere, other manifests of the daemon remain, and a warning is enough.
 fn without_daemon(payload: &Payload, args: &RenderArgs) -> anyhow::Result<Option<String>> {
-    let is_daemon = |manifest: &Manifest| {
-        let id = &manifest.id;
-        early(manifest)
-            && (id.group.as_str(), id.kind.as_str(), id.name.as_str()) == ("apps", "Deployment", OWN_DEPLOYMENT)
-    };
     if payload.manifests.iter().any(|manifest| is_daemon(manifest)) {
         return Ok(None);
     }
@@ -281,11 +347,12 @@ struct Page<'a> {
     args: &'a RenderArgs,
     images: &'a BTreeMap<String, String>,
     overrides: &'a [ComponentOverride],
+    filter: &'a Filter,
 }
 
 impl Page<'_> {
-    /// Text by file name, in byte order. A file of `own` whose documents are all included keeps its text with its comments;
-    /// of other files the included documents are written as JSON, which is valid YAML.
+    /// Text by file name, in byte order. A file of `own` whose documents are all included as they are keeps its text with its
+    /// comments; of other files the included documents are written as JSON, which is valid YAML.
     fn texts<'a>(
         &self,
         own: &[SourceFile],
@@ -296,7 +363,7 @@ impl Page<'_> {
         for (manifest, included) in judged {
             let included = included && !filter::overridden(manifest, self.overrides);
             // The other folder may have a file of the same name.
-            if !included || manifest.origin == Origin::Release {
+            if !included || manifest.origin == Origin::Release || self.filter.runs_anywhere(manifest) {
                 cut.insert(&manifest.file);
             }
             if included {
@@ -306,7 +373,7 @@ impl Page<'_> {
         let variables = Variables {
             release_image: &self.args.release_image,
             cluster_profile: &self.args.cluster_profile,
-            exclude_manifests: self.args.exclude_manifests.as_deref().unwrap_or_default(),
+            exclude_manifests: self.filter.exclude_identifier.as_deref().unwrap_or_default(),
             images: self.images,
         };
         let mut output = BTreeMap::new();

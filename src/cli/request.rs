@@ -10,7 +10,7 @@ use crate::updates::desired_update::Change;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Which cluster, and how the result is shown.
@@ -41,6 +41,46 @@ pub(crate) struct Requested {
     pub object: ClusterVersion,
 }
 
+/// How often a change is tried again because the status was written meanwhile, which is at most once a second.
+const ATTEMPTS: u32 = 10;
+
+impl Requested {
+    /// What was decided on the spec that was read is written only if the spec is still that one.
+    async fn write(&self, name: &str, patch: &Value) -> anyhow::Result<()> {
+        let explained =
+            |error| reach::explain(&self.server, ApiError::of(&format!("change ClusterVersion {name}"), error));
+        let params = PatchParams { field_manager: Some("cvo".to_owned()), ..PatchParams::default() };
+        let mut revision = self.object.metadata.resource_version.clone();
+        for _ in 0..ATTEMPTS {
+            let patch = Patch::Merge(of_revision(patch, revision.as_deref()));
+            match self.api.patch(name, &params, &patch).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                written => return written.map(drop).map_err(explained),
+            }
+            let now = self.api.get(name).await.map_err(explained)?;
+            if now.metadata.generation != self.object.metadata.generation {
+                break;
+            }
+            revision = now.metadata.resource_version;
+        }
+        bail!(
+            "ClusterVersion {name} was changed by somebody else meanwhile, and nothing is written: run the command again"
+        )
+    }
+}
+
+/// The patch, which the API server refuses once the object has another revision.
+fn of_revision(patch: &Value, revision: Option<&str>) -> Value {
+    let mut patch = patch.clone();
+    if let (Some(fields), Some(revision)) = (patch.as_object_mut(), revision) {
+        let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("resourceVersion".to_owned(), json!(revision));
+        }
+    }
+    patch
+}
+
 impl RequestArgs {
     pub(crate) async fn read(&self) -> anyhow::Result<Requested> {
         let clients = Clients::connect(self.kubeconfig.as_deref()).await?;
@@ -63,12 +103,7 @@ impl RequestArgs {
             remark(&format!("warning: {warning}"));
         }
         if let Some(patch) = &change.patch {
-            let params = PatchParams { field_manager: Some("cvo".to_owned()), ..PatchParams::default() };
-            let written = requested.api.patch(&self.source.name, &params, &Patch::Merge(patch)).await;
-            written.map_err(|error| {
-                let attempt = format!("change ClusterVersion {}", self.source.name);
-                reach::explain(&requested.server, ApiError::of(&attempt, error))
-            })?;
+            requested.write(&self.source.name, patch).await?;
         }
         match self.output {
             Output::Text => print(&format!("{}\n", change.said)),
@@ -83,3 +118,6 @@ impl RequestArgs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,12 +44,20 @@ pub(crate) struct StartArgs {
     /// Cluster profile: manifests without its annotation are excluded.
     #[arg(long, env = "CLUSTER_PROFILE", default_value = "self-managed-high-availability", value_name = "NAME")]
     profile: String,
-    /// Manifests annotated exclude.release.openshift.io/<ID>=true are excluded.
-    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "ID")]
+    /// Manifests annotated exclude.release.openshift.io/<ID>=true are excluded for each of these IDs, comma-separated.
+    #[arg(long, env = "EXCLUDE_MANIFESTS", value_name = "IDS")]
     exclude_manifests: Option<String>,
     /// Capabilities that are enabled even if the ClusterVersion does not name them, comma-separated.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = capability_name)]
     always_enable_capabilities: Vec<String>,
+    /// Report an operator as failing at once also where its pods had to leave a node that its pool is updating, as the original does.
+    /// Without it the update says for up to five minutes that it waits for the node, unless anything else is wrong with the operator.
+    #[arg(long)]
+    drained_operators_fail: bool,
+    /// Go on past DaemonSets that are being rolled out and Jobs that run, as the original does. Without it they are waited for
+    /// like Deployments.
+    #[arg(long)]
+    unfinished_workloads_pass: bool,
     /// Root of the running release's payload.
     #[arg(long, env = "PAYLOAD_OVERRIDE", default_value = "/", value_name = "DIR")]
     payload: PathBuf,
@@ -107,7 +115,7 @@ pub(crate) struct MetricsArgs {
     /// CAs that sign the certificate of --metrics-url; empty for those of the operating system.
     #[arg(long, default_value = "/etc/tls/service-ca/service-ca.crt", value_name = "FILE")]
     metrics_ca_bundle_file: String,
-    /// Bearer token for --metrics-url; empty for none.
+    /// Bearer token for --metrics-url, if that begins with https; empty for none.
     #[arg(long, default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token", value_name = "FILE")]
     metrics_token_file: String,
     /// Resolve the host of --metrics-url by DNS, and do not look the Service up.
@@ -173,6 +181,8 @@ pub(crate) async fn run(args: StartArgs, set_log_level: SetLogLevel, stop: Cance
         profile: args.profile,
         exclude_manifests: args.exclude_manifests,
         always_enabled: args.always_enable_capabilities.into_iter().collect(),
+        nodes_explain: !args.drained_operators_fail,
+        unfinished_pass: args.unfinished_workloads_pass,
         payload: args.payload,
         payload_store: args.payload_store,
         source,

@@ -7,12 +7,12 @@ mod lines;
 pub(crate) mod next_step;
 mod pools;
 mod recorded;
-mod text;
+pub(crate) mod text;
 mod view;
 
 pub(crate) use follow::Follower;
 pub(crate) use recorded::{Archive, Recorded};
-pub(crate) use view::View;
+pub(crate) use view::{Concern, Phase, View, component};
 
 use super::layout::{self, Page};
 use super::output::print;
@@ -21,14 +21,19 @@ use crate::api::machine_config::MachineConfigPool;
 use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
 use crate::api::{ClusterOperator, ClusterVersion, NAME, NAMESPACE};
 use crate::cluster::{ApiError, Clients};
+use crate::plan::lease::{Holder, Silence};
 use crate::plan::pods::Detail;
+use crate::read::Read;
+use crate::work::silence;
 use anyhow::bail;
-use clap::{Args, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, ValueEnum};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::Client;
 use kube::api::{Api, ListParams};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Show the progress of an update: what is done, what waits for what and since when, what is wrong, and the history
 ///
@@ -74,24 +79,46 @@ pub(crate) struct Source {
     pub name: String,
 }
 
+/// What is wrong with a combination of flags of a command that shows a cluster, or with --from a file of one.
+pub(crate) fn misuse(given: &ArgMatches) -> Option<String> {
+    given.value_source("from")?;
+    let on_the_line = |name: &&str| given.value_source(name) == Some(ValueSource::CommandLine);
+    let flag = ["namespace", "name"].into_iter().find(on_the_line)?;
+    Some(format!("--{flag} has no effect with --from: the file has the objects of one cluster version"))
+}
+
+impl Source {
+    /// Who writes what a state shows.
+    fn holders(&self, cluster_version: bool, pools: bool) -> Vec<Holder<'_>> {
+        let daemon = cluster_version.then(|| silence::of_daemon(&self.namespace, &self.name));
+        let nodes = pools.then_some(silence::OF_NODES);
+        daemon.into_iter().chain(nodes).collect()
+    }
+}
+
 impl Default for Source {
     fn default() -> Self {
         Source { namespace: NAMESPACE.to_owned(), name: NAME.to_owned() }
     }
 }
 
+/// Those of the cluster, absent where their kind does not exist.
+pub(crate) type Operators = Read<Vec<ClusterOperator>>;
+
 /// The objects of the cluster that describe its update.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     /// `None` if it or its kind does not exist.
     pub cluster_version: Option<ClusterVersion>,
-    pub operators: Vec<ClusterOperator>,
+    pub operators: Operators,
     /// `None` if the daemon has not written one yet, or it cannot be read; then a remark says why.
     pub progress: Option<Progress>,
     /// Empty where nodes are not configured by pools.
     pub pools: Vec<MachineConfigPool>,
     /// Read only if there are pools.
     pub nodes: Vec<Node>,
+    /// Processes that should renew their Leases, and do not: what they write is as old as that.
+    pub silences: Vec<Silence>,
     /// What is behind what is waited for, if that was looked at.
     pub details: Vec<Detail>,
     /// What could not be read and why.
@@ -99,10 +126,32 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Nodes can be configured by pools without a ClusterVersion.
+    fn has_something_to_show(&self) -> bool {
+        self.cluster_version.is_some() || !self.pools.is_empty()
+    }
+
     /// Follows what is waited for down to the pods.
     pub(crate) async fn look_behind(&mut self, client: &Client, all: bool, now: Timestamp) {
         let view = View::of(self, now);
-        self.details = details::gather(client, &view, &self.operators, all, now, &mut self.remarks).await;
+        let mut remarks = std::mem::take(&mut self.remarks);
+        let details = details::gather(client, &view, &self.operators, all, now, &mut remarks).await;
+        (self.details, self.remarks) = (details, remarks);
+    }
+
+    /// What is waited for and what is not well, and since when.
+    pub(crate) fn awaited(&self, now: Timestamp) -> Vec<(String, Option<Timestamp>)> {
+        details::since(&View::of(self, now))
+    }
+
+    /// Finds out why the daemon does not renew its Lease, if it does not.
+    pub(crate) async fn explain_silence(&mut self, clients: &Clients, source: &Source) {
+        silence::explain(clients, &source.namespace, &source.name, &mut self.silences, &mut self.remarks).await;
+    }
+
+    /// Those that were read.
+    pub(crate) fn operators(&self) -> &[ClusterOperator] {
+        if let Read::Value(operators) = &self.operators { operators } else { &[] }
     }
 
     /// Reads everything once. If only the progress record cannot be read, that is a remark instead of an error.
@@ -125,12 +174,7 @@ impl State {
             Err(error) => return Err(ApiError::of(&format!("read ClusterVersion {}", source.name), error)),
         };
         let mut state = State { cluster_version, ..State::default() };
-        state.operators = match operators {
-            Ok(list) => list.items,
-            // The kind does not exist yet.
-            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
-            Err(error) => return Err(ApiError::of("list the ClusterOperators", error)),
-        };
+        state.take_operators(operators.map(|list| list.items));
         state.take_pools(client, pools.map(|list| list.items)).await;
         match record {
             Ok(Some(map)) => state.take_record(&map),
@@ -140,7 +184,31 @@ impl State {
                 source.namespace
             )),
         }
+        if state.cluster_version.is_some() || !state.pools.is_empty() {
+            state.take_silences(client, source).await;
+        }
         Ok(state)
+    }
+
+    /// What cannot be read is a remark: the rest of the state is worth seeing.
+    fn take_operators(&mut self, operators: kube::Result<Vec<ClusterOperator>>) {
+        self.operators = match operators {
+            Ok(operators) => Read::Value(operators),
+            // The kind does not exist yet.
+            Err(kube::Error::Api(status)) if status.code == 404 => Read::Absent,
+            Err(error) => Read::Failed(ApiError::of("list the ClusterOperators", error).to_string()),
+        };
+        if let Read::Failed(error) = &self.operators {
+            self.remarks.push(format!("Operators are not shown: {error}"));
+        }
+    }
+
+    async fn take_silences(&mut self, client: &Client, source: &Source) {
+        let holders = source.holders(self.cluster_version.is_some(), !self.pools.is_empty());
+        match silence::look(client, &holders).await {
+            Ok(silences) => self.silences = silences,
+            Err(error) => self.remarks.push(format!("Whether what is shown is up to date is not known: {error}")),
+        }
     }
 
     /// What cannot be read is a remark: the update is not about nodes alone.
@@ -194,11 +262,11 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
     }
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     if args.watch {
-        return follow::run(&clients, &args).await;
+        return follow::run(Arc::new(clients), &args).await;
     }
     let mut state =
         State::gather(&clients.call, &args.source).await.map_err(|error| reach::explain(&clients.server(), error))?;
-    if state.cluster_version.is_none() {
+    if !state.has_something_to_show() {
         bail!(
             "this cluster has no ClusterVersion {:?}: the daemon is not installed, or --name is wrong; `cvo render \
              --help` says how to install it",
@@ -206,7 +274,9 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
         );
     }
     let now = Timestamp::now();
+    state.explain_silence(&clients, &args.source).await;
     state.look_behind(&clients.call, args.details, now).await;
+    state.remarks.extend(details::left_out(&View::of(&state, now), args.details));
     show(&View::of(&state, now), args.output, now)
 }
 
@@ -219,4 +289,4 @@ fn show(view: &View, output: Output, now: Timestamp) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

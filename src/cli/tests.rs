@@ -15,6 +15,22 @@ fn daemons_are_subcommands() {
 }
 
 #[test]
+fn without_a_command_it_is_the_overview() {
+    for name in ["cvo", "/usr/bin/kubectl-cvo"] {
+        assert!(matches!(parse([name]).unwrap().command, Command::Overview(_)), "{name}");
+    }
+    assert!(parse(["cvo", "--nothing"]).is_err());
+}
+
+#[test]
+fn plugin_of_kubectl_is_called_as_one() {
+    let said = |name: &str| parse([name, "status", "--nothing"]).unwrap_err().to_string();
+    assert!(said("/usr/local/bin/kubectl-cvo").contains("Usage: kubectl cvo status "), "{}", said("kubectl-cvo"));
+    assert!(said("/usr/local/bin/cvo").contains("Usage: cvo status "), "{}", said("cvo"));
+    assert_eq!(program(None), "cvo");
+}
+
+#[test]
 fn flags_without_effect_are_refused() {
     let table = [
         ("plan --from cluster --to cluster", "error: --to must name a release"),
@@ -42,6 +58,9 @@ fn flags_without_effect_are_refused() {
         ("graph . -o json --manifests", "--manifests has an effect only with -o text"),
         ("graph . -o dot --manifests", "--manifests has an effect only with -o text"),
         ("payload list . --objects", "--objects goes with -o json only"),
+        ("status --from f --namespace x", "--namespace has no effect with --from"),
+        ("history --from f --name x", "--name has no effect with --from"),
+        ("page --from f --name x --namespace y", "--namespace has no effect with --from"),
         ("payload list . --capabilities v4.11,v4.12", "--capabilities takes one set"),
     ];
     for (words, expected) in table {
@@ -64,6 +83,8 @@ fn flags_with_an_effect_are_accepted() {
         "graph . --manifests",
         "payload list . --objects -o json",
         "status --watch",
+        "status --from f",
+        "status --namespace x --name y",
     ] {
         let parsed = parse(std::iter::once("cvo").chain(words.split(' ')));
         assert!(parsed.is_ok(), "{words}: {}", parsed.unwrap_err());

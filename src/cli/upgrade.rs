@@ -1,22 +1,20 @@
 //! `cvo upgrade`, `cvo rollback` and `cvo channel`: what administrators ask the daemon for.
 
+use super::exit::Exit;
+use super::output::remark;
 use super::plan::{self, PlanArgs};
 use super::request::{Output, RequestArgs};
 use crate::net::registry::parse_reference;
-use crate::updates::desired_update::{self, Ask, Wanted};
+use crate::updates::desired_update::{self, Ask, Change, Wanted};
 use crate::version;
 use anyhow::ensure;
 use clap::{ArgGroup, Args, Parser};
-use std::process::ExitCode;
 
 /// Request an update of the cluster, or withdraw the request
 ///
 /// Follows the rules of `oc adm upgrade`: the release has to be one of the available updates, an update that is not recommended for
 /// this cluster, an unknown image, and an update of a cluster that does not do well have to be allowed each. The daemon verifies the release
 /// and its preconditions before it changes anything: `cvo status` shows what it says.
-///
-/// Exit code 0: the update is requested, or there is nothing to do; 1: it is refused, with the reason; 2: wrong usage. With
-/// --dry-run those of `cvo plan`.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("action").required(true))]
 pub(crate) struct UpgradeArgs {
@@ -32,10 +30,11 @@ pub(crate) struct UpgradeArgs {
     /// Change to the image of the present version that has all architectures
     #[arg(long, group = "action")]
     pub to_multi_arch: bool,
-    /// Withdraw the request. An update that has begun goes on
+    /// Withdraw the request. An update goes on once its own daemon has taken over; before that the cluster goes back
     #[arg(long, group = "action", conflicts_with_all = ["force", "accept_risk", "dry_run", "allow_not_recommended", "allow_explicit_upgrade", "allow_upgrade_with_warnings"])]
     pub clear: bool,
-    /// Also if the update is not recommended for this cluster, or not known to be
+    /// Also if the update is not recommended for this cluster, or not known to be. The daemon begins it only once its risks are
+    /// accepted, or by force
     #[arg(long)]
     pub allow_not_recommended: bool,
     /// With --to-image: also if the image is not one of the available updates
@@ -47,7 +46,7 @@ pub(crate) struct UpgradeArgs {
     /// Name of a risk that is accepted from now on; may be given several times
     #[arg(long, value_name = "NAME")]
     pub accept_risk: Vec<String>,
-    /// Also if the release is not signed or preconditions are not met. This can destroy the cluster
+    /// Also if the release is not signed or preconditions are not met: nothing says then who has made it. This can destroy the cluster
     #[arg(long)]
     pub force: bool,
     /// Request nothing, and show the plan of the update, as `cvo plan --from cluster` does
@@ -58,8 +57,6 @@ pub(crate) struct UpgradeArgs {
 }
 
 /// Request the release that the cluster had before, if it has the same minor version
-///
-/// Exit code 0: it is requested; 1: it is refused, with the reason; 2: wrong usage.
 #[derive(Args, Debug)]
 pub(crate) struct RollbackArgs {
     #[command(flatten)]
@@ -67,8 +64,6 @@ pub(crate) struct RollbackArgs {
 }
 
 /// Choose the channel whose updates are looked for; without a channel, clear it
-///
-/// Exit code 0: it is the channel now; 1: it is refused, with the reason; 2: wrong usage.
 #[derive(Args, Debug)]
 pub(crate) struct ChannelArgs {
     /// Such as stable-1.2
@@ -100,7 +95,7 @@ impl UpgradeArgs {
             (None, Some(image), _) => {
                 let reference = parse_reference(image)?;
                 ensure!(
-                    self.force || reference.digest().is_some(),
+                    reference.digest().is_some(),
                     "--to-image {image} has no digest, so that it can mean another image tomorrow: write NAME@sha256:…"
                 );
                 Wanted::Image(image.clone())
@@ -119,7 +114,7 @@ impl UpgradeArgs {
     }
 
     /// The plan of the update to this image.
-    async fn plan(&self, image: &str) -> anyhow::Result<ExitCode> {
+    async fn plan(&self, image: &str) -> anyhow::Result<Exit> {
         let mut line = vec!["plan".to_owned(), "--from=cluster".to_owned(), format!("--to={image}")];
         if let Some(kubeconfig) = &self.request.kubeconfig {
             line.push(format!("--kubeconfig={}", kubeconfig.display()));
@@ -133,31 +128,40 @@ impl UpgradeArgs {
     }
 }
 
-pub(crate) async fn run(args: UpgradeArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: UpgradeArgs) -> anyhow::Result<Exit> {
     if args.clear {
         let requested = args.request.read().await?;
         args.request.perform(&requested, &desired_update::clear(&requested.object)).await?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Success);
     }
     let ask = args.ask()?;
     let requested = args.request.read().await?;
-    let mut change = desired_update::update(&requested.object, &ask)?;
-    if let Wanted::Image(image) = &ask.wanted
-        && parse_reference(image)?.digest().is_none()
-    {
-        change.warnings.push(format!("{image} has no digest, so that it can mean another image tomorrow"));
-    }
+    let change = desired_update::update(&requested.object, &ask)?;
     match change.target.as_ref().filter(|target| args.dry_run && !target.image.is_empty()) {
-        Some(target) => args.plan(&target.image).await,
+        Some(target) => {
+            change.warnings.iter().for_each(|warning| remark(&format!("warning: {warning}")));
+            args.plan(&target.image).await
+        }
         None if args.dry_run => {
-            args.request.perform(&requested, &desired_update::Change { patch: None, ..change }).await?;
-            Ok(ExitCode::SUCCESS)
+            args.request.perform(&requested, &unplanned(change)).await?;
+            Ok(Exit::Success)
         }
         None => {
             args.request.perform(&requested, &change).await?;
-            Ok(ExitCode::SUCCESS)
+            Ok(Exit::Success)
         }
     }
+}
+
+/// What --dry-run says of a change that is no update to an image.
+fn unplanned(change: Change) -> Change {
+    let said = match &change.target {
+        None => change.said,
+        Some(_) => "Nothing is requested (--dry-run), and there is no plan: the image of the update is not known before the update \
+                    service has been asked for it"
+            .to_owned(),
+    };
+    Change { patch: None, said, ..change }
 }
 
 pub(crate) async fn rollback(args: RollbackArgs) -> anyhow::Result<()> {
@@ -205,10 +209,21 @@ mod tests {
     }
 
     #[test]
+    fn dry_run_does_not_say_that_something_was_requested() {
+        let target = Some(crate::api::Release { architecture: "Multi".into(), ..Default::default() });
+        let (patch, said) = (Some(serde_json::json!({})), "Requested the update to all architectures".to_owned());
+        let change = unplanned(Change { patch, said, target, ..Change::default() });
+        assert_eq!(change.patch, None);
+        assert!(change.said.starts_with("Nothing is requested (--dry-run)"), "{}", change.said);
+        let there = Change { said: "The cluster is already at version 1.0.0".into(), ..Change::default() };
+        assert_eq!(unplanned(there.clone()), there);
+    }
+
+    #[test]
     fn image_is_named_by_its_digest() {
         let error = parsed("--to-image r.example/a/b:1").unwrap().ask().unwrap_err().to_string();
         assert!(error.contains("has no digest") && error.contains("@sha256:"), "{error}");
-        assert!(parsed("--to-image r.example/a/b:1 --force").unwrap().ask().is_ok());
+        assert!(parsed("--to-image r.example/a/b:1 --force").unwrap().ask().is_err());
         assert!(parsed("--to-image UPPER/a").unwrap().ask().is_err());
     }
 }

@@ -1,10 +1,11 @@
 //! `cvo wait`: until the cluster has the release that was asked for.
 
+use super::exit::Exit;
 use super::output::{print, remark};
 use super::reach;
 use super::request::{Output, RequestArgs};
 use crate::api::ClusterVersion;
-use crate::cluster::Clients;
+use crate::cluster::{Clients, WatchBackoff};
 use crate::updates::arrival::{Arrival, arrival};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -14,15 +15,11 @@ use kube::api::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::json;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Wait until the cluster has the release that was asked for
 ///
 /// Follows the ClusterVersion and writes each change of what is done to standard error.
-///
-/// Exit code 0: the release is completed; 1: failure; 2: wrong usage; 3: the daemon refuses what is asked for (it tries again by itself,
-/// and so can this command); 4: the time is up.
 #[derive(Args, Debug)]
 pub(crate) struct WaitArgs {
     /// Wait for this version; without it, for whatever is asked for
@@ -35,16 +32,13 @@ pub(crate) struct WaitArgs {
     pub request: RequestArgs,
 }
 
-const REFUSED: u8 = 3;
-const LATE: u8 = 4;
-
 /// A value parser for times.
 fn time(text: &str) -> Result<Duration, String> {
     let time: SignedDuration = text.parse().map_err(|_| "write a time such as 90m or 2h".to_owned())?;
     Duration::try_from(time).map_err(|_| "a time cannot be negative".to_owned())
 }
 
-pub(crate) async fn run(args: WaitArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: WaitArgs) -> anyhow::Result<Exit> {
     // An error at once if there is nothing to wait for.
     args.request.read().await?;
     let mut said = String::new();
@@ -52,27 +46,38 @@ pub(crate) async fn run(args: WaitArgs) -> anyhow::Result<ExitCode> {
         Ok(ended) => ended,
         Err(_) => {
             show(&args, "late", &format!("The time is up: {said}"))?;
-            Ok(ExitCode::from(LATE))
+            Ok(Exit::Late)
         }
     }
 }
 
-async fn follow(args: &WaitArgs, said: &mut String) -> anyhow::Result<ExitCode> {
+async fn follow(args: &WaitArgs, said: &mut String) -> anyhow::Result<Exit> {
     let clients = Clients::connect(args.request.kubeconfig.as_deref()).await?;
     let api: Api<ClusterVersion> = Api::all(clients.for_watch()?);
     let named = watcher::Config::default().fields(&format!("metadata.name={}", args.request.source.name));
-    let mut events = watcher(api, named).default_backoff().boxed();
+    let mut events = watcher(api, named).backoff(WatchBackoff::default()).boxed();
     let mut remark_once = |text: String| {
         if *said != text {
             remark(&text);
             *said = text;
         }
     };
+    // Whether a list that is being read contains it: it may have been deleted while there was no watch.
+    let mut listed = false;
     loop {
         let event = events.next().await.context("the watch has ended")?;
         let object = match event {
-            Ok(Event::InitApply(object) | Event::Apply(object)) => object,
-            Ok(Event::Init | Event::InitDone) => continue,
+            Ok(Event::InitApply(object)) => {
+                listed = true;
+                object
+            }
+            Ok(Event::Apply(object)) => object,
+            Ok(Event::Init) => {
+                listed = false;
+                continue;
+            }
+            Ok(Event::InitDone) if listed => continue,
+            Ok(Event::InitDone) => bail!("the ClusterVersion was deleted"),
             Ok(Event::Delete(_)) => bail!("the ClusterVersion was deleted"),
             // The API server may be restarted in the course of the update.
             Err(error) => {
@@ -83,11 +88,11 @@ async fn follow(args: &WaitArgs, said: &mut String) -> anyhow::Result<ExitCode> 
         match arrival(&object, args.to.as_deref()) {
             Arrival::There(text) => {
                 show(args, "completed", &text)?;
-                return Ok(ExitCode::SUCCESS);
+                return Ok(Exit::Success);
             }
             Arrival::Refused(text) => {
                 show(args, "refused", &text)?;
-                return Ok(ExitCode::from(REFUSED));
+                return Ok(Exit::Refused);
             }
             Arrival::Waiting(text) => remark_once(text),
         }

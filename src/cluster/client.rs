@@ -2,10 +2,14 @@
 //! calls use different connections, because the API server allows 100 streams a connection and the client queues all
 //! others forever.
 
+use super::backoff::with_jitter;
 use super::error::NotLeader;
 use super::objects::{MayWrite, NoRetry};
 use super::requests::RequestCounts;
+use http::Uri;
+use hyper_rustls::FixedServerNameResolver;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Client;
 use kube::client::retry::RetryPolicy;
@@ -16,6 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::retry::{Policy, RetryLayer};
+use tower::util::BoxCloneService;
 use tower::{BoxError, ServiceBuilder};
 
 /// Requests in flight; more of them only increase the latency.
@@ -41,6 +46,11 @@ pub enum ClientError {
     Infer { cause: kube::config::InferConfigError },
     #[error("cannot build the API client: {0}")]
     Build(String),
+    #[error(
+        "proxy-url of the kubeconfig cannot be used: {cause}; give http://HOST:PORT, or a kubeconfig that reaches the API server \
+         without a proxy"
+    )]
+    Proxy { cause: &'static str },
 }
 
 /// Connections to one API server. Belongs to the runtime in which it was created.
@@ -69,25 +79,51 @@ impl Clients {
 
     /// The same, impersonating another user.
     pub async fn connect_as(kubeconfig: Option<&Path>, user: Option<&str>) -> Result<Self, ClientError> {
-        let mut config = match kubeconfig {
+        let (mut config, proxy) = match kubeconfig {
             Some(path) => {
                 let fail = |cause| ClientError::Kubeconfig { path: path.display().to_string(), cause };
                 let file = Kubeconfig::read_from(path).map_err(fail)?;
-                kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(fail)?
+                let proxy = proxy_url(&file);
+                let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+                (config.map_err(fail)?, proxy)
             }
-            None => kube::Config::infer().await.map_err(|cause| ClientError::Infer { cause })?,
+            None => {
+                let config = kube::Config::infer().await.map_err(|cause| ClientError::Infer { cause })?;
+                // In a pod there is no file, and no proxy.
+                let file = config.proxy_url.as_ref().and_then(|_| Kubeconfig::read().ok());
+                (config, file.as_ref().and_then(proxy_url))
+            }
         };
         if let Some(user) = user {
             config.auth_info.impersonate = Some(user.to_owned());
         }
-        Self::new(config)
+        // Not what the library has put there, which may be HTTPS_PROXY of the environment, whatever NO_PROXY says.
+        config.proxy_url = proxy.as_deref().map(usable).transpose()?;
+        Self::of(config)
     }
 
-    pub fn new(config: kube::Config) -> Result<Self, ClientError> {
+    /// Without a proxy.
+    pub fn new(mut config: kube::Config) -> Result<Self, ClientError> {
+        config.proxy_url = None;
+        Self::of(config)
+    }
+
+    fn of(config: kube::Config) -> Result<Self, ClientError> {
         let requests = RequestCounts::default();
         let call = stack(&config, &requests)?;
         let watch = stack(&config, &requests)?;
         Ok(Clients { config, call, requests, watches: Mutex::new((watch, 0)), ready: tokio::sync::Mutex::default() })
+    }
+
+    /// A client that acts as this user, which takes the right to impersonate it. `None`: this one already acts as another, or it cannot be
+    /// built.
+    pub(crate) fn acting_as(&self, user: &str) -> Option<Client> {
+        if self.config.auth_info.impersonate.is_some() {
+            return None;
+        }
+        let mut config = self.config.clone();
+        config.auth_info.impersonate = Some(user.to_owned());
+        stack(&config, &self.requests).ok()
     }
 
     /// URL of the API server.
@@ -134,7 +170,8 @@ impl Clients {
     }
 }
 
-/// [`RetryPolicy`], with a limit to the `Retry-After` that it obeys.
+/// [`RetryPolicy`], with a limit to the `Retry-After` that it obeys, and jitter on top: all who were refused at the same moment
+/// are told the same.
 #[derive(Clone)]
 struct BoundedRetry(RetryPolicy);
 
@@ -151,13 +188,14 @@ impl<R> Policy<KubeRequest, http::Response<R>, BoxError> for BoundedRetry {
         if request.extensions().get::<NoRetry>().is_some() {
             return None;
         }
-        if let Ok(response) = result
-            && let Some(value) = response.headers_mut().get_mut(http::header::RETRY_AFTER)
-            && value.to_str().ok().and_then(|text| text.parse().ok()).is_some_and(|s: u64| s > LONGEST_RETRY_AFTER)
-        {
+        let value = result.as_mut().ok().and_then(|response| response.headers_mut().get_mut(http::header::RETRY_AFTER));
+        let Some(value) = value else { return self.0.retry(request, result) };
+        if value.to_str().ok().and_then(|text| text.parse().ok()).is_some_and(|s: u64| s > LONGEST_RETRY_AFTER) {
             *value = LONGEST_RETRY_AFTER.into();
         }
-        self.0.retry(request, result)
+        let pause = self.0.retry(request, result)?;
+        let asked = pause.deadline().saturating_duration_since(tokio::time::Instant::now());
+        Some(tokio::time::sleep(with_jitter(asked)))
     }
 
     fn clone_request(&mut self, request: &KubeRequest) -> Option<KubeRequest> {
@@ -170,6 +208,28 @@ fn retry_policy() -> Result<BoundedRetry, ClientError> {
     policy.map(BoundedRetry).map_err(|error| ClientError::Build(error.to_string()))
 }
 
+/// `proxy-url` of the cluster that the current context of a kubeconfig names.
+fn proxy_url(file: &Kubeconfig) -> Option<String> {
+    let current = file.current_context.as_ref()?;
+    let context = file.contexts.iter().find(|context| context.name == *current)?.context.as_ref()?;
+    let cluster = file.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
+    cluster.proxy_url.clone().filter(|url| !url.is_empty())
+}
+
+/// The address of a proxy to which requests can be sent. An error does not quote it: it may contain a password.
+fn usable(url: &str) -> Result<Uri, ClientError> {
+    let refuse = |cause| ClientError::Proxy { cause };
+    let uri: Uri = url.parse().map_err(|_| refuse("it is not a URL"))?;
+    match uri.authority() {
+        None => Err(refuse("it is not a URL")),
+        Some(_) if uri.scheme_str() != Some("http") => Err(refuse("only proxies that speak HTTP are supported")),
+        Some(authority) if authority.as_str().contains('@') => {
+            Err(refuse("proxies that want a user name and password are not supported"))
+        }
+        Some(_) => Ok(uri),
+    }
+}
+
 fn stack(config: &kube::Config, requests: &RequestCounts) -> Result<Client, ClientError> {
     let fail = |e: &dyn std::fmt::Display| ClientError::Build(e.to_string());
     let mut tcp = HttpConnector::new();
@@ -177,19 +237,26 @@ fn stack(config: &kube::Config, requests: &RequestCounts) -> Result<Client, Clie
     // With Nagle's delay every write takes 40 ms longer.
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(Duration::from_secs(10)));
-    let https = hyper_rustls::HttpsConnectorBuilder::new()
+    let mut https = hyper_rustls::HttpsConnectorBuilder::new()
         .with_tls_config(config.rustls_client_config().map_err(|e| fail(&e))?)
-        .https_or_http()
-        .enable_http1()
-        .enable_http2()
-        .wrap_connector(tcp);
-    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = rustls::pki_types::ServerName::try_from(name.clone());
+        let name = name.map_err(|e| ClientError::Build(format!("tls-server-name of the kubeconfig: {e}")))?;
+        https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let https = https.enable_http1().enable_http2();
+    let mut client = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
+    client
         .timer(TokioTimer::new())
         .http2_keep_alive_interval(Duration::from_secs(30))
         .http2_keep_alive_timeout(Duration::from_secs(15))
         .http2_keep_alive_while_idle(true)
-        .http2_adaptive_window(true)
-        .build(https);
+        .http2_adaptive_window(true);
+    let http: BoxCloneService<http::Request<Body>, _, _> = match &config.proxy_url {
+        None => BoxCloneService::new(client.build(https.wrap_connector(tcp))),
+        Some(proxy) => BoxCloneService::new(client.build(https.wrap_connector(Tunnel::new(proxy.clone(), tcp)))),
+    };
     let service = ServiceBuilder::new()
         .layer(RetryLayer::new(retry_policy()?))
         .layer(GlobalConcurrencyLimitLayer::new(IN_FLIGHT))

@@ -114,6 +114,17 @@ impl ApiError {
             if OF_WEBHOOKS.iter().any(|part| message.contains(part)))
     }
 
+    /// The namespace of the Service behind that webhook, which the server calls at `https://NAME.NAMESPACE.svc:PORT/PATH`; `None`
+    /// for one that has an address of its own.
+    pub(crate) fn webhook_namespace(&self) -> Option<&str> {
+        let Cause::Server { message, .. } = &self.cause else { return None };
+        let (_, address) = message.split_once("webhook ")?.1.split_once("https://")?;
+        let host = address.split([':', '/', '?', '"']).next()?;
+        let mut parts = host.split('.');
+        let (_, namespace) = (parts.next()?, parts.next()?);
+        (parts.next() == Some("svc") && parts.next().is_none()).then_some(namespace)
+    }
+
     /// The server cannot apply the manifest, although it may accept it in a POST or PUT: a field is in no schema, two elements
     /// of a list have the same key, or a field is not in the schema of the version that was applied last. Or it does not
     /// serve apply.

@@ -20,7 +20,7 @@ mod session;
 use super::client::Clients;
 use super::error::ApiError;
 use super::index::Index;
-use super::kinds::Kind;
+use super::kinds::{Kind, Kinds};
 use super::objects::Objects;
 use crate::gate::Observed;
 use crate::payload::ObjectId;
@@ -30,7 +30,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 /// A kind without a watch for this long is told of.
 const UNWATCHED: Duration = Duration::from_secs(60);
@@ -94,11 +93,13 @@ pub(crate) struct FeedState {
     pub unwatched: bool,
 }
 
-/// The feed of one kind. Runs until stopped.
+/// The feed of one kind. Runs for ever.
 pub(crate) struct Feed {
     pub kind: Kind,
     pub objects: Objects,
     pub index: Arc<Index>,
+    /// Learns which versions are served.
+    pub kinds: Arc<Kinds>,
     pub callbacks: Callbacks,
     /// Lists everything again this often.
     pub relist: Duration,
@@ -114,11 +115,7 @@ impl std::fmt::Debug for Feed {
 }
 
 impl Feed {
-    pub(crate) async fn run(self, clients: &Clients, stop: CancellationToken) {
-        stop.run_until_cancelled(self.follow(clients)).await;
-    }
-
-    async fn follow(&self, clients: &Clients) {
+    pub(crate) async fn run(self, clients: &Clients) {
         let client = match clients.for_watch() {
             Ok(client) => client,
             Err(error) => return tracing::error!(kind = %self.kind.kind, %error, "cannot watch"),
@@ -140,8 +137,7 @@ impl Feed {
                     definition = Some(self.definition());
                 }
                 tracing::debug!(kind = %self.kind.kind, %error, "watch failed; trying again");
-                let since = *unwatched_since.get_or_insert_with(Instant::now);
-                self.tell_failure(error, since.elapsed() > UNWATCHED);
+                self.tell_failure(error, is_unwatched(&mut unwatched_since, error, Instant::now()));
             }
             match course.next(ended, begun.elapsed()) {
                 Next::After(pause) => tokio::time::sleep(pause).await,
@@ -160,6 +156,7 @@ impl Feed {
     }
 
     fn tell_watched(&self) {
+        self.kinds.add([self.kind.clone()]);
         self.tell(None, false);
     }
 
@@ -186,14 +183,18 @@ impl Feed {
         self.index.subscribe(&ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name))
     }
 
-    /// The kind is not served, so no object of it exists. Waits until its definition has changed since it was missed first.
-    /// A kind of an extension server has none, so not for ever.
+    /// The kind is not served in this version. If it is in no other, whose feed knows the same objects, none of it exists. Waits
+    /// until its definition has changed since it was missed first. A kind of an extension server has none, so not for ever.
     async fn wait_until_served(&self, definition: Option<watch::Receiver<u64>>) {
-        self.tell_whole(ObjectEvent::Begin);
-        self.tell_whole(ObjectEvent::Complete);
-        self.on_missing(&self.tracked(), "");
+        let elsewhere = self.kinds.forget(&self.kind);
+        if !elsewhere {
+            self.tell_whole(ObjectEvent::Begin);
+            self.tell_whole(ObjectEvent::Complete);
+            self.on_missing(&self.tracked(), "");
+        }
         self.tell_ready();
-        tracing::info!(kind = %self.kind.kind, "not served any more; waiting for its definition");
+        let Kind { kind, version, .. } = &self.kind;
+        tracing::info!(%kind, %version, elsewhere, "not served any more; waiting for its definition");
         let mut definition = definition.unwrap_or_else(|| self.definition());
         let _elapsed = tokio::time::timeout(NOT_SERVED, definition.changed()).await;
     }
@@ -223,5 +224,39 @@ impl Feed {
         for id in missing {
             self.index.on_missing_from_list(id, version);
         }
+    }
+}
+
+/// Whether there has been no watch for so long that it is told of, after an attempt that failed now. `since`: the first of the
+/// attempts that failed, in a row. Nothing is missed of a kind that is not served: what needs it says so.
+fn is_unwatched(since: &mut Option<Instant>, error: &ApiError, now: Instant) -> bool {
+    if error.is_not_found() {
+        *since = None;
+        return false;
+    }
+    now.duration_since(*since.get_or_insert(now)) > UNWATCHED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::error::Cause;
+
+    #[test]
+    fn kind_that_is_served_is_told_of_after_a_minute_without_a_watch() {
+        let begin = Instant::now();
+        let mut since = None;
+        let mut failed = |code, second| {
+            let cause = Cause::Server { code, reason: String::new(), message: String::new() };
+            let error = ApiError { attempt: "watch".into(), cause };
+            is_unwatched(&mut since, &error, begin + Duration::from_secs(second))
+        };
+        assert_eq!([(503, 0), (403, 60), (503, 61)].map(|(code, second)| failed(code, second)), [false, false, true]);
+        let gone = [(404, 70), (404, 5000), (503, 5001), (503, 5061), (503, 5062)];
+        assert_eq!(
+            gone.map(|(code, second)| failed(code, second)),
+            [false, false, false, false, true],
+            "a server that is restarted says something else for a moment"
+        );
     }
 }

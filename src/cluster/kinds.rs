@@ -4,6 +4,7 @@
 use super::error::ApiError;
 use crate::payload::{DefinedKind, Manifest, ObjectId};
 use kube::Client;
+use kube::core::Version;
 use kube::discovery::{Discovery, Scope};
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -33,6 +34,11 @@ impl Kind {
 
     pub fn cluster_version() -> Kind {
         Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false)
+    }
+
+    /// `<plural>.<group>`; of the core group the plural alone.
+    pub(crate) fn resource(&self) -> String {
+        format!("{}.{}", self.plural, self.group).trim_end_matches('.').to_owned()
     }
 
     /// Path of the collection, such as `/apis/apps/v1/namespaces/ns/deployments`; of all namespaces without a namespace.
@@ -119,7 +125,8 @@ impl Kinds {
     pub(crate) fn resolve_id(&self, id: &ObjectId) -> Option<(Kind, ObjectId)> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         let same = |kind: &&Kind| (&kind.group, &kind.kind) == (&id.group, &id.kind);
-        let kind = map.values().filter(same).min_by(|a, b| a.version.cmp(&b.version))?;
+        // As the API server prefers them: the newest stable one first.
+        let kind = map.values().filter(same).max_by_key(|kind| Version::parse(&kind.version).priority())?;
         Some((kind.clone(), kind.identity_of(id.clone())))
     }
 
@@ -129,6 +136,20 @@ impl Kinds {
         loop {
             if let Some(kind) = self.get(api_version, kind) {
                 return kind;
+            }
+            if added.changed().await.is_err() {
+                // This registry is being dropped, so no kind will be added.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits until the server is known to serve the kind of this object, in any version. Cancel safe.
+    pub(crate) async fn resolved(&self, id: &ObjectId) -> (Kind, ObjectId) {
+        let mut added = self.added();
+        loop {
+            if let Some(found) = self.resolve_id(id) {
+                return found;
             }
             if added.changed().await.is_err() {
                 // This registry is being dropped, so no kind will be added.
@@ -203,6 +224,13 @@ impl Kinds {
         let kind =
             |version: &String| Kind::known(&defined.group, version, &defined.kind, &defined.plural, defined.namespaced);
         defined.served.iter().map(kind).collect()
+    }
+
+    /// A version of a kind is not served any more. Whether another one still is.
+    pub(crate) fn forget(&self, kind: &Kind) -> bool {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        map.remove(&(kind.api_version(), kind.kind.clone()));
+        map.values().any(|other| (&other.group, &other.kind) == (&kind.group, &kind.kind))
     }
 
     /// Adds kinds that are served from now on. Of several resources of one kind the last counts.

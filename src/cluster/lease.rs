@@ -9,19 +9,23 @@
 use super::backoff::jittered;
 use super::error::ApiError;
 use super::objects::{call, post};
+use crate::api::{NOT_WRITTEN, RENEWED_EVERY};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::api::{GetParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// A request about the lease that takes longer has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// A lease says that something cannot be written once that has lasted so long.
+const NOTED: SignedDuration = SignedDuration::from_secs(10);
 /// How long a leader that ends tries to release the lease.
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -105,6 +109,50 @@ impl Claim {
     }
 }
 
+/// A time in which the lease could not be renewed: whatever refused that often refuses every write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outage {
+    pub since: Timestamp,
+    pub until: Timestamp,
+    /// In the words of the API server, at the last attempt.
+    pub why: String,
+}
+
+/// What keeps the leader from writing what it does, although it can renew its lease: whoever reads the lease sees it.
+#[derive(Debug, Default)]
+pub(crate) struct Note {
+    since: Mutex<Option<(Timestamp, String)>>,
+    /// It stands in the lease.
+    stands: AtomicBool,
+    over: Notify,
+}
+
+impl Note {
+    /// Something could not be written.
+    pub(crate) fn failed(&self, why: &str) {
+        let mut note = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = note.as_ref().map_or_else(Timestamp::now, |(since, _)| *since);
+        *note = Some((since, why.to_owned()));
+    }
+
+    /// It was written.
+    pub(crate) fn over(&self) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if self.stands.load(Ordering::Relaxed) {
+            self.over.notify_one();
+        }
+    }
+
+    /// For the lease. What lasts a moment only is not worth it.
+    fn text(&self, now: Timestamp) -> Option<String> {
+        let note = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let lasting = note.as_ref().filter(|(since, _)| now.duration_since(*since) >= NOTED);
+        let text = lasting.map(|(since, why)| format!("{} {why}", since.strftime("%Y-%m-%dT%H:%M:%SZ")));
+        self.stands.store(text.is_some(), Ordering::Relaxed);
+        text
+    }
+}
+
 /// This process as a candidate and as the leader.
 pub(crate) struct Election {
     client: Client,
@@ -115,6 +163,8 @@ pub(crate) struct Election {
     identity: String,
     times: Times,
     pub claim: Arc<Claim>,
+    pub note: Arc<Note>,
+    outages: watch::Sender<Option<Outage>>,
     /// The newest version of the lease in any answer; 0 where versions are not numbers.
     newest: AtomicU64,
     went_back: AtomicBool,
@@ -180,9 +230,16 @@ impl Election {
             identity: identity.to_owned(),
             times,
             claim: Arc::new(Claim::default()),
+            note: Arc::default(),
+            outages: watch::Sender::new(None),
             newest: AtomicU64::new(0),
             went_back: AtomicBool::new(false),
         }
+    }
+
+    /// The last time that the lease could not be renewed for a while, and why: told when it could be again.
+    pub(crate) fn outages(&self) -> watch::Receiver<Option<Outage>> {
+        self.outages.subscribe()
     }
 
     /// Returns `true` once this process leads, `false` when it is stopped before.
@@ -315,10 +372,13 @@ impl Election {
             tokio::select! {
                 () = stop.cancelled() => return "stopped".to_owned(),
                 () = tokio::time::sleep(self.times.retry) => {}
+                // The lease must not say any longer what is over.
+                () = self.note.over.notified() => {}
                 // A lease that is missing could be taken by a process that starts now.
                 () = self.lost(&mut events) => {}
             }
             let mut failures = 0;
+            let mut outage: Option<Outage> = None;
             loop {
                 let asked = Instant::now();
                 let renewed = self.renew().await;
@@ -329,6 +389,7 @@ impl Election {
                 match renewed {
                     Ok(true) => {
                         self.claim.set(Some(asked + self.times.renew_deadline));
+                        self.tell(outage.take());
                         break;
                     }
                     Ok(false) => {
@@ -341,6 +402,8 @@ impl Election {
                     Err(error) => {
                         failures += 1;
                         tracing::warn!(%error, "lease not renewed; trying again");
+                        let since = outage.map_or_else(Timestamp::now, |outage| outage.since);
+                        outage = Some(Outage { since, until: since, why: error.to_string() });
                         let pause = jittered(Duration::from_millis(200), failures, self.times.retry);
                         let left = self.claim.until().map_or(Duration::ZERO, |u| u.duration_since(asked));
                         tokio::time::sleep(pause.min(left)).await;
@@ -348,6 +411,14 @@ impl Election {
                 }
             }
         }
+    }
+
+    /// What kept this process from writing can be written only now.
+    fn tell(&self, outage: Option<Outage>) {
+        let Some(outage) = outage else { return };
+        let outage = Outage { until: Timestamp::now(), ..outage };
+        tracing::warn!(since = %outage.since, why = %outage.why, "the lease is renewed again");
+        self.outages.send_replace(Some(outage));
     }
 
     async fn renew(&self) -> Result<bool, ApiError> {
@@ -403,6 +474,8 @@ impl Election {
         } else {
             self.spec(transitions.saturating_add(1), None)
         };
+        annotate(&mut lease, RENEWED_EVERY, Some(self.renewed_every()));
+        annotate(&mut lease, NOT_WRITTEN, self.note.text(Timestamp::now()));
         if let Some(object) = lease.as_object_mut() {
             object.insert("spec".into(), spec);
         }
@@ -435,9 +508,15 @@ impl Election {
         }
     }
 
+    /// In seconds: whoever shows the cluster has to know when a renewal is late.
+    fn renewed_every(&self) -> String {
+        self.times.retry.as_secs().max(1).to_string()
+    }
+
     async fn create(&self) -> Result<(), ApiError> {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": self.name, "namespace": self.namespace}, "spec": self.spec(0, None)});
+            "metadata": {"name": self.name, "namespace": self.namespace,
+                "annotations": {RENEWED_EVERY: self.renewed_every()}}, "spec": self.spec(0, None)});
         let request = kube::core::Request::new(self.path.clone()).create(&post(), lease.to_string().into_bytes());
         call(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|lease| drop(self.answered(lease)))
     }
@@ -461,6 +540,18 @@ impl Election {
 
     fn writing(&self) -> String {
         format!("write lease \"{}/{}\"", self.namespace, self.name)
+    }
+}
+
+/// Without a value the annotation is removed.
+fn annotate(lease: &mut Value, key: &str, value: Option<String>) {
+    let Some(metadata) = lease.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if let Some(annotations) = annotations.as_object_mut() {
+        match value {
+            Some(value) => annotations.insert(key.to_owned(), value.into()),
+            None => annotations.remove(key),
+        };
     }
 }
 

@@ -1,9 +1,10 @@
 //! Follows one object by its name.
 
+use super::backoff::WatchBackoff;
 use super::client::Clients;
 use super::kinds::{Kind, Kinds};
 use super::watcher::{self, Event, Selection, Selector};
-use crate::updates::upgradeable::Read;
+use crate::read::Read;
 use futures::stream::{self, BoxStream, StreamExt};
 use kube::Client;
 use serde_json::Value;
@@ -19,22 +20,33 @@ pub(crate) fn follow(
     namespace: &str,
     name: &str,
 ) -> BoxStream<'static, Read<Value>> {
+    follow_with(clients, kinds, kind, (namespace, name), WatchBackoff::default())
+}
+
+/// The same with these pauses.
+pub(crate) fn follow_with(
+    clients: &Clients,
+    kinds: Arc<Kinds>,
+    kind: Kind,
+    id: (&str, &str),
+    backoff: WatchBackoff,
+) -> BoxStream<'static, Read<Value>> {
     let client = clients.for_watch().unwrap_or_else(|error| {
         tracing::error!(kind = kind.kind, %error, "no other connection for a watch; using that of all other requests");
         clients.call.clone()
     });
-    states(client, kinds, kind, namespace, name)
+    states(client, kinds, kind, id, backoff)
 }
 
 fn states(
     client: Client,
     kinds: Arc<Kinds>,
     kind: Kind,
-    namespace: &str,
-    name: &str,
+    (namespace, name): (&str, &str),
+    backoff: WatchBackoff,
 ) -> BoxStream<'static, Read<Value>> {
     let selection = Selection::new(kind.clone(), namespace, Selector::Name(name.to_owned()));
-    let events = watcher::events(client, selection).boxed();
+    let events = watcher::events_with(client, selection, backoff).boxed();
     let named = Named { kinds, kind, events, listed: None, unserved: false };
     stream::unfold(named, |mut named| async move { Some((named.next().await, named)) }).boxed()
 }

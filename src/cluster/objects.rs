@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A read or write that takes longer has failed.
@@ -46,7 +47,7 @@ pub(crate) struct PageMeta {
 }
 
 /// Whether this process may start a write now; the lease decides.
-pub(crate) type MayWrite = std::sync::Arc<dyn Fn() -> bool + Send + Sync>;
+pub(crate) type MayWrite = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Marks a request whose failure says something that the caller wants to know at once.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +70,11 @@ impl std::fmt::Debug for Objects {
 impl Objects {
     pub(crate) fn new(client: Client, may_write: MayWrite) -> Self {
         Objects { client, may_write, longest_write: CALL_TIMEOUT }
+    }
+
+    /// For whoever never writes.
+    pub(crate) fn reader(client: Client) -> Self {
+        Objects::new(client, Arc::new(|| false))
     }
 
     /// The same; a write that takes longer than this has failed.
@@ -109,6 +115,19 @@ impl Objects {
         let params = ListParams { limit: Some(PAGE), continue_token: token, ..ListParams::default() };
         let request = kube::core::Request::new(kind.path("")).list(&params);
         self.call(&attempt, request).await
+    }
+
+    /// All objects of a kind that has few, in all namespaces.
+    pub(crate) async fn all(&self, kind: &Kind) -> Result<Vec<Value>, ApiError> {
+        let (mut all, mut token) = (Vec::new(), None);
+        loop {
+            let page = self.page(kind, token).await?;
+            all.extend(page.items);
+            token = page.metadata.continue_token.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(all);
+            }
+        }
     }
 
     /// One page of the objects with a label, at most `limit`, which are in memory at the same time.
@@ -182,8 +201,20 @@ impl Objects {
         name: &str,
         patch: &Value,
     ) -> Result<T, ApiError> {
+        self.merge_patch_as(FIELD_MANAGER, kind, namespace, name, patch).await
+    }
+
+    /// The same as another field manager than that of all other writes.
+    pub(crate) async fn merge_patch_as<T: DeserializeOwned>(
+        &self,
+        manager: &str,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<T, ApiError> {
         let attempt = format!("change {}", label(kind, namespace, name));
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         let request = kube::core::Request::new(kind.path(namespace)).patch(name, &params, &Patch::Merge(patch));
         self.write(&attempt, request).await
     }
@@ -320,3 +351,6 @@ fn label(kind: &Kind, namespace: &str, name: &str) -> String {
     let namespace = if kind.namespaced { namespace } else { "" };
     crate::payload::ObjectId::new(&kind.group, &kind.kind, namespace, name).to_string()
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -102,8 +102,20 @@ pub(crate) fn events<T>(client: Client, selection: Selection) -> impl Stream<Ite
 where
     T: Clone + DeserializeOwned + Send + 'static,
 {
+    events_with(client, selection, WatchBackoff::default())
+}
+
+/// The same with these pauses.
+pub(crate) fn events_with<T>(
+    client: Client,
+    selection: Selection,
+    backoff: WatchBackoff,
+) -> impl Stream<Item = Result<Event<T>, ApiError>>
+where
+    T: Clone + DeserializeOwned + Send + 'static,
+{
     let state = State::Paused { until: Instant::now() };
-    let watcher = Watcher { client, selection, backoff: WatchBackoff::default(), by_list: false, state };
+    let watcher = Watcher { client, selection, backoff, by_list: false, state };
     stream::unfold(watcher, |mut watcher| async move { Some((watcher.next().await, watcher)) })
 }
 

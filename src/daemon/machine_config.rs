@@ -1,6 +1,7 @@
 //! The process that configures nodes.
 
 use super::{DaemonError, LAST_EVENTS, Serving, promql, topology, while_leading};
+use crate::api::machine_config::LEASE;
 use crate::cluster::lease::{Election, LeaderResult, Times};
 use crate::cluster::{Clients, Kinds, Objects};
 use crate::pools::operator;
@@ -14,9 +15,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// The name of the lease.
-const LEASE: &str = "machine-config";
 
 /// The configuration from the command line.
 #[derive(Debug)]
@@ -43,11 +41,13 @@ pub(crate) struct Config {
 
 /// Runs the controller until it is told to `stop` (then `Ok`) or cannot continue.
 pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonError> {
+    let heartbeat = Arc::new(Heartbeat::default());
     if let Some(listen) = config.listen_health {
-        serving::health(listen, Arc::new(Heartbeat::default()), stop.clone());
+        serving::health(listen, heartbeat.clone(), stop.clone());
     }
     let clients = Arc::new(Clients::connect(config.kubeconfig.as_deref()).await?);
-    let Some(topology) = topology(&clients, &stop).await else { return Ok(()) };
+    let reader = Objects::reader(clients.call.clone());
+    let Some(topology) = topology(&reader, &stop).await else { return Ok(()) };
     let times = config.lease.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
     let result =
         LeaderResult { plural: "clusteroperators", name: operator::NAME.to_owned(), list: "/status/conditions" };
@@ -83,10 +83,11 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), D
     };
     let until = stop.clone();
     let working = async move {
-        let (events, publishing) = Events::start(objects.client_for_writes(), &config.namespace, &config.identity);
+        let client = objects.client_for_writes();
+        let (events, publishing) = Events::start(client, &config.namespace, &config.identity, &until);
         let controller = MachineConfigController::new(settings, querier, &clients, (objects, events), &until);
         figures.show(&controller);
-        controller.run(until.clone()).await;
+        controller.run(heartbeat, until.clone()).await;
         // They are not worth waiting for long.
         let _published = tokio::time::timeout(LAST_EVENTS, publishing).await;
     };

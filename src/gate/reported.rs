@@ -50,8 +50,14 @@ impl Workload {
     }
 }
 
-/// The report of a component in this release. `before`: what it reports now; the version stays until everything is rolled out.
-pub(crate) fn report(before: &OperatorReport, workloads: &[Workload], version: &str, now: Timestamp) -> OperatorReport {
+/// The report of a component. `desired`: its ClusterOperator in the release, whose versions the gate compares as text. `before`: what it
+/// reports now; its versions stay until everything is rolled out.
+pub(crate) fn report(
+    before: &OperatorReport,
+    workloads: &[Workload],
+    desired: &Observed,
+    now: Timestamp,
+) -> OperatorReport {
     // As the API has them.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let list = |lines: Vec<String>| lines.join("; ");
@@ -92,7 +98,8 @@ pub(crate) fn report(before: &OperatorReport, workloads: &[Workload], version: &
         condition("Upgradeable", true, "AsExpected", ""),
     ];
     let versions = if workloads.iter().all(Workload::is_rolled_out) {
-        vec![OperandVersion { name: "operator".to_owned(), version: version.to_owned() }]
+        let desired = desired.versions().into_iter();
+        desired.map(|(name, version)| OperandVersion { name: name.to_owned(), version: version.to_owned() }).collect()
     } else {
         before.versions.clone()
     };

@@ -165,7 +165,7 @@ fn broken(desired: &Observed, reason: Reason, message: String, cause: Option<Con
 fn waiting(desired: &Observed, reason: &str, message: String) -> Verdict {
     let report = UpdateError {
         effect: Effect::Wait,
-        names: vec![desired.name().to_owned()],
+        names: vec![UpdateError::name_of(&desired.id())],
         ..UpdateError::new(Reason::WorkloadUpdating, message.clone())
     };
     Verdict::Waiting { reason: reason.to_owned(), message, report: Some(report) }

@@ -2,8 +2,7 @@
 //! it was first written is kept, and comes back when no configuration has the path any more.
 
 use super::root::{HostError, Root, State};
-use crate::api::machine_config::MachineConfigSpec;
-use crate::pools::changes::{Changes, ChangesError, FileChange, UnitChange, changes};
+use crate::pools::changes::{Changes, ChangesError, UnitChange};
 use crate::pools::ignition::{Ignition, Owner, Unit};
 use std::collections::BTreeMap;
 
@@ -150,28 +149,6 @@ pub(crate) fn managed_paths(ignition: &Ignition) -> Vec<String> {
     files.chain(units).chain([format!("{UNITS}/multi-user.target.wants")]).collect()
 }
 
-/// The changes with every file and unit of the new configuration among them, whether it differs from the old one or not.
-pub(crate) fn with_everything(
-    changed: Changes,
-    old: &MachineConfigSpec,
-    new: &MachineConfigSpec,
-) -> Result<Changes, ChangesError> {
-    let (nothing, own) = (MachineConfigSpec::default(), MachineConfigSpec::default());
-    let owned = changes(&nothing, old)?;
-    let all = changes(&own, new)?;
-    let (files, units) = (all.files, all.units);
-    let old_file = |path: &str| owned.files.iter().find(|file| file.path == path).and_then(|file| file.new.clone());
-    let old_unit = |name: &str| owned.units.iter().find(|unit| unit.name == name).and_then(|unit| unit.new.clone());
-    let files = files.into_iter().map(|file| FileChange { old: old_file(&file.path), ..file });
-    let units = units.into_iter().map(|unit| UnitChange { old: old_unit(&unit.name), ..unit });
-    Ok(Changes {
-        files: files.chain(changed.files.into_iter().filter(|file| file.new.is_none())).collect(),
-        units: units.chain(changed.units.into_iter().filter(|unit| unit.new.is_none())).collect(),
-        ssh_keys: all.ssh_keys.or(changed.ssh_keys),
-        ..changed
-    })
-}
-
 /// What the changes write, now that the node is as it is.
 pub(crate) fn writes(root: &Root, changes: &Changes, new: &Ignition) -> Result<Writes, FilesError> {
     let names = Names { root, superuser: root.owner()? };
@@ -197,8 +174,8 @@ pub(crate) fn writes(root: &Root, changes: &Changes, new: &Ignition) -> Result<W
     let mut folders = Vec::new();
     if let Some(keys) = changes.ssh_keys.as_ref().map(|keys| &keys.new) {
         let owner = if keys.is_empty() { names.superuser } else { names.user(SSH_KEYS, CORE)? };
-        let content = keys.iter().flat_map(|key| [key.as_str(), "\n"]).collect::<String>().into_bytes();
-        let state = State::File { content, mode: 0o600, owner };
+        let content = keys.iter().flat_map(|key| [key.as_str(), "\n"]).collect::<String>();
+        let state = State::File { content: content.into_bytes().into(), mode: 0o600, owner };
         let state = if keys.is_empty() { State::Absent } else { state };
         writing.states.insert(SSH_KEYS.to_owned(), state);
         folders.extend((!keys.is_empty()).then(|| SSH_FOLDERS.map(|path| Folder { path, mode: 0o700, owner })));
@@ -208,7 +185,7 @@ pub(crate) fn writes(root: &Root, changes: &Changes, new: &Ignition) -> Result<W
         // No password can have this hash.
         let hash = core.and_then(|user| user.password_hash.as_deref()).unwrap_or("*");
         let State::File { content, mode, owner } = root.state(SHADOW)? else { return Err(FilesError::NoUser) };
-        let content = with_password(&content, hash)?;
+        let content = with_password(&content, hash)?.into();
         writing.states.insert(SHADOW.to_owned(), State::File { content, mode, owner });
     }
     Ok(Writes { states: writing.states, folders: folders.into_iter().flatten().collect() })
@@ -222,7 +199,7 @@ struct Writing<'a> {
 
 impl Writing<'_> {
     fn small_file(&self, content: &str, mode: u32) -> State {
-        State::File { content: content.as_bytes().to_vec(), mode, owner: self.superuser }
+        State::File { content: content.as_bytes().into(), mode, owner: self.superuser }
     }
 
     /// `first`: no configuration has had the path before.
@@ -314,8 +291,12 @@ pub(crate) fn enablement(root: &Root, units: &[UnitChange]) -> Enablement {
         let new = change.new.as_ref().filter(|unit| unit.mask != Some(true));
         let brings = new.is_some_and(|unit| unit.contents.as_deref().is_some_and(|contents| !contents.is_empty()));
         match new {
-            None if was == Some(true) => result.disable_first.push(name()),
-            None => {}
+            None => {
+                result.disable_first.extend((was == Some(true)).then(name));
+                // One of the operating system, of which no configuration says anything any more.
+                let is_left = change.new.is_none() && was.is_some() && has_unit(root, &change.name);
+                result.preset.extend(is_left.then(name));
+            }
             Some(_) if !brings && !has_unit(root, &change.name) => {}
             Some(unit) => match unit.enabled {
                 Some(true) => result.enable.push(name()),
@@ -333,6 +314,27 @@ pub(crate) fn reversed(units: &[UnitChange]) -> Vec<UnitChange> {
     let reverse =
         |unit: &UnitChange| UnitChange { name: unit.name.clone(), old: unit.new.clone(), new: unit.old.clone() };
     units.iter().map(reverse).collect()
+}
+
+/// What is at a path once the update is taken back. Of a file that others write as well only what the update has written
+/// is: passwords that were changed since stay.
+pub(crate) fn restored(path: &str, now: State, saved: State) -> State {
+    match (now, saved) {
+        (State::File { content, mode, owner }, State::File { content: before, .. }) if path == SHADOW => {
+            let hash = hash_of(&before);
+            let merged = hash.and_then(|hash| with_password(&content, &hash).ok());
+            State::File { content: merged.map_or(content, Into::into), mode, owner }
+        }
+        (_, saved) => saved,
+    }
+}
+
+/// The user's in the shadow file.
+fn hash_of(shadow: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(shadow);
+    let mut users = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, rest) = users.find(|(name, _)| *name == CORE)?;
+    Some(rest.split(':').next().unwrap_or_default().to_owned())
 }
 
 /// The shadow file with another hash of the user's password.

@@ -4,7 +4,7 @@ use super::check;
 use super::commands::{CommandError, Commands};
 use super::files::{self, Enablement, FilesError, Writes};
 use super::preflight::{self, PreflightError};
-use super::record::{self, Disk, RecordError, Update};
+use super::record::{self, Disk, RecordError, Repairs, Update};
 use super::root::{HostError, Root, State};
 use super::system::{System, SystemError};
 use super::undo;
@@ -15,6 +15,7 @@ use crate::pools::disruption::Action;
 use crate::pools::ignition::{Ignition, IgnitionError};
 use crate::pools::node::Target;
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 
 /// Bytes of a cause. With what is put before it, it has to fit into the annotation of 2000 characters that shows it.
 const CAUSE: usize = 1900;
@@ -57,6 +58,10 @@ pub(crate) struct Planned {
     pub reboots: bool,
     pub actions: Vec<Action>,
     pub forced: bool,
+    /// Those of [`Planned::changes`] that the configuration does not make.
+    pub repairs: Repairs,
+    /// See [`crate::pools::disruption::Disruption::assumed`].
+    pub assumed: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -89,8 +94,7 @@ pub(crate) fn all_changes(
     new: &MachineConfigSpec,
     forced: bool,
 ) -> Result<Changes, ChangesError> {
-    let changed = changes::changes(old, new)?;
-    if forced { files::with_everything(changed, old, new) } else { Ok(changed) }
+    if forced { changes::everything(old, new) } else { changes::changes(old, new) }
 }
 
 fn ignition(config: &MachineConfig) -> Result<Ignition, MachineError> {
@@ -127,22 +131,46 @@ impl Machine {
         Some(check::fingerprint(&self.root, &ignition(config).ok()?))
     }
 
-    pub(crate) async fn check(&self, disk: &Disk) -> Check {
-        let Some((config, image)) = Self::wanted(disk) else { return Check::Passed };
+    /// `Err`: nothing that could be read deviates, and something could not be read for this reason.
+    pub(crate) async fn check(&self, disk: &Disk) -> Result<Check, String> {
+        let Some((config, image)) = Self::wanted(disk) else { return Ok(Check::Passed) };
         let ignition = match ignition(config) {
             Ok(ignition) => ignition,
-            Err(error) => return Check::Failed(bounded(&error.to_string())),
+            Err(error) => return Ok(Check::Failed(bounded(&error.to_string()))),
         };
-        let deviation = match self.system.deviation(&self.commands, &effective(config, image)).await {
-            None => check::deviation(&self.root, &self.commands, &ignition).await,
+        let deviation = match self.deviation(&ignition, &effective(config, image)).await {
+            Ok(None) => self.run_deviation(disk).await,
             found => found,
         };
-        match deviation {
+        Ok(match deviation.map_err(|unread| bounded(&unread))? {
             None => Check::Passed,
             Some(deviation) => {
                 Check::Failed(bounded(&format!("the node is not as {}: {deviation}", record::name(config))))
             }
+        })
+    }
+
+    /// Which unit does not run that the update under way has changed.
+    async fn run_deviation(&self, disk: &Disk) -> Result<Option<String>, String> {
+        let (Some(_), Some(next), Some(record)) = (&disk.update, &disk.next, &disk.record) else { return Ok(None) };
+        let units = changes::changed_units(&record.config.spec, &next.spec).map_err(|error| error.to_string())?;
+        check::of_run(&self.root, &self.commands, &units).await.map_err(|error| error.to_string())
+    }
+
+    /// The first deviation. What the operating system does not answer does not hide a file that deviates.
+    async fn deviation(&self, ignition: &Ignition, spec: &MachineConfigSpec) -> Result<Option<String>, String> {
+        let system = self.system.deviation(&self.commands, spec).await.map_err(|error| error.to_string());
+        if let Ok(Some(_)) = system {
+            return system;
         }
+        let files = check::of_files(&self.root, ignition).map_err(|error| error.to_string());
+        match files {
+            Ok(Some(_)) => return files,
+            _ if system.is_err() => return system,
+            Err(_) => return files,
+            Ok(None) => {}
+        }
+        check::of_units(&self.root, &self.commands, ignition).await.map_err(|error| error.to_string())
     }
 
     pub(crate) fn record_first(&self, config: &MachineConfig, image: Option<&str>) -> Result<(), MachineError> {
@@ -153,17 +181,38 @@ impl Machine {
     /// Looks for what would make the update fail once pods have left, and prepares what can be before.
     pub(crate) async fn stage(&self, planned: &Planned) -> Result<(), MachineError> {
         let spec = effective(&planned.next, planned.to.image.as_deref());
-        let writes = files::writes(&self.root, &planned.changes, &ignition(&planned.next)?)?;
+        let next = ignition(&planned.next)?;
+        let writes = files::writes(&self.root, &planned.changes, &next)?;
         preflight::room(&self.root, &writes, &planned.next)?;
         let others = self.system.programs(&planned.changes, &spec);
         let programs = preflight::programs(&planned.changes, &planned.actions, planned.reboots, others);
         preflight::has_programs(&self.root, &self.commands, &programs)?;
+        preflight::has_units(&self.commands, &planned.actions, &next).await?;
+        if self.system.stages(&planned.changes) {
+            record::put_staging(&self.root, Some(&planned.to))?;
+        }
         Ok(self.system.stage(&self.root, &self.commands, &planned.changes, &spec).await?)
+    }
+
+    /// What force has to put right besides files and units.
+    pub(crate) async fn repairs(&self, next: &MachineConfig, to: &Target) -> Result<Repairs, MachineError> {
+        Ok(self.system.repairs(&self.commands, &effective(next, to.image.as_deref())).await?)
+    }
+
+    /// Services that the built-in policies of a plan assume, and the node will not have.
+    pub(crate) async fn lacking(&self, planned: &Planned) -> Result<BTreeSet<String>, MachineError> {
+        if planned.assumed.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let assumed = planned.assumed.iter().map(String::as_str);
+        let lacking = preflight::lacking(&self.commands, assumed, &ignition(&planned.next)?).await?;
+        Ok(lacking.into_iter().map(ToOwned::to_owned).collect())
     }
 
     /// What was staged is not wanted any more.
     pub(crate) async fn drop_staged(&self) -> Result<(), MachineError> {
-        Ok(self.system.drop_staged(&self.commands).await?)
+        self.system.drop_staged(&self.commands).await?;
+        Ok(record::put_staging(&self.root, None)?)
     }
 
     /// Writes everything. After an error [`Machine::give_up`] has to follow.
@@ -178,7 +227,8 @@ impl Machine {
             reboots: planned.reboots,
             boot: boot.to_owned(),
         };
-        let mut update = Update { journal, actions: planned.actions.clone(), forced: planned.forced };
+        let (actions, repairs) = (planned.actions.clone(), planned.repairs.clone());
+        let mut update = Update { journal, actions, forced: planned.forced, repairs };
         record::begin(&self.root, &update, &planned.next)?;
         let first = files::enablement(&self.root, &planned.changes.units).disable_first;
         if !first.is_empty() {
@@ -238,10 +288,15 @@ impl Machine {
         let before = disk.failure.filter(|failure| failure.target == *to);
         let count = before.map_or(1, |failure| failure.count.saturating_add(1));
         let after_reboot = disk.update.as_ref().is_some_and(|update| update.journal.boot != boot);
-        let failure = Failure { target: to.clone(), cause: bounded(cause), at: now, count, after_reboot };
+        let begun_in = disk.update.as_ref().filter(|_| after_reboot).map(|update| update.journal.boot.clone());
+        let failure = Failure { target: to.clone(), cause: bounded(cause), at: now, count, after_reboot, begun_in };
         // The disk may be full, and what is written now has to find room.
         undo::release(&self.root, record::SAVED)?;
         record::put_failure(&self.root, Some(&failure))?;
+        if after_reboot && disk.update.as_ref().is_some_and(|update| update.forced) {
+            // It asked for this attempt, and would ask for another restart.
+            self.root.put(record::FORCE, &State::Absent)?;
+        }
         if let Some(mut update) = disk.update {
             update.journal.phase = Phase::RollingBack;
             record::put_update(&self.root, &update)?;
@@ -255,13 +310,16 @@ impl Machine {
         let record = disk.record.as_ref().ok_or(MachineError::NoRecord)?;
         let old = effective(&record.config, record.target.image.as_deref());
         let new = effective(next, update.journal.to.image.as_deref());
-        let changes = all_changes(&old, &new, update.forced)?;
+        let mut changes = all_changes(&old, &new, update.forced)?;
+        update.repairs.add_to(&mut changes, &new);
+        // What is written is what was saved.
+        changes.drop_contents();
         let units = files::reversed(&changes.units);
         let first = files::enablement(&self.root, &units).disable_first;
         if !first.is_empty() {
             warned(self.commands.service("disable", &names(&first)).await);
         }
-        undo::restore(&self.root, record::SAVED)?;
+        undo::restore_by(&self.root, record::SAVED, files::restored)?;
         let enablement = files::enablement(&self.root, &units);
         for (verb, units) in [("enable", &enablement.enable), ("disable", &enablement.disable)] {
             if !units.is_empty() {
@@ -270,12 +328,13 @@ impl Machine {
         }
         self.preset(&enablement).await;
         let restarted = update.journal.reboots && update.journal.boot != boot;
-        self.system.give_back(&self.commands, &changes, &new, restarted).await?;
-        if restarted {
+        let is_booted = self.system.give_back(&self.commands, &changes, &new, restarted).await?;
+        if restarted && (is_booted || changes.touch_files()) {
             // The node runs what it was restarted into, until it is restarted again.
             let journal = Journal { phase: Phase::RolledBack, boot: boot.to_owned(), ..update.journal.clone() };
             record::put_update(&self.root, &Update { journal, ..update.clone() })?;
         } else {
+            // There are none where the node was restarted.
             for action in &update.actions {
                 warned(self.run(action).await);
             }
@@ -286,6 +345,11 @@ impl Machine {
 
     pub(crate) fn forget(&self) -> Result<(), MachineError> {
         Ok(record::end(&self.root)?)
+    }
+
+    /// Nothing that has failed is desired any more.
+    pub(crate) fn forget_failure(&self) -> Result<(), MachineError> {
+        Ok(record::put_failure(&self.root, None)?)
     }
 
     /// The update has reached its target.

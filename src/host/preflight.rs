@@ -1,7 +1,7 @@
 //! What would make an update fail on this node, found before pods have to leave for it: no room on the disk, a file
 //! system that cannot be written, a program that is not there.
 
-use super::commands::Commands;
+use super::commands::{CommandError, Commands};
 use super::files::Writes;
 use super::record;
 use super::root::{HostError, Room, Root, State};
@@ -9,6 +9,7 @@ use super::system::has_program;
 use crate::api::machine_config::MachineConfig;
 use crate::pools::changes::Changes;
 use crate::pools::disruption::Action;
+use crate::pools::ignition::Ignition;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -40,6 +41,13 @@ pub(crate) enum PreflightError {
     Files { path: String, needed: u64, free: u64 },
     #[error("the node has no program {name}, which the change needs; install it, or change the flag that names it")]
     Program { name: String },
+    #[error(
+        "the node has no unit {name}, or it is masked, and it is to be reloaded or restarted after the change; correct \
+         spec.nodeDisruptionPolicy of the MachineConfiguration, or add the unit"
+    )]
+    Unit { name: String },
+    #[error(transparent)]
+    Command(#[from] CommandError),
 }
 
 /// What is written to one file system.
@@ -84,6 +92,7 @@ pub(crate) fn room(root: &Root, writes: &Writes, next: &MachineConfig) -> Result
     // The next configuration and the record of it, the journal, and what is reserved for the way back.
     let noted = serde_json::to_vec(next).map_or(0, |text| text.len() as u64);
     add(record::SAVED, 2 * noted + largest + 16 * BLOCK, 8)?;
+    add(record::FAILURE, 2 * BLOCK, 2)?;
     loads.values().try_for_each(fits)
 }
 
@@ -134,6 +143,35 @@ pub(crate) fn has_programs(root: &Root, commands: &Commands, programs: &Programs
     let reboots = own(programs.reboots, &commands.reboot_command, &["systemctl", "systemd-run"]);
     match services.or(reboots).or_else(|| missing.map(ToOwned::to_owned)) {
         Some(name) => Err(PreflightError::Program { name }),
+        None => Ok(()),
+    }
+}
+
+/// Those of these units that the node does not have and the configuration does not bring.
+pub(crate) async fn lacking<'a>(
+    commands: &Commands,
+    units: impl IntoIterator<Item = &'a str>,
+    next: &Ignition,
+) -> Result<Vec<&'a str>, CommandError> {
+    let brought = &next.config().systemd.units;
+    let brings = |name: &str| {
+        let contents = brought.iter().find(|unit| unit.name == name).and_then(|unit| unit.contents.as_deref());
+        contents.is_some_and(|contents| !contents.is_empty())
+    };
+    let mut lacking = Vec::new();
+    for name in units {
+        if !brings(name) && !commands.has_unit(name).await? {
+            lacking.push(name);
+        }
+    }
+    Ok(lacking)
+}
+
+/// Whether the node has what is to be reloaded and restarted.
+pub(crate) async fn has_units(commands: &Commands, actions: &[Action], next: &Ignition) -> Result<(), PreflightError> {
+    let services = actions.iter().filter_map(Action::service);
+    match lacking(commands, services, next).await?.first() {
+        Some(name) => Err(PreflightError::Unit { name: (*name).to_owned() }),
         None => Ok(()),
     }
 }

@@ -2,12 +2,14 @@
 
 use super::root::{HostError, Root, State};
 use crate::api::machine_config::{GROUP, MachineConfig, MachineConfigSpec, annotation};
-use crate::pools::agent::{Failure, Journal};
+use crate::pools::agent::{Failure, Journal, Phase};
+use crate::pools::changes::{Change, Changes, ListChange};
 use crate::pools::disruption::Action;
 use crate::pools::node::Target;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The name of the configuration of a node that no MachineConfig was ever applied to.
 pub(crate) const UNCONFIGURED: &str = "unconfigured";
@@ -19,7 +21,11 @@ const CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
 const IMAGE: &str = "/etc/machine-config-daemon/currentimage";
 const NEXT: &str = "/etc/machine-config-daemon/nextconfig";
 const JOURNAL: &str = "/etc/machine-config-daemon/journal.json";
-const FAILURE: &str = "/etc/machine-config-daemon/failure.json";
+/// Where /etc belongs to the operating system that is booted, this is the same for all of them.
+pub(crate) const FAILURE: &str = "/var/lib/machine-config-daemon/failure.json";
+const STAGING: &str = "/var/lib/machine-config-daemon/staging.json";
+/// Where earlier versions had it.
+const FORMER_FAILURE: &str = "/etc/machine-config-daemon/failure.json";
 /// Annotations that whoever installed the node wants it to begin with.
 const SEED: &str = "/etc/machine-config-daemon/node-annotations.json";
 const SEED_READ: &str = "/etc/machine-config-daemon/node-annotation.json.bak";
@@ -55,6 +61,41 @@ pub struct Update {
     /// Every file is written, also those that should not have changed.
     #[serde(default)]
     pub forced: bool,
+    #[serde(default)]
+    pub repairs: Repairs,
+}
+
+/// What of the operating system is put right by force, although the configuration does not change it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Repairs {
+    /// What is booted instead of the image.
+    pub image: Option<String>,
+    /// What the kernel was booted without.
+    pub kernel_arguments: Vec<String>,
+    /// Packages of the kernel are missing.
+    pub kernel: bool,
+    /// Packages of these are missing.
+    pub extensions: Vec<String>,
+}
+
+impl Repairs {
+    /// Makes them part of what changes.
+    pub(crate) fn add_to(&self, changes: &mut Changes, new: &MachineConfigSpec) {
+        if let (Some(found), None) = (&self.image, &changes.os_image) {
+            changes.os_image = Some(Change { old: found.clone(), new: new.os_image_url.clone() });
+        }
+        if self.kernel && changes.kernel_type.is_none() {
+            changes.kernel_type = Some(Change { old: "default".to_owned(), new: new.kernel_type.clone() });
+        }
+        let lists =
+            [(&mut changes.kernel_arguments, &self.kernel_arguments), (&mut changes.extensions, &self.extensions)];
+        for (change, missing) in lists.into_iter().filter(|(_, missing)| !missing.is_empty()) {
+            let change = change.get_or_insert_with(|| ListChange { removed: Vec::new(), added: Vec::new() });
+            let more = missing.iter().filter(|it| !change.added.contains(it)).cloned().collect::<Vec<_>>();
+            change.added.extend(more);
+        }
+    }
 }
 
 /// All of it.
@@ -65,13 +106,15 @@ pub struct Disk {
     /// What the update leads to.
     pub next: Option<MachineConfig>,
     pub failure: Option<Failure>,
+    /// What something may be staged for.
+    pub staging: Option<Target>,
 }
 
 pub(crate) fn name(config: &MachineConfig) -> &str {
     config.metadata.name.as_deref().unwrap_or_default()
 }
 
-fn content(root: &Root, path: &'static str) -> Result<Option<Vec<u8>>, RecordError> {
+fn content(root: &Root, path: &'static str) -> Result<Option<Arc<[u8]>>, RecordError> {
     match root.state(path)? {
         State::File { content, .. } => Ok(Some(content)),
         State::Absent => Ok(None),
@@ -87,7 +130,7 @@ fn json<T: DeserializeOwned>(root: &Root, path: &'static str) -> Result<Option<T
 
 /// Contents may be secret, so that only the superuser reads them.
 fn file(root: &Root, content: Vec<u8>) -> Result<State, RecordError> {
-    Ok(State::File { content, mode: 0o600, owner: root.owner()? })
+    Ok(State::File { content: content.into(), mode: 0o600, owner: root.owner()? })
 }
 
 fn put_json(root: &Root, path: &'static str, value: &impl Serialize) -> Result<(), RecordError> {
@@ -106,7 +149,17 @@ impl Disk {
             Some(config) => Some(Record { target: Target { config: name(&config).to_owned(), image }, config }),
             None => None,
         };
-        let update = json::<Update>(root, JOURNAL)?;
+        let failure = match json::<Failure>(root, FAILURE)? {
+            None => json(root, FORMER_FAILURE)?,
+            found => found,
+        };
+        let mut update = json::<Update>(root, JOURNAL)?;
+        if let Some(Update { journal, .. }) = &mut update
+            && failure.as_ref().is_some_and(|failure| failure.is_of(journal))
+        {
+            // The journal is that of the operating system of before, which had no part in it.
+            journal.phase = journal.phase.max(Phase::RollingBack);
+        }
         // Without a journal it is left over.
         let next = if update.is_some() { json::<MachineConfig>(root, NEXT)? } else { None };
         if let Some(Update { journal, .. }) = &update
@@ -114,14 +167,24 @@ impl Disk {
         {
             return Err(RecordError::Next { name: journal.to.config.clone() });
         }
-        Ok(Disk { record, update, next, failure: json(root, FAILURE)? })
+        Ok(Disk { record, update, next, failure, staging: json(root, STAGING)? })
     }
 }
 
 /// Begins an update. What it leads to comes first, so that no journal is without it.
 pub(crate) fn begin(root: &Root, update: &Update, next: &MachineConfig) -> Result<(), RecordError> {
     put_json(root, NEXT, next)?;
-    put_update(root, update)
+    put_update(root, update)?;
+    // From now on the journal says it.
+    put_staging(root, None)
+}
+
+/// Before anything is staged, or once it is not any more.
+pub(crate) fn put_staging(root: &Root, target: Option<&Target>) -> Result<(), RecordError> {
+    match target {
+        Some(target) => put_json(root, STAGING, target),
+        None => Ok(root.put(STAGING, &State::Absent)?),
+    }
 }
 
 pub(crate) fn put_update(root: &Root, update: &Update) -> Result<(), RecordError> {
@@ -145,9 +208,10 @@ pub(crate) fn put_record(root: &Root, config: &MachineConfig, image: Option<&str
 
 pub(crate) fn put_failure(root: &Root, failure: Option<&Failure>) -> Result<(), RecordError> {
     match failure {
-        Some(failure) => put_json(root, FAILURE, failure),
-        None => Ok(root.put(FAILURE, &State::Absent)?),
+        Some(failure) => put_json(root, FAILURE, failure)?,
+        None => root.put(FAILURE, &State::Absent)?,
     }
+    Ok(root.put(FORMER_FAILURE, &State::Absent)?)
 }
 
 pub(crate) fn is_forced(root: &Root) -> bool {

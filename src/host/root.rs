@@ -11,11 +11,14 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Content of a file that is read; longer ones are refused.
 pub(crate) const MAX_FILE_BYTES: u64 = 32 * 1024 * 1024;
 /// The label that SELinux decides by. A new file would get that of its folder.
 const LABEL: &str = "security.selinux";
+/// Where users have their homes. What is below a home can be a link to anywhere, because its user makes what is there.
+const HOMES: [&str; 2] = ["/home", "/var/home"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
@@ -27,6 +30,10 @@ pub enum HostError {
     Kind(String),
     #[error("{0} is larger than {MAX_FILE_BYTES} bytes")]
     Large(String),
+    #[error(
+        "{0} leads over a symbolic link in the home of a user, who could have it lead anywhere; make a folder of the link"
+    )]
+    LinkInHome(String),
     #[error("the index {path} of what was saved cannot be read: {error}")]
     Index { path: String, error: String },
 }
@@ -36,7 +43,7 @@ pub enum HostError {
 pub enum State {
     Absent,
     File {
-        content: Vec<u8>,
+        content: Arc<[u8]>,
         /// Permission bits.
         mode: u32,
         /// User and group.
@@ -77,6 +84,22 @@ fn failed<'a>(attempt: &'static str, path: &'a str) -> impl Fn(Errno) -> HostErr
     move |error| HostError::Failed { attempt, path: path.to_owned(), error }
 }
 
+fn not_opened<'a>(attempt: &'static str, path: &'a str) -> impl Fn(Errno) -> HostError + 'a {
+    move |error| match error {
+        Errno::LOOP if in_home(path).is_some() => HostError::LinkInHome(path.to_owned()),
+        error => failed(attempt, path)(error),
+    }
+}
+
+/// The home that the path is at or below, and the way on from there.
+fn in_home(path: &str) -> Option<(&str, &str)> {
+    HOMES.iter().find_map(|homes| {
+        let below = path.strip_prefix(*homes)?.strip_prefix('/')?;
+        let name = below.find('/').unwrap_or(below.len());
+        path.split_at_checked(path.len() - below.len() + name)
+    })
+}
+
 /// The folder and the name of an absolute path.
 pub(crate) fn split(path: &str) -> Result<(&str, &str), HostError> {
     let bad = || HostError::Path(path.to_owned());
@@ -98,11 +121,21 @@ impl Root {
         dir.map(root).map_err(failed("open", &path.display().to_string()))
     }
 
+    /// Links are followed inside the root, and below the home of a user not at all.
     fn folder(&self, folder: &str) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = folder.trim_start_matches('/');
-        let folder = if folder.is_empty() { "." } else { folder };
-        rustix::fs::openat2(&self.dir, folder, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+        let open = |dir: &OwnedFd, folder: &str, resolve| {
+            let folder = folder.trim_start_matches('/');
+            let folder = if folder.is_empty() { "." } else { folder };
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            rustix::fs::openat2(dir, folder, flags, Mode::empty(), resolve)
+        };
+        match in_home(folder) {
+            None => open(&self.dir, folder, ResolveFlags::IN_ROOT),
+            Some((home, rest)) => {
+                let home = open(&self.dir, home, ResolveFlags::IN_ROOT)?;
+                open(&home, rest, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+            }
+        }
     }
 
     /// The folders above the path that do not exist, the outermost first.
@@ -113,7 +146,7 @@ impl Root {
             match self.folder(folder) {
                 Ok(_) => break,
                 Err(Errno::NOENT) => missing.push(folder.to_owned()),
-                Err(error) => return Err(failed("open the folder of", path)(error)),
+                Err(error) => return Err(not_opened("open the folder of", path)(error)),
             }
             folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
         }
@@ -127,7 +160,7 @@ impl Root {
         match self.folder(folder) {
             Ok(folder) => Ok(Some(Place { folder, name: OsStr::new(name) })),
             Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(failed("open the folder of", path)(error)),
+            Err(error) => Err(not_opened("open the folder of", path)(error)),
         }
     }
 
@@ -135,15 +168,25 @@ impl Root {
     fn make_place<'a>(&self, path: &'a str) -> Result<Place<'a>, HostError> {
         for folder in self.missing_folders(path)? {
             let place = self.place(&folder)?.ok_or_else(|| failed("make", &folder)(Errno::NOENT))?;
-            match rustix::fs::mkdirat(&place.folder, place.name, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(failed("make", &folder)(error)),
-            }
-            // Whatever the umask of the process is.
-            let made = self.folder(&folder).map_err(failed("open", &folder))?;
-            rustix::fs::fchmod(&made, Mode::from_raw_mode(0o755)).map_err(failed("set the mode of", &folder))?;
+            let made = match self.make(&place, 0o755) {
+                // Whatever the umask of the process is.
+                Ok(made) => rustix::fs::fchmod(&made, Mode::from_raw_mode(0o755)),
+                Err(Errno::EXIST) => Ok(()),
+                Err(error) => Err(error),
+            };
+            made.map_err(failed("make", &folder))?;
         }
         self.place(path)?.ok_or_else(|| failed("make the folder of", path)(Errno::NOENT))
+    }
+
+    /// Makes a folder and opens it: never what somebody has put in its place meanwhile, whom the folder around may belong to.
+    fn make(&self, place: &Place<'_>, mode: u32) -> Result<OwnedFd, Errno> {
+        rustix::fs::mkdirat(&place.folder, place.name, Mode::from_raw_mode(mode))?;
+        #[cfg(test)]
+        self.faults.exchange(place);
+        let made = open_itself(place)?;
+        let owner = rustix::fs::fstat(&made)?.st_uid;
+        if owner == rustix::process::geteuid().as_raw() { Ok(made) } else { Err(Errno::PERM) }
     }
 
     /// What is at the path. The last part of the path is not followed.
@@ -171,7 +214,8 @@ impl Root {
                 if content.len() as u64 > MAX_FILE_BYTES {
                     return Err(HostError::Large(path.to_owned()));
                 }
-                Ok(State::File { content, mode: found.st_mode & 0o7777, owner: (found.st_uid, found.st_gid) })
+                let (mode, owner) = (found.st_mode & 0o7777, (found.st_uid, found.st_gid));
+                Ok(State::File { content: content.into(), mode, owner })
             }
             _ => Err(HostError::Kind(path.to_owned())),
         }
@@ -258,7 +302,7 @@ impl Root {
                 Err(Errno::NOENT) if !folder.is_empty() => {
                     folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
                 }
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(not_opened("look at the file system of", path)(error)),
             }
         };
         let (device, found) =
@@ -289,18 +333,16 @@ impl Root {
         }
     }
 
-    /// Makes a folder that does not exist, with those above it. One that exists stays as it is.
+    /// Makes a folder that does not exist, with those above it. One that exists stays as it is; a link to one is none.
     pub(crate) fn make_folder(&self, path: &str, mode: u32, (user, group): (u32, u32)) -> Result<(), HostError> {
         let place = self.make_place(path)?;
-        match rustix::fs::mkdirat(&place.folder, place.name, Mode::from_raw_mode(0o700)) {
-            Ok(()) => {}
-            Err(Errno::EXIST) => return Ok(()),
-            Err(error) => return Err(failed("make", path)(error)),
-        }
-        let made = self.folder(path).map_err(failed("open", path))?;
-        rustix::fs::fchown(&made, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))
-            .and_then(|()| rustix::fs::fchmod(&made, Mode::from_raw_mode(mode)))
-            .map_err(failed("set owner and mode of", path))
+        let made = match self.make(&place, 0o700) {
+            Ok(made) => rustix::fs::fchown(&made, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))
+                .and_then(|()| rustix::fs::fchmod(&made, Mode::from_raw_mode(mode))),
+            Err(Errno::EXIST) => open_itself(&place).map(drop),
+            Err(error) => Err(error),
+        };
+        made.map_err(failed("make", path))
     }
 
     /// Something is there, whatever it is. Links are followed.
@@ -349,6 +391,12 @@ impl Root {
             Err(error) => Err(failed("remove", path)(error)),
         }
     }
+}
+
+/// The folder at the place, and not one that a link there leads to.
+fn open_itself(place: &Place<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(&place.folder, place.name, flags, Mode::empty())
 }
 
 /// One name for each file, so that an interrupted write leaves one file that the next write replaces.

@@ -8,16 +8,15 @@ pub(crate) mod bootc;
 pub(crate) mod rpm_ostree;
 
 use super::commands::{CommandError, Commands};
+use super::record::Repairs;
 use super::root::{HostError, Root, State};
 use crate::api::machine_config::MachineConfigSpec;
 use crate::pools::changes::Changes;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// For commands that only look, or change what is queued for the next boot.
-const QUICK: Duration = Duration::from_mins(10);
-/// For commands that download an image or packages.
-const DOWNLOAD: Duration = Duration::from_hours(1);
+/// There where systemd is what was booted.
+const SYSTEMD_BOOTED: &str = "/run/systemd/system";
 /// There where ostree is what was booted.
 const OSTREE_BOOTED: &str = "/run/ostree-booted";
 /// Credentials for registries that the kubelet uses.
@@ -56,20 +55,33 @@ pub(crate) enum SystemError {
     StillLocked,
 }
 
-/// A command of the node, and how long it may take.
+/// What a command takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    /// It only looks, or changes what is queued for the next boot.
+    Quick,
+    /// It downloads or unpacks an image or packages, which takes time and memory.
+    Large,
+}
+
+/// A command of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
     command: Vec<String>,
-    limit: Duration,
+    size: Size,
 }
 
 impl Step {
-    fn new<'a>(limit: Duration, words: impl IntoIterator<Item = &'a str>) -> Step {
-        Step { command: words.into_iter().map(ToOwned::to_owned).collect(), limit }
+    fn new<'a>(size: Size, words: impl IntoIterator<Item = &'a str>) -> Step {
+        Step { command: words.into_iter().map(ToOwned::to_owned).collect(), size }
     }
 
     async fn run(&self, commands: &Commands) -> Result<String, CommandError> {
-        Ok(commands.on_node(&self.command, self.limit).await?.stdout)
+        let ended = match self.size {
+            Size::Quick => commands.on_node(&self.command, Duration::from_mins(10)).await?,
+            Size::Large => commands.large(&self.command, Duration::from_hours(1)).await?,
+        };
+        Ok(ended.stdout)
     }
 
     /// What it prints is JSON.
@@ -100,6 +112,11 @@ fn wrong_image(found: &str, wanted: &str) -> String {
         "the booted image is {found} and should be {wanted}; why the restart did not take it, \
          `journalctl --boot=-1 --unit=ostree-finalize-staged.service` on the node may say"
     )
+}
+
+/// Whether the node's systemd can be given something to run.
+pub(crate) fn runs_units(root: &Root, commands: &Commands) -> bool {
+    commands.service_command.is_none() && root.exists(SYSTEMD_BOOTED) && has_program(root, "systemd-run")
 }
 
 /// Where the node has a program.
@@ -190,8 +207,12 @@ impl System {
     /// What was staged is not wanted any more.
     pub(crate) async fn drop_staged(self, commands: &Commands) -> Result<(), SystemError> {
         match self {
-            // bootc has deployed nothing yet; the kubelet removes images that nobody uses.
-            System::Plain | System::Bootc => Ok(()),
+            System::Plain => Ok(()),
+            // It has deployed nothing yet; the kubelet removes images that nobody uses.
+            System::Bootc => {
+                commands.stop_left().await;
+                Ok(())
+            }
             System::RpmOstree => rpm_ostree::drop_staged(commands).await,
         }
     }
@@ -211,29 +232,52 @@ impl System {
     }
 
     /// The next boot is what was booted before the update. `restarted`: what the update has staged may have been booted
-    /// meanwhile.
+    /// meanwhile. Whether it is booted now, and is left by the next restart.
     pub(crate) async fn give_back(
         self,
         commands: &Commands,
         changes: &Changes,
         new: &MachineConfigSpec,
         restarted: bool,
-    ) -> Result<(), SystemError> {
+    ) -> Result<bool, SystemError> {
+        // What it would still stage would be booted by the next restart.
+        commands.stop_left().await;
         match self {
-            System::Plain => Ok(()),
+            System::Plain => Ok(false),
             System::RpmOstree => rpm_ostree::give_back(commands, changes, new, restarted).await,
             System::Bootc => bootc::give_back(commands, changes, restarted).await,
         }
     }
 
     /// How the booted operating system differs from the configuration.
-    pub(crate) async fn deviation(self, commands: &Commands, config: &MachineConfigSpec) -> Option<String> {
-        let found = match self {
-            System::Plain => return None,
+    pub(crate) async fn deviation(
+        self,
+        commands: &Commands,
+        config: &MachineConfigSpec,
+    ) -> Result<Option<String>, SystemError> {
+        match self {
+            System::Plain => Ok(None),
             System::RpmOstree => rpm_ostree::deviation(commands, config).await,
             System::Bootc => bootc::deviation(commands, config).await,
-        };
-        found.unwrap_or_else(|error| Some(error.to_string()))
+        }
+    }
+
+    /// What deviates of what can be put right by staging it once more.
+    pub(crate) async fn repairs(self, commands: &Commands, config: &MachineConfigSpec) -> Result<Repairs, SystemError> {
+        match self {
+            System::Plain => Ok(Repairs::default()),
+            System::RpmOstree => rpm_ostree::repairs(commands, config).await,
+            System::Bootc => bootc::repairs(commands, config).await,
+        }
+    }
+
+    /// Whether the change is staged, so that something is to be dropped when it is not wanted any more.
+    pub(crate) fn stages(self, changes: &Changes) -> bool {
+        match self {
+            System::Plain => false,
+            System::RpmOstree => rpm_ostree::deploys(changes),
+            System::Bootc => changes.os_image.is_some(),
+        }
     }
 
     /// Staging takes no time.
@@ -244,7 +288,7 @@ impl System {
 
 /// A file that only holds what the root's own superuser may write.
 fn root_file(root: &Root, content: &str) -> Result<State, HostError> {
-    Ok(State::File { content: content.as_bytes().to_vec(), mode: 0o644, owner: root.owner()? })
+    Ok(State::File { content: content.as_bytes().into(), mode: 0o644, owner: root.owner()? })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use super::root::{HostError, Root, State};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Written last and removed first: without it nothing has been saved.
 const INDEX: &str = "index.json";
@@ -72,10 +73,10 @@ fn save_all(root: &Root, folder: &str, paths: &[String]) -> Result<(), HostError
     root.reserve(&format!("{folder}/{RESERVE}"), largest + NOTES)?;
     let at = format!("{folder}/{INDEX}");
     let content = serde_json::to_vec(&index).map_err(|error| unreadable(&at, &error))?;
-    root.put(&at, &private(content))
+    root.put(&at, &private(content.into()))
 }
 
-fn private(content: Vec<u8>) -> State {
+fn private(content: Arc<[u8]>) -> State {
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     State::File { content, mode: 0o600, owner }
 }
@@ -87,6 +88,15 @@ pub(crate) fn release(root: &Root, folder: &str) -> Result<(), HostError> {
 
 /// Restores everything that was saved; nothing is done where nothing is. May be repeated.
 pub fn restore(root: &Root, folder: &str) -> Result<(), HostError> {
+    restore_by(root, folder, |_, _, saved| saved)
+}
+
+/// The same; `given` says for a path what becomes of what is there now and what was saved.
+pub(crate) fn restore_by(
+    root: &Root,
+    folder: &str,
+    given: impl Fn(&str, State, State) -> State,
+) -> Result<(), HostError> {
     let Some(index) = read(root, folder)? else { return Ok(()) };
     release(root, folder)?;
     // What was not there goes first: the disk may be full of it.
@@ -104,7 +114,7 @@ pub fn restore(root: &Root, folder: &str) -> Result<(), HostError> {
                 _ => return Err(unreadable(&format!("{folder}/{stored}"), &"it is gone")),
             },
         };
-        root.put(path, &state)?;
+        root.put(path, &given(path, root.state(path)?, state))?;
     }
     index.folders.iter().rev().try_for_each(|folder| root.remove_folder(folder))
 }

@@ -28,6 +28,8 @@ pub(crate) struct NodeFigures {
     pub state: NodeState,
     /// Several pools of people claim it.
     pub overlapping: bool,
+    /// No pool selects it although one could.
+    pub without_pool: bool,
     /// The drain that is under way.
     pub drain: Option<Drain>,
 }
@@ -152,6 +154,16 @@ fn nodes(text: &mut Text, snapshot: &PoolsSnapshot, now: Timestamp) {
             samples.add(&[("node", &node.name)], 1.0);
         }
     });
+    text.gauge(
+        "machine_config_nodes_without_pool",
+        "Nodes that no pool selects, so that nothing configures them.",
+        |samples| {
+            if !snapshot.pools.is_empty() {
+                let number = snapshot.nodes.iter().filter(|node| node.without_pool).count();
+                samples.add(&[], f64::from(u32::try_from(number).unwrap_or(u32::MAX)));
+            }
+        },
+    );
 }
 
 #[cfg(test)]

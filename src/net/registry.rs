@@ -19,14 +19,20 @@ use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
 use std::fmt::Display;
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::io::StreamReader;
 
 /// A registry that accepts no connection within this time counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest pause in the middle of a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// For all of a manifest or config. A registry that sends a byte now and then would keep a command busy for ever.
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(300);
+/// For all of a layer, which may be large and come by a slow line.
+const LAYER_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Largest manifest or config that is read, in bytes: the limit of the registries themselves.
 const MAX_DOCUMENT: u64 = 4 << 20;
 /// The types of manifests that can be read, the preferred first.
@@ -132,7 +138,7 @@ impl Access {
 /// Registries on this machine speak plain HTTP, as other image tools assume too.
 fn is_local(registry: &str) -> bool {
     let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
-    matches!(host, "localhost" | "[::1]") || host.strip_prefix("127.").is_some_and(|rest| rest.split('.').count() == 3)
+    matches!(host, "localhost" | "[::1]") || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
 }
 
 impl Repository {
@@ -192,13 +198,18 @@ impl Repository {
         let response = request.send().await.map_err(|e| self.refused(attempt(), e.into()))?;
         let status = response.status();
         let mut stream = response.bytes_stream();
-        let mut bytes = Vec::new();
-        while let Some(chunk) = stream.next().await {
-            bytes.extend_from_slice(&chunk.map_err(|e| self.refused(attempt(), e.into()))?);
-            if bytes.len() as u64 > MAX_DOCUMENT {
-                return Err(self.failed(attempt(), format!("it is larger than {MAX_DOCUMENT} bytes"), ""));
+        let read = async {
+            let mut bytes = Vec::new();
+            while let Some(chunk) = stream.next().await {
+                bytes.extend_from_slice(&chunk.map_err(|e| self.refused(attempt(), e.into()))?);
+                if bytes.len() as u64 > MAX_DOCUMENT {
+                    return Err(self.failed(attempt(), format!("it is larger than {MAX_DOCUMENT} bytes"), ""));
+                }
             }
-        }
+            Ok::<_, RegistryError>(bytes)
+        };
+        let read = timeout(DOCUMENT_TIMEOUT, read).await;
+        let bytes = read.unwrap_or_else(|_| Err(self.failed(attempt(), too_slow(DOCUMENT_TIMEOUT), "")))?;
         if !status.is_success() {
             let text: String = String::from_utf8_lossy(&bytes).chars().take(300).collect();
             return Err(self.failed(attempt(), format!("{status} {}", text.trim()), way_out(Some(status.as_u16()))));
@@ -219,7 +230,8 @@ impl Repository {
         let attempt = format!("pull config {}", descriptor.digest);
         let mut bytes = Vec::new();
         let body = self.blob_reader(descriptor, &attempt).await?;
-        let read = body.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes).await;
+        let read = timeout(DOCUMENT_TIMEOUT, body.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes)).await;
+        let read = read.unwrap_or_else(|_| Err(too_slow(DOCUMENT_TIMEOUT)));
         read.map_err(|e| self.failed(attempt.clone(), e, ""))?;
         if bytes.len() as u64 > MAX_DOCUMENT {
             return Err(self.failed(attempt, format!("it is larger than {MAX_DOCUMENT} bytes"), ""));
@@ -248,11 +260,13 @@ impl Repository {
         let mut gathered = Gathered::under(prefixes);
         for descriptor in image.manifest.layers.iter().rev() {
             let attempt = format!("pull layer {}", descriptor.digest);
-            let body = self.blob_reader(descriptor, &attempt).await?;
-            let runtime = tokio::runtime::Handle::current();
+            let size = u64::try_from(descriptor.size);
+            let size = size.map_err(|_| self.failed(attempt.clone(), "the manifest gives it a negative size", ""))?;
+            let body =
+                Blocking::new(self.blob_reader(descriptor, &attempt).await?, size, Instant::now() + LAYER_TIMEOUT);
             // Unpacking uses the CPU, so it must not block the threads of the runtime.
             let read = tokio::task::spawn_blocking(move || {
-                let result = gathered.read_layer(Blocking { runtime, body });
+                let result = gathered.read_layer(body);
                 (gathered, result)
             });
             let (back, result) = read.await.map_err(|e| self.failed(attempt, e, ""))?;
@@ -381,15 +395,38 @@ fn way_out(status: Option<u16>) -> &'static str {
     }
 }
 
-/// A blocking reader of an asynchronous body; only for threads that may block.
+fn too_slow(limit: Duration) -> std::io::Error {
+    let cause = format!("the registry has not sent all of it within {} s", limit.as_secs());
+    std::io::Error::new(std::io::ErrorKind::TimedOut, cause)
+}
+
+/// A blocking reader of an asynchronous body; only for threads that may block. It fails where the body is longer than it should
+/// be, since the client library checks the digest at the end of the body and nothing makes that come.
 struct Blocking<R> {
     runtime: tokio::runtime::Handle,
     body: R,
+    size: u64,
+    /// Of the size.
+    left: u64,
+    until: Instant,
+}
+
+impl<R> Blocking<R> {
+    fn new(body: R, size: u64, until: Instant) -> Self {
+        Blocking { runtime: tokio::runtime::Handle::current(), body, size, left: size, until }
+    }
 }
 
 impl<R: AsyncRead + Unpin> Read for Blocking<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.runtime.block_on(self.body.read(buffer))
+        let (body, until) = (&mut self.body, self.until);
+        let read = self.runtime.block_on(async move { timeout_at(until, body.read(buffer)).await });
+        let read = read.unwrap_or_else(|_| Err(too_slow(LAYER_TIMEOUT)))?;
+        let left = self.left.checked_sub(read as u64);
+        self.left = left.ok_or_else(|| {
+            std::io::Error::other(format!("the registry sends more than the {} bytes of its manifest", self.size))
+        })?;
+        Ok(read)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which manifests are included, by the annotations that they carry.
 
 use super::capability::Capabilities;
-use super::manifest::Manifest;
+use super::manifest::{Manifest, ObjectId};
 use crate::api::ComponentOverride;
 use std::collections::BTreeSet;
 
@@ -15,6 +15,10 @@ pub(crate) const FEATURE_SETS: [&str; 5] =
 
 const INCLUDE: &str = "include.release.openshift.io/";
 const EXCLUDE: &str = "exclude.release.openshift.io/";
+/// The value with which an exclude annotation leaves out the affinity of a workload to nodes instead of the whole manifest.
+const NODE_AFFINITY: &str = "node-affinity";
+/// The identifier with which the daemon and the machine-config controller run on any node.
+pub(crate) const ANY_NODE: &str = "any-node";
 const FEATURE_SET: &str = "release.openshift.io/feature-set";
 const FEATURE_GATE: &str = "release.openshift.io/feature-gate";
 const MAJOR_VERSION: &str = "release.openshift.io/major-version";
@@ -23,7 +27,7 @@ const MAJOR_VERSION: &str = "release.openshift.io/major-version";
 /// that only its own orchestrator knows; overrides belong to the cluster and may change at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// `EXCLUDE_MANIFESTS`.
+    /// `EXCLUDE_MANIFESTS`: identifiers, separated by commas.
     pub exclude_identifier: Option<String>,
     /// Empty means `Default`; `None` switches the filter off.
     pub feature_set: Option<String>,
@@ -54,11 +58,8 @@ impl Filter {
         if manifest.annotations.is_empty() {
             return Err("it has no annotations".to_owned());
         }
-        if let Some(identifier) = self.exclude_identifier.as_deref().filter(|i| !i.is_empty()) {
-            let key = format!("{EXCLUDE}{identifier}");
-            if manifest.annotation(&key) == Some("true") {
-                return Err(format!("{key}=true"));
-            }
+        if let Some(key) = self.excluding(manifest, "true") {
+            return Err(format!("{key}=true"));
         }
         let set = self.feature_set.as_deref().zip(manifest.annotation(FEATURE_SET));
         let gates = self.feature_gates.as_ref().zip(manifest.annotation(FEATURE_GATE));
@@ -81,6 +82,18 @@ impl Filter {
             }
         }
         Ok(())
+    }
+
+    /// Whether the affinity of the manifest's pods to nodes is left out here, so that they run on any node.
+    pub(crate) fn runs_anywhere(&self, manifest: &Manifest) -> bool {
+        self.excluding(manifest, NODE_AFFINITY).is_some()
+    }
+
+    /// The annotation of one of the identifiers that has this value.
+    fn excluding(&self, manifest: &Manifest, value: &str) -> Option<String> {
+        let identifiers = self.exclude_identifier.iter().flat_map(|given| given.split(',')).map(str::trim);
+        let mut keys = identifiers.filter(|identifier| !identifier.is_empty()).map(|one| format!("{EXCLUDE}{one}"));
+        keys.find(|key| manifest.annotation(key) == Some(value))
     }
 
     /// Whether inclusion depends on the major version and that is unknown.
@@ -174,9 +187,13 @@ pub fn check_inclusion(manifest: &Manifest, filter: &ApplyFilter) -> Result<(), 
     Ok(())
 }
 
-/// Whether an override marks the object as unmanaged. The namespace of the override is ignored for a manifest without one.
+/// Whether an override marks the object of the manifest as unmanaged.
 pub(crate) fn overridden(manifest: &Manifest, overrides: &[ComponentOverride]) -> bool {
-    let id = &manifest.id;
+    makes_unmanaged(overrides, &manifest.id)
+}
+
+/// Whether an override marks this object as unmanaged. The namespace of the override is ignored for an object without one.
+pub(crate) fn makes_unmanaged(overrides: &[ComponentOverride], id: &ObjectId) -> bool {
     overrides.iter().any(|o| {
         o.unmanaged
             && o.group == id.group

@@ -228,9 +228,24 @@ fn read_and_check(files: PayloadFiles, options: &LoadOptions, context: &Context<
         {
             problems.push(format!("{}/{}: line {line}: {cause}", read::folder(manifest.origin), manifest.file));
         }
+        let manifest = if filter.runs_anywhere(&manifest) { without_node_affinity(&manifest) } else { manifest };
         manifests.push((manifest, inclusion));
     }
     Checked { place, manifests, warnings, problems }
+}
+
+/// The same, with pods for any node. Their affinity stays, without that to nodes, so that a rollout removes it from an object
+/// that has it.
+fn without_node_affinity(manifest: &Arc<Manifest>) -> Arc<Manifest> {
+    let changed = manifest.object().and_then(|mut object| {
+        let affinity = object.pointer_mut("/spec/template/spec/affinity");
+        if let Some(affinity) = affinity.and_then(serde_json::Value::as_object_mut) {
+            affinity.remove("nodeAffinity");
+        }
+        serde_json::to_vec(&object)
+    });
+    // Decoding does not fail, since the manifest was written from a value.
+    changed.map_or_else(|_| manifest.clone(), |raw| Arc::new(Manifest { raw: raw.into(), ..Manifest::clone(manifest) }))
 }
 
 /// `release-metadata` and `image-references`, as far as they exist and are valid.

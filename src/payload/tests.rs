@@ -5,7 +5,7 @@ use crate::payload::load::{self, LoadOptions, PayloadFiles, SourceFile};
 use crate::payload::manifest::Manifest;
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::references::{self, ImageReferences};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,9 +32,13 @@ fn entries(folder: &Path) -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-fn own() -> Vec<SourceFile> {
+fn files(folder: &str) -> Vec<SourceFile> {
     let file = |(name, path): (String, PathBuf)| SourceFile { name, bytes: std::fs::read(path).unwrap() };
-    entries(&repository("manifests/cluster-version")).into_iter().map(file).collect()
+    entries(&repository(folder)).into_iter().map(file).collect()
+}
+
+fn own() -> Vec<SourceFile> {
+    files("manifests/cluster-version")
 }
 
 /// Merges the folders as e2e/releases/README.md describes: a file of the same component and name replaces the one before.
@@ -133,15 +137,56 @@ fn sample_releases_differ_as_their_readme_says() {
     assert_eq!([&second, &failing].map(|m| names_repair(m)), [false, true]);
 }
 
-/// It runs on any Kubernetes: it requires no node label, no certificate, and only built-in kinds.
+/// The Deployments of both daemons, with these identifiers in `EXCLUDE_MANIFESTS`.
+fn daemons(excluded: &str) -> [Value; 2] {
+    let filter = Filter { exclude_identifier: Some(excluded.to_owned()), ..Filter::default() };
+    let options = LoadOptions { image: IMAGE.into(), filter, ..LoadOptions::default() };
+    let mut release = files("manifests/machine-config");
+    release.retain(|file| file.name != references::FILE);
+    let files = PayloadFiles { place: "manifests".into(), own: own(), release, ..PayloadFiles::default() };
+    let manifests = load::partial(files, &options).unwrap().manifests;
+    ["cluster-version-operator", "machine-config-operator"]
+        .map(|name| find(&manifests, "Deployment", name).unwrap().object().unwrap())
+}
+
+/// Whoever takes over the node of either has all nodes.
+#[test]
+fn daemons_run_on_nodes_of_the_control_plane_unless_any_node_will_do() {
+    let affinity = |deployment: &Value| deployment.pointer("/spec/template/spec/affinity").unwrap().clone();
+    let has = |label: &str| json!({"matchExpressions": [{"key": label, "operator": "Exists"}]});
+    let terms = json!([has("node-role.kubernetes.io/control-plane"), has("node-role.kubernetes.io/master")]);
+    let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+    for excluded in ["", "least-privilege"] {
+        for deployment in daemons(excluded) {
+            assert_eq!(affinity(&deployment), json!({"nodeAffinity": required}), "{excluded}");
+        }
+    }
+    for deployment in daemons("least-privilege, any-node") {
+        assert_eq!(affinity(&deployment), json!({}), "it stays, so that what an object has of it is removed");
+    }
+}
+
+/// Of the daemon, the image says which user it is: OpenShift has users of its own for a pod that mounts a folder of its node,
+/// and refuses others, and any seccomp profile.
+#[test]
+fn daemons_do_not_run_as_root() {
+    let [daemon, controller] = daemons("").map(|deployment| {
+        let context = deployment.pointer("/spec/template/spec/containers/0/securityContext").unwrap();
+        let runs = ["runAsNonRoot", "runAsUser", "seccompProfile"].map(|field| context.get(field).cloned());
+        assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
+        runs
+    });
+    assert_eq!(daemon, [Some(json!(true)), None, None]);
+    assert_eq!(controller, [Some(json!(true)), Some(json!(65534)), Some(json!({"type": "RuntimeDefault"}))]);
+}
+
+/// It runs on any Kubernetes: it requires no certificate, no nodes but those of the control plane, and only built-in kinds.
 #[test]
 fn daemon_needs_nothing_special_of_its_cluster() {
     let manifests = release("1.0.0", &["base"]);
     let object = find(&manifests, "Deployment", "cluster-version-operator").unwrap().object().unwrap();
     let pod = object.pointer("/spec/template/spec").unwrap();
-    for absent in ["nodeSelector", "affinity"] {
-        assert!(pod.get(absent).is_none(), "{absent}");
-    }
+    assert!(pod.get("nodeSelector").is_none(), "one label for all clusters");
     for volume in pod["volumes"].as_array().unwrap() {
         let optional = |map: &Value| map.get("optional").and_then(Value::as_bool) == Some(true);
         assert!(["secret", "configMap"].iter().all(|kind| volume.get(kind).is_none_or(optional)), "{volume}");

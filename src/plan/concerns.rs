@@ -1,5 +1,6 @@
 //! What will probably stop the update, and which webhooks may change what is written.
 
+use super::admission::{self, Write};
 use super::trouble::Trouble;
 use super::{Action, Forecast, Step};
 use crate::api::condition::find;
@@ -7,11 +8,13 @@ use crate::api::machine_config::MachineConfigPool;
 use crate::api::{ClusterVersion, ConditionStatus, HistoryState, Release};
 use crate::gate::Verdict;
 use crate::payload::ObjectId;
+use crate::payload::filter::makes_unmanaged;
 use crate::pools::membership::{MASTER, Membership};
 use crate::pools::node::NodeFacts;
 use crate::pools::quorum::{AT_RISK, at_risk};
+use crate::read::Read;
 use crate::updates::preconditions::{self, Advice, Finding, Situation};
-use crate::updates::upgradeable::{self, NotUpgradeable, Read, Sources};
+use crate::updates::upgradeable::{self, NotUpgradeable, Sources};
 use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 use serde_json::Value;
@@ -123,7 +126,12 @@ pub(crate) struct ClusterState {
 }
 
 /// What the daemon will say of an update to `target`: the preconditions, judged by its own functions.
-pub(crate) fn preconditions(cluster: &ClusterVersion, state: &ClusterState, target: &Release) -> Vec<Blocker> {
+pub(crate) fn preconditions(
+    cluster: &ClusterVersion,
+    state: &ClusterState,
+    target: &Release,
+    own_deployment: &ObjectId,
+) -> Vec<Blocker> {
     let status = cluster.status.clone().unwrap_or_default();
     let is_true = |type_| find(&status.conditions, type_).is_some_and(|c| c.status == ConditionStatus::True);
     let risks = upgradeable::risks(&Sources {
@@ -139,6 +147,7 @@ pub(crate) fn preconditions(cluster: &ClusterVersion, state: &ClusterState, targ
         target,
         status: &status,
         overrides: &cluster.spec.overrides,
+        own_unmanaged: makes_unmanaged(&cluster.spec.overrides, own_deployment),
         channel: &cluster.spec.channel,
         risks: Some(&risks),
         advice: Advice {
@@ -165,7 +174,15 @@ pub(crate) fn conditions(cluster: &ClusterVersion) -> Vec<Blocker> {
         blockers.push(Blocker::new(Cause::Unhealthy, &own, &failing.reason, message).warns());
     }
     if let Some(newest) = status.history.first().filter(|entry| entry.state != HistoryState::Completed) {
-        let message = format!("{} is still being applied; requesting another release replaces it", newest.version);
+        let installed = status.history.iter().any(|entry| entry.state == HistoryState::Completed);
+        let message = if installed {
+            format!("{} is still being applied; requesting another release replaces it", newest.version)
+        } else {
+            format!(
+                "the install of {} has not completed; a request for another release waits until it has",
+                newest.version
+            )
+        };
         blockers.push(Blocker::new(Cause::Order, &own, "UpdateInProgress", message).warns());
     }
     blockers
@@ -193,7 +210,6 @@ pub(crate) fn webhooks(
 ) -> Vec<Webhook> {
     let mut found = Vec::new();
     for configuration in configurations {
-        let rules = rules(configuration);
         let matches = |step: &&Step| {
             let operations: &[&str] = match step.action {
                 Action::Create => &["CREATE"],
@@ -204,11 +220,15 @@ pub(crate) fn webhooks(
             };
             let Some(plural) = resource(&step.api_version, &step.object.kind) else { return false };
             let version = step.api_version.rsplit('/').next().unwrap_or_default();
-            let request =
-                [("apiGroups", step.object.group.as_str()), ("apiVersions", version), ("resources", plural.as_str())];
-            rules.iter().any(|rule| {
-                operations.iter().any(|operation| names(rule, "operations", operation))
-                    && request.iter().all(|(key, value)| names(rule, key, value))
+            operations.iter().any(|operation| {
+                let write = Write {
+                    group: &step.object.group,
+                    version,
+                    resource: &plural,
+                    operation,
+                    namespace: &step.object.namespace,
+                };
+                admission::hooks(configuration).any(|hook| admission::rules_name(hook, &write))
             })
         };
         let writes = forecast.steps().filter(matches).count();
@@ -218,16 +238,4 @@ pub(crate) fn webhooks(
         }
     }
     found
-}
-
-fn rules(configuration: &Value) -> Vec<&Value> {
-    list(configuration, "webhooks").iter().flat_map(|hook| list(hook, "rules")).collect()
-}
-
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-fn names(rule: &Value, key: &str, value: &str) -> bool {
-    list(rule, key).iter().filter_map(Value::as_str).any(|given| given == "*" || given == "*/*" || given == value)
 }

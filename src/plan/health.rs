@@ -1,68 +1,22 @@
 //! What in a cluster would keep an update from starting or ending, whichever release it is to.
 
-use super::pods;
-use super::trouble::Trouble;
-use crate::merge::quantity::parts;
+use super::admission;
+use super::daemon;
+use super::lease::{self, NodeLease};
+use super::parts::{Parts, PodFacts, condition, quantity, text};
+use super::refusals;
+use super::trouble::{Trouble, trouble};
+use crate::error::{CAUSE, listed};
 use crate::pools::budgets::Budget;
 use crate::pools::node::NodeFacts;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::Node;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
-
-/// What was read from the cluster. What could not be read is empty, and told elsewhere.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Parts {
-    pub nodes: Vec<Node>,
-    pub budgets: Vec<Budget>,
-    pub api_services: Vec<Value>,
-    pub definitions: Vec<Value>,
-    /// Validating and mutating ones.
-    pub webhooks: Vec<Value>,
-    /// Namespace and name of Services that have an endpoint that is ready; `None` if that is not known.
-    pub answering: Option<BTreeSet<(String, String)>>,
-    /// That of the daemon, if it exists.
-    pub deployment: Option<Value>,
-    /// What the daemon needs and may not do, such as `patch clusterversions.config.openshift.io`.
-    pub denied: Vec<String>,
-    pub pods: Vec<PodFacts>,
-    /// When the kubelet of each node renewed its lease last, by its own clock.
-    pub renewed: Vec<(String, Timestamp)>,
-    /// The clock of the API server, and that of this machine at the same moment.
-    pub clocks: Option<(Timestamp, Timestamp)>,
-}
-
-/// What of a pod is looked at. A cluster has tens of thousands.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PodFacts {
-    /// Where it runs, or is to run.
-    node: Option<String>,
-    /// What it keeps from other pods: thousandths of a CPU, and bytes.
-    requests: (i128, i128),
-    /// It has an image that its node does not get.
-    without_image: Option<Trouble>,
-}
-
-impl PodFacts {
-    pub(crate) fn of(pod: &Pod) -> PodFacts {
-        let ended =
-            matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"));
-        let spec = pod.spec.as_ref().filter(|_| !ended);
-        let containers = spec.into_iter().flat_map(|spec| &spec.containers);
-        let requests = containers.filter_map(|container| container.resources.as_ref()?.requests.as_ref());
-        let sum = |sum: (i128, i128), of| (sum.0 + quantity(of, "cpu", 1000), sum.1 + quantity(of, "memory", 1));
-        PodFacts {
-            node: spec.and_then(|spec| spec.node_name.clone()),
-            requests: requests.fold((0, 0), sum),
-            without_image: without_image(pod),
-        }
-    }
-}
 
 /// A node renews its lease every 10 seconds, and counts as lost after 40.
 const RENEWED: SignedDuration = SignedDuration::from_secs(60);
@@ -73,16 +27,20 @@ const ENDS_SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// What a pod of an update needs at least: in thousandths of a CPU, and in bytes.
 const ROOM: (i128, i128) = (100, 128 << 20);
 
+const SET_CLOCK: &str = "Set the clock by NTP (chronyd, systemd-timesyncd), and let it run";
+
 pub(crate) fn troubles(parts: &Parts) -> Vec<Trouble> {
-    let mut troubles: Vec<Trouble> = parts.deployment.iter().filter_map(daemon).collect();
+    let refused = refusals::troubles(&parts.attempts, &parts.webhooks);
+    let mut troubles = daemon::troubles(parts, &refused);
     troubles.extend(parts.nodes.iter().filter_map(node));
     troubles.extend(parts.api_services.iter().filter_map(api_service));
     troubles.extend(parts.definitions.iter().filter_map(definition));
     if let Some(answering) = &parts.answering {
-        troubles.extend(parts.webhooks.iter().flat_map(|configuration| webhooks(configuration, answering)));
+        let silent = parts.webhooks.iter().flat_map(|configuration| webhooks(configuration, answering));
+        // What the API server says of one is closer to the cause.
+        troubles.extend(silent.filter(|it| !refused.iter().any(|refused| refused.object == it.object)));
     }
     troubles.extend(parts.budgets.iter().filter_map(budget));
-    troubles.extend(rights(&parts.denied));
     troubles.extend(room(&parts.nodes, &parts.pods));
     troubles.extend(parts.pods.iter().filter_map(|pod| pod.without_image.clone()));
     if let Some((server, own)) = parts.clocks {
@@ -91,17 +49,6 @@ pub(crate) fn troubles(parts: &Parts) -> Vec<Trouble> {
         troubles.extend(bundles.flat_map(|object| certificates(object, server)));
     }
     troubles
-}
-
-fn rights(denied: &[String]) -> Option<Trouble> {
-    (!denied.is_empty()).then(|| {
-        let message = format!("it may not {}", denied.join(", "));
-        trouble(
-            "the daemon's service account".to_owned(),
-            message,
-            "Apply the roles of the release again, or those that cvo rbac prints",
-        )
-    })
 }
 
 /// Whether any node has room for one more pod.
@@ -131,41 +78,58 @@ fn room(nodes: &[Node], pods: &[PodFacts]) -> Option<Trouble> {
     })
 }
 
-fn quantity(of: &BTreeMap<String, Quantity>, name: &str, in_a_unit: i128) -> i128 {
-    of.get(name).and_then(|quantity| parts(&quantity.0, in_a_unit)).unwrap_or_default()
-}
-
-/// An image that a node does not get: its registry may be unreachable for the images of an update, too.
-fn without_image(pod: &Pod) -> Option<Trouble> {
-    let trouble = pods::trouble(pod, &[], Timestamp::MIN)?;
-    let images = ["ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "InvalidImageName"];
-    images.iter().any(|reason| trouble.message.starts_with(reason)).then_some(trouble)
-}
-
 fn clocks(server: Timestamp, own: Timestamp, parts: &Parts) -> Vec<Trouble> {
-    let step = "Set the clock by NTP (chronyd, systemd-timesyncd), and let it run";
     let mut troubles = Vec::new();
     let apart = own.duration_since(server);
     if apart.abs() > APART {
         let message = format!("its clock is {} s {} that of the API server", apart.abs().as_secs(), side(apart));
-        troubles.push(trouble("this machine".to_owned(), message, step));
+        troubles.push(trouble("this machine".to_owned(), message, SET_CLOCK));
     }
+    troubles.extend(node_leases(server, parts));
+    troubles
+}
+
+/// What the leases of nodes that work show of their clocks and kubelets.
+fn node_leases(server: Timestamp, parts: &Parts) -> Vec<Trouble> {
     let lost = |name: &str| {
         let mut named = parts.nodes.iter().filter(|node| node.metadata.name.as_deref() == Some(name));
         named.next().is_none_or(|node| !NodeFacts::of(node).problems.is_empty())
     };
-    for (node, renewed) in parts.renewed.iter().filter(|(node, _)| !lost(node)) {
-        let apart = renewed.duration_since(server);
-        if apart > APART || apart < -RENEWED {
-            let message = format!(
-                "it works, and renewed its lease at a time {} s {} the clock of the API server",
-                apart.abs().as_secs(),
-                side(apart)
-            );
-            troubles.push(trouble(format!("node {node}"), message, step));
+    let (mut troubles, mut not_renewed) = (Vec::new(), Vec::new());
+    for (node, renewal) in parts.renewed.iter().filter(|(node, _)| !lost(node)) {
+        match lease::node_lease(renewal, server, APART, RENEWED) {
+            NodeLease::Well => {}
+            NodeLease::Clock(apart) => {
+                let message =
+                    format!("its clock is {} s {} that of the API server", apart.abs().as_secs(), side(apart));
+                troubles.push(trouble(format!("node {node}"), message, SET_CLOCK));
+            }
+            NodeLease::NotRenewed(since) => not_renewed.push((node, since)),
+            NodeLease::Either(seconds) => {
+                let message = format!(
+                    "its lease was renewed {} s ago by its own clock: either its kubelet does not renew it, or its clock is behind; one look cannot tell",
+                    seconds.as_secs()
+                );
+                let step = format!(
+                    "Look twice: kubectl -n kube-node-lease get lease {node} -o jsonpath={{.spec.renewTime}}; a time that stays is the kubelet's fault, one that moves the clock's"
+                );
+                troubles.push(trouble(format!("node {node}"), message, step));
+            }
         }
     }
+    troubles.extend(kubelets(&not_renewed));
     troubles
+}
+
+/// Nodes whose kubelets do not renew their leases: one finding, because there often is one reason.
+fn kubelets(nodes: &[(&String, Timestamp)]) -> Option<Trouble> {
+    let since = nodes.iter().map(|(_, since)| *since).min()?;
+    let names: Vec<&str> = nodes.iter().map(|(node, _)| node.as_str()).collect();
+    let object = if let [node] = names.as_slice() { format!("node {node}") } else { "nodes".to_owned() };
+    let names = listed(&names, ", ", CAUSE, |n| format!("and {n} more"));
+    let message = format!("nobody has renewed the lease of {names} since {}", since.strftime("%Y-%m-%dT%H:%M:%SZ"));
+    let step = "Unless something else that is named here refuses writes: look at the kubelet on the node (journalctl -u kubelet) and at its way to the API server";
+    Some(trouble(object, message, step))
 }
 
 fn side(apart: SignedDuration) -> &'static str {
@@ -208,50 +172,19 @@ fn last_end(bundle: &str) -> Option<Timestamp> {
     ends.filter_map(|end| Timestamp::from_second(i64::try_from(end.as_secs()).ok()?).ok()).max()
 }
 
-fn trouble(object: String, message: impl Into<String>, next_step: impl Into<String>) -> Trouble {
-    Trouble { object, message: message.into(), next_step: next_step.into() }
-}
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Reason and message of a condition that has this status.
-fn condition(object: &Value, type_: &str, status: &str) -> Option<String> {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    let found = conditions?.iter().find(|it| text(it, "/type") == type_ && text(it, "/status") == status)?;
-    Some(format!("{} ({})", text(found, "/message"), text(found, "/reason")))
-}
-
-fn daemon(deployment: &Value) -> Option<Trouble> {
-    let object =
-        format!("deployment {}/{}", text(deployment, "/metadata/namespace"), text(deployment, "/metadata/name"));
-    let wanted = deployment.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    let ready = deployment.pointer("/status/readyReplicas").and_then(Value::as_i64).unwrap_or_default();
-    match (wanted, ready) {
-        (0, _) => Some(trouble(object, "the daemon is switched off", "Scale its Deployment to 1")),
-        (_, 0) => {
-            let why = condition(deployment, "Available", "False").map(|why| format!(": {why}")).unwrap_or_default();
-            Some(trouble(
-                object,
-                format!("the daemon does not run{why}"),
-                "Look at its pods: kubectl describe, and their logs",
-            ))
-        }
-        _ => None,
-    }
-}
-
 fn node(node: &Node) -> Option<Trouble> {
     let facts = NodeFacts::of(node);
     let object = format!("node {}", facts.name);
     let problems: Vec<&str> = facts.problems.iter().map(|problem| problem.what.as_str()).collect();
     if !problems.is_empty() {
         let message = format!("it cannot run pods: {}", problems.join(", "));
-        return Some(trouble(object, message, "Look at its kubelet and its disk, or remove the node from the cluster"));
+        let step =
+            format!("Look at its kubelet and its disk, or remove the node from the cluster: kubectl describe {object}");
+        return Some(trouble(object, message, step));
     }
     (facts.unschedulable && !facts.cordoned_for_update).then(|| {
-        trouble(object, "somebody has cordoned it", "kubectl uncordon, once whatever it was cordoned for is over")
+        let step = format!("kubectl uncordon {}, once whatever it was cordoned for is over", facts.name);
+        trouble(object, "somebody has cordoned it", step)
     })
 }
 
@@ -259,7 +192,8 @@ fn api_service(service: &Value) -> Option<Trouble> {
     let why = condition(service, "Available", "False")?;
     let object = format!("apiservice {}", text(service, "/metadata/name"));
     let message = format!("its kinds are not served: {why}");
-    Some(trouble(object, message, "Look at the pods behind its Service, or delete it if they are gone for good"))
+    let step = format!("Look at the pods behind its Service, or, if they are gone for good: kubectl delete {object}");
+    Some(trouble(object, message, step))
 }
 
 fn definition(definition: &Value) -> Option<Trouble> {
@@ -267,26 +201,27 @@ fn definition(definition: &Value) -> Option<Trouble> {
         condition(definition, "NamesAccepted", "False").or_else(|| condition(definition, "Established", "False"))?;
     let object = format!("customresourcedefinition {}", text(definition, "/metadata/name"));
     let message = format!("its kind is not served: {why}");
-    Some(trouble(object, message, "Free the name that is taken by another definition, or delete one of both"))
+    let step = format!(
+        "Do what the message says; a name that is taken by another definition has to be freed: kubectl describe {object}"
+    );
+    Some(trouble(object, message, step))
 }
 
 /// Webhooks without which writes fail, and behind which nobody answers.
 fn webhooks(configuration: &Value, answering: &BTreeSet<(String, String)>) -> Vec<Trouble> {
-    let kind = text(configuration, "/kind").to_lowercase();
-    let hooks = configuration.get("webhooks").and_then(Value::as_array).into_iter().flatten();
-    let silent = hooks.filter_map(|hook| {
+    let silent = admission::hooks(configuration).filter_map(|hook| {
         let service = hook.pointer("/clientConfig/service")?;
         let id = (text(service, "/namespace").to_owned(), text(service, "/name").to_owned());
-        let fails = text(hook, "/failurePolicy") != "Ignore";
-        (fails && !answering.contains(&id)).then(|| {
-            let object = format!("{kind} {}", text(configuration, "/metadata/name"));
+        (admission::is_needed(hook) && !answering.contains(&id)).then(|| {
+            let object = admission::named(configuration);
             let message = format!(
                 "nobody answers behind Service {}/{} of the webhook {}, and writes that it is called for fail",
                 id.0,
                 id.1,
                 text(hook, "/name")
             );
-            trouble(object, message, "Bring its pods back, or delete the configuration if they are gone for good")
+            let step = format!("Bring its pods back (kubectl -n {} describe service {}), or, if they are gone for good: kubectl delete {object}", id.0, id.1);
+            trouble(object, message, step)
         })
     });
     silent.collect()

@@ -1,5 +1,6 @@
 //! What is wrong with a release, found without a cluster and before anybody installs it.
 
+use super::is_of_kubernetes;
 use super::live::definitions;
 use crate::gate::reported;
 use crate::payload::{Manifest, ObjectId};
@@ -53,8 +54,6 @@ const INCLUDE: &str = "include.release.openshift.io/";
 /// They exist in every cluster.
 const GIVEN_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 const WORKLOADS: [&str; 6] = ["Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob"];
-/// Groups of Kubernetes itself without a dot in their names; others end in `.k8s.io`.
-const GROUPS: [&str; 5] = ["", "apps", "autoscaling", "batch", "policy"];
 /// Kinds that come with the base image of every release, in a group that has others.
 const OWN_KINDS: [(&str, &str); 2] =
     [("config.openshift.io", "ClusterOperator"), ("config.openshift.io", "ClusterVersion")];
@@ -146,7 +145,7 @@ fn kinds(manifests: &[Arc<Manifest>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for manifest in manifests {
         let ObjectId { group, kind, .. } = &manifest.id;
-        if GROUPS.contains(&group.as_str()) || group.ends_with(".k8s.io") || aggregated.contains(group) {
+        if is_of_kubernetes(group) || aggregated.contains(group) {
             continue;
         }
         if OWN_KINDS.contains(&(group.as_str(), kind.as_str())) {

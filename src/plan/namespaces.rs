@@ -8,8 +8,41 @@ use crate::status::failure::Reason;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+/// The groups that the API server of Kubernetes serves itself. Other groups that end in `.k8s.io` are those of definitions, such
+/// as `gateway.networking.k8s.io`.
+const GROUPS: [&str; 23] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// Whether Kubernetes itself has the kinds of this group, so that nobody has to define them.
+pub(crate) fn is_of_kubernetes(group: &str) -> bool {
+    GROUPS.contains(&group)
+}
+
 /// Cluster-scoped kinds of Kubernetes.
-const BUILT_IN: [(&str, &[&str]); 8] = [
+const BUILT_IN: [(&str, &[&str]); 12] = [
     ("", &["Namespace", "Node", "PersistentVolume"]),
     (
         "admissionregistration.k8s.io",
@@ -24,10 +57,14 @@ const BUILT_IN: [(&str, &[&str]); 8] = [
     ),
     ("apiextensions.k8s.io", &["CustomResourceDefinition"]),
     ("apiregistration.k8s.io", &["APIService"]),
+    ("certificates.k8s.io", &["CertificateSigningRequest", "ClusterTrustBundle"]),
     ("flowcontrol.apiserver.k8s.io", &["FlowSchema", "PriorityLevelConfiguration"]),
+    ("networking.k8s.io", &["IPAddress", "IngressClass", "ServiceCIDR"]),
+    ("node.k8s.io", &["RuntimeClass"]),
     ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding"]),
+    ("resource.k8s.io", &["DeviceClass", "ResourceSlice"]),
     ("scheduling.k8s.io", &["PriorityClass"]),
-    ("storage.k8s.io", &["CSIDriver", "StorageClass", "VolumeAttachment"]),
+    ("storage.k8s.io", &["CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"]),
 ];
 
 /// Blockers for objects that are to be created; `created` has the position of the manifest and the identity of each.

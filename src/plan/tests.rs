@@ -4,7 +4,8 @@ use super::*;
 use crate::api::ClusterVersion;
 use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Capabilities, LoadOptions, Payload, PayloadFiles, SourceFile, load};
-use crate::updates::upgradeable::{NotUpgradeable, Read};
+use crate::read::Read;
+use crate::updates::upgradeable::NotUpgradeable;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -357,7 +358,7 @@ fn upgradeable_false_blocks_minor_updates_and_lets_patches_pass() {
     };
     let found = |version_of_target: &str, image: &str| {
         let target = Release { version: version_of_target.into(), image: image.into(), ..Release::default() };
-        preconditions(&version, &state, &target)
+        preconditions(&version, &state, &target, &ObjectId::default())
     };
     let [blocker] = &found("4.1.0", "i2")[..] else { panic!("{:?}", found("4.1.0", "i2")) };
     assert_eq!((blocker.cause, blocker.severity), (Cause::Precondition, Severity::Blocks));
@@ -365,6 +366,26 @@ fn upgradeable_false_blocks_minor_updates_and_lets_patches_pass() {
     assert!(blocker.message.contains("net") && blocker.message.contains("not now"), "{blocker:?}");
     assert_eq!(found("4.0.1", "i1"), []);
     assert_eq!(found("3.9.0", "i3")[0].reason, "LowDesiredVersion");
+    assert_eq!(found("4.0.1", ""), [], "which image is meant is not known");
+}
+
+#[test]
+fn release_that_is_being_applied_is_told_with_what_becomes_of_another_one() {
+    let told = |history: Value| {
+        let version = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
+            "spec": {"clusterID": "x"}, "status": {"desired": {"version": "4.0.1", "image": "i"}, "history": history}});
+        let version: ClusterVersion = serde_json::from_value(version).unwrap();
+        conditions(&version).into_iter().map(|blocker| blocker.message).collect::<Vec<_>>().join(", ")
+    };
+    let entry = |state: &str, version: &str| {
+        json!({"state": state, "startedTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:00Z",
+            "version": version, "image": "i", "verified": true})
+    };
+    assert_eq!(told(json!([entry("Completed", "4.0.0")])), "");
+    let update = told(json!([entry("Partial", "4.0.1"), entry("Completed", "4.0.0")]));
+    assert!(update.contains("4.0.1 is still being applied") && update.contains("replaces it"), "{update}");
+    let install = told(json!([entry("Partial", "4.0.0")]));
+    assert!(install.contains("the install of 4.0.0 has not completed") && install.contains("waits until"), "{install}");
 }
 
 #[test]
@@ -378,6 +399,8 @@ fn webhooks_that_match_a_write_are_named() {
         configuration("delete", "DELETE", "", "configmaps"),
         configuration("exact", "UPDATE", "", "configmaps"),
         configuration("stars", "*", "*", "*"),
+        configuration("with subresources", "UPDATE", "*", "*/*"),
+        configuration("a subresource", "UPDATE", "", "configmaps/status"),
         configuration("create", "CREATE", "", "configmaps"),
         configuration("group", "UPDATE", "apps", "configmaps"),
         configuration("kind", "UPDATE", "", "secrets"),
@@ -385,7 +408,7 @@ fn webhooks_that_match_a_write_are_named() {
     let plural = |_: &str, kind: &str| Some(format!("{}s", kind.to_lowercase()));
     let found = webhooks(&all, &forecast, plural);
     let names: Vec<_> = found.iter().map(|w| (w.name.as_str(), w.writes)).collect();
-    assert_eq!(names, [("exact", 1), ("stars", 1)]);
+    assert_eq!(names, [("exact", 1), ("stars", 1), ("with subresources", 1)]);
     let mut gone = map("a", "1");
     gone["metadata"]["annotations"] = json!({"release.openshift.io/delete": "true"});
     let found = webhooks(&all, &one(gone, live(map("a", "1"))), plural);

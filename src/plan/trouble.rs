@@ -11,3 +11,7 @@ pub(crate) struct Trouble {
     pub message: String,
     pub next_step: String,
 }
+
+pub(crate) fn trouble(object: String, message: impl Into<String>, next_step: impl Into<String>) -> Trouble {
+    Trouble { object, message: message.into(), next_step: next_step.into() }
+}

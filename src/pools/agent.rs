@@ -2,7 +2,7 @@
 //! journal how far an update has come, so that an agent that is killed at any moment goes on, or back, where it was.
 
 use super::drain::Request;
-use super::node::{NodeState, Target};
+use super::node::{NodeState, Target, said};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,10 @@ pub struct AgentFacts {
     pub check: Check,
     /// For this target everything has been prepared that can be without disturbing the node.
     pub staged: Option<Target>,
+    /// The target that the controller wants to be prepared before it tells the node to take it; `None` once that has failed.
+    pub ahead: Option<Target>,
+    /// What something may be staged for: on disk from the beginning of it until it is used or dropped.
+    pub staging: Option<Target>,
     /// The last attempt that failed.
     pub failure: Option<Failure>,
     /// The control plane is a single node: nobody could take its pods.
@@ -87,6 +91,48 @@ pub enum Check {
     Passed,
     /// The first deviation.
     Failed(String),
+    /// Nothing that could be read deviates, and something could not be read.
+    Unread(Unread),
+}
+
+/// What could not be read of the node, such as by a command that fails while the system still starts. It says nothing of
+/// the node, so that nothing is given up for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    pub cause: String,
+    /// When it could not be read for the first time in a row, and for the last time.
+    pub since: Timestamp,
+    pub at: Timestamp,
+    /// How often in a row.
+    pub count: u32,
+}
+
+/// A system may take so long to start before anybody is told that something cannot be read.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+
+impl Unread {
+    /// Once more in vain. `before`: what could not be read until now, if the last look was in vain as well.
+    pub fn again(before: Option<&Unread>, cause: String, now: Timestamp) -> Self {
+        let since = before.map_or(now, |before| before.since.min(now));
+        Unread { cause, since, at: now, count: before.map_or(1, |before| before.count.saturating_add(1)) }
+    }
+
+    /// When it is looked at again.
+    fn next(&self, now: Timestamp) -> Timestamp {
+        next_attempt(self.at, self.count, now)
+    }
+
+    fn is_long(&self) -> bool {
+        self.at.duration_since(self.since) >= PATIENCE
+    }
+}
+
+/// After this many attempts in vain, the last of them at this time: later and later, up to a minute. A time that is still
+/// to come is one of a clock that was set back since, and does not put it off.
+fn next_attempt(last: Timestamp, count: u32, now: Timestamp) -> Timestamp {
+    let seconds = 1_i64 << count.saturating_sub(1).min(6);
+    let pause = SignedDuration::from_secs(seconds.min(60));
+    if last > now { now } else { last.checked_add(pause).unwrap_or(now) }
 }
 
 /// The last attempt, kept on disk.
@@ -100,14 +146,21 @@ pub struct Failure {
     pub count: u32,
     /// The node was restarted and did not become what it should. Trying that again would restart it for ever.
     pub after_reboot: bool,
+    /// The boot in which the update began that was given up after a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_in: Option<String>,
 }
 
 impl Failure {
-    /// When it may be tried again; `None`: not before something else is desired.
-    pub fn again(&self) -> Option<Timestamp> {
-        let seconds = 1_i64 << self.count.saturating_sub(1).min(6);
-        let pause = SignedDuration::from_secs(seconds.min(60));
-        (!self.after_reboot).then(|| self.at.checked_add(pause).unwrap_or(self.at))
+    /// Whether it was this update that was given up after a restart. Each boot is another one, so that a later attempt is
+    /// not mistaken for it.
+    pub fn is_of(&self, journal: &Journal) -> bool {
+        self.target == journal.to && self.begun_in.as_ref() == Some(&journal.boot)
+    }
+
+    /// When it may be tried again; `None`: not before something else was desired, or an administrator forces it.
+    pub fn again(&self, forced: bool, now: Timestamp) -> Option<Timestamp> {
+        (forced || !self.after_reboot).then(|| next_attempt(self.at, self.count, now))
     }
 }
 
@@ -125,6 +178,10 @@ pub enum Action {
     Tell(NodeState, String),
     /// Prepare everything for the target that does not disturb the node.
     Stage,
+    /// The same for a target that the node is not told to take yet. That it fails is no failure of the node.
+    StageAhead(Target),
+    /// Drop what is staged for a target that is not wanted any more.
+    DropStaged,
     /// Ask the controller.
     Ask(Request),
     /// Look at the pods of the node.
@@ -141,6 +198,8 @@ pub enum Action {
     RollBack,
     /// Remove the journal.
     Forget,
+    /// The node is well, or another target is desired: whatever failed is tried again if it is desired again.
+    ForgetFailure,
     /// The record names the journal's target, the failure is forgotten and the journal removed.
     Commit,
     /// Nothing is left to do: the state is `Done`, and the current configuration is the record's. So is the desired one of a
@@ -157,27 +216,43 @@ pub enum Action {
 pub fn decide(facts: &AgentFacts, now: Timestamp) -> Action {
     let is_desired = |record: &Target| *record == facts.desired || facts.desired.config.is_empty();
     match (&facts.journal, &facts.record) {
-        (Some(journal), _) => under_way(facts, journal),
+        (Some(journal), _) => under_way(facts, journal, now),
         (None, None) => Action::RecordFirst,
-        (None, Some(record)) if is_desired(record) && !facts.forced => settled(facts, record),
+        (None, Some(record)) if is_desired(record) && !is_forced(facts) => settled(facts, record, now),
         (None, Some(_)) => toward(facts, now),
     }
 }
 
+/// A node that was not told any configuration has none that could be written anew.
+fn is_forced(facts: &AgentFacts) -> bool {
+    facts.forced && !facts.desired.config.is_empty()
+}
+
 /// An update has begun to change the node.
-fn under_way(facts: &AgentFacts, journal: &Journal) -> Action {
+fn under_way(facts: &AgentFacts, journal: &Journal, now: Timestamp) -> Action {
     let restarted = journal.boot != facts.boot;
     match (journal.phase, &facts.check) {
         // Killed in between. What is half written is not built upon.
         (Phase::Applying | Phase::RollingBack, _) => Action::RollBack,
-        (Phase::RolledBack, _) if !restarted => reboot(facts, journal),
+        (Phase::RolledBack, _) if !restarted => match cause_to_tell(facts, &journal.to) {
+            // Nobody knows what the node can tell after it.
+            Some(cause) => Action::Tell(NodeState::Degraded, cause),
+            None => reboot(facts, journal),
+        },
         (Phase::RolledBack, _) => Action::Forget,
         (Phase::Applied, _) if journal.reboots && !restarted => reboot(facts, journal),
         (Phase::Applied, Check::Outdated) if journal.reboots => Action::Check,
         (Phase::Applied, Check::Outdated) => Action::RunActions,
         (Phase::Applied, Check::Passed) => Action::Commit,
         (Phase::Applied, Check::Failed(deviation)) => Action::GiveUp(deviation.clone()),
+        (Phase::Applied, Check::Unread(unread)) => look_again(facts, "after the update", unread, now),
     }
+}
+
+/// Why the target was not reached, unless that was told.
+fn cause_to_tell(facts: &AgentFacts, target: &Target) -> Option<String> {
+    let failure = facts.failure.as_ref().filter(|failure| failure.target == *target)?;
+    (!is_told(facts, NodeState::Degraded, &failure.cause)).then(|| failure.cause.clone())
 }
 
 /// Somebody may have made the node schedulable since it was drained.
@@ -205,11 +280,15 @@ fn drained(facts: &AgentFacts, target: &Target) -> Option<Action> {
 }
 
 /// The node has the configuration that it should have.
-fn settled(facts: &AgentFacts, record: &Target) -> Action {
+fn settled(facts: &AgentFacts, record: &Target, now: Timestamp) -> Action {
     match &facts.check {
         Check::Outdated => return Action::Check,
         Check::Failed(deviation) => return told(facts, NodeState::Degraded, deviation),
+        Check::Unread(unread) => return look_again(facts, "now", unread, now),
         Check::Passed => {}
+    }
+    if facts.failure.is_some() {
+        return Action::ForgetFailure;
     }
     // Whatever it was drained for is over or not wanted any more.
     let uncordon = Request::Uncordon(record.config.clone());
@@ -218,24 +297,34 @@ fn settled(facts: &AgentFacts, record: &Target) -> Action {
         Some(Request::Uncordon(_)) if !facts.answered => return waits("the node to be uncordoned", None),
         Some(Request::Uncordon(_)) | None => {}
     }
+    if facts.staging.is_some() && (facts.staging != facts.ahead || facts.staging.as_ref() == Some(record)) {
+        return Action::DropStaged;
+    }
     let told = facts.state == NodeState::Done && facts.current == *record && facts.reason.is_empty();
-    if told { Action::Rest } else { Action::TellDone }
+    match (&facts.ahead, &facts.staged) {
+        _ if !told => Action::TellDone,
+        (Some(ahead), staged) if staged.as_ref() != Some(ahead) && ahead != record => Action::StageAhead(ahead.clone()),
+        (None, Some(_)) => Action::DropStaged,
+        _ => Action::Rest,
+    }
 }
 
 /// The node has another configuration than it should have.
 fn toward(facts: &AgentFacts, now: Timestamp) -> Action {
+    if facts.failure.as_ref().is_some_and(|failure| failure.target != facts.desired) {
+        return Action::ForgetFailure;
+    }
     let drains = match &facts.plan {
         Plan::Unknown => return Action::MakePlan,
         Plan::Missing(cause) => return told(facts, NodeState::Degraded, cause),
         Plan::Unreconcilable(cause) => return told(facts, NodeState::Unreconcilable, cause),
         Plan::Change { drains, .. } => *drains && !facts.single_node,
     };
-    let failure = facts.failure.as_ref().filter(|failure| failure.target == facts.desired && !facts.forced);
-    if let Some(failure) = failure {
-        let again = failure.again();
-        if !is_told(facts, NodeState::Degraded, &failure.cause) {
-            return Action::Tell(NodeState::Degraded, failure.cause.clone());
+    if let Some(failure) = &facts.failure {
+        if let Some(cause) = cause_to_tell(facts, &facts.desired) {
+            return Action::Tell(NodeState::Degraded, cause);
         }
+        let again = failure.again(facts.forced, now);
         if again.is_none_or(|again| again > now) {
             return waits("the next attempt", again);
         }
@@ -248,11 +337,15 @@ fn toward(facts: &AgentFacts, now: Timestamp) -> Action {
             let cause = format!("before the update: {deviation}");
             return told(facts, NodeState::Degraded, &cause);
         }
+        Check::Unread(unread) => return look_again(facts, "before the update", unread, now),
         Check::Passed => {}
     }
     // A node that has failed goes on showing why while it tries again.
     if matches!(facts.state, NodeState::Done | NodeState::Unknown) {
         return Action::Tell(NodeState::Working, String::new());
+    }
+    if facts.staging.as_ref().is_some_and(|target| *target != facts.desired) {
+        return Action::DropStaged;
     }
     if facts.staged.as_ref() != Some(&facts.desired) {
         return Action::Stage;
@@ -266,7 +359,18 @@ fn waits(what: &str, until: Option<Timestamp>) -> Action {
 }
 
 fn is_told(facts: &AgentFacts, state: NodeState, cause: &str) -> bool {
-    facts.state == state && facts.reason == cause && facts.record.as_ref() == Some(&facts.current)
+    facts.state == state && facts.reason == said(cause) && facts.record.as_ref() == Some(&facts.current)
+}
+
+/// What cannot be read is looked at later and later. `when`, in words: what is to be known. Whoever cannot read it for
+/// long tells so.
+fn look_again(facts: &AgentFacts, when: &str, unread: &Unread, now: Timestamp) -> Action {
+    let cause = format!("what the node is like {when} could not be read: {}", unread.cause);
+    if unread.is_long() && !is_told(facts, NodeState::Degraded, &cause) {
+        return Action::Tell(NodeState::Degraded, cause);
+    }
+    let next = unread.next(now);
+    if next > now { waits("the node to be readable", Some(next)) } else { Action::Check }
 }
 
 /// Tells it once.

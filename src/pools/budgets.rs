@@ -1,11 +1,15 @@
 //! PodDisruptionBudgets that keep a pod where it is.
 
+use super::selector;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// The reason of the condition of a budget whose pods could not be counted.
+const SYNC_FAILED: &str = "SyncFailed";
 
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +37,12 @@ pub(crate) struct Counts {
 
 impl Budget {
     pub(crate) fn of(budget: PodDisruptionBudget) -> Budget {
+        // Zero is also what stands there before its controller has looked at it, and where that could not count: pods that nothing
+        // like a ReplicaSet owns have no number that is expected.
+        let is_empty = budget.status.as_ref().is_some_and(|status| {
+            let failed = status.conditions.iter().flatten().any(|condition| condition.reason == SYNC_FAILED);
+            status.expected_pods == Some(0) && status.observed_generation.is_some() && !failed
+        });
         let counts = budget.status.map(|status| Counts {
             allowed: status.disruptions_allowed.unwrap_or_default(),
             healthy: status.current_healthy.unwrap_or_default(),
@@ -44,8 +54,10 @@ impl Budget {
             name: budget.metadata.name.unwrap_or_default(),
             namespace: budget.metadata.namespace.unwrap_or_default(),
             version: budget.metadata.resource_version.unwrap_or_default(),
-            never: spec.max_unavailable == Some(IntOrString::Int(0))
-                || counts.is_some_and(|counts| counts.expected > 0 && counts.desired >= counts.expected),
+            // One that has no pods keeps none.
+            never: !is_empty
+                && (spec.max_unavailable == Some(IntOrString::Int(0))
+                    || counts.is_some_and(|counts| counts.desired >= counts.expected)),
             selector: spec.selector,
             counts,
         }
@@ -71,7 +83,8 @@ impl Budget {
 
     /// Whether a pod of this namespace with these labels may not leave without its consent.
     pub(crate) fn covers(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
-        self.namespace == namespace && self.selector.as_ref().is_some_and(|selector| matches(selector, labels))
+        self.namespace == namespace
+            && self.selector.as_ref().is_some_and(|selector| selector::matches(selector, labels))
     }
 
     /// Whether one of its pods may leave now.
@@ -87,22 +100,6 @@ impl fmt::Display for Budget {
         let way_out = if self.never { ", which never allows any to leave: change it, or delete the pod" } else { "" };
         write!(f, " ({healthy} of {expected} pods are healthy, {desired} have to be{way_out})")
     }
-}
-
-/// In policy/v1 an empty selector selects every pod.
-fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
-    let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-    let holds = |it: &LabelSelectorRequirement| {
-        let (value, values) = (labels.get(&it.key), it.values.as_deref().unwrap_or_default());
-        match it.operator.as_str() {
-            "In" => value.is_some_and(|value| values.contains(value)),
-            "NotIn" => value.is_none_or(|value| !values.contains(value)),
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            _ => false,
-        }
-    };
-    equal && selector.match_expressions.iter().flatten().all(holds)
 }
 
 #[cfg(test)]
@@ -142,6 +139,30 @@ mod tests {
             ]
         );
         assert!(covering("other").is_empty());
+    }
+
+    #[test]
+    fn a_budget_without_pods_is_in_nobodys_way() {
+        let nothing = json!({"expectedPods": 0, "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0});
+        let with = |more: Value| {
+            let mut status = nothing.clone();
+            status.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            status
+        };
+        let failed = json!([{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "found no controllers",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+        for (status, never) in [
+            (with(json!({"observedGeneration": 1})), false),
+            (nothing.clone(), true),
+            (with(json!({"observedGeneration": 1, "conditions": failed})), true),
+            (json!({"expectedPods": 1, "currentHealthy": 1, "desiredHealthy": 1, "disruptionsAllowed": 0}), true),
+            (Value::Null, true),
+        ] {
+            let spec = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "gone"}}});
+            let object = json!({"metadata": {"name": "left"}, "spec": spec, "status": status});
+            let budget = Budget::of(serde_json::from_value(object).unwrap());
+            assert_eq!(budget.never_allows(), never, "{status}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::ignition::{ContentsError, File, Ignition, IgnitionError, Owner, Unit};
 use crate::api::machine_config::MachineConfigSpec;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The difference of two rendered configurations; empty if a node need not do anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +51,8 @@ pub struct FileChange {
 /// What a node's file is to be like.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FileState {
-    pub contents: Vec<u8>,
+    /// Shared, because all files of a configuration together may take up a good part of an agent's memory.
+    pub contents: Arc<[u8]>,
     pub mode: u32,
     pub user: Owner,
     pub group: Owner,
@@ -89,14 +91,64 @@ impl UnitChange {
 }
 
 impl Changes {
+    /// Whatever reads files or units at its start may find others.
+    pub(crate) fn touch_files(&self) -> bool {
+        !(self.files.is_empty() && self.links_removed.is_empty() && self.units.is_empty())
+    }
+
+    /// Of all files, for whoever needs to know no more than which of them change.
+    pub(crate) fn drop_contents(&mut self) {
+        let states = self.files.iter_mut().flat_map(|file| [&mut file.old, &mut file.new]);
+        states.flatten().for_each(|state| state.contents = Arc::default());
+    }
+
     /// A node with the old configuration is as the new one says.
     pub fn is_empty(&self) -> bool {
         *self == Changes::default()
     }
 }
 
+/// Whether something large has to be downloaded on the way: an operating system, or packages for it.
+pub(crate) fn downloads(old: &MachineConfigSpec, new: &MachineConfigSpec) -> bool {
+    let packages = !new.extensions.is_empty() || !matches!(new.kernel_type.as_str(), "" | "default");
+    let others = old.extensions != new.extensions
+        || old.kernel_type != new.kernel_type
+        || old.base_os_extensions_container_image != new.base_os_extensions_container_image;
+    (!new.os_image_url.is_empty() && old.os_image_url != new.os_image_url) || (packages && others)
+}
+
 /// What a node with the old rendered configuration has to do to get to the new one.
 pub fn changes(old: &MachineConfigSpec, new: &MachineConfigSpec) -> Result<Changes, ChangesError> {
+    compared(old, new, Keep::Different)
+}
+
+/// The same with every file and unit of the new configuration among them, whether it differs from the old one or not, and
+/// with its keys.
+pub(crate) fn everything(old: &MachineConfigSpec, new: &MachineConfigSpec) -> Result<Changes, ChangesError> {
+    compared(old, new, Keep::All)
+}
+
+/// The units of [`changes`], without decoding any file.
+pub(crate) fn changed_units(old: &MachineConfigSpec, new: &MachineConfigSpec) -> Result<Vec<UnitChange>, ChangesError> {
+    let (old, new) = (read("old", old)?, read("new", new)?);
+    let units = Both::of(&old.config().systemd.units, &new.config().systemd.units, |unit| &unit.name);
+    Ok(unit_changes(units, Keep::Different))
+}
+
+/// Which entries of the new configuration count as changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Different,
+    All,
+}
+
+impl Keep {
+    fn keeps<T: PartialEq>(self, old: &Option<T>, new: &Option<T>) -> bool {
+        old != new || self == Keep::All && new.is_some()
+    }
+}
+
+fn compared(old: &MachineConfigSpec, new: &MachineConfigSpec, keep: Keep) -> Result<Changes, ChangesError> {
     let (old_ignition, new_ignition) = (read("old", old)?, read("new", new)?);
     let (before, after) = (old_ignition.config(), new_ignition.config());
     let files = Both::of(&before.storage.files, &after.storage.files, |file| &file.path);
@@ -110,12 +162,14 @@ pub fn changes(old: &MachineConfigSpec, new: &MachineConfigSpec) -> Result<Chang
         users.iter().map(|user| (user.name.clone(), user.password_hash.clone())).filter(|(_, h)| h.is_some()).collect()
     };
     let uses_packages = !new.extensions.is_empty() || kernel(new) != DEFAULT_KERNEL;
+    let (old_keys, new_keys) = (keys(&old_ignition), keys(&new_ignition));
+    let keys_anyway = keep == Keep::All && !new_keys.is_empty();
     let extensions_image = change(&old.base_os_extensions_container_image, &new.base_os_extensions_container_image);
     Ok(Changes {
-        files: file_changes(files)?,
+        files: file_changes(files, keep)?,
         links_removed: links.filter(|(_, _, new)| new.is_none()).map(|(path, ..)| path.to_owned()).collect(),
-        units: unit_changes(units),
-        ssh_keys: change(&keys(&old_ignition), &keys(&new_ignition)),
+        units: unit_changes(units, keep),
+        ssh_keys: (old_keys != new_keys || keys_anyway).then_some(Change { old: old_keys, new: new_keys }),
         password: hashes(&old_ignition) != hashes(&new_ignition),
         os_image: change(&old.os_image_url, &new.os_image_url),
         extensions_image: extensions_image.filter(|_| uses_packages),
@@ -172,17 +226,19 @@ impl<'a, T> Iterator for Both<'a, T> {
     }
 }
 
-fn file_changes(files: Both<'_, File>) -> Result<Vec<FileChange>, ChangesError> {
+fn file_changes(files: Both<'_, File>, keep: Keep) -> Result<Vec<FileChange>, ChangesError> {
     let mut changed = Vec::new();
     // Most files are written in the same way in both, so that they need not be decoded.
-    for (path, old, new) in files.filter(|(_, old, new)| old != new) {
+    for (path, old, new) in files.filter(|(_, old, new)| keep.keeps(old, new)) {
         let state = |side, file: Option<&File>| match file.map(FileState::of) {
             None => Ok(None),
             Some(Ok(state)) => Ok(Some(state)),
             Some(Err(source)) => Err(ChangesError::Contents { side, path: path.to_owned(), source }),
         };
-        let (old, new) = (state("old", old)?, state("new", new)?);
-        if old != new {
+        let is_same = old == new;
+        let old = state("old", old)?;
+        let new = if is_same { old.clone() } else { state("new", new)? };
+        if keep.keeps(&old, &new) {
             changed.push(FileChange { path: path.to_owned(), old, new });
         }
     }
@@ -197,7 +253,7 @@ impl FileState {
             contents.extend(resource.decode()?);
         }
         let (user, group) = (or_root(&file.user), or_root(&file.group));
-        Ok(FileState { contents, mode: file.permissions(), user, group })
+        Ok(FileState { contents: contents.into(), mode: file.permissions(), user, group })
     }
 }
 
@@ -210,7 +266,7 @@ fn or_root(owner: &Owner) -> Owner {
     }
 }
 
-fn unit_changes(units: Both<'_, Unit>) -> Vec<UnitChange> {
+fn unit_changes(units: Both<'_, Unit>, keep: Keep) -> Vec<UnitChange> {
     // Not masked is what a unit is without being told so, and the order of drop-ins comes from their names.
     let normal = |unit: &Unit| {
         let mut unit = unit.clone();
@@ -223,7 +279,7 @@ fn unit_changes(units: Both<'_, Unit>) -> Vec<UnitChange> {
         old: old.map(normal),
         new: new.map(normal),
     };
-    units.map(change).filter(|change| change.old != change.new).collect()
+    units.map(change).filter(|change| keep.keeps(&change.old, &change.new)).collect()
 }
 
 fn change<T: Clone + PartialEq>(old: &T, new: &T) -> Option<Change<T>> {

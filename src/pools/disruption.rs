@@ -7,13 +7,15 @@ pub use registries::is_safe;
 
 use super::changes::{Changes, FileState};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 const CRIO: &str = "crio.service";
 const KUBELET: &str = "kubelet.service";
 const CA_TRUST: &str = "coreos-update-ca-trust.service";
 const INTERNAL_REGISTRY: &str = "iri-registry.service";
+/// Folders of units and their drop-ins, as far as files are written there.
+const UNIT_FOLDERS: [&str; 2] = ["/etc/systemd/system/", "/usr/local/lib/systemd/system/"];
 /// How images are found. Whether pods have to leave for a change of it depends on the change.
 const REGISTRIES: &str = "/etc/containers/registries.conf";
 
@@ -96,9 +98,16 @@ pub enum PolicyError {
 /// Built-in policies with those of the administrator laid over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policies {
-    files: BTreeMap<String, Vec<Action>>,
-    units: BTreeMap<String, Vec<Action>>,
-    keys: Vec<Action>,
+    files: BTreeMap<String, Policy>,
+    units: BTreeMap<String, Policy>,
+    keys: Policy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Policy {
+    actions: Vec<Action>,
+    /// It assumes that a node has the services that it names, as those of OpenShift do.
+    built_in: bool,
 }
 
 /// What a change of a node disrupts.
@@ -112,6 +121,49 @@ pub struct Disruption {
     pub actions: Vec<Action>,
     /// For each thing that changes, in words, what it asks for. [`Action::Special`] is replaced by what it means.
     pub causes: Vec<(String, Vec<Action>)>,
+    /// Services that the built-in policies which were used assume the node to have. What is said here is not so where it
+    /// lacks one of them: it is to be asked for by [`disruption_on`] then.
+    pub assumed: BTreeSet<String>,
+}
+
+impl Action {
+    /// The service that it is for.
+    pub(crate) fn service(&self) -> Option<&str> {
+        match self {
+            Action::Reload(service) | Action::Restart(service) => Some(service),
+            Action::Special => Some(CRIO),
+            Action::None | Action::Drain | Action::DaemonReload | Action::Reboot => None,
+        }
+    }
+}
+
+impl Policy {
+    fn of_user(actions: Vec<Action>) -> Self {
+        Policy { actions, built_in: false }
+    }
+
+    fn built_in(actions: Vec<Action>) -> Self {
+        Policy { actions, built_in: true }
+    }
+
+    fn assumed(&self) -> impl Iterator<Item = &str> {
+        self.actions.iter().filter(|_| self.built_in).filter_map(Action::service)
+    }
+
+    /// What is done on a node that lacks these services.
+    fn on(&self, lacking: &BTreeSet<String>) -> Vec<Action> {
+        let is_for_crio = |action: &Action| match action {
+            Action::Reload(service) => service == CRIO,
+            other => *other == Action::Special,
+        };
+        match () {
+            () if !self.assumed().any(|service| lacking.contains(service)) => self.actions.clone(),
+            // Nothing else that runs reads such files: containerd has others, and podman and its like read them each time.
+            () if self.actions.iter().all(is_for_crio) => vec![Action::None],
+            // Whatever takes the place of the service takes over the change when it starts.
+            () => vec![Action::Reboot],
+        }
+    }
 }
 
 impl fmt::Display for Action {
@@ -159,9 +211,9 @@ impl Default for Policies {
             ("/usr/local/bin/load-registry-image.sh", registry()),
         ];
         Policies {
-            files: files.into_iter().map(|(path, actions)| (path.to_owned(), actions)).collect(),
-            units: [(INTERNAL_REGISTRY.to_owned(), vec![Action::DaemonReload, restart(INTERNAL_REGISTRY)])].into(),
-            keys: vec![Action::None],
+            files: files.into_iter().map(|(path, actions)| (path.to_owned(), Policy::built_in(actions))).collect(),
+            units: [(INTERNAL_REGISTRY.to_owned(), Policy::built_in(vec![restart(INTERNAL_REGISTRY)]))].into(),
+            keys: Policy::built_in(vec![Action::None]),
         }
     }
 }
@@ -175,27 +227,28 @@ impl Policies {
                 "" => "/",
                 path => path,
             };
-            policies.files.insert(path.to_owned(), actions(&format!("path {path}"), &policy.actions)?);
+            let actions = actions(&format!("path {path}"), &policy.actions)?;
+            policies.files.insert(path.to_owned(), Policy::of_user(actions));
         }
         for policy in &user.units {
             let of = format!("unit {}", policy.name);
-            policies.units.insert(policy.name.clone(), actions(&of, &policy.actions)?);
+            policies.units.insert(policy.name.clone(), Policy::of_user(actions(&of, &policy.actions)?));
         }
         if let Some(policy) = &user.sshkey {
-            policies.keys = actions("sshkey", &policy.actions)?;
+            policies.keys = Policy::of_user(actions("sshkey", &policy.actions)?);
         }
         Ok(policies)
     }
 
     /// The policy of the longest path that is this one or a folder above it.
-    fn of_path(&self, path: &str) -> Vec<Action> {
+    fn of_path(&self, path: &str) -> Policy {
         let above = path.match_indices('/').rev().filter_map(|(at, _)| path.get(..at.max(1)));
         let found = std::iter::once(path).chain(above).find_map(|path| self.files.get(path));
-        found.map_or_else(|| vec![Action::Reboot], Vec::clone)
+        found.cloned().unwrap_or_else(|| Policy::built_in(vec![Action::Reboot]))
     }
 
-    fn of_unit(&self, name: &str) -> Vec<Action> {
-        self.units.get(name).map_or_else(|| vec![Action::Reboot], Vec::clone)
+    fn of_unit(&self, name: &str) -> Policy {
+        self.units.get(name).cloned().unwrap_or_else(|| Policy::built_in(vec![Action::Reboot]))
     }
 }
 
@@ -229,19 +282,32 @@ fn actions(of: &str, given: &[UserAction]) -> Result<Vec<Action>, PolicyError> {
 /// What these changes disrupt. `forced` is whether an administrator has asked for everything to be written anew, which ends
 /// with a reboot.
 pub fn disruption(changes: &Changes, policies: &Policies, forced: bool) -> Disruption {
+    disruption_on(&BTreeSet::new(), changes, policies, forced)
+}
+
+/// The same on a node that lacks these services.
+pub fn disruption_on(lacking: &BTreeSet<String>, changes: &Changes, policies: &Policies, forced: bool) -> Disruption {
     let mut causes = reboots(changes, forced);
+    let mut assumed = BTreeSet::new();
+    let mut on = |policy: &Policy| {
+        assumed.extend(policy.assumed().map(ToOwned::to_owned));
+        policy.on(lacking)
+    };
     for change in &changes.files {
-        let actions = policies.of_path(&change.path);
         let is_safe = || is_safe(contents(&change.old), contents(&change.new));
-        causes.push((format!("file {}", change.path), resolved(actions, is_safe)));
+        let actions = resolved(on(&policies.of_path(&change.path)), is_safe);
+        let is_unit = UNIT_FOLDERS.iter().any(|folder| change.path.starts_with(folder));
+        let actions = if is_unit { with_units_read(actions) } else { actions };
+        causes.push((format!("file {}", change.path), actions));
     }
     for path in &changes.links_removed {
-        causes.push((format!("link {path}"), resolved(policies.of_path(path), || false)));
+        causes.push((format!("link {path}"), resolved(on(&policies.of_path(path)), || false)));
     }
-    let units = changes.units.iter().map(|unit| (format!("unit {}", unit.name), policies.of_unit(&unit.name)));
-    causes.extend(units);
+    for unit in &changes.units {
+        causes.push((format!("unit {}", unit.name), with_units_read(on(&policies.of_unit(&unit.name)))));
+    }
     let keys = [("SSH keys", changes.ssh_keys.is_some()), ("a password", changes.password)];
-    causes.extend(keys.into_iter().filter(|(_, is)| *is).map(|(what, _)| (what.to_owned(), policies.keys.clone())));
+    causes.extend(keys.into_iter().filter(|(_, is)| *is).map(|(what, _)| (what.to_owned(), on(&policies.keys))));
     let mut all = Vec::new();
     for action in causes.iter().flat_map(|(_, actions)| actions) {
         if !all.contains(&action) {
@@ -249,7 +315,19 @@ pub fn disruption(changes: &Changes, policies: &Policies, forced: bool) -> Disru
         }
     }
     let reboots = all.contains(&&Action::Reboot);
-    Disruption { drains: reboots || all.contains(&&Action::Drain), reboots, actions: ordered(&all, reboots), causes }
+    let drains = reboots || all.contains(&&Action::Drain);
+    // A service that is assumed and lacking can only lead to a restart, which comes anyway.
+    let assumed = if reboots { BTreeSet::new() } else { assumed };
+    Disruption { drains, reboots, actions: ordered(&all, reboots), causes, assumed }
+}
+
+/// systemd goes by what it has read of a unit until it is told to read it again.
+fn with_units_read(mut actions: Vec<Action>) -> Vec<Action> {
+    if !actions.contains(&Action::Reboot) && !actions.contains(&Action::DaemonReload) {
+        actions.retain(|action| *action != Action::None);
+        actions.insert(0, Action::DaemonReload);
+    }
+    actions
 }
 
 /// Absent and removed are both `None`, which are no registries at all.

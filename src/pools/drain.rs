@@ -74,6 +74,15 @@ impl DrainFacts {
     }
 }
 
+/// When the drain that is under way, or is granted, began: by the API server, whose clock also dates pods. What this controller
+/// has written by its own clock counts only where the API server does not tell.
+pub(crate) fn begun(node: &Node) -> Option<Timestamp> {
+    let written = annotation(node, key::DRAIN_STARTED)?.parse().ok();
+    let entries = node.metadata.managed_fields.iter().flatten();
+    let own = entries.filter(|entry| entry.manager.as_deref() == Some(MANAGER));
+    own.filter_map(|entry| Some(entry.time.as_ref()?.0)).max().or(written)
+}
+
 fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
     let text = node.metadata.annotations.as_ref()?.get(&format!("{GROUP}/{key}"))?;
     Some(text.as_str()).filter(|text| !text.is_empty())
@@ -84,6 +93,9 @@ fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
 pub enum Step {
     /// There is no request, or it has been answered.
     Nothing,
+    /// Remove the record that this controller has cordoned it: somebody has made it schedulable since, so that whoever cordons it
+    /// next does so for a reason of their own.
+    ForgetCordon,
     /// Set `spec.unschedulable` and record that it was for this update. A node that somebody else has cordoned stays theirs.
     Cordon,
     /// Look at its pods, and evict those that have to go.
@@ -97,9 +109,13 @@ pub enum Step {
 /// What is to be done for a node now. A node that somebody makes schedulable while it is drained is cordoned and drained
 /// again; one that somebody else had cordoned before the update stays cordoned after it.
 pub fn step(node: &DrainFacts) -> Step {
-    let Some(asked) = node.asked.as_deref().filter(|asked| !asked.is_empty()) else { return Step::Nothing };
+    let at_rest = match node.cordoned_for_update && !node.unschedulable {
+        true => Step::ForgetCordon,
+        false => Step::Nothing,
+    };
+    let Some(asked) = node.asked.as_deref().filter(|asked| !asked.is_empty()) else { return at_rest };
     if !node.is_open() {
-        return Step::Nothing;
+        return at_rest;
     }
     match Request::parse(asked) {
         Err(cause) => Step::Refuse(cause),
@@ -172,6 +188,9 @@ impl PodFacts {
 pub const ATTEMPT: SignedDuration = SignedDuration::from_secs(90);
 /// How long an eviction that a PodDisruptionBudget forbids is not tried again, unless the budget changes.
 pub const EVICTION_RETRY: SignedDuration = SignedDuration::from_secs(5);
+/// The field manager of the writes that begin a drain, and of no other.
+pub(crate) const MANAGER: &str = "cvo-drain";
+/// Between an attempt in vain and the next one, for what nothing tells of.
 const PAUSE: SignedDuration = SignedDuration::from_mins(1);
 const LONG_PAUSE: SignedDuration = SignedDuration::from_mins(5);
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);

@@ -2,6 +2,7 @@
 
 use super::holds::{self, Answer, QUOTED};
 use super::node::{NodeFacts, Target};
+use super::rollout::etcd::Etcd;
 use super::rollout::{BlockedReason, Hold, PoolFacts};
 use crate::api::machine_config::{GROUP, MachineConfigPool};
 use crate::error::shortened;
@@ -59,6 +60,7 @@ pub(crate) fn pool_facts(
         holds,
         last: last.to_vec(),
         claimed: claimed.unwrap_or_default(),
+        etcd: Etcd::default(),
         nodes,
     }
 }

@@ -3,10 +3,11 @@
 //! What they write is a file of its own in a folder whose files the kubelet or the container runtime merges in the order of
 //! their names, so that several of them, and what a node has already, count together.
 
-mod kubelet;
+pub(crate) mod kubelet;
 mod runtime;
 
 use super::membership::selects;
+use super::node::NodeFacts;
 use super::render::name;
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{
@@ -20,6 +21,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// So many nodes are named.
+const NAMED: usize = 5;
 /// How many objects of a kind may select the same pool: the names of MachineConfigs end in a digit.
 const MOST: usize = 10;
 const FILE_MODE: u32 = 0o644;
@@ -122,9 +125,9 @@ impl Source {
     }
 
     /// The status that says what has come of it; `None` if it says so already.
-    pub(crate) fn status(&self, outcome: &Result<(), String>, now: Timestamp) -> Option<NodeConfigStatus> {
+    pub(crate) fn status(&self, outcome: &Result<String, String>, now: Timestamp) -> Option<NodeConfigStatus> {
         let (type_, message) = match outcome {
-            Ok(()) => ("Success", String::new()),
+            Ok(remark) => ("Success", remark.clone()),
             Err(cause) => ("Failure", cause.clone()),
         };
         let last = self.status.conditions.last();
@@ -154,28 +157,79 @@ pub(crate) fn made_of(config: &MachineConfig) -> Option<(SourceKind, &str)> {
 pub(crate) struct Generated {
     /// With the names of the pools that they are made for.
     pub configs: Vec<(String, MachineConfig)>,
-    /// What has come of each source, in their order.
-    pub outcomes: Vec<Result<(), String>>,
+    /// What has come of each source, in their order; what remains to be said of one that was used, if anything does.
+    pub outcomes: Vec<Result<String, String>>,
 }
 
-/// Makes the MachineConfigs of all sources. `live`: those that exist; what was made of a source keeps its name. `version`: that of
-/// this controller.
+/// What the agents of a pool's nodes have told of their kubelets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kubelets {
+    /// So many read the folder that is written to.
+    reading: usize,
+    /// Names of nodes whose kubelet does not.
+    others: Vec<String>,
+    /// Of so many that is not known.
+    unknown: usize,
+}
+
+impl Kubelets {
+    pub(crate) fn of(nodes: &[NodeFacts]) -> Kubelets {
+        let mut kubelets = Kubelets::default();
+        for node in nodes.iter().filter(|node| node.is_managed()) {
+            match node.kubelet_config_dir.as_deref().map(|folder| folder.trim_end_matches('/')) {
+                Some(kubelet::FOLDER) => kubelets.reading += 1,
+                Some(_) => kubelets.others.push(node.name.clone()),
+                None => kubelets.unknown += 1,
+            }
+        }
+        kubelets
+    }
+
+    /// What is to be said of what is written for them. An error if nobody would read it: nodes would be restarted for nothing.
+    fn judge(&self, pool: &str) -> Result<Option<String>, String> {
+        let named = self.others.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = match self.others.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (folder, flag) = (kubelet::FOLDER, "--config-dir");
+        match (self.reading, self.others.is_empty(), self.unknown) {
+            (0, false, _) => Err(format!(
+                "no kubelet of pool {pool} reads {folder}, so that its nodes would be drained and restarted for nothing: start the \
+                 kubelets with {flag}={folder}, such as those of {named}{more}"
+            )),
+            (_, false, _) => Ok(Some(format!(
+                "in pool {pool} the kubelets of {named}{more} do not read {folder}: start them with {flag}={folder}"
+            ))),
+            (0, true, 1..) => Ok(Some(format!(
+                "not verified: no agent of pool {pool} has told whether its kubelet reads {folder}, as it does with {flag}={folder}"
+            ))),
+            (_, true, _) => Ok(None),
+        }
+    }
+}
+
+/// Makes the MachineConfigs of all sources. `kubelets`: those of the pools by their names. `live`: those that exist; what was made
+/// of a source keeps its name. `version`: that of this controller.
 pub(crate) fn generate<'a>(
     sources: &[&Source],
-    pools: &[&MachineConfigPool],
+    (pools, kubelets): (&[&MachineConfigPool], &BTreeMap<String, Kubelets>),
     live: impl Iterator<Item = &'a MachineConfig> + Clone,
     version: &str,
 ) -> Generated {
     let mut order: Vec<(usize, &&Source)> = sources.iter().enumerate().collect();
     order.sort_by_key(|(_, source)| (source.kind, source.created, &source.name));
-    let mut outcomes: BTreeMap<usize, Result<(), String>> = BTreeMap::new();
+    let mut outcomes: BTreeMap<usize, Result<String, String>> = BTreeMap::new();
     let mut configs = Vec::new();
     let existing: BTreeMap<&str, &MachineConfig> = live.map(|config| (name(config), config)).collect();
     let uids: BTreeSet<&str> = sources.iter().map(|source| source.uid.as_str()).collect();
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for (index, source) in order {
-        let outcome = of_source(source, pools, (&existing, &uids, &mut taken), version);
-        let outcome = outcome.map(|made| configs.extend(made));
+        let outcome = of_source(source, (pools, kubelets), (&existing, &uids, &mut taken), version);
+        let outcome = outcome.map(|(made, remark)| {
+            configs.extend(made);
+            remark
+        });
         outcomes.insert(index, outcome);
     }
     Generated { configs, outcomes: outcomes.into_values().collect() }
@@ -185,10 +239,10 @@ type Names<'a> = (&'a BTreeMap<&'a str, &'a MachineConfig>, &'a BTreeSet<&'a str
 
 fn of_source(
     source: &Source,
-    pools: &[&MachineConfigPool],
+    (pools, kubelets): (&[&MachineConfigPool], &BTreeMap<String, Kubelets>),
     (existing, uids, taken): Names<'_>,
     version: &str,
-) -> Result<Vec<(String, MachineConfig)>, String> {
+) -> Result<(Vec<(String, MachineConfig)>, String), String> {
     let labels = |pool: &&&MachineConfigPool| {
         selects(source.selector.as_ref(), &pool.metadata.labels.clone().unwrap_or_default())
     };
@@ -200,6 +254,10 @@ fn of_source(
         ));
     }
     let (path, contents) = source.file.clone()?;
+    let mut remarks = Vec::new();
+    for pool in selected.iter().filter(|_| source.kind == SourceKind::Kubelet) {
+        remarks.extend(kubelets.get(*pool).map(|kubelets| kubelets.judge(pool)).transpose()?.flatten());
+    }
     let mut made = Vec::new();
     for pool in selected {
         let names = (0..MOST).map(|number| match number {
@@ -223,7 +281,7 @@ fn of_source(
         taken.insert(name.clone());
         made.push((pool.to_owned(), config(name, pool, source, (&path, &contents), version)));
     }
-    Ok(made)
+    Ok((made, remarks.join("; ")))
 }
 
 fn config(name: &str, pool: &str, source: &Source, (path, contents): (&str, &str), version: &str) -> MachineConfig {

@@ -129,6 +129,11 @@ impl Ignition {
         validate::contents(&self.config)
     }
 
+    /// Nodes that run can be given all of it, as far as names say.
+    pub fn check_names(&self) -> Result<(), IgnitionError> {
+        validate::written(&self.config)
+    }
+
     /// As JSON, for `MachineConfigSpec.config`.
     pub fn value(&self) -> &Value {
         &self.value

@@ -1,6 +1,7 @@
 //! What the rollout has to know of a node: the configuration it has and should have, and whether it can do without it.
 
 use crate::api::machine_config::{GROUP, annotation as key};
+use crate::error::shortened;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec};
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,15 @@ pub(crate) const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// A node that takes longer to restart needs somebody to look at it.
 const RESTART: SignedDuration = SignedDuration::from_mins(10);
+
+/// Most bytes of what a node says of itself. Its agent says less, and whoever else writes there may be anybody.
+const SAID: usize = 2000;
+
+/// What a node says of itself as it is passed on: bounded, on one line, and without the characters that JSON writes with six.
+/// What is so already stays as it is.
+pub(crate) fn said(text: &str) -> String {
+    shortened(text, SAID).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
 
 /// A rendered MachineConfig by name, and the image of a pool whose operating system is built for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -73,14 +83,19 @@ pub struct NodeFacts {
     pub restarting_since: Option<Timestamp>,
     /// Which pods have kept it from being drained, and for how long, once that is too long.
     pub drain_blocked: Option<String>,
+    /// The rendered MachineConfig that it prepares before it is told to take it.
+    pub stage_ahead: Option<String>,
+    /// The folder whose files its kubelet merges into its configuration, or `none`; `None` if its agent has not told.
+    pub kubelet_config_dir: Option<String>,
 }
 
 impl NodeFacts {
     pub fn of(node: &Node) -> Self {
         let metadata = &node.metadata;
         let annotations = metadata.annotations.as_ref();
-        let annotation =
-            |key: &str| annotations?.get(&format!("{GROUP}/{key}")).filter(|text| !text.is_empty()).cloned();
+        let text = |key: &str| annotations?.get(&format!("{GROUP}/{key}")).filter(|text| !text.is_empty());
+        // No name, time or path is longer.
+        let annotation = |key: &str| text(key).filter(|text| text.len() <= SAID).cloned();
         let target = |config: &str, image: &str| Target {
             config: annotation(config).unwrap_or_default(),
             image: annotation(image),
@@ -95,7 +110,7 @@ impl NodeFacts {
             current: target(key::CURRENT_CONFIG, key::CURRENT_IMAGE),
             desired: target(key::DESIRED_CONFIG, key::DESIRED_IMAGE),
             state: state(annotation(key::STATE).as_deref()),
-            reason: annotation(key::REASON).unwrap_or_default(),
+            reason: text(key::REASON).map(|reason| said(reason)).unwrap_or_default(),
             unschedulable: node
                 .spec
                 .as_ref()
@@ -107,7 +122,9 @@ impl NodeFacts {
             told_for: annotation(key::TOLD_FOR),
             restarting_since: annotation(key::POST_CONFIG_ACTION)
                 .and_then(|_| annotation(key::REBOOT_STARTED)?.parse().ok()),
-            drain_blocked: annotation(key::DRAIN_BLOCKED),
+            drain_blocked: text(key::DRAIN_BLOCKED).map(|why| said(why)),
+            stage_ahead: annotation(key::STAGE_AHEAD),
+            kubelet_config_dir: annotation(key::KUBELET_CONFIG_DIR),
         }
     }
 
@@ -177,7 +194,7 @@ fn problem(condition: &NodeCondition) -> Option<Problem> {
     let since = condition.last_transition_time.as_ref().map(|time| time.0);
     let reason = condition.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let what = format!("{}={}{reason}", condition.type_, condition.status);
-    (condition.status != good).then_some(Problem { what, since })
+    (condition.status != good).then(|| Problem { what: said(&what), since })
 }
 
 #[cfg(test)]

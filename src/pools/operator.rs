@@ -5,6 +5,7 @@ use super::status::Counts;
 use crate::api::cluster_operator::{ClusterOperatorStatus, OperandVersion};
 use crate::api::condition::{Condition, ConditionStatus, find};
 use crate::api::machine_config::{GENERATED_BY, MachineConfig, OS_IMAGE_OVERRIDDEN, RELEASE_VERSION};
+use crate::error::{shortened, together};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeMap;
@@ -13,6 +14,12 @@ use std::collections::BTreeMap;
 pub const NAME: &str = "machine-config";
 /// How long a pool that an update waits for may be degraded before the operator is: nodes often recover by themselves.
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+
+/// Most bytes of what is said of one pool, which says more itself.
+const OF_POOL: usize = 1000;
+
+/// A condition that is there only while it is True. Nothing waits for it: a cluster may leave its nodes alone.
+pub(crate) const NODES_WITHOUT_POOL: &str = "NodesWithoutPool";
 
 /// What the operator of a release knows.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +30,8 @@ pub struct OperatorFacts {
     pub pools: Vec<PoolSummary>,
     /// What could not be done, by a word for what was attempted, such as `RenderConfig`. Each stays until it succeeds.
     pub errors: BTreeMap<String, String>,
+    /// What is to be said of nodes that no pool selects.
+    pub without_pool: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,12 +58,18 @@ impl PoolSummary {
         self.updated && self.invalid.is_none()
     }
 
+    fn trouble(&self) -> Option<String> {
+        let (cause, _) = self.degraded.as_ref()?;
+        Some(format!("{}: {}", self.name, shortened(cause, OF_POOL)))
+    }
+
     /// Such as `master 1/3 (paused)`.
     fn progress(&self) -> String {
         let Counts { updated, total, .. } = self.counts;
         let remaining = self.remaining.filter(|_| !self.paused).map(left);
         let paused = self.paused.then(|| "paused".to_owned());
-        let notes: Vec<String> = paused.into_iter().chain(remaining).chain(self.blocked.clone()).collect();
+        let blocked = self.blocked.as_ref().map(|cause| shortened(cause, OF_POOL).into_owned());
+        let notes: Vec<String> = paused.into_iter().chain(remaining).chain(blocked).collect();
         match notes.is_empty() {
             true => format!("{} {updated}/{total}", self.name),
             false => format!("{} {updated}/{total} ({})", self.name, notes.join("; ")),
@@ -110,13 +125,19 @@ pub fn status(before: &ClusterOperatorStatus, facts: &OperatorFacts, now: Timest
     set(&mut conditions, "Progressing", progressing, reason, message, now);
     let (reason, message) = degraded.clone().unwrap_or_else(|| ("AsExpected".into(), String::new()));
     set(&mut conditions, "Degraded", degraded.is_some(), &reason, message, now);
-    let troubled = facts.pools.iter().filter_map(|pool| Some(format!("{}: {}", pool.name, pool.degraded.as_ref()?.0)));
-    let troubled: Vec<String> = troubled.collect();
+    let troubled: Vec<String> = facts.pools.iter().filter_map(PoolSummary::trouble).collect();
     let (reason, message) = match troubled.is_empty() {
         true => ("AsExpected", String::new()),
-        false => ("DegradedPool", format!("One or more pools are degraded: {}", troubled.join("; "))),
+        false => ("DegradedPool", format!("One or more pools are degraded: {}", together(&troubled, "; "))),
     };
     set(&mut conditions, "Upgradeable", troubled.is_empty(), reason, message, now);
+    match facts.without_pool.is_empty() {
+        true => conditions.retain(|condition| condition.type_ != NODES_WITHOUT_POOL),
+        false => {
+            let message = together(&facts.without_pool, "; ");
+            set(&mut conditions, NODES_WITHOUT_POOL, true, "NoPoolSelectsThem", message, now);
+        }
+    }
     ClusterOperatorStatus { conditions, versions, ..before.clone() }
 }
 
@@ -124,16 +145,15 @@ pub fn status(before: &ClusterOperatorStatus, facts: &OperatorFacts, now: Timest
 /// are told of.
 fn progressing(facts: &OperatorFacts, published: bool) -> (bool, &'static str, String) {
     let rest: Vec<String> = facts.pools.iter().filter(|pool| !pool.is_done()).map(PoolSummary::progress).collect();
+    let pools = together(&rest, ", ");
     let version = &facts.version;
     match (published, rest.is_empty()) {
         (true, true) => (false, "AsExpected", format!("Cluster version is {version}")),
-        (true, false) => {
-            (false, "AsExpected", format!("Cluster version is {version}; still rolling out: {}", rest.join(", ")))
-        }
+        (true, false) => (false, "AsExpected", format!("Cluster version is {version}; still rolling out: {pools}")),
         (false, _) => {
             let paused = facts.pools.iter().any(|pool| pool.required && pool.paused && !pool.is_done());
             let reason = if paused { "PausedPool" } else { "RollingOut" };
-            (true, reason, format!("Working towards {version}: {}", rest.join(", ")))
+            (true, reason, format!("Working towards {version}: {pools}"))
         }
     }
 }
@@ -144,12 +164,12 @@ fn degraded(facts: &OperatorFacts, now: Timestamp) -> Option<(String, String)> {
         pool.required && pool.degraded.as_ref().is_some_and(|(_, since)| now.duration_since(*since) >= PATIENCE)
     };
     let pools = facts.pools.iter().filter(lasting);
-    let pools: Vec<String> =
-        pools.filter_map(|pool| Some(format!("{}: {}", pool.name, pool.degraded.as_ref()?.0))).collect();
-    let errors: Vec<String> = facts.errors.iter().map(|(attempt, error)| format!("{attempt}: {error}")).collect();
+    let pools: Vec<String> = pools.filter_map(PoolSummary::trouble).collect();
+    let errors = facts.errors.iter().map(|(attempt, error)| format!("{attempt}: {}", shortened(error, OF_POOL)));
+    let errors: Vec<String> = errors.collect();
     let first = facts.errors.keys().next().map(|attempt| format!("{attempt}Failed"));
     let reason = first.or_else(|| (!pools.is_empty()).then(|| "RequiredPoolsFailed".to_owned()))?;
-    Some((reason, [errors, pools].concat().join("; ")))
+    Some((reason, together(&[errors, pools].concat(), "; ")))
 }
 
 fn set(conditions: &mut Vec<Condition>, type_: &str, holds: bool, reason: &str, message: String, now: Timestamp) {

@@ -16,7 +16,7 @@ pub(crate) use transition::{ChangeLine, Transition};
 use super::budgets::Budget;
 use super::generated::Source;
 use super::inputs::is_input;
-use super::membership::{MASTER, Membership};
+use super::membership::{MASTER, Membership, without_pool};
 use super::node::NodeFacts;
 use super::quorum;
 use super::reconcile;
@@ -42,9 +42,13 @@ pub(crate) struct Cluster {
     pub sources: Vec<Source>,
     pub nodes: Vec<Node>,
     pub settings: Settings,
+    /// They could not be read, and are the built-in ones.
+    pub settings_unread: bool,
     pub controller: Controller,
     /// The pods that leave a node that is drained, by the node; `None` if they cannot be read.
     pub pods: Option<BTreeMap<String, Vec<PodToMove>>>,
+    /// Pods of which it is not known whether they leave, and why.
+    pub undecided: Vec<String>,
     /// `None` if they cannot be read.
     pub budgets: Option<Vec<Budget>>,
 }
@@ -59,6 +63,8 @@ pub(crate) struct NodePlan {
     pub unselected: Vec<Unselected>,
     /// What is wrong with a given KubeletConfig or ContainerRuntimeConfig, of which no MachineConfig can be made.
     pub refused: Vec<Unselected>,
+    /// Not everything could be read that decides whether nodes would wait; `remarks` say what.
+    pub incomplete: bool,
     /// What else an administrator should know, and what is not known.
     pub remarks: Vec<String>,
 }
@@ -93,6 +99,8 @@ pub(crate) struct PoolPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Fine,
+    /// The same of what could be read, which was not everything.
+    Incomplete,
     /// Something waits until somebody does something about it.
     Waits,
     /// A pool cannot be rendered, or its nodes cannot follow.
@@ -122,6 +130,7 @@ impl NodePlan {
         let unselected = match (self.refused.is_empty(), self.unselected.is_empty()) {
             (false, _) => Verdict::Fails,
             (true, false) => Verdict::Waits,
+            (true, true) if self.incomplete => Verdict::Incomplete,
             (true, true) => Verdict::Fine,
         };
         self.pools.iter().map(PoolPlan::verdict).max().unwrap_or(Verdict::Fine).max(unselected)
@@ -144,12 +153,13 @@ pub(crate) fn plan(cluster: &Cluster, given: &[MachineConfig], sources: &[Source
     let mut pools: Vec<&MachineConfigPool> = cluster.pools.iter().collect();
     pools.sort_by_key(|pool| pool_name(pool));
     let outcomes: Vec<Outcome<'_>> =
-        pools.iter().map(|pool| outcome(pool, &cluster.configs, &configs, &given, &defaults)).collect();
+        pools.iter().map(|pool| outcome(pool, (cluster, &configs), &given, &defaults)).collect();
     for outcome in &outcomes {
         remarks.extend(pending(outcome, &cluster.configs, &defaults));
     }
     let (members, overlaps) = members(&cluster.nodes, &cluster.pools);
     remarks.extend(overlaps);
+    remarks.extend(left_alone(&cluster.nodes, &cluster.pools));
     let master = pools.iter().find(|pool| pool_name(pool) == MASTER);
     let at_risk = master.and_then(|master| {
         quorum::at_risk(master.spec.max_unavailable.as_ref(), |pool| members.get(pool).map_or(0, Vec::len))
@@ -161,12 +171,14 @@ pub(crate) fn plan(cluster: &Cluster, given: &[MachineConfig], sources: &[Source
     for master in plans.iter_mut().filter(|plan| plan.name == MASTER && plan.changes()) {
         master.warnings.extend(at_risk.clone());
     }
+    let incomplete = is_incomplete(cluster, &plans);
     remarks.extend(unknowns(cluster, &plans));
     NodePlan {
         schema: SCHEMA,
         pools: plans,
         unselected: unselected(&cluster.pools, &configs, &given),
         refused: made.refused,
+        incomplete,
         remarks,
     }
 }
@@ -197,11 +209,11 @@ fn inputs(pool: &MachineConfigPool, configs: &[MachineConfig]) -> Vec<MachineCon
 
 fn outcome<'a>(
     pool: &'a MachineConfigPool,
-    live: &[MachineConfig],
-    configs: &[MachineConfig],
+    (cluster, configs): (&Cluster, &[MachineConfig]),
     given: &[MachineConfig],
     defaults: &Defaults,
 ) -> Outcome<'a> {
+    let (live, overrides) = (&cluster.configs, &cluster.settings.overrides);
     let inputs = inputs(pool, configs);
     let named = inputs.iter().map(name).filter(|input| given.iter().any(|given| name(given) == *input));
     let given = named.map(str::to_owned).collect();
@@ -209,8 +221,7 @@ fn outcome<'a>(
         let before = &pool.spec.configuration.name;
         let Some(old) = live.iter().find(|config| name(config) == before.as_str()) else { return Ok(rendered) };
         let new = (rendered.name.as_str(), &rendered.spec);
-        // The controller makes no exceptions; agents do.
-        match reconcile::check((before, &old.spec), new, &inputs, &BTreeSet::new()) {
+        match reconcile::check((before, &old.spec), new, &inputs, overrides) {
             Err(error) if *before != rendered.name => Err(error.to_string()),
             _ => Ok(rendered),
         }
@@ -251,6 +262,12 @@ fn members(nodes: &[Node], pools: &[MachineConfigPool]) -> (Members, Vec<String>
         }
     }
     (members, overlaps)
+}
+
+fn left_alone(nodes: &[Node], pools: &[MachineConfigPool]) -> Vec<String> {
+    let labels: Vec<_> = nodes.iter().map(|node| (node_name(node), NodeFacts::labels(node))).collect();
+    let texts = without_pool(labels.iter().map(|(name, labels)| (name.as_str(), labels)), pools);
+    texts.into_iter().map(|text| format!("Left alone: {text}")).collect()
 }
 
 fn pool_plan(outcome: &Outcome<'_>, facts: &PoolFacts, course: Option<course::Course>, cluster: &Cluster) -> PoolPlan {
@@ -324,24 +341,38 @@ fn unselected(pools: &[MachineConfigPool], configs: &[MachineConfig], given: &[M
     lost.map(entry).collect()
 }
 
+fn transitions(pools: &[PoolPlan]) -> impl Iterator<Item = &Transition> {
+    pools.iter().flat_map(|pool| &pool.transitions)
+}
+
+/// Whether something that was not read would show that nodes wait.
+fn is_incomplete(cluster: &Cluster, pools: &[PoolPlan]) -> bool {
+    let drains = transitions(pools).any(|transition| transition.drains);
+    let unread = cluster.pods.is_none() || cluster.budgets.is_none() || !cluster.undecided.is_empty();
+    let changes = transitions(pools).next().is_some();
+    (drains && unread) || (changes && cluster.settings_unread)
+}
+
 /// What the plan cannot tell.
 fn unknowns(cluster: &Cluster, pools: &[PoolPlan]) -> Vec<String> {
-    let transitions = || pools.iter().flat_map(|pool| &pool.transitions);
-    let drains = transitions().any(|transition| transition.drains);
+    let drains = transitions(pools).any(|transition| transition.drains);
     let unreadable = drains && (cluster.pods.is_none() || cluster.budgets.is_none());
-    let system = transitions().any(|transition| transition.changes_system);
+    let undecided = cluster.undecided.first().filter(|_| drains);
+    let system = transitions(pools).any(|transition| transition.changes_system);
     let texts = [
-        (
-            unreadable,
-            "Pods or PodDisruptionBudgets cannot be read, so that what stands in the way of a drain is not known",
-        ),
-        (
-            system,
+        unreadable.then(|| {
+            "Pods or PodDisruptionBudgets cannot be read, so that what stands in the way of a drain is not known".to_owned()
+        }),
+        undecided.map(|first| {
+            format!("Whether {} pods leave a node is not known, such as {first}", cluster.undecided.len())
+        }),
+        system.then(|| {
             "Which nodes can change their operating system, its kernel or its extensions only their agents know: one that \
-             cannot refuses, and its annotation says so",
-        ),
+             cannot refuses, and its annotation says so"
+                .to_owned()
+        }),
     ];
-    texts.into_iter().filter(|(is, _)| *is).map(|(_, text)| text.to_owned()).collect()
+    texts.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

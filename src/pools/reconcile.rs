@@ -74,6 +74,33 @@ pub enum ReconcileError {
     Refused { old: String, new: String, guilt: Vec<Guilt> },
 }
 
+impl ReconcileError {
+    /// Whether administrators could allow some of it.
+    pub(crate) fn may_be_exempted(&self) -> bool {
+        match self {
+            ReconcileError::Read { .. } => false,
+            ReconcileError::Refused { guilt, .. } => guilt.iter().any(|guilt| guilt.refusal.exempted_by.is_some()),
+        }
+    }
+
+    /// What is left of it with these overrides.
+    pub(crate) fn without(self, overrides: &BTreeSet<StorageOverride>) -> Option<ReconcileError> {
+        match self {
+            ReconcileError::Read { .. } => Some(self),
+            ReconcileError::Refused { old, new, mut guilt } => {
+                guilt.retain(|guilt| !guilt.refusal.is_exempted(overrides));
+                (!guilt.is_empty()).then_some(ReconcileError::Refused { old, new, guilt })
+            }
+        }
+    }
+}
+
+impl Refusal {
+    fn is_exempted(&self, overrides: &BTreeSet<StorageOverride>) -> bool {
+        self.exempted_by.is_some_and(|exempted_by| overrides.contains(&exempted_by))
+    }
+}
+
 impl fmt::Display for StorageOverride {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
@@ -122,7 +149,7 @@ pub fn check(
 ) -> Result<(), ReconcileError> {
     let (before, after) = (read(old.0, old.1)?, read(new.0, new.1)?);
     let mut refusals = refusals((&before, old.1.fips), (&after, new.1.fips));
-    refusals.retain(|refusal| refusal.exempted_by.is_none_or(|exempted_by| !overrides.contains(&exempted_by)));
+    refusals.retain(|refusal| !refusal.is_exempted(overrides));
     if refusals.is_empty() {
         return Ok(());
     }

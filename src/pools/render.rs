@@ -171,7 +171,7 @@ pub(crate) fn name(input: &MachineConfig) -> &str {
 }
 
 /// The version of the controller that made a MachineConfig; `None` if people made it.
-fn generated_by(input: &MachineConfig) -> Option<&str> {
+pub(crate) fn generated_by(input: &MachineConfig) -> Option<&str> {
     input.metadata.annotations.as_ref()?.get(GENERATED_BY).map(String::as_str)
 }
 
@@ -197,6 +197,7 @@ fn merge(pool: &str, inputs: &[&MachineConfig], warnings: &mut Vec<String>) -> R
         let name = name(input).to_owned();
         check_fields(&name, &input.spec)?;
         let read = Ignition::read(&input.spec.config)
+            .and_then(|read| read.ignition.check_names().map(|()| read))
             .map_err(|source| RenderError::Ignition { name: name.clone(), source })?;
         warnings.extend(read.warnings.iter().map(|warning| format!("MachineConfig {name}: {warning}")));
         merged = merged.merge(&read.ignition).map_err(|source| RenderError::Conflict { name, source })?;

@@ -9,8 +9,12 @@
 //! refused, or the successor has read it and counts the node. Who tells a node writes the claim to it, over the version of
 //! the node that was read, even if it has nothing else to say: only then may nobody act on the claim any more.
 
+pub(crate) mod etcd;
+
 use super::membership::{ARBITER, MASTER};
 use super::node::{NodeFacts, Problem, Target};
+use crate::error::together;
+use etcd::Etcd;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeMap;
@@ -34,6 +38,8 @@ pub struct PoolFacts {
     /// Names of the nodes that have been claimed, each with the resourceVersion that the pool had before, by which claims of
     /// one node differ. Some nodes may have been told since.
     pub claimed: BTreeMap<String, String>,
+    /// Of the control plane's pools only.
+    pub etcd: Etcd,
     pub nodes: Vec<NodeFacts>,
 }
 
@@ -122,6 +128,8 @@ pub struct Round {
     pub unavailable: Vec<Unavailable>,
     /// How many nodes have not been told yet, besides [`Round::begin`] and [`Round::claim`].
     pub waiting: usize,
+    /// Nodes that wait and come next, as many as may be unavailable: they may prepare for the target while they serve.
+    pub next: Vec<String>,
     /// Nodes that could be begun if nothing ran there that has to come last.
     pub deferred: Vec<String>,
     /// Why nothing goes on although nodes wait, or are to be drained.
@@ -257,8 +265,8 @@ fn round(pool: &PoolFacts, others: &[Hold], left: Option<usize>, now: Timestamp)
     round.again = earliest(pool, &round.unavailable, now);
     let open = |name: &String| pool.nodes.iter().any(|node| node.name == *name && is_claimed(pool, node));
     round.settled = pool.claimed.keys().filter(|name| !open(name)).cloned().collect();
-    let (capacity, zones) = match limits(pool, zones) {
-        Ok((limit, zones)) => (limit.saturating_sub(round.unavailable.len()), zones),
+    let (most, zones) = match limits(pool, zones) {
+        Ok(limits) => limits,
         Err(stopped) => {
             round.waiting += candidates.len() + begun.len();
             round.blocked = (round.waiting > 0).then_some(stopped);
@@ -269,8 +277,11 @@ fn round(pool: &PoolFacts, others: &[Hold], left: Option<usize>, now: Timestamp)
     let has_begun = pool.nodes.iter().filter(has_begun).count();
     let hold = pool.holds.iter().chain(others).min_by_key(|hold| (hold.nodes, hold.reason));
     let held = hold.map_or(usize::MAX, |hold| hold.nodes.saturating_sub(has_begun));
+    let capacity = most.saturating_sub(round.unavailable.len());
     in_order(&mut candidates);
-    let number = candidates.len();
+    let (number, queue) = (candidates.len(), candidates.clone());
+    candidates.retain(|node| pool.etcd.lets_begin(&node.name));
+    let by_etcd = pool.etcd.hindrance().filter(|_| candidates.is_empty() && number > 0);
     let is_last = |node: &&&NodeFacts| pool.last.contains(&node.name);
     if candidates.iter().any(|node| !is_last(&node)) {
         round.deferred = candidates.iter().filter(is_last).map(|node| node.name.clone()).collect();
@@ -278,10 +289,14 @@ fn round(pool: &PoolFacts, others: &[Hold], left: Option<usize>, now: Timestamp)
     }
     let chosen = choose(&candidates, capacity.min(held).min(left.unwrap_or(usize::MAX)), zones);
     round.waiting += number - chosen.len();
+    let waiting = queue.iter().filter(|node| !chosen.contains(&node.name));
+    round.next = waiting.take(most).map(|node| node.name.clone()).collect();
     // Those that have begun make nobody else unavailable, whatever holds the others.
     round.begin = begun.iter().map(|node| node.name.clone()).collect();
     round.claim = chosen;
-    round.blocked = blocked(&round, pool, hold.filter(|_| held == 0 && number > 0), left == Some(0));
+    let by_etcd = by_etcd.map(|message| (BlockedReason::AwaitingHealth, message));
+    let held = hold.filter(|_| held == 0 && number > 0).map(|hold| (hold.reason, hold.message.clone()));
+    round.blocked = blocked(&round, pool, held.or(by_etcd), left == Some(0));
     round
 }
 
@@ -357,7 +372,12 @@ fn choose<'a>(candidates: &[&'a NodeFacts], capacity: usize, mut zones: Zones<'a
 }
 
 /// Why nodes wait, if no update is under way that they wait for.
-fn blocked(round: &Round, pool: &PoolFacts, hold: Option<&Hold>, used_up: bool) -> Option<(BlockedReason, String)> {
+fn blocked(
+    round: &Round,
+    pool: &PoolFacts,
+    held: Option<(BlockedReason, String)>,
+    used_up: bool,
+) -> Option<(BlockedReason, String)> {
     let drains = || {
         pool.nodes
             .iter()
@@ -371,16 +391,16 @@ fn blocked(round: &Round, pool: &PoolFacts, hold: Option<&Hold>, used_up: bool) 
     if nobody_waits && drains_blocked == 0 && all_back || goes_on || updating > drains_blocked {
         return None;
     }
-    if let Some(hold) = hold {
-        return Some((hold.reason, hold.message.clone()));
+    if held.is_some() {
+        return held;
     }
     let named = |reason: BlockedReason, wanted: &dyn Fn(&Cause) -> bool| {
         let causes = round.unavailable.iter().filter(|it| wanted(&it.cause));
         let texts: Vec<String> = causes.map(ToString::to_string).collect();
-        (!texts.is_empty()).then(|| (reason, texts.join("; ")))
+        (!texts.is_empty()).then(|| (reason, together(&texts, "; ")))
     };
     let drains: Vec<String> = drains().map(|(node, why)| format!("node {}: {why}", node.name)).collect();
-    let drains = (!drains.is_empty()).then(|| (BlockedReason::DrainBlocked, drains.join("; ")));
+    let drains = (!drains.is_empty()).then(|| (BlockedReason::DrainBlocked, together(&drains, "; ")));
     let used_up = used_up.then(|| {
         (BlockedReason::AwaitingOtherPool, "other pools have used up what the cluster can do without".to_owned())
     });

@@ -23,15 +23,22 @@ pub(crate) enum SettingsError {
 impl Settings {
     /// Of the MachineConfiguration, if there is one.
     pub(crate) fn of(configuration: Option<&Value>) -> Result<Settings, SettingsError> {
-        let at = |pointer| configuration.and_then(|object| object.pointer(pointer)).filter(|value| !value.is_null());
-        let policies = match at("/spec/nodeDisruptionPolicy") {
+        let policies = match at(configuration, "/spec/nodeDisruptionPolicy") {
             Some(policies) => Policies::new(&UserPolicies::deserialize(policies).map_err(SettingsError::Read)?)?,
             None => Policies::default(),
         };
-        let listed = at("/spec/irreconcilableValidationOverrides/storage").and_then(Value::as_array);
-        let overrides = [StorageOverride::Disks, StorageOverride::FileSystems, StorageOverride::Raid];
-        let is_listed = |name: &str| listed.into_iter().flatten().any(|value| value.as_str() == Some(name));
-        let overrides = overrides.into_iter().filter(|override_| is_listed(&override_.to_string())).collect();
-        Ok(Settings { policies, overrides })
+        Ok(Settings { policies, overrides: overrides(configuration) })
     }
+}
+
+fn at<'a>(configuration: Option<&'a Value>, pointer: &str) -> Option<&'a Value> {
+    configuration.and_then(|object| object.pointer(pointer)).filter(|value| !value.is_null())
+}
+
+/// The changes of storage that the MachineConfiguration allows, if there is one.
+pub(crate) fn overrides(configuration: Option<&Value>) -> BTreeSet<StorageOverride> {
+    let listed = at(configuration, "/spec/irreconcilableValidationOverrides/storage").and_then(Value::as_array);
+    let all = [StorageOverride::Disks, StorageOverride::FileSystems, StorageOverride::Raid];
+    let is_listed = |name: &str| listed.into_iter().flatten().any(|value| value.as_str() == Some(name));
+    all.into_iter().filter(|override_| is_listed(&override_.to_string())).collect()
 }

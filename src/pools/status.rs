@@ -6,6 +6,7 @@ use super::quorum::AT_RISK;
 use super::rollout::{Cause, PoolFacts, Round};
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{MachineConfigPoolStatus, PoolCondition, PoolConfiguration};
+use crate::error::together;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -108,19 +109,20 @@ fn conditions_of(
         () => {
             let left = subject.remaining.map(|remaining| format!(", {}", left(remaining))).unwrap_or_default();
             let late = round.unavailable.iter().filter(|it| matches!(it.cause, Cause::NotBack { .. }));
-            let late = late.map(|it| format!("; {it}")).collect::<String>();
-            plain(true, format!("{} of {} nodes have {target}{left}{late}", counts.updated, counts.total))
+            let reached = format!("{} of {} nodes have {target}{left}", counts.updated, counts.total);
+            let texts = [reached].into_iter().chain(late.map(ToString::to_string)).collect::<Vec<_>>();
+            plain(true, together(&texts, "; "))
         }
     };
     let degraded: Vec<String> = pool.nodes.iter().filter(|node| node.is_degraded()).map(said).collect();
-    let nodes = (!degraded.is_empty()).then(|| ("NodesDegraded", degraded.join(", ")));
+    let nodes = (!degraded.is_empty()).then(|| ("NodesDegraded", together(&degraded, ", ")));
     let render = subject.render_error.map(|error| ("RenderFailed", error.to_owned()));
     let found = |cause: Option<&(&str, String)>| match cause {
         Some((reason, message)) => Found(true, (*reason).to_owned(), message.clone()),
         None => plain(false, String::new()),
     };
     let all: Vec<&(&str, String)> = nodes.iter().chain(&render).collect();
-    let together = match all.as_slice() {
+    let all_causes = match all.as_slice() {
         [] | [_] => found(all.first().copied()),
         several => {
             let texts: Vec<&str> = several.iter().map(|(_, message)| message.as_str()).collect();
@@ -144,7 +146,7 @@ fn conditions_of(
         ("Updating", updating),
         ("NodeDegraded", found(nodes.as_ref())),
         ("RenderDegraded", found(render.as_ref())),
-        ("Degraded", together),
+        ("Degraded", all_causes),
         ("RolloutBlocked", blocked),
     ]
 }

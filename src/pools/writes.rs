@@ -4,7 +4,8 @@
 use super::drain::Request;
 use super::estimate::RECORD as DURATIONS;
 use super::facts::CLAIMED;
-use super::node::{NodeFacts, Target};
+use super::node::{NodeFacts, Target, said};
+use super::rollout::etcd::RECORD as MEMBERS;
 use super::rollout::{PoolFacts, Round};
 use crate::api::machine_config::{GROUP, annotation as key};
 use jiff::Timestamp;
@@ -38,6 +39,7 @@ pub(crate) fn tell(
         (key::DESIRED_IMAGE, target.image.clone()),
         (key::TOLD_FOR, claim.cloned().or_else(|| node.told_for.clone())),
         (key::DONE_SINCE, None),
+        (key::STAGE_AHEAD, None),
     ]);
     if let (Some(topology), Some(map)) = (topology, annotations.as_object_mut()) {
         map.insert(format!("{GROUP}/{}", key::CONTROL_PLANE_TOPOLOGY), topology.into());
@@ -76,9 +78,9 @@ pub(crate) fn claims(version: &str, pool: &PoolFacts, round: &Round, durations: 
     }
     let claimed: BTreeMap<&String, &str> = open.into_iter().chain(new).collect();
     let text = (!claimed.is_empty()).then(|| json!(claimed).to_string());
-    Some(
-        json!({"metadata": {"resourceVersion": version, "annotations": annotations([(CLAIMED, text), (DURATIONS, durations)])}}),
-    )
+    let members = pool.etcd.record.clone();
+    let annotations = annotations([(CLAIMED, text), (DURATIONS, durations), (MEMBERS, members)]);
+    Some(json!({"metadata": {"resourceVersion": version, "annotations": annotations}}))
 }
 
 /// No new pods come to the node, because of this MachineConfig. Its drain begins.
@@ -86,6 +88,11 @@ pub(crate) fn cordon(version: &str, config: &str, now: Timestamp) -> Value {
     let annotations =
         annotations([(key::CORDONED_FOR, Some(config.to_owned())), (key::DRAIN_STARTED, Some(seconds(now)))]);
     json!({"metadata": {"resourceVersion": version, "annotations": annotations}, "spec": {"unschedulable": true}})
+}
+
+/// It was not this controller that cordons it, should anybody.
+pub(crate) fn not_cordoned(version: &str) -> Value {
+    json!({"metadata": {"resourceVersion": version, "annotations": annotations([(key::CORDONED_FOR, None)])}})
 }
 
 /// Its drain begins; somebody else has cordoned it.
@@ -96,7 +103,7 @@ pub(crate) fn drain_started(version: &str, now: Timestamp) -> Value {
 
 /// What keeps it from being drained, and when an attempt ended in vain, if one has.
 pub(crate) fn drain_blocked(blocked: Option<&str>, failed: Option<Timestamp>) -> Value {
-    let mut patch = annotations([(key::DRAIN_BLOCKED, blocked.map(str::to_owned))]);
+    let mut patch = annotations([(key::DRAIN_BLOCKED, blocked.map(said))]);
     if let (Some(failed), Some(map)) = (failed, patch.as_object_mut()) {
         map.insert(format!("{GROUP}/{}", key::DRAIN_FAILED), seconds(failed).into());
     }
@@ -122,8 +129,6 @@ pub(crate) fn answer(
         // While it is cordoned, pods that came later than this are not to go.
         if !matches!(Request::parse(asked), Ok(Request::Drain(_))) {
             map.insert(format!("{GROUP}/{}", key::DRAIN_STARTED), Value::Null);
-        }
-        if uncordon {
             map.insert(format!("{GROUP}/{}", key::CORDONED_FOR), Value::Null);
         }
         if let Some(done) = done {
@@ -137,6 +142,12 @@ pub(crate) fn answer(
         }),
         false => json!({"metadata": {"annotations": annotations}}),
     }
+}
+
+/// The node is to prepare for this MachineConfig before it is told to take it, or no longer for any.
+pub(crate) fn stage_ahead(version: &str, config: Option<&str>) -> Value {
+    let annotations = annotations([(key::STAGE_AHEAD, config.map(str::to_owned))]);
+    json!({"metadata": {"resourceVersion": version, "annotations": annotations}})
 }
 
 /// The node has its configuration since now.

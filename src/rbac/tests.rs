@@ -118,7 +118,7 @@ fn daemon_has_what_its_roles_and_bindings_grant() {
         binding("RoleBinding", "ns", (CLUSTER_ROLE, "view")),
         binding("ClusterRoleBinding", "", (CLUSTER_ROLE, "reader")),
     ]);
-    assert!(rules(&rights, "", "").contains(&"get,list pods ".to_owned()), "{:?}", rules(&rights, "", ""));
+    assert!(rules(&rights, "", "").contains(&"get,list,watch pods ".to_owned()), "{:?}", rules(&rights, "", ""));
     assert_eq!(rules(&rights, "ns", "x"), ["get,list y z"]);
     assert!(
         rules(&rights, "ns", RBAC).contains(&"bind clusterroles view".to_owned()),
@@ -148,6 +148,40 @@ fn rights_as_good_as_cluster_admin_are_marked_with_what_needs_them() {
     );
     let found = powerful(&rights(&[role(CLUSTER_ROLE, "", "admin", everything)]));
     assert_eq!(found, ["* * : clusterrole.rbac.authorization.k8s.io \"admin\" in 0.json"], "it covers everything else");
+}
+
+#[test]
+fn every_right_as_good_as_cluster_admin_is_known() {
+    let admission = "admissionregistration.k8s.io";
+    let table: [(&str, &str, &[&str], &[&str]); 9] = [
+        (admission, "mutatingwebhookconfigurations", &["create", "delete", "get"], &["create"]),
+        (admission, "validatingwebhookconfigurations", &["patch"], &["patch"]),
+        (admission, "validatingadmissionpolicies", &["create"], &[]),
+        ("apiregistration.k8s.io", "apiservices", &["create", "update"], &["create", "update"]),
+        ("apiextensions.k8s.io", "customresourcedefinitions", &["create", "update"], &["update"]),
+        ("security.openshift.io", "securitycontextconstraints", &["use"], &["use"]),
+        ("", "persistentvolumes", &["create", "update"], &["create"]),
+        ("", "secrets", &["create"], &[]),
+        ("", "secrets", &["create", "watch"], &["create", "watch"]),
+    ];
+    for (group, resource, verbs, expected) in table {
+        let rules = json!([{"apiGroups": [group], "resources": [resource], "verbs": verbs}]);
+        let found = rights(&[role(CLUSTER_ROLE, "", "a", rules)]).powerful();
+        let found: Vec<_> = found.iter().map(|powerful| powerful.right.verb.as_str()).collect();
+        assert_eq!(found, expected, "{resource} {verbs:?}");
+        let named = json!([{"apiGroups": [group], "resources": [resource], "verbs": verbs, "resourceNames": ["n"]}]);
+        assert_eq!(powerful(&rights(&[role(CLUSTER_ROLE, "", "a", named)])), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn secrets_that_are_created_where_all_are_read_give_the_tokens_of_a_namespace() {
+    let local = |namespace: &str, verbs: &[&str]| {
+        role("Role", namespace, "a", json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]))
+    };
+    let found =
+        powerful(&rights(&[local("one", &["create", "get"]), local("two", &["create"]), local("three", &["get"])]));
+    assert_eq!(found, ["create secrets : role.rbac.authorization.k8s.io \"one/a\" in 0.json"]);
 }
 
 #[test]

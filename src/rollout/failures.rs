@@ -2,6 +2,7 @@
 //! not well although its node went on, its error. When one of them goes, that says nothing about the others.
 
 use crate::payload::ObjectId;
+use crate::status::drained::{Drained, without_drained};
 use crate::status::failure::{self, UpdateError};
 use std::collections::BTreeMap;
 
@@ -33,9 +34,14 @@ impl Failures {
         self.objects.keys().cloned().collect()
     }
 
-    /// All of it as one error, nodes in graph order first.
-    pub(crate) fn failure(&self) -> Option<UpdateError> {
-        failure::aggregate(self.nodes.values().chain(self.objects.values()).cloned().collect())
+    /// Nodes in graph order first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &UpdateError> {
+        self.nodes.values().chain(self.objects.values())
+    }
+
+    /// All of it as one error, where nodes of the cluster explain that some operators are not available.
+    pub(crate) fn failure_beside(&self, drained: &Drained) -> Option<UpdateError> {
+        failure::aggregate(without_drained(self.all().cloned().collect(), drained))
     }
 }
 

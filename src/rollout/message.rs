@@ -42,6 +42,9 @@ pub(crate) struct Reconcile {
     pub purpose: Purpose,
     /// The mode that the gate is judged in; `None` if there is nothing to judge.
     pub gate: Option<Mode>,
+    /// Another client keeps changing the object, so that after each write it is on its way somewhere: if it has to be written
+    /// again, the gate is judged before that, and so is what the object has been since the last write.
+    pub contested: bool,
     pub delay: Delay,
 }
 
@@ -49,6 +52,8 @@ pub(crate) struct Reconcile {
 pub(crate) enum Purpose {
     /// The turn of the manifest in its node.
     Apply { node: usize },
+    /// Before its turn, because it brings the webhook that the manifest waits for whose turn it is.
+    Ahead { node: usize },
     /// It is applied, and its gate is waited for. A write now means that another client changed the object meanwhile.
     Gate { node: usize },
     /// Its turn is over, and another client may have changed the object.
@@ -79,6 +84,10 @@ pub(crate) enum Wake {
     NamespaceChanged(String),
     /// The object is gone or changed.
     ObjectChanged,
+    /// Somebody has deleted the object, perhaps because that was the way out.
+    ObjectDeleted,
+    /// One of these manifests' objects has changed.
+    AnyChanged(Vec<usize>),
     /// The kind is served. With `refresh` the server is asked for its kinds if that did not happen in time.
     KindServed {
         refresh: bool,
@@ -143,7 +152,8 @@ pub(crate) enum Cause {
     KindNotServed,
     /// Discovery has named the kind, and the server does not know its resource.
     KindGone,
-    /// A webhook that converts the object, or is asked about it, does not answer.
-    WebhookAway,
+    /// A webhook that converts the object, or is asked about it, does not answer. With the namespace of its Service, if it
+    /// has one.
+    WebhookAway(Option<String>),
     Other,
 }

@@ -1,10 +1,12 @@
 //! One running node of the graph: its manifests in order, each applied and then gated. CustomResourceDefinitions are
-//! gated together, before the first manifest that may need one, because the server takes a while for each.
+//! gated together, before the first manifest that may need one, because the server takes a while for each. Nothing is
+//! taken out of this order, since what comes later may need what comes before it; only what brings a webhook without
+//! which the present manifest cannot be applied is written, not gated, before its turn.
 
 use crate::graph::Mode;
 use crate::payload::Manifest;
 use crate::status::failure::UpdateError;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What a node does next.
@@ -25,8 +27,8 @@ pub(crate) struct NodeRun {
     queue: VecDeque<usize>,
     /// Definitions that are applied, and whose gates are still to be passed.
     definitions: VecDeque<usize>,
-    /// Those that a webhook keeps from being applied, and that wait until something else of this node is in place.
-    passed_over: BTreeSet<usize>,
+    /// Written now although a manifest before them is not applied: they bring the webhook that it waits for.
+    ahead: VecDeque<usize>,
     /// The next manifest is of a kind that is not served before these definitions are established.
     needs_definitions: bool,
     pub attempt: Attempt,
@@ -85,6 +87,11 @@ impl NodeRun {
         }
     }
 
+    /// The manifest whose turn it is, and how often in a row it has failed.
+    pub(crate) fn waiting(&self) -> Option<(usize, u32)> {
+        self.attempt.position.map(|position| (position, self.attempt.failures))
+    }
+
     /// The object changed: whether its closed gate is what the node waits for. If so, it waits no more.
     pub(crate) fn unpark(&mut self, position: usize) -> bool {
         let parked = self.attempt.parked && self.attempt.position == Some(position);
@@ -98,18 +105,20 @@ impl NodeRun {
         self.needs_definitions
     }
 
-    /// A webhook keeps the present manifest from being applied. `true` if it now waits behind others, one of which may bring
-    /// that webhook.
-    pub(crate) fn pass_over(&mut self, position: usize) -> bool {
-        if self.queue.front() != Some(&position) {
-            return false;
-        }
-        self.passed_over.insert(position);
-        let others = self.queue.iter().any(|other| !self.passed_over.contains(other));
-        if others {
-            self.queue.rotate_left(1);
-        }
-        others
+    /// What comes after the manifest whose turn it is, in order.
+    pub(crate) fn behind(&self, position: usize) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
+        let turn = self.queue.front() == Some(&position);
+        self.queue.range(if turn { 1.. } else { self.queue.len().. }).copied()
+    }
+
+    /// These are written next, each once, before the manifest whose turn it is gets its next attempt.
+    pub(crate) fn write_ahead(&mut self, positions: Vec<usize>) {
+        self.ahead = positions.into();
+    }
+
+    /// The next of them.
+    pub(crate) fn next_ahead(&mut self) -> Option<usize> {
+        self.ahead.pop_front()
     }
 
     /// The definition is applied; its gate is passed later.
@@ -119,7 +128,6 @@ impl NodeRun {
 
     /// The manifest is in place and its gate passed.
     pub(crate) fn passed(&mut self, position: usize) {
-        self.passed_over.clear();
         self.queue.retain(|p| *p != position);
         self.definitions.retain(|p| *p != position);
         self.needs_definitions &= !self.definitions.is_empty();

@@ -16,7 +16,7 @@ impl Rollout {
     /// so is one that is being looked at. What an install goes on past, a degraded operator, does not count; from here
     /// on it does, so it is judged again.
     pub(super) fn complete_if_in_place(&mut self, now: Timestamp) {
-        let in_place = |object: &Object| object.passed && !object.failing && !object.repairs.is_running();
+        let in_place = |object: &Object| object.passed && !object.failing && !object.repairs.is_at_work();
         if self.completed || self.plan.hand_over || !self.frontier.is_completed() || !self.objects.iter().all(in_place)
         {
             return;
@@ -83,11 +83,12 @@ impl Rollout {
     }
 
     pub(super) fn repair(&mut self, position: usize, delay: Delay) {
-        let gate = self.is_gated(position).then(|| self.mode());
+        let gate = self.gate_mode(position, self.mode());
         let Some(object) = self.objects.get_mut(position) else { return };
         let configuration = std::mem::take(&mut object.configuration);
         let purpose = if configuration { Purpose::Configuration } else { Purpose::Repair };
-        self.commands.push(Command::Reconcile(Reconcile { position, purpose, gate, delay }));
+        let contested = object.contested;
+        self.commands.push(Command::Reconcile(Reconcile { position, purpose, gate, contested, delay }));
     }
 
     pub(super) fn on_repair(&mut self, request: &Reconcile, outcome: Outcome, now: Timestamp) {
@@ -107,6 +108,7 @@ impl Rollout {
         let next = object.repairs.end(failed, cap, now);
         let failures = object.repairs.failures();
         let conflict = !object.repairs.pause(now).is_zero();
+        object.contested = conflict;
         let id = object.id.clone();
         object.failing = !lets_pass(&outcome);
         if let Some(pause) = next {
@@ -126,7 +128,7 @@ impl Rollout {
 }
 
 /// Whether a node goes on past an object in this state.
-fn lets_pass(outcome: &Outcome) -> bool {
+pub(super) fn lets_pass(outcome: &Outcome) -> bool {
     let open = |verdict: &Verdict| match verdict {
         Verdict::Ready => true,
         Verdict::Failing(error) => error.effect == Effect::Report,
@@ -147,7 +149,7 @@ fn error_of(outcome: Outcome, id: &ObjectId) -> Option<UpdateError> {
         Verdict::Ready if judged.as_desired => None,
         Verdict::Ready => Some(UpdateError {
             effect: Effect::Wait,
-            names: vec![id.name.clone()],
+            names: vec![UpdateError::name_of(id)],
             ..UpdateError::new(Reason::WorkloadUpdating, unsettled(id))
         }),
     }

@@ -19,6 +19,8 @@ pub(crate) struct Repairs {
     /// When a repair wrote, within the window.
     writes: VecDeque<Timestamp>,
     running: bool,
+    /// What is running waits for its time, because another client keeps changing the object; the last repair succeeded.
+    pausing: bool,
     /// The object changed again while a repair was running.
     again: bool,
     failures: u32,
@@ -34,7 +36,9 @@ impl Repairs {
             self.again = true;
             return None;
         }
-        Some(self.pause(now))
+        let pause = self.pause(now);
+        self.pausing = !pause.is_zero() && self.failures == 0;
+        Some(pause)
     }
 
     /// The object was brought back.
@@ -45,26 +49,35 @@ impl Repairs {
             Applied::Created => (vec!["(deleted)".to_owned()], None),
             Applied::Deleted => (vec!["(created)".to_owned()], None),
         };
-        self.writes.retain(|at| within_window(*at, now));
+        self.forget(now);
         self.writes.push_back(now);
         self.fields = fields;
         self.by = by.or_else(|| self.by.take());
     }
 
+    /// Forgets what does not count now. A clock that was set back comes to the time of those writes once more, and then they would
+    /// count again.
+    pub(crate) fn forget(&mut self, now: Timestamp) {
+        self.writes.retain(|at| within_window(*at, now));
+    }
+
     /// A repair ended: how long to wait before the next one, if one is due. After failures the pause doubles up to `cap`.
     pub(crate) fn end(&mut self, failed: bool, cap: Duration, now: Timestamp) -> Option<Duration> {
         self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
+        self.pausing = false;
         if !std::mem::take(&mut self.again) && !failed {
             self.running = false;
             return None;
         }
+        let pause = self.pause(now);
+        self.pausing = !failed && !pause.is_zero();
         let retry = if failed { doubled(PAUSE, self.failures, cap) } else { Duration::ZERO };
-        Some(self.pause(now).max(retry))
+        Some(pause.max(retry))
     }
 
-    /// A repair is under way or waits for its time.
-    pub(crate) fn is_running(&self) -> bool {
-        self.running
+    /// A repair is under way, or one that failed is tried again.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.running && !self.pausing
     }
 
     /// Failures in a row.
@@ -102,8 +115,9 @@ impl Repairs {
     }
 }
 
+/// What seems to lie far ahead was written before the clock was set back.
 fn within_window(at: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(at) <= CONFLICT_WINDOW
+    now.duration_since(at).abs() <= CONFLICT_WINDOW
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The rollout as tables of transitions, and its promises over random events.
 
+mod afterwards;
 mod properties;
+mod run;
+mod simulation;
 mod transitions;
 
 use super::*;
@@ -8,8 +11,21 @@ use crate::gate::Verdict;
 use crate::graph;
 use crate::merge::inject::Source;
 use crate::payload::{Origin, load};
+use crate::status::drained::Drained;
 use crate::status::failure::Reason;
+use proptest::prelude::*;
 use serde_json::{Value, json};
+
+impl Rollout {
+    /// What is wrong now, without anything that explains it.
+    pub(crate) fn failure(&self) -> Option<UpdateError> {
+        self.failure_beside(&Drained::new())
+    }
+}
+
+fn any_mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![Just(Mode::Install), Just(Mode::Update), Just(Mode::Reconcile)]
+}
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).unwrap()
@@ -47,6 +63,7 @@ fn plan(manifests: Vec<Arc<Manifest>>, mode: Mode) -> Plan {
         graph: graph::build::build(&manifests, mode, None),
         own_deployment: ObjectId::new("apps", "Deployment", "ns", "own"),
         hand_over: false,
+        unfinished_pass: false,
         manifests,
     }
 }

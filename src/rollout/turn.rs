@@ -8,6 +8,7 @@ use super::{
 use crate::api::progress::NodeState;
 use crate::gate::Verdict;
 use crate::graph::Mode;
+use crate::payload::{Manifest, defined_group};
 use crate::status::failure::{Effect, Reason, UpdateError};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -28,14 +29,14 @@ impl Rollout {
     /// The next attempt at the present manifest of a node.
     pub(super) fn attempt(&mut self, node: usize, position: usize, applied: bool, delay: Delay) {
         let deferred = !applied && self.is_definition(position);
-        let gated = !deferred && self.is_gated(position) && !self.is_own_deployment(position);
-        if let Some(object) = self.objects.get_mut(position) {
-            object.changed = false;
-        }
+        let gate = self.gate_mode(position, self.plan.mode).filter(|_| !deferred && !self.is_own_deployment(position));
+        let Some(object) = self.objects.get_mut(position) else { return };
+        object.changed = false;
         self.commands.push(Command::Reconcile(Reconcile {
             position,
             purpose: if applied { Purpose::Gate { node } } else { Purpose::Apply { node } },
-            gate: gated.then_some(self.plan.mode),
+            gate,
+            contested: object.contested,
             delay,
         }));
     }
@@ -43,11 +44,12 @@ impl Rollout {
     pub(super) fn on_attempt(
         &mut self,
         node: usize,
-        position: usize,
+        request: &Reconcile,
         applied_before: bool,
         outcome: Outcome,
         now: Timestamp,
     ) {
+        let position = request.position;
         let Some(run) = self.runs.get_mut(node) else { return };
         let repaired = outcome.applied.as_ref().filter(|applied| applied_before && **applied != Applied::Unchanged);
         let mut pause = Duration::ZERO;
@@ -55,6 +57,7 @@ impl Rollout {
             object.repairs.record_write(applied, now);
             self.tally.repair(&object.id, applied);
             pause = object.repairs.pause(now);
+            object.contested = !pause.is_zero();
         }
         if let Some(failure) = outcome.failure {
             let applied = applied_before || outcome.applied.is_some();
@@ -62,6 +65,10 @@ impl Rollout {
         }
         run.attempt.failures = 0;
         if repaired.is_some() {
+            // What it was between two writes counts: it is never seen at rest as it should be.
+            if request.contested && super::reconcile::lets_pass(&outcome) {
+                return self.passed(node, position, now);
+            }
             // Another client that keeps changing the object is answered more and more slowly.
             return self.attempt(node, position, true, Delay::of(pause));
         }
@@ -111,16 +118,64 @@ impl Rollout {
         let failures = run.attempt.failures;
         let reported = (failures >= PATIENCE).then(|| failure.error.clone());
         self.report_waiting(node, position, failure.error.reason.as_str(), &failure.error.message, reported, now);
-        if failure.cause == Cause::WebhookAway
-            && failures >= PATIENCE
-            && !applied
-            && self.runs.get_mut(node).is_some_and(|run| run.pass_over(position))
-        {
-            return self.step(node, now);
+        let ahead = match &failure.cause {
+            Cause::WebhookAway(of) if failures >= PATIENCE && !applied => {
+                self.brings_webhook(node, position, of.as_deref())
+            }
+            _ => Vec::new(),
+        };
+        if !ahead.is_empty() {
+            if let Some(run) = self.runs.get_mut(node) {
+                run.write_ahead(ahead);
+            }
+            return self.next_ahead(node);
         }
         let until = self.until_gone(&failure.cause, position, failures);
-        let pause = doubled(Duration::from_millis(500), failures, PAUSE_CAP);
+        let pause = retry_pause(failures);
         self.attempt(node, position, applied, Delay { pause, until });
+    }
+
+    /// What is behind a manifest and brings the webhook that it waits for, with all that comes before that: the workloads in
+    /// the namespace of the webhook's Service, or those of a component that defines the kind which is converted. Empty if
+    /// somebody else has to bring it. Never among it are the own Deployment, ClusterOperators, definitions and deletions: their
+    /// turn means something.
+    fn brings_webhook(&self, node: usize, position: usize, namespace: Option<&str>) -> Vec<usize> {
+        let (Some(run), Some(waiting)) = (self.runs.get(node), self.manifest(position)) else { return Vec::new() };
+        let positions = self.plan.graph.nodes().get(node).map(|node| node.manifests.as_slice()).unwrap_or_default();
+        let defines_kind = positions.iter().filter(|other| self.is_definition(**other)).any(|definition| {
+            self.manifest(*definition).and_then(|m| defined_group(&m.id.name)) == Some(waiting.id.group.as_str())
+        });
+        let is_written = |m: &Manifest| m.delete() == Ok(false) && m.id != self.plan.own_deployment;
+        let brings = |m: &Manifest| {
+            let workload = matches!(m.id.kind.as_str(), "Deployment" | "DaemonSet" | "StatefulSet");
+            let here = namespace.map_or(defines_kind, |namespace| m.id.namespace == namespace);
+            m.id.group == "apps" && workload && here && is_written(m)
+        };
+        let is =
+            |condition: &dyn Fn(&Manifest) -> bool, position: usize| self.manifest(position).is_some_and(condition);
+        let Some(last) = run.behind(position).rposition(|other| is(&brings, other)) else { return Vec::new() };
+        let caught = |m: &Manifest| (&m.id.group, &m.id.kind) == (&waiting.id.group, &waiting.id.kind);
+        let ahead = |m: &Manifest| {
+            let in_turn = matches!(m.id.kind.as_str(), "ClusterOperator" | "CustomResourceDefinition");
+            is_written(m) && !in_turn && !caught(m)
+        };
+        run.behind(position).take(last + 1).filter(|other| is(&ahead, *other)).collect()
+    }
+
+    /// Writes the next manifest that brings a webhook; after the last one the manifest that waits for it is tried again, at
+    /// the latest after a pause.
+    pub(super) fn next_ahead(&mut self, node: usize) {
+        let Some(run) = self.runs.get_mut(node) else { return };
+        if let Some(position) = run.next_ahead() {
+            let purpose = Purpose::Ahead { node };
+            let (gate, contested, delay) = (None, false, Delay::default());
+            return self.commands.push(Command::Reconcile(Reconcile { position, purpose, gate, contested, delay }));
+        }
+        let Some((position, failures)) = run.waiting() else { return };
+        let pause = retry_pause(failures);
+        let behind: Vec<usize> = run.behind(position).collect();
+        let behind = behind.into_iter().filter(|other| self.is_gated_kind(*other)).collect();
+        self.attempt(node, position, false, Delay { pause, until: Wake::AnyChanged(behind) });
     }
 
     pub(super) fn on_judged(&mut self, node: usize, position: usize, judged: Judged, now: Timestamp) {
@@ -159,10 +214,10 @@ impl Rollout {
     /// then the Deployment is brought back whenever another client changes it.
     pub(super) fn hand_over(&mut self, node: usize, position: usize, now: Timestamp) {
         if !std::mem::replace(&mut self.handing_over, true) {
-            let message = "the new release's own Deployment is applied; waiting for this process to be replaced";
-            self.report_waiting(node, position, "HandOver", message, None, now);
             self.commands.push(Command::HandOverTimer { node, after: HAND_OVER });
         }
+        // Again after each attempt: one that failed in between was told instead.
+        self.report_hand_over(node, position, now);
         self.park(node, position);
     }
 
@@ -179,6 +234,15 @@ impl Rollout {
     pub(super) fn on_hand_over_expired(&mut self, node: usize, now: Timestamp) {
         let own = |object: &Object| object.id == self.plan.own_deployment;
         let Some(position) = self.objects.iter().position(own) else { return };
+        self.hand_over_expired = true;
+        self.report_hand_over(node, position, now);
+    }
+
+    fn report_hand_over(&mut self, node: usize, position: usize, now: Timestamp) {
+        if !self.hand_over_expired {
+            let message = "the new release's own Deployment is applied; waiting for this process to be replaced";
+            return self.report_waiting(node, position, "HandOver", message, None, now);
+        }
         let message = format!(
             "{} was applied {} s ago, but this process has not been asked to stop: look at the Deployment's events and \
              pods; the old release still serves",
@@ -218,20 +282,22 @@ impl Rollout {
         self.failures.of_node(node, None);
         self.frontier.done(node);
         self.start_nodes(now);
-        if self.plan.hand_over && self.frontier.is_completed() {
-            self.report_missing_successor();
-        }
         self.complete_if_in_place(now);
     }
 
-    /// Everything of another release is in place, and nothing has taken over: if this counted as completed, its
-    /// orchestrator would never run, and the next process would go back to its own release.
+    /// Nothing is applied of another release whose orchestrator could not take over: this process would carry the cluster to it
+    /// to the end, and the next one would go back to its own release.
     pub(super) fn report_missing_successor(&mut self) {
         let id = self.plan.own_deployment.clone();
         let message = format!(
-            "the release is applied, but its orchestrator cannot take over: {id} is excluded, see spec.overrides and the \
-             capabilities that are enabled"
+            "nothing of the release is applied, because its orchestrator could not take over: {id} is excluded, see \
+             spec.overrides and the capabilities that are enabled"
         );
         self.failures.of_object(id, Some(UpdateError::new(Reason::NoSuccessor, message)));
     }
+}
+
+/// Between two attempts at the manifest whose turn it is.
+fn retry_pause(failures: u32) -> Duration {
+    doubled(Duration::from_millis(500), failures, PAUSE_CAP)
 }

@@ -1,11 +1,12 @@
 //! What others read of a rollout: for status, the progress record, and the clocks that outlive a process.
 
 use super::{Plan, Rollout};
-use crate::api::progress::NodeProgress;
+use crate::api::progress::{NodeProgress, NodeState};
 use crate::graph::Mode;
 use crate::payload::ObjectId;
+use crate::status::drained::{self, Drained};
 use crate::status::facts::Conflict;
-use crate::status::failure::UpdateError;
+use crate::status::failure::{Reason, UpdateError};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,23 +54,49 @@ impl Rollout {
         &self.tally.repairs
     }
 
-    /// What is wrong now, joined into one error.
-    pub(crate) fn failure(&self) -> Option<UpdateError> {
-        self.failures.failure()
+    /// What is wrong now, joined into one error, where nodes of the cluster explain that some operators are not available.
+    pub(crate) fn failure_beside(&self, drained: &Drained) -> Option<UpdateError> {
+        self.failures.failure_beside(drained)
     }
 
-    /// Names of the ClusterOperators that nodes wait for, and of those that are not well although their node went on.
-    pub(crate) fn awaited_operators(&self) -> BTreeSet<String> {
-        let waiting = self.nodes.iter().flat_map(|n| &n.waiting).filter(|w| w.kind == "ClusterOperator");
-        let failing = self.failures.objects().into_iter().filter(|id| id.kind == "ClusterOperator").map(|id| id.name);
-        waiting.map(|w| w.name.clone()).chain(failing).collect()
+    /// Names of the ClusterOperators that fail because they are not available.
+    pub(crate) fn unavailable_operators(&self) -> BTreeSet<String> {
+        drained::unavailable(self.failures.all())
     }
 
-    /// Whether the ClusterOperator's turn is still to come or under way. Then the time for which it was waited before
-    /// still counts.
-    pub(crate) fn is_ahead(&self, operator: &str) -> bool {
-        let is = |id: &ObjectId| (id.group.as_str(), id.kind.as_str()) == ("config.openshift.io", "ClusterOperator");
-        self.objects.iter().any(|object| !object.passed && is(&object.id) && object.id.name == operator)
+    /// The nodes of the graph as they are told where nodes of the cluster explain that some operators are not available.
+    pub(crate) fn nodes_beside(&self, drained: &Drained) -> Vec<NodeProgress> {
+        let mut nodes = self.nodes.clone();
+        for node in nodes.iter_mut().filter(|node| node.state == NodeState::Failing) {
+            let [waiting] = node.waiting.as_mut_slice() else { continue };
+            let explained = drained.get(&waiting.name).filter(|_| waiting.kind == "ClusterOperator");
+            if let Some(explaining) = explained.filter(|_| waiting.reason == Reason::OperatorNotAvailable.as_str()) {
+                node.state = NodeState::Waiting;
+                node.error.clear();
+                if !explaining.is_empty() {
+                    waiting.reason = Reason::NodesUpdating.to_string();
+                    waiting.message = drained::text(&BTreeSet::from([waiting.name.clone()]), explaining);
+                }
+            }
+        }
+        nodes
+    }
+
+    /// The objects at whose gates nodes wait, and those that are not well although their node went on. What cannot be applied
+    /// fails at once and needs no clock, except for a ClusterOperator.
+    pub(crate) fn awaited(&self) -> Vec<ObjectId> {
+        let waiting = self.runs.iter().zip(&self.nodes).filter(|(_, progress)| !progress.waiting.is_empty());
+        let waiting = waiting.filter_map(|(run, _)| {
+            let id = &self.objects.get(run.waiting()?.0)?.id;
+            (id.kind == "ClusterOperator" || run.attempt.reported.is_some()).then(|| id.clone())
+        });
+        waiting.chain(self.failures.objects()).collect()
+    }
+
+    /// Whether the turn of the object with this clock is still to come or under way. Then the time for which it was waited
+    /// before still counts.
+    pub(crate) fn is_ahead(&self, key: &str) -> bool {
+        self.objects.iter().any(|object| !object.passed && clock_of(&object.id) == key)
     }
 
     /// Gives a wait that began before this process its old beginning. Clocks are keyed as by [`clock`].
@@ -81,8 +108,9 @@ impl Rollout {
         }
     }
 
-    /// Objects that another client keeps changing back, by name.
-    pub(crate) fn conflicts(&self, now: Timestamp) -> Vec<Conflict> {
+    /// Objects that another client keeps changing back, by name. What is over is forgotten with that.
+    pub(crate) fn conflicts(&mut self, now: Timestamp) -> Vec<Conflict> {
+        self.objects.iter_mut().for_each(|object| object.repairs.forget(now));
         let mut conflicts: Vec<Conflict> =
             self.objects.iter().filter_map(|object| object.repairs.conflict(&object.id, now)).collect();
         conflicts.sort_by(|a, b| a.object.cmp(&b.object));
@@ -105,6 +133,11 @@ impl Rollout {
     pub(crate) fn cancel(&mut self) {
         self.cancelled = true;
     }
+}
+
+/// Key of the clock of an object.
+pub(crate) fn clock_of(id: &ObjectId) -> String {
+    clock(&id.kind, &id.namespace, &id.name)
 }
 
 /// Key of a clock in the progress record.

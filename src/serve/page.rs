@@ -20,7 +20,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 const HTML: &str = include_str!("page/index.html");
@@ -38,6 +38,8 @@ pub(crate) struct Page {
     listener: TcpListener,
     address: SocketAddr,
     token: String,
+    /// How many browsers follow.
+    count: watch::Sender<usize>,
 }
 
 /// What each request needs.
@@ -49,7 +51,27 @@ struct Shared {
     /// A JSON object; empty as long as nothing is known.
     states: watch::Receiver<Arc<str>>,
     viewers: Arc<Semaphore>,
+    count: watch::Sender<usize>,
     stop: CancellationToken,
+}
+
+/// A browser that follows.
+struct Viewer {
+    count: watch::Sender<usize>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Viewer {
+    fn new(count: watch::Sender<usize>, place: OwnedSemaphorePermit) -> Viewer {
+        count.send_modify(|count| *count += 1);
+        Viewer { count, _place: place }
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.count.send_modify(|count| *count = count.saturating_sub(1));
+    }
 }
 
 impl Page {
@@ -57,12 +79,17 @@ impl Page {
     pub(crate) async fn bind(port: u16) -> std::io::Result<Page> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
-        Ok(Page { listener, address, token: random() })
+        Ok(Page { listener, address, token: random(), count: watch::Sender::new(0) })
     }
 
     /// What to open in a browser.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/?token={}", self.address, self.token)
+    }
+
+    /// How many browsers follow, now and later.
+    pub(crate) fn viewers(&self) -> watch::Receiver<usize> {
+        self.count.subscribe()
     }
 
     /// Serves until `stop`. The states are JSON objects; a browser that is slow gets the last one only.
@@ -73,6 +100,7 @@ impl Page {
             hosts: ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}")).into(),
             states,
             viewers: Arc::new(Semaphore::new(VIEWERS)),
+            count: self.count,
             stop: stop.clone(),
         };
         axum::serve(self.listener, router(shared)).with_graceful_shutdown(stop.cancelled_owned()).await
@@ -152,6 +180,7 @@ async fn events(State(shared): State<Shared>) -> Response {
     let Ok(place) = shared.viewers.clone().try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "Too many browsers follow already: close some").into_response();
     };
+    let place = Viewer::new(shared.count.clone(), place);
     let mut states = shared.states.clone();
     // What is known already comes first.
     states.mark_changed();
@@ -170,7 +199,8 @@ async fn events(State(shared): State<Shared>) -> Response {
     });
     let next: std::pin::Pin<Box<dyn Stream<Item = Result<Event, Infallible>> + Send>> =
         Box::pin(futures::StreamExt::map(next, Ok));
-    let alive = KeepAlive::new().interval(KEEP_ALIVE).event(Event::default().event("alive").data(""));
+    // Browsers do not tell the page of an event without data.
+    let alive = KeepAlive::new().interval(KEEP_ALIVE).event(Event::default().event("alive").data("yes"));
     Sse::new(next).keep_alive(alive).into_response()
 }
 

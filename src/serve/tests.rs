@@ -1,5 +1,6 @@
 use super::*;
 use crate::net::http::get_bounded;
+use std::net::IpAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
@@ -205,4 +206,31 @@ async fn port_in_use_is_an_error_that_names_it() {
     let tls = Arc::new(tls::tests::current(&["localhost"]).0);
     let error = metrics(first.address, tls, up(), CancellationToken::new()).await.unwrap_err();
     assert!(error.to_string().contains(&first.address.to_string()), "{error}");
+}
+
+/// The manifests name `0.0.0.0`, and on a cluster of IPv6 alone a node has no other addresses than those.
+#[tokio::test]
+async fn unspecified_address_means_both_families() {
+    let families: &[&str] = match std::net::TcpListener::bind("[::1]:0") {
+        Ok(_) => &["127.0.0.1", "::1"],
+        Err(_) => &["127.0.0.1"],
+    };
+    let reaches = async |server: &Server, address: IpAddr| {
+        let Ok(_stream) = TcpStream::connect((address, server.address.port())).await else { return false };
+        let (_, peer) = server.next(&CancellationToken::new()).await.unwrap();
+        assert_eq!(peer.ip(), address, "as the client knows itself, also where both families are served");
+        true
+    };
+    for unspecified in ["0.0.0.0:0", "[::]:0"] {
+        let Ok(server) = Server::bind(unspecified.parse().unwrap()).await else {
+            assert_eq!((unspecified, families.len()), ("[::]:0", 1), "there is no IPv6 here");
+            continue;
+        };
+        for address in families {
+            assert!(reaches(&server, address.parse().unwrap()).await, "{unspecified} by {address}");
+        }
+    }
+    let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    assert!(reaches(&server, "127.0.0.1".parse().unwrap()).await);
+    assert!(!reaches(&server, "::1".parse().unwrap()).await, "an address that is named means itself");
 }

@@ -162,6 +162,11 @@ fn release_accepted(load: &LoadStatus) -> NewCondition {
             if !load.message.is_empty() {
                 message.push_str(&format!(": {}", load.message));
             }
+            match load.tries {
+                0 => {}
+                1 => message.push_str(" (refused once before)"),
+                tries => message.push_str(&format!(" (refused {tries} times before)")),
+            }
             ConditionStatus::Unknown
         }
     };

@@ -37,7 +37,7 @@ pub(crate) struct Facts {
     pub capabilities: CapabilityFacts,
     /// What came of the last request to the update service; `None` before the first.
     pub retrieval: Option<Retrieval>,
-    /// Since when the daemon waits, by ClusterOperator name. Kept across restarts.
+    /// Since when the daemon waits, by what [`UpdateError::name_of`] makes of the object. Kept across restarts.
     pub waiting_since: BTreeMap<String, Timestamp>,
     /// Errors of spec validation, in order.
     pub invalid: Vec<String>,
@@ -86,9 +86,9 @@ impl Facts {
 
 crate::error::causes! {
     /// A step of loading a release, in their order.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub(crate) enum LoadStep {
-        RetrievePayload => "Check the registry and the signature: cvo verify IMAGE says whether the daemon would accept it, kubectl describe the Job in the daemon's namespace why its image cannot be had; cvo upgrade --clear withdraws the request",
+        RetrievePayload => "Check the registry and the signature: cvo verify --from cluster IMAGE says whether the daemon would accept it, kubectl describe the Job in the daemon's namespace why its image cannot be had; cvo upgrade --clear withdraws the request",
         LoadPayload => "Request another release: this one cannot be read; cvo payload list shows what is wrong with a copy of it",
         VerifyPayloadVersion => "Request the image of the version that is wanted: the image contains another one",
         PreconditionChecks => "Meet what the message names, such as by cvo ack or by the operator that it names, or choose another release; cvo upgrade --clear withdraws the request",
@@ -134,9 +134,11 @@ pub(crate) struct LoadStatus {
     pub release: Release,
     /// Details of what the running step does.
     pub message: String,
+    /// The search for signatures is over: what [`LoadStep::RetrievePayload`] does since is to have the image.
+    pub searched: bool,
     /// How the request was understood, if that needs to be said.
     pub note: String,
-    /// How often it was tried, if it failed more than once.
+    /// How often it was refused, with the failure that is told.
     pub tries: u32,
 }
 
@@ -147,6 +149,7 @@ impl LoadStatus {
             outcome: None,
             release,
             message: String::new(),
+            searched: false,
             note: String::new(),
             tries: 0,
         }

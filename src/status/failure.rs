@@ -1,6 +1,7 @@
 //! What went wrong: the reason that conditions show, how it counts during an update, and how several failures become one.
 
 use crate::error::{CAUSE, listed, shortened};
+use crate::payload::ObjectId;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -53,8 +54,9 @@ crate::error::causes! {
         WorkloadsUpdating => "Wait: their pods are being replaced; kubectl rollout status shows how far each is",
         DefinitionNotEstablished => "Look at its conditions: kubectl describe crd NAME; a name that is taken by another definition has to be freed",
         DefinitionsNotEstablished => "Look at the conditions of each: kubectl describe crd NAME; a name that is taken by another definition has to be freed",
+        NodesUpdating => "Wait: the nodes are being drained and updated, and the pods come back; if they do not, look at kubectl get nodes and at the MachineConfigPool",
         HandOverTimedOut => "Look at the pods of the daemon's Deployment: the one of the new release does not become the leader",
-        NoSuccessor => "The release has no Deployment of the daemon itself, so that nobody can go on with it: ask for a corrected release",
+        NoSuccessor => "Remove the override in spec.overrides that makes the Deployment of the daemon unmanaged; a release without that Deployment has to be corrected",
         /// A live object lacks the condition that is asked for.
         NoCondition => "The object does not report how it is: look at the operator that should",
         ;
@@ -91,6 +93,7 @@ impl Reason {
             Reason::WorkloadsUpdating => "WorkloadsUpdating",
             Reason::DefinitionNotEstablished => "CustomResourceDefinitionNotEstablished",
             Reason::DefinitionsNotEstablished => "CustomResourceDefinitionsNotEstablished",
+            Reason::NodesUpdating => "NodesUpdating",
             Reason::HandOverTimedOut => "HandOverTimedOut",
             Reason::NoSuccessor => "NoSuccessor",
             Reason::NoCondition => "NoCondition",
@@ -109,10 +112,8 @@ impl Reason {
             Reason::OperatorUpdating => {
                 (Reason::OperatorsUpdating, "Cluster operators {names} are not yet at the release's versions")
             }
-            Reason::WorkloadUpdating => (Reason::WorkloadsUpdating, "Workloads {names} are rolling out"),
-            Reason::DefinitionNotEstablished => {
-                (Reason::DefinitionsNotEstablished, "Custom resource definitions {names} are not served yet")
-            }
+            Reason::WorkloadUpdating => (Reason::WorkloadsUpdating, "{names} are rolling out"),
+            Reason::DefinitionNotEstablished => (Reason::DefinitionsNotEstablished, "{names} are not served yet"),
             _ => return None,
         })
     }
@@ -131,7 +132,7 @@ pub(crate) struct UpdateError {
     pub reason: Reason,
     pub message: String,
     pub effect: Effect,
-    /// Names of the operators or workloads concerned.
+    /// The operators or workloads concerned; what is waited for as by [`UpdateError::name_of`].
     pub names: Vec<String>,
     /// The errors that this one sums up, or its causes.
     pub nested: Vec<UpdateError>,
@@ -142,6 +143,13 @@ impl UpdateError {
     pub(crate) fn new(reason: Reason, message: impl AsRef<str>) -> Self {
         let message = shortened(message.as_ref(), CAUSE).into_owned();
         UpdateError { reason, message, effect: Effect::Fail, names: Vec::new(), nested: Vec::new() }
+    }
+
+    /// How an object that is waited for is named: a ClusterOperator by its name, everything else with its kind, so that the time
+    /// for which one was waited is not taken for that of another.
+    pub(crate) fn name_of(id: &ObjectId) -> String {
+        let operator = (id.group.as_str(), id.kind.as_str()) == ("config.openshift.io", "ClusterOperator");
+        if operator { id.name.clone() } else { id.to_string() }
     }
 
     /// The message with the causes: what a ClusterOperator says of itself, by its name if it is one of several.

@@ -28,6 +28,11 @@ pub(super) fn of(error: &UpdateError) -> String {
         Reason::OperatorNoVersions => {
             return named(error, "cluster operator", ["declares no versions", "declare no versions"]);
         }
+        Reason::NodesUpdating
+        | Reason::WorkloadUpdating
+        | Reason::WorkloadsUpdating
+        | Reason::DefinitionNotEstablished
+        | Reason::DefinitionsNotEstablished => return error.message.clone(),
         Reason::WorkloadNotAvailable => return named(error, "workload", ["is not available", "are not available"]),
         Reason::WorkloadNotProgressing => return named(error, "workload", ["cannot roll out", "cannot roll out"]),
         Reason::Other(reason) if reason.is_empty() => "an error occurred, condition Failing has it",

@@ -20,6 +20,10 @@ const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 const FIRST_RETRY: Duration = Duration::from_secs(10);
 /// A service that asks for more patience than this is asked again nevertheless.
 const MAX_PAUSE: SignedDuration = SignedDuration::from_hours(1);
+/// The record says with this precision when the service has answered last: whenever it changes, all of it is written.
+const RECORDED: SignedDuration = SignedDuration::from_mins(30);
+/// Clocks that are corrected by less than this are not worth a question.
+const SET_BACK: SignedDuration = SignedDuration::from_mins(1);
 /// Most bytes that are said of the targets that are left out, and of each.
 const MAX_NOTES: usize = 2048;
 const MAX_NOTE: usize = 300;
@@ -35,7 +39,8 @@ pub(crate) struct Request {
     pub architecture: String,
     /// `None` without the feature gate `ClusterUpdateAcceptRisks`.
     pub accepted_risks: Option<BTreeSet<String>>,
-    pub own_risks: Vec<Risk>,
+    /// Risks that the daemon has found in the cluster itself, which count with the gate; `None` while not everything has been read.
+    pub own_risks: Option<Vec<Risk>>,
     /// Only that of the first request is used.
     pub offered: Option<Arc<Offered>>,
 }
@@ -172,15 +177,19 @@ pub(crate) struct Advice {
     /// Whether the question is under way.
     asking: bool,
     due: Timestamp,
+    /// When that was decided.
+    decided: Timestamp,
     failures: u32,
     outcome: Option<Result<(), RetrievalError>>,
     updates: Option<Updates>,
-    /// Updates that status has from an earlier process, and that are not known here, are still valid.
+    /// The updates that status had when the process began are for this question, and still valid.
     keep: bool,
     /// When the updates were last confirmed.
     confirmed: Timestamp,
-    asked: Option<Timestamp>,
+    /// When the service answered last, with the precision of the record.
     answered: Option<Timestamp>,
+    /// It has answered this process.
+    heard: bool,
     recorded: Option<progress::Advice>,
     evaluations: Evaluations,
 }
@@ -201,13 +210,14 @@ impl Advice {
             question: None,
             asking: false,
             due: now,
+            decided: now,
             failures: 0,
             outcome: None,
             updates: None,
             keep: false,
             confirmed: now,
-            asked: None,
             answered: None,
+            heard: false,
             recorded,
         }
     }
@@ -225,7 +235,7 @@ impl Advice {
             }
             Some(_) => {
                 (self.updates, self.keep, self.outcome) = (None, false, None);
-                (self.asked, self.answered, self.confirmed) = (None, None, now);
+                (self.answered, self.confirmed) = (None, now);
                 self.ask_anew(question, now);
                 self.evaluations.renew(now);
             }
@@ -239,7 +249,8 @@ impl Advice {
 
     fn ask_anew(&mut self, question: Question, now: Timestamp) {
         self.question = Some(question);
-        (self.asking, self.failures, self.due) = (false, 0, now);
+        (self.asking, self.failures) = (false, 0);
+        self.decide(now, now);
     }
 
     /// What an earlier process was told counts on, unless the question has changed meanwhile. The clock of the failing
@@ -247,7 +258,7 @@ impl Advice {
     fn resume(&mut self, question: &Question, now: Timestamp) {
         match self.recorded.take() {
             Some(recorded) if question.is_recorded(&recorded) => {
-                (self.asked, self.answered) = (recorded.asked, recorded.answered);
+                self.answered = recorded.answered;
                 // A time in the future comes from a clock that was wrong.
                 self.confirmed = recorded.answered.unwrap_or(now).min(now);
             }
@@ -268,20 +279,25 @@ impl Advice {
     /// The way to the service has changed: what failed may succeed now.
     pub(crate) fn on_new_way(&mut self, now: Timestamp) {
         if matches!(self.outcome, Some(Err(_))) {
-            (self.failures, self.due) = (0, now);
+            self.failures = 0;
+            self.decide(now, now);
         }
     }
 
     /// The question to ask now, if any; it counts as under way until [`Advice::on_answer`].
     pub(crate) fn ask(&mut self, now: Timestamp) -> Option<Question> {
         // A clock that was set back must not put the next question off.
-        let latest = after(now, MAX_PAUSE + MAX_PAUSE);
-        if self.asking || (now < self.due && self.due < latest) {
+        let set_back = after(now, SET_BACK) < self.decided;
+        if self.asking || now < self.due && !set_back {
             return None;
         }
         let question = self.question.clone()?;
-        (self.asking, self.asked) = (true, Some(now));
+        self.asking = true;
         Some(question)
+    }
+
+    fn decide(&mut self, due: Timestamp, now: Timestamp) {
+        (self.due, self.decided) = (due, now);
     }
 
     /// Takes in what came of a question. `jitter`, from 0 to 1, spreads the retries of many clusters.
@@ -300,9 +316,14 @@ impl Advice {
         let period = signed(self.asker.period);
         match answer {
             Ok(updates) => {
-                (self.failures, self.due) = (0, after(now, period));
-                (self.confirmed, self.answered) = (now, Some(now));
-                (self.updates, self.keep, self.outcome) = (Some(updates), false, Some(Ok(())));
+                self.failures = 0;
+                self.decide(after(now, period), now);
+                self.confirmed = now;
+                let old = |at: Timestamp| now < at || now.duration_since(at) >= RECORDED;
+                if !std::mem::replace(&mut self.heard, true) || self.answered.is_none_or(old) {
+                    self.answered = Some(now);
+                }
+                (self.updates, self.outcome) = (Some(updates), Some(Ok(())));
             }
             Err(Failure { error, retry_after }) => {
                 self.failures = self.failures.saturating_add(1);
@@ -313,7 +334,7 @@ impl Advice {
                     false => self.asker.period,
                 };
                 let wanted = retry_after.map_or(SignedDuration::ZERO, |wanted| signed(wanted).min(MAX_PAUSE));
-                self.due = after(now, signed(pause).max(wanted));
+                self.decide(after(now, signed(pause).max(wanted)), now);
                 if !transient || now.duration_since(self.confirmed) >= MAX_AGE {
                     (self.updates, self.keep) = (None, false);
                 }
@@ -360,9 +381,15 @@ impl Advice {
         let outcome = self.outcome.clone()?;
         let none = Updates::default();
         let updates = self.updates.as_ref().unwrap_or(&none);
+        let current = Some(updates.current.clone()).filter(|current| !current.image.is_empty());
+        // Risks that are not known yet are not none: nothing may be recommended by that.
+        if self.request.accepted_risks.is_some() && self.request.own_risks.is_none() {
+            let outcome = outcome.map(|()| left_out(&updates.notes));
+            return Some(Published { outcome, current, known: false, keep: self.keep, updates: Judged::default() });
+        }
         let basis = Basis {
             current: &self.asker.own.version,
-            own_risks: &self.request.own_risks,
+            own_risks: self.request.own_risks.as_deref().unwrap_or_default(),
             accepted: self.request.accepted_risks.as_ref(),
             evaluations: &self.evaluations,
             now,
@@ -372,7 +399,7 @@ impl Advice {
         notes.append(&mut judged.notes);
         Some(Published {
             outcome: outcome.map(|()| left_out(&notes)),
-            current: Some(updates.current.clone()).filter(|current| !current.image.is_empty()),
+            current,
             known: self.updates.is_some(),
             keep: self.keep,
             updates: judged,
@@ -386,7 +413,6 @@ impl Advice {
             service: question.service.clone(),
             channel: question.channel.clone(),
             architecture: question.desired_architecture.clone(),
-            asked: self.asked,
             answered: self.answered,
             verdicts: self.evaluations.record(),
         })

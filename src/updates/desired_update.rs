@@ -2,8 +2,12 @@
 //! follows, and with the same patches. The daemon decides again, by more than these.
 
 use super::choose::MULTI;
+use super::risks::to_accept;
+use super::validate::unforceable;
+use crate::api::HistoryState;
 use crate::api::cluster_version::{ClusterVersion, ClusterVersionStatus, ConditionalUpdate, Release, Update};
 use crate::api::condition::{Condition, ConditionStatus, find};
+use crate::error::{CAUSE, listed};
 use crate::status::release::{label, same_digest};
 use crate::version::{self, precedence};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as MetaCondition;
@@ -65,9 +69,10 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error(
-        "{version} is not recommended for this cluster: {advice}; --allow-not-recommended requests it all the same"
+        "{version} is not recommended for this cluster: {advice}; --allow-not-recommended requests it all the same{}",
+        .daemon.as_ref().map(|daemon| format!(", and {daemon}")).unwrap_or_default()
     )]
-    NotRecommended { version: String, advice: String },
+    NotRecommended { version: String, advice: String, daemon: Option<String> },
     #[error("the available updates are not known: {why}; {}", ways(*.image))]
     Unknown { why: String, image: bool },
     #[error("there are no {kind} updates: change the channel, or {}", ways(*.image))]
@@ -82,6 +87,8 @@ pub(crate) enum Refused {
         "the version of the release that is being applied is not known: name the wanted release by --to or --to-image"
     )]
     NoVersion,
+    #[error("{0}")]
+    Unforceable(&'static str),
     #[error("cannot go back: {0}")]
     Rollback(String),
     #[error("the channel {channel:?} is not one of those that contain {version}: {}; --allow-explicit-channel sets it all the same", .known.join(", "))]
@@ -123,7 +130,7 @@ pub(crate) fn update(object: &ClusterVersion, ask: &Ask) -> Result<Change, Refus
         Wanted::Image(image) if *image == status.desired.image => {
             return Ok(Change::none(format!("The cluster is already at {image}")));
         }
-        _ => match find_target(&status, ask, &mut warnings)? {
+        _ => match find_target(object, &status, ask, &mut warnings)? {
             Some(target) => target,
             None => {
                 let said = format!("The cluster is already at the latest available version {}", label(&status.desired));
@@ -139,6 +146,10 @@ pub(crate) fn update(object: &ClusterVersion, ask: &Ask) -> Result<Change, Refus
         warnings.extend(concerns);
     }
     if ask.force {
+        let Release { version, image, architecture, .. } = target.clone();
+        if let Some(problem) = unforceable(&Update { version, image, architecture, ..Update::default() }) {
+            return Err(Refused::Unforceable(problem));
+        }
         warnings.push("The release is requested by force: that it is not signed, or that preconditions are not met, does not stop it".to_owned());
     }
     let said = match (target.architecture.is_empty(), target.version.is_empty()) {
@@ -174,6 +185,7 @@ fn patch(before: Option<&Update>, target: &Release, ask: &Ask) -> Value {
 
 /// `None`: there is no newer one.
 fn find_target(
+    object: &ClusterVersion,
     status: &ClusterVersionStatus,
     ask: &Ask,
     warnings: &mut Vec<String>,
@@ -188,14 +200,16 @@ fn find_target(
         (Some(known), Wanted::Image(image)) => Some((Release { image: image.clone(), ..(*known).clone() }, None)),
         (Some(known), _) => Some(((*known).clone(), None)),
         (None, Wanted::Latest) => newest(&available, &conditional, ask),
-        (None, _) => risky().map(|update| (update.release.clone(), not_recommended(update))),
+        (None, _) => risky().map(|update| (update.release.clone(), Some(update))),
     };
-    if let Some((chosen, advice)) = chosen {
-        if let Some(advice) = advice {
+    if let Some((chosen, risky)) = chosen {
+        if let Some((update, advice)) = risky.and_then(|update| Some((update, not_recommended(update)?))) {
+            let (version, daemon) = (label(&chosen).to_owned(), what_the_daemon_demands(object, update, ask));
             if !ask.not_recommended {
-                return Err(Refused::NotRecommended { version: label(&chosen).to_owned(), advice });
+                return Err(Refused::NotRecommended { version, advice, daemon });
             }
-            warnings.push(format!("{} is not recommended for this cluster: {advice}", label(&chosen)));
+            warnings.push(format!("{version} is not recommended for this cluster: {advice}"));
+            warnings.extend(daemon);
         }
         let Release { version, image, .. } = chosen;
         return Ok(Some(Release { version, image, ..Release::default() }));
@@ -246,14 +260,36 @@ fn is_wanted(release: &Release, wanted: &Wanted) -> bool {
     }
 }
 
-/// With the reason why it is not recommended, if it is not.
-fn newest(available: &[&Release], conditional: &[&ConditionalUpdate], ask: &Ask) -> Option<(Release, Option<String>)> {
+/// With the conditional update, if it is not recommended.
+fn newest<'a>(
+    available: &[&'a Release],
+    conditional: &[&'a ConditionalUpdate],
+    ask: &Ask,
+) -> Option<(Release, Option<&'a ConditionalUpdate>)> {
     let risky = conditional.iter().filter(|_| ask.not_recommended);
-    let risky = risky.map(|update| (&update.release, not_recommended(update)));
-    let mut all: Vec<(&Release, Option<String>)> =
+    let risky = risky.map(|update| (&update.release, Some(*update)));
+    let mut all: Vec<(&Release, Option<&ConditionalUpdate>)> =
         available.iter().map(|release| (*release, None)).chain(risky).collect();
     all.sort_by(|(a, _), (b, _)| newer(a, b));
-    all.into_iter().next().map(|(release, advice)| (release.clone(), advice))
+    all.into_iter().next().map(|(release, update)| (release.clone(), update))
+}
+
+/// What the daemon wants besides, before it begins an update that is not recommended; `None` if it has that.
+fn what_the_daemon_demands(object: &ClusterVersion, update: &ConditionalUpdate, ask: &Ask) -> Option<String> {
+    const FORCE: &str = "it is forced by --force, which overrides the check of its signature, too";
+    if ask.force {
+        return None;
+    }
+    let accepted = object.spec.desired_update.iter().flat_map(|update| &update.accept_risks).map(|risk| &risk.name);
+    let accepted: Vec<&String> = accepted.chain(&ask.accept).collect();
+    let Some(risks) = to_accept(update) else {
+        return Some(format!("the daemon does not begin it as long as that is so, unless {FORCE}"));
+    };
+    let missing = risks.into_iter().filter(|risk| accepted.iter().all(|known| known != risk));
+    let missing: Vec<String> = missing.map(|risk| format!("--accept-risk {risk}")).collect();
+    let flags = listed(&missing, " ", CAUSE, |n| format!("and {n} more"));
+    let text = format!("the daemon does not begin it unless its risks are accepted by {flags}, or {FORCE}");
+    (!missing.is_empty()).then_some(text)
 }
 
 /// Descending; what is no version comes last.
@@ -295,7 +331,7 @@ fn told(condition: &Condition) -> String {
 /// Withdraws what is requested. What risks are accepted stays.
 pub(crate) fn clear(object: &ClusterVersion) -> Change {
     let Some(requested) = &object.spec.desired_update else { return Change::none("No update is requested".to_owned()) };
-    let desired = status(object).desired;
+    let ClusterVersionStatus { desired, history, .. } = status(object);
     let same = match (requested.image.is_empty(), desired.image.is_empty()) {
         (false, false) => requested.image == desired.image,
         _ => requested.version == desired.version,
@@ -308,15 +344,29 @@ pub(crate) fn clear(object: &ClusterVersion) -> Change {
                 fields.insert(key.to_owned(), json!(""));
             }
             fields.insert("force".to_owned(), json!(false));
+            // It would stay in a merge patch.
+            if !requested.mode.is_empty() {
+                fields.insert("mode".to_owned(), Value::Null);
+            }
             fields.insert("acceptRisks".to_owned(), json!(risks));
             Value::Object(fields)
         }
     };
     let requested =
         Release { version: requested.version.clone(), image: requested.image.clone(), ..Release::default() };
-    let said = match same {
-        true => format!("Withdrew the request, and the cluster stays at {}", label(&desired)),
-        false => format!("Withdrew the request for {}", label(&requested)),
+    let completed = history.first().is_some_and(|entry| entry.state == HistoryState::Completed);
+    let said = match (same, completed) {
+        (true, true) => format!("Withdrew the request, and the cluster stays at {}", label(&desired)),
+        (true, false) => {
+            let before = history.iter().find(|entry| entry.image != desired.image).map(|entry| entry.version.as_str());
+            let back = before.map_or_else(String::new, |before| format!(" to {before}"));
+            format!(
+                "Withdrew the request for {}, which has begun: it goes on if its own daemon has taken over, and otherwise the \
+                 cluster goes back{back}",
+                label(&desired)
+            )
+        }
+        (false, _) => format!("Withdrew the request for {}", label(&requested)),
     };
     Change { patch: Some(json!({"spec": {"desiredUpdate": cleared}})), said, ..Change::default() }
 }
@@ -353,7 +403,7 @@ pub(crate) fn rollback(object: &ClusterVersion) -> Result<Change, Refused> {
         Some(_) => {}
     }
     let target = Release { version: previous.version.clone(), image: previous.image.clone(), ..Release::default() };
-    let patch = patch(None, &target, &Ask::new(Wanted::Latest));
+    let patch = patch(object.spec.desired_update.as_ref(), &target, &Ask::new(Wanted::Latest));
     let said = format!("Requested the way back from {now} to {before}");
     Ok(Change { patch: Some(patch), said, target: Some(target), ..Change::default() })
 }

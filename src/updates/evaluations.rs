@@ -74,6 +74,14 @@ struct Outage {
     again: Timestamp,
 }
 
+impl Outage {
+    /// A clock that was set back must not put the next query off.
+    fn again(&self, now: Timestamp) -> Timestamp {
+        let latest = after(now, SignedDuration::try_from(LAST_RETRY).unwrap_or_default());
+        if self.again > latest { now } else { self.again }
+    }
+}
+
 /// By the text of the query: risks of one name can have different rules, and different risks the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evaluations {
@@ -158,7 +166,7 @@ impl Evaluations {
     pub(crate) fn begin(&mut self, now: Timestamp) -> Vec<String> {
         let under_way = self.entries.values().filter(|entry| entry.under_way).count();
         let free = match &self.outage {
-            Some(outage) if under_way > 0 || now < outage.again => 0,
+            Some(outage) if under_way > 0 || now < outage.again(now) => 0,
             Some(_) => 1,
             None => CONCURRENT.saturating_sub(under_way),
         };
@@ -194,7 +202,7 @@ impl Evaluations {
             Err(QueryError::Source(failure)) => {
                 // Several queries that were under way together have found one outage.
                 let failures = match &self.outage {
-                    Some(outage) if now < outage.again => outage.failures,
+                    Some(outage) if now < outage.again(now) => outage.failures,
                     Some(outage) => outage.failures.saturating_add(1),
                     None => 1,
                 };
@@ -237,10 +245,12 @@ impl Evaluations {
     /// When something changes by time alone: a query is due, or a verdict expires.
     pub(crate) fn deadline(&self, now: Timestamp) -> Option<Timestamp> {
         let under_way = self.entries.values().filter(|entry| entry.under_way).count();
-        let again = self.outage.as_ref().map(|outage| outage.again);
+        let again = self.outage.as_ref().map(|outage| outage.again(now));
         let can_send = under_way < CONCURRENT && (again.is_none() || under_way == 0);
         let waiting = self.entries.values().filter(|entry| can_send && !entry.under_way);
-        let due = waiting.map(|entry| again.map_or(entry.due, |again| entry.due.max(again)));
+        let latest = after(now, RENEW_AFTER);
+        let due = waiting.map(|entry| if entry.due > latest { now } else { entry.due });
+        let due = due.map(|due| again.map_or(due, |again| due.max(again)));
         let expire = self.entries.values().filter_map(|entry| Some(after(entry.verdict?.evaluated, EXPIRES_AFTER)));
         due.chain(expire.filter(|at| *at > now)).min()
     }

@@ -1,7 +1,7 @@
 //! Whether an update to a release may begin, once its payload is loaded: the same answer for the daemon, which waits or begins,
 //! and for a plan of the update, which says what the daemon will do.
 
-use super::risks::{RECOMMENDED as RECOMMENDED_CONDITION, RISKS_ACCEPTED};
+use super::risks::{RECOMMENDED as RECOMMENDED_CONDITION, RISKS_ACCEPTED, to_accept};
 use crate::api::cluster_version::{ConditionalUpdate, HistoryEntry, HistoryState, Release};
 use crate::api::{ClusterVersionStatus, ComponentOverride};
 use crate::error::{CAUSE, listed, shortened};
@@ -26,6 +26,8 @@ pub(crate) struct Finding {
     pub message: String,
     /// The update does not begin unless it is forced. Otherwise it is only recorded.
     pub blocks: bool,
+    /// Nor does it begin if it is forced.
+    pub impossible: bool,
 }
 
 impl Finding {
@@ -41,6 +43,8 @@ pub(crate) struct Situation<'a> {
     pub target: &'a Release,
     pub status: &'a ClusterVersionStatus,
     pub overrides: &'a [ComponentOverride],
+    /// The overrides make the daemon's own Deployment unmanaged.
+    pub own_unmanaged: bool,
     pub channel: &'a str,
     /// Why the cluster should stay at its minor version; `None` while not everything has been read.
     pub risks: Option<&'a [Risk]>,
@@ -60,6 +64,7 @@ const ROLLBACK: &str = "ClusterVersionRollback";
 const GIANT_HOP: &str = "ClusterVersionGiantHop";
 const UPGRADEABLE: &str = "ClusterVersionUpgradeable";
 const RECOMMENDED: &str = "ClusterVersionRecommendedUpdate";
+const SUCCESSOR: &str = "ClusterVersionSuccessor";
 
 const HEALTH: &str = "ClusterHealth";
 /// Most of them that are recorded: the first ones say what to look at.
@@ -96,18 +101,23 @@ pub(crate) fn check(situation: &Situation<'_>) -> Vec<Finding> {
         }
     }
     findings.extend(recommended(situation));
+    findings.extend(successor(situation));
     findings
 }
 
-/// Whether the update may not begin unless it is forced.
-pub(crate) fn is_blocked(findings: &[Finding]) -> bool {
-    findings.iter().any(|finding| finding.blocks)
+/// Whether the update may not begin, if it is forced or if it is not.
+pub(crate) fn is_blocked(findings: &[Finding], forced: bool) -> bool {
+    findings.iter().any(|finding| if forced { finding.impossible } else { finding.blocks })
 }
 
 /// All findings in one text; empty without any. If it is forced, the text says so of those that block.
 pub(crate) fn summary(findings: &[Finding], forced: bool) -> String {
     let texts: Vec<String> = findings.iter().map(|finding| shortened(&finding.text(), CAUSE).into_owned()).collect();
-    let lead = if forced && is_blocked(findings) { "Forced in spite of what blocks the update: " } else { "" };
+    let lead = if forced && is_blocked(findings, false) && !is_blocked(findings, true) {
+        "Forced in spite of what blocks the update: "
+    } else {
+        ""
+    };
     match texts.as_slice() {
         [] => String::new(),
         [one] => format!("{lead}{one}"),
@@ -116,7 +126,7 @@ pub(crate) fn summary(findings: &[Finding], forced: bool) -> String {
 }
 
 fn blocks(precondition: &'static str, reason: &str, message: String) -> Finding {
-    Finding { precondition, reason: reason.to_owned(), message, blocks: true }
+    Finding { precondition, reason: reason.to_owned(), message, blocks: true, impossible: false }
 }
 
 fn warns(precondition: &'static str, reason: &str, message: String) -> Finding {
@@ -215,6 +225,10 @@ fn upgradeable(situation: &Situation<'_>, current: &Version, target: &Version) -
 /// a test or from a mirror: that is recorded.
 fn recommended(situation: &Situation<'_>) -> Option<Finding> {
     let Situation { target, advice, .. } = situation;
+    // A plan may be of a release whose image is not known: then it is not known which one is meant.
+    if target.image.is_empty() {
+        return None;
+    }
     let is_target = |release: &Release| same_digest(&release.image, &target.image);
     let conditional = advice.conditional.iter().find(|update| is_target(&update.release));
     if let Some(accepted) = conditional.and_then(|update| accepted(target, update)) {
@@ -243,6 +257,14 @@ fn recommended(situation: &Situation<'_>) -> Option<Finding> {
     Some(warns(RECOMMENDED, "UnknownUpdate", message))
 }
 
+/// Without its own Deployment the new daemon would never take over, and two releases would be applied in turns.
+fn successor(situation: &Situation<'_>) -> Option<Finding> {
+    let message = "the daemon of the release could not take over: an override in spec.overrides makes the Deployment of the daemon \
+                   unmanaged; remove it to update";
+    let finding = || Finding { impossible: true, ..blocks(SUCCESSOR, "OwnDeploymentUnmanaged", message.to_owned()) };
+    situation.own_unmanaged.then(finding)
+}
+
 /// A conditional update that is recommended only because risks which apply are accepted: the history says so.
 fn accepted(target: &Release, update: &ConditionalUpdate) -> Option<Finding> {
     let condition = verdict(update).filter(|c| c.status == "True" && c.reason == RISKS_ACCEPTED)?;
@@ -264,7 +286,14 @@ fn not_recommended(target: &Release, update: &ConditionalUpdate) -> Option<Findi
     };
     let lead =
         if status == "False" { "is not recommended for this cluster" } else { "may have risks for this cluster" };
-    let way_out = "spec.desiredUpdate.force overrides that";
+    const FORCE: &str = "spec.desiredUpdate.force overrides that, and the check of the signature with it";
+    let way_out = match to_accept(update).as_deref() {
+        None | Some([]) => FORCE.to_owned(),
+        Some(risks) => {
+            let risks = listed(risks, ", ", CAUSE / 4, |n| format!("and {n} more"));
+            format!("spec.desiredUpdate.acceptRisks with {risks} makes it recommended; {FORCE}")
+        }
+    };
     let message = format!("{} {lead}: {}. {way_out}", target.version, message.trim_end_matches('.'));
     Some(blocks(RECOMMENDED, reason, message))
 }

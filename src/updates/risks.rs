@@ -222,13 +222,13 @@ fn paragraph(risk: &ConditionalUpdateRisk, known: &Known, exposure: &Exposure) -
     }
 }
 
-/// When a risk was evaluated, and why it could not be evaluated again since.
+/// When a risk was evaluated, and why it could not be evaluated again since. Without such a cause it was within the hour, and
+/// the time is left out: the ClusterVersion would be written for nothing else.
 fn evaluated(known: &Known) -> String {
     match known {
         Known::Verdict { evaluated: Some(at), failure: Some(cause), .. } => {
             format!(", as evaluated at {at}, which could not be renewed: {}", shortened(cause, CAUSE))
         }
-        Known::Verdict { evaluated: Some(at), failure: None, .. } => format!(", as evaluated at {at}"),
         _ => String::new(),
     }
 }
@@ -257,6 +257,26 @@ fn condition(type_: &str, status: &str, reason: &str, message: String, now: Time
         last_transition_time: status::whole_seconds(now),
         observed_generation: None,
     }
+}
+
+/// The risks that have to be accepted for this update, as it was judged, to be recommended; `None` if that is not possible: without the
+/// feature gate, or while it is not known whether each of its risks applies.
+pub(super) fn to_accept(update: &ConditionalUpdate) -> Option<Vec<&str>> {
+    let applies = |risk: &ConditionalUpdateRisk| {
+        let condition = risk.conditions.iter().find(|condition| condition.type_ == APPLIES)?;
+        match condition.status.as_str() {
+            "True" => Some(true),
+            "False" => Some(false),
+            _ => None,
+        }
+    };
+    // They are named with the gate only.
+    if update.risk_names.is_empty() {
+        return None;
+    }
+    let known: Option<Vec<(&str, bool)>> =
+        update.risks.iter().map(|risk| Some((risk.name.as_str(), applies(risk)?))).collect();
+    Some(known?.into_iter().filter(|(_, applies)| *applies).map(|(name, _)| name).collect())
 }
 
 /// The risks of all updates, each name once, sorted by name. Where two have the same name, that of the higher version counts.

@@ -8,20 +8,12 @@ pub(crate) use admin_gates::{Gate, gates};
 use crate::api::condition::find;
 use crate::api::{ComponentOverride, Condition, ConditionStatus};
 use crate::error::listed;
+use crate::read::Read;
 use crate::status::Risk;
 use std::collections::BTreeMap;
 
 /// Most bytes of the names of objects in one message.
 const NAMES: usize = 1000;
-
-/// An object in the cluster that was read, or why it was not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Read<T> {
-    Value(T),
-    /// It does not exist.
-    Absent,
-    Failed(String),
-}
 
 /// A ClusterOperator whose condition `Upgradeable` is `False`.
 #[derive(Clone, Debug, PartialEq, Eq)]

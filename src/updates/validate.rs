@@ -140,7 +140,7 @@ fn desired_update_error(update: &Update, gates: FeatureGates, status: &ClusterVe
 
 /// Force lets a release run that is not verified, so the request itself must say which bytes that are: a version is looked up in
 /// what the update service says, and a tag may mean other bytes each time it is read.
-fn unforceable(update: &Update) -> Option<&'static str> {
+pub(crate) fn unforceable(update: &Update) -> Option<&'static str> {
     if update.image.is_empty() {
         let is_named = !update.version.is_empty() || !update.architecture.is_empty();
         return is_named.then_some("force needs the image by its digest, NAME@sha256:HEX; add it, or remove force");

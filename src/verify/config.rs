@@ -107,6 +107,12 @@ impl Config {
         Ok(())
     }
 
+    /// The keyrings of another configuration as well, and its demand on the identity.
+    pub(crate) fn take_over(&mut self, other: Config) {
+        self.keyrings.extend(other.keyrings);
+        self.identity = other.identity.or(self.identity.take());
+    }
+
     pub(crate) fn keyring_names(&self) -> impl Iterator<Item = &str> {
         self.keyrings.keys().map(String::as_str)
     }

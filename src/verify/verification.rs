@@ -72,6 +72,7 @@ impl Verifier {
             satisfied: BTreeSet::new(),
             causes: Vec::new(),
             dropped: 0,
+            unread: false,
         }
     }
 }
@@ -102,6 +103,8 @@ pub struct Verification {
     satisfied: BTreeSet<String>,
     causes: Vec<Cause>,
     dropped: usize,
+    /// A place could not be read that may have a signature.
+    unread: bool,
 }
 
 impl Verification {
@@ -149,6 +152,12 @@ impl Verification {
         self.causes.push(Cause { at: now, source: source.to_owned(), text: cause.into() });
     }
 
+    /// Records a place that could not be read, or not wholly: a signature that is missing may be there.
+    pub(crate) fn record_unread(&mut self, source: &str, cause: impl Into<String>, now: Timestamp) {
+        self.unread = true;
+        self.record(source, cause, now);
+    }
+
     /// The result. The error names the digest, the keyrings without a valid signature, and the failed attempts.
     pub(crate) fn finish(mut self, now: Timestamp) -> Result<(), VerifyError> {
         if self.is_satisfied() {
@@ -159,7 +168,8 @@ impl Verification {
             self.causes.push(Cause { at: now, source: "all stores".to_owned(), text });
         }
         let unsatisfied = self.unsatisfied().map(str::to_owned).collect();
-        Err(VerifyError::Unverified { digest: self.digest.to_string(), unsatisfied, causes: self.causes })
+        let (digest, unread) = (self.digest.to_string(), self.unread);
+        Err(VerifyError::Unverified { digest, unsatisfied, causes: self.causes, unread })
     }
 }
 

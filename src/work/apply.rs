@@ -9,7 +9,7 @@ mod server_keeps;
 pub(crate) use error::ApplyError;
 pub(crate) use object::namespace_id;
 
-use super::cluster_configuration::{ConfigurationChanges, ConfigurationWatcher};
+use super::cluster_configuration::{ConfigurationChanges, ConfigurationWatcher, ProxyState};
 use super::feeds::{Cluster, Feeds};
 use super::operators::{self, Operators};
 use crate::cluster::feed::{Callbacks, Comparison};
@@ -21,6 +21,7 @@ use crate::metrics::FollowedKind;
 use crate::payload::{DefinedKind, Manifest, ObjectId};
 use crate::rollout::Applied;
 use crate::status::facts::{KeptFields, Unwatched};
+use crate::work::task;
 use desired::DesiredObjects;
 use object::ObjectApply;
 use server_keeps::ServerKeeps;
@@ -42,6 +43,8 @@ pub(crate) struct Applier {
     created_crds: Mutex<HashSet<ObjectId>>,
     /// The objects of a release are tracked.
     tracked: watch::Sender<bool>,
+    /// Of the process.
+    stop: CancellationToken,
 }
 
 impl Applier {
@@ -57,16 +60,19 @@ impl Applier {
         let before_relist = Arc::new(move |kind: &Kind| {
             keeps.ask_again(&asking, |id| id.group == kind.group && id.kind == kind.kind);
         });
-        tokio::spawn(admission::follow(
-            clients.clone(),
-            kinds.clone(),
-            server_keeps.clone(),
-            index.clone(),
-            stop.clone(),
-        ));
+        let following =
+            admission::follow(clients.clone(), kinds.clone(), server_keeps.clone(), index.clone(), stop.clone());
+        task::spawn("admission", &stop, following);
         let operators = Arc::<Operators>::default();
         let callbacks = Callbacks { compare, before_relist, whole: operators::whole_kind(operators.clone()) };
-        let feeds = Arc::new(Feeds::new(clients, objects.clone(), index.clone(), callbacks, hindrances.clone(), stop));
+        let feeds = Arc::new(Feeds::new(
+            clients,
+            objects.clone(),
+            (index.clone(), kinds.clone()),
+            callbacks,
+            hindrances.clone(),
+            stop.clone(),
+        ));
         let cluster = Cluster { objects, index, kinds, feeds, operators };
         Applier {
             cluster,
@@ -76,6 +82,7 @@ impl Applier {
             hindrances,
             created_crds: Mutex::default(),
             tracked: watch::channel(false).0,
+            stop,
         }
     }
 
@@ -127,6 +134,11 @@ impl Applier {
         &self.cluster.objects
     }
 
+    /// Ends the process.
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
     /// The manifest's kind and its identity as the cluster knows it, if the server is known to serve the kind.
     pub(crate) fn resolve(&self, manifest: &Manifest) -> Option<(Kind, ObjectId)> {
         self.cluster.kinds.resolve(manifest)
@@ -145,6 +157,11 @@ impl Applier {
     /// Tells of changes of the cluster configuration from now on.
     pub(crate) fn configuration_changes(&self) -> ConfigurationChanges {
         self.configuration.changes()
+    }
+
+    /// Follows the Proxy of the cluster.
+    pub(crate) fn proxy(&self) -> watch::Receiver<ProxyState> {
+        self.configuration.follow_proxy(&self.cluster)
     }
 
     /// Makes these manifests the desired ones, in place of those before, and starts the feeds of all kinds that are served.
@@ -276,4 +293,4 @@ impl Applier {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

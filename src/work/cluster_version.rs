@@ -15,19 +15,22 @@ mod status_writer;
 
 use super::apply::Applier;
 use super::config_maps::{Changed, ConfigMaps};
+use super::drained::DrainedOperators;
 use super::dropped::Dropped;
+use super::egress::Way;
 use super::events::{Events, Told};
 use super::health;
 use super::monitoring::Monitoring;
-use super::retrieve::{Refusal, Retriever, Terms};
+use super::retrieve::{Retriever, Terms};
 use super::rollout::RunningRollout;
 use super::update_service;
 use crate::api::progress::Progress;
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, HistoryState, OWN_DEPLOYMENT};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, HistoryState};
 use crate::cluster::Clients;
+use crate::cluster::lease::Note;
 use crate::graph::{self, Mode};
 use crate::merge::Owner;
-use crate::payload::{ApplyFilter, Features, Filter, ObjectId, Payload, Selection};
+use crate::payload::{ApplyFilter, Features, Filter, Payload, Selection};
 use crate::rollout::Plan;
 use crate::status::facts::LoadStep;
 use crate::updates::timeline::Timeline;
@@ -64,13 +67,21 @@ pub(crate) struct Parts {
     pub updates: watch::Receiver<Option<update_service::Told>>,
     /// What the FeatureGate says now.
     pub features: watch::Receiver<Arc<Features>>,
+    /// How requests to signature stores leave the cluster.
+    pub way: Way,
     pub config_maps: ConfigMaps,
     /// Profile and excluded identifier.
     pub filter: Filter,
     /// `--always-enable-capabilities`.
     pub always_enabled: BTreeSet<String>,
+    /// Nodes that are being updated explain that operators are not available.
+    pub nodes_explain: bool,
+    /// `--unfinished-workloads-pass`.
+    pub unfinished_pass: bool,
     pub events: Events,
     pub monitoring: Arc<Monitoring>,
+    /// In the lease of this process.
+    pub note: Arc<Note>,
 }
 
 /// The release that is being applied, and how it was accepted.
@@ -100,6 +111,8 @@ pub(crate) struct ClusterVersionController {
     selected: Option<Selection>,
     /// Objects that the release that is applied no longer contains.
     dropped: Dropped,
+    /// Operators that are not available, perhaps because nodes are being updated.
+    drained: DrainedOperators,
     filter: EffectiveFilter,
     load: Option<Load>,
     refused: Option<Refused>,
@@ -131,12 +144,13 @@ impl std::fmt::Debug for ClusterVersionController {
 impl ClusterVersionController {
     pub(crate) fn new(parts: Parts) -> Self {
         ClusterVersionController {
-            live: live::Latest::new(&parts.name),
-            writer: StatusWriter::new(parts.applier.objects().clone(), &parts.name),
+            live: live::Latest::new(&parts.name, parts.progress.history.clone()),
+            writer: StatusWriter::new(parts.applier.objects().clone(), &parts.name, parts.note.clone()),
             accepted: Accepted { payload: parts.own.clone(), verified: false, risks: String::new() },
             current: None,
             selected: None,
             dropped: Dropped::new(parts.applier.clone(), &parts.progress.dropped),
+            drained: DrainedOperators::new(parts.applier.clone(), parts.clients.clone(), parts.nodes_explain),
             filter: EffectiveFilter::new(parts.filter.clone(), parts.always_enabled.clone()),
             load: None,
             refused: None,
@@ -157,9 +171,10 @@ impl ClusterVersionController {
 
     /// Runs until `stop`; writes the last status before it returns.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut objects = live::watch(&self.parts.clients, stop.clone());
+        let mut objects = live::watch(&self.parts.clients, &stop);
         let mut updates = self.parts.updates.clone();
         let mut features = self.parts.features.clone();
+        let mut way = self.parts.way.clone();
         let mut operators = self.parts.applier.operators().changes();
         let monitoring = self.parts.monitoring.clone();
         tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
@@ -167,13 +182,23 @@ impl ClusterVersionController {
             let deadline = self.deadline(Timestamp::now());
             tokio::select! {
                 () = stop.cancelled() => break,
-                Some(event) = objects.recv() => self.live.on_change(event),
+                told = objects.recv() => {
+                    if !self.live.on_told(told, &stop) {
+                        break;
+                    }
+                }
                 () = moved(&mut self.current) => {}
                 news = loading::next(&mut self.load) => self.on_load(news),
                 Ok(()) = updates.changed() => {}
                 Ok(()) = features.changed() => {}
                 Ok(()) = operators.changed() => {}
+                Ok(()) = way.changed() => {
+                    if matches!(*way.borrow_and_update(), Some(Ok(_))) {
+                        self.on_new_way();
+                    }
+                }
                 () = self.dropped.changed() => {}
+                () = self.drained.changed() => {}
                 changed = self.parts.config_maps.changed() => self.on_config_maps(changed),
                 written = self.writer.ended() => self.live.on_written(written),
                 () = tokio::time::sleep(deadline) => {}
@@ -241,9 +266,10 @@ impl ClusterVersionController {
             }
         }
         self.note = self.note_on(&spec, &status);
-        self.parts.config_maps.await_signatures(self.refused.as_ref().is_some_and(Refused::waits_for_a_signature));
+        self.parts.config_maps.await_signatures(self.refused.as_ref().and_then(Refused::unsigned));
         let now = Timestamp::now();
         self.observe_rollout(now);
+        self.follow_drained();
         self.publish(now);
         self.tell_metrics(now);
     }
@@ -259,13 +285,14 @@ impl ClusterVersionController {
 
     /// The valid part of the spec, and the status as it stands. What depends on them is brought up to date.
     fn observe_live(&mut self) -> Option<(ClusterVersionSpec, ClusterVersionStatus)> {
+        let gates = self.gates();
         let live = self.live.live()?;
         let (spec, status) = (live.spec.clone(), live.status.clone());
+        let terms = retry::Terms { generation: live.generation, gates };
         if let Some(refused) = &mut self.refused {
-            refused.consider(live.generation, Timestamp::now());
+            refused.consider(terms, Timestamp::now());
         }
         self.parts.applier.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
-        let gates = self.gates();
         let errors = updates::validate(&self.parts.name, gates, &spec, &status);
         self.invalid = errors.iter().map(ToString::to_string).chain(self.live.problems()).collect();
         let valid = updates::clear(&spec, &errors);
@@ -311,7 +338,7 @@ impl ClusterVersionController {
             cluster_id: spec.cluster_id,
             architecture: valid.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
             accepted_risks: gates.accept_risks.then_some(accepted),
-            own_risks: gates.accept_risks.then(|| self.risks(valid)).flatten().unwrap_or_default(),
+            own_risks: gates.accept_risks.then(|| self.risks(valid)).flatten(),
             offered,
         };
         self.parts.requests.send_if_modified(|current| {
@@ -366,7 +393,8 @@ impl ClusterVersionController {
             Action::Load(target) => self.begin_load(target, spec),
             Action::Preflight => {
                 if let Some(load) = &mut self.load {
-                    load.run_preflight(self.parts.retriever.clone());
+                    let hindrances = health::hindrances(self.parts.clients.call.clone());
+                    load.run_preflight(self.parts.retriever.clone(), hindrances);
                 }
             }
             Action::StopLoading => self.stop_loading(),
@@ -391,11 +419,12 @@ impl ClusterVersionController {
         let manifests = selection.manifests.clone();
         let release = self.accepted.payload.release.clone();
         self.clocks.begin(&release.image);
-        let own_deployment = ObjectId::new("apps", "Deployment", &self.parts.namespace, OWN_DEPLOYMENT);
+        let own_deployment = self.own_deployment();
         let graph = graph::build::build(&manifests, mode, Some(&own_deployment));
         tracing::info!(release = %release.version, ?mode, nodes = graph.len(), manifests = manifests.len(), "rollout begins");
         let hand_over = release.image != self.parts.own.release.image;
-        let plan = Plan { release, mode, manifests, graph, own_deployment, hand_over };
+        let unfinished_pass = self.parts.unfinished_pass;
+        let plan = Plan { release, mode, manifests, graph, own_deployment, hand_over, unfinished_pass };
         let rollout = RunningRollout::start(plan, self.parts.applier.clone());
         self.current = Some(Current { rollout, filter: self.filter.get().clone(), selection });
     }
@@ -436,15 +465,18 @@ impl ClusterVersionController {
         let terms = Terms {
             filter: self.filter.for_load(&target.release.version, &self.features()),
             stores: spec.signature_stores.clone(),
-            overrides: spec.overrides.clone(),
             history: self.live.live().map(|live| digests(&live.status.history)).unwrap_or_default(),
         };
         // What was refused before is not asked for any more.
         self.refused.take_if(|refused| !refused.target.is(&target));
-        let generation = self.live.live().map_or(0, |live| live.generation);
+        let history = self.live.live().map(|live| live.status.history.as_slice()).unwrap_or_default();
+        let running = [&self.accepted.payload.release.image, &target.release.image];
+        loading::retain_needed(&mut self.payloads, running.map(String::as_str), history);
+        let accepted_by =
+            retry::Terms { generation: self.live.live().map_or(0, |live| live.generation), gates: self.gates() };
         let hindrances = health::hindrances(self.parts.clients.call.clone());
         let (retriever, payloads) = (self.parts.retriever.clone(), self.payloads.clone());
-        self.load = Some(Load::start(retriever, target, generation, terms, payloads, hindrances));
+        self.load = Some(Load::start(retriever, target, accepted_by, terms, payloads, hindrances));
     }
 
     fn stop_loading(&mut self) {
@@ -455,20 +487,30 @@ impl ClusterVersionController {
 
     /// A signature may be the one that was missing.
     fn on_config_maps(&mut self, changed: Changed) {
-        if let (Changed::Signatures, Some(refused)) = (changed, &mut self.refused) {
-            refused.on_signature(Timestamp::now());
+        if let (Changed::Signatures(version), Some(refused)) = (changed, &mut self.refused) {
+            refused.on_signature(version, Timestamp::now());
+        }
+    }
+
+    /// The stores of signatures may be reached by it.
+    fn on_new_way(&mut self) {
+        if let Some(refused) = &mut self.refused {
+            refused.on_new_way(Timestamp::now());
         }
     }
 
     fn on_load(&mut self, news: LoadNews) {
         match (news, self.load.take()) {
-            (LoadNews::Failed(refusal), Some(Load { target, generation, .. })) => {
-                let Refusal { status, tree } = *refusal;
-                self.payloads.extend(tree);
+            (LoadNews::Failed(mut refusal), Some(Load { target, accepted_by, begun_with, .. })) => {
+                self.payloads.extend(refusal.tree.take());
+                let status = &refusal.status;
                 tracing::warn!(image = %target.release.image, step = ?status.step, outcome = ?status.outcome, "release not accepted");
                 self.kept.on_load_ended(status.step, false);
-                let before = self.refused.as_ref();
-                self.refused = Some(Refused::new(target, status, before, generation, Timestamp::now()));
+                let (before, now) = (self.refused.as_ref(), Timestamp::now());
+                let mut refused = Refused::new(target, *refusal, before, accepted_by, now);
+                refused.on_signature_meanwhile(self.parts.config_maps.newest_signature(), now);
+                refused.on_new_way_meanwhile(&begun_with, &self.parts.way.borrow(), now);
+                self.refused = Some(refused);
             }
             (LoadNews::Moved | LoadNews::Failed(_), load) => {
                 let tree = load.as_ref().and_then(|load| load.loaded.as_ref()).map(|loaded| loaded.tree.clone());

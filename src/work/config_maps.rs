@@ -3,10 +3,12 @@
 
 use crate::api::MANAGED_NAMESPACE;
 use crate::cluster::{Clients, Kind, Kinds, WatchBackoff, named};
-use crate::updates::upgradeable::Read;
+use crate::read::Read;
 use crate::verify::SIGNATURES_LABEL;
-use futures::StreamExt;
+use crate::work::retrieve::Unsigned;
+use crate::work::task;
 use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, PartialObjectMeta};
@@ -29,16 +31,18 @@ pub(crate) type Data = Read<BTreeMap<String, String>>;
 pub(crate) struct ConfigMaps {
     gates: watch::Receiver<Option<Data>>,
     acks: watch::Receiver<Option<Data>>,
-    signatures: watch::Receiver<()>,
-    /// Whether signatures are followed.
-    awaited: watch::Sender<bool>,
+    /// The newest resourceVersion of one, if that is a number.
+    signatures: watch::Receiver<Option<u64>>,
+    /// What signatures are followed for.
+    awaited: watch::Sender<Option<Unsigned>>,
 }
 
 /// What has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
     GatesOrAcks,
-    Signatures,
+    /// Up to this resourceVersion, if that is a number.
+    Signatures(Option<u64>),
 }
 
 impl ConfigMaps {
@@ -46,8 +50,8 @@ impl ConfigMaps {
     pub(crate) fn follow(clients: &Clients, kinds: &Arc<Kinds>, stop: &CancellationToken) -> ConfigMaps {
         let (told_gates, gates) = watch::channel(None);
         let (told_acks, acks) = watch::channel(None);
-        let (told_signatures, signatures) = watch::channel(());
-        let (awaited, waits) = watch::channel(false);
+        let (told_signatures, signatures) = watch::channel(None);
+        let (awaited, waits) = watch::channel(None);
         let one = |namespace, name| named::follow(clients, kinds.clone(), Kind::config_map(), namespace, name);
         match clients.for_watch() {
             Ok(client) => {
@@ -56,8 +60,7 @@ impl ConfigMaps {
                     follow_one(one("openshift-config", "admin-acks"), told_acks),
                     follow_signatures_while(client, waits, told_signatures),
                 );
-                let stop = stop.clone();
-                tokio::spawn(async move { stop.run_until_cancelled(following).await });
+                task::spawn("gates and signatures", stop, following);
             }
             Err(error) => tracing::error!(%error, "cannot watch the ConfigMaps of gates and signatures"),
         }
@@ -65,8 +68,13 @@ impl ConfigMaps {
     }
 
     /// Signatures are followed only while a release waits for one.
-    pub(crate) fn await_signatures(&self, waits: bool) {
+    pub(crate) fn await_signatures(&self, waits: Option<Unsigned>) {
         self.awaited.send_if_modified(|last| std::mem::replace(last, waits) != waits);
+    }
+
+    /// The resourceVersion of the newest signature that was seen, if it is a number.
+    pub(crate) fn newest_signature(&self) -> Option<u64> {
+        *self.signatures.borrow()
     }
 
     /// Gates and acknowledgements; `None` before both have been read once.
@@ -79,7 +87,7 @@ impl ConfigMaps {
         tokio::select! {
             Ok(()) = self.gates.changed() => Changed::GatesOrAcks,
             Ok(()) = self.acks.changed() => Changed::GatesOrAcks,
-            Ok(()) = self.signatures.changed() => Changed::Signatures,
+            Ok(()) = self.signatures.changed() => Changed::Signatures(*self.signatures.borrow_and_update()),
             else => std::future::pending().await,
         }
     }
@@ -107,30 +115,66 @@ fn data(map: &Value) -> BTreeMap<String, String> {
     data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-async fn follow_signatures_while(client: Client, mut waits: watch::Receiver<bool>, tell: watch::Sender<()>) {
-    while waits.wait_for(|waits| *waits).await.is_ok() {
+async fn follow_signatures_while(
+    client: Client,
+    mut waits: watch::Receiver<Option<Unsigned>>,
+    tell: watch::Sender<Option<u64>>,
+) {
+    while let Ok(Some(unsigned)) = waits.wait_for(Option::is_some).await.map(|waits| *waits) {
         tokio::select! {
-            () = follow_signatures(client.clone(), &tell) => {}
-            _ = waits.wait_for(|waits| !*waits) => {}
+            () = follow_signatures(signatures(client.clone()), unsigned, &tell) => {}
+            _ = waits.wait_for(Option::is_none) => {}
         }
     }
 }
 
-/// Tells of each change of a ConfigMap with signatures; their content is read when it is needed.
-async fn follow_signatures(client: Client, tell: &watch::Sender<()>) {
-    let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(client, MANAGED_NAMESPACE);
+type Metadata = PartialObjectMeta<ConfigMap>;
+
+/// The ConfigMaps with signatures; their content is read when it is needed.
+fn signatures(client: Client) -> impl Stream<Item = watcher::Result<Event<Metadata>>> {
+    let api: Api<Metadata> = Api::namespaced(client, MANAGED_NAMESPACE);
     let config = Config::default().labels(SIGNATURES_LABEL).timeout(WATCH_SECONDS);
-    let mut events = watcher(api, config).backoff(WatchBackoff::default()).boxed();
+    watcher(api, config).backoff(WatchBackoff::default())
+}
+
+/// Tells of each ConfigMap with signatures that is new: of a list, those that nobody has read.
+async fn follow_signatures(
+    events: impl Stream<Item = watcher::Result<Event<Metadata>>>,
+    unsigned: Unsigned,
+    tell: &watch::Sender<Option<u64>>,
+) {
+    let mut events = std::pin::pin!(events);
+    let (mut known, mut listed) = (unsigned, None);
     while let Some(event) = events.next().await {
-        match event {
-            // The list may contain what was added since the signatures were read last.
-            Ok(Event::Apply(_) | Event::InitDone) => {
-                tell.send_replace(());
+        let news = match event {
+            Ok(Event::Init) => {
+                listed = None;
+                None
             }
-            Ok(Event::Init | Event::InitApply(_) | Event::Delete(_)) => {}
-            Err(error) => tracing::debug!(%error, "watch of the signatures failed; retrying"),
+            Ok(Event::InitApply(map)) => {
+                let version = version(&map);
+                if known.lacks(version).unwrap_or(true) {
+                    listed = listed.max(Some(version));
+                }
+                None
+            }
+            Ok(Event::InitDone) => listed.take(),
+            Ok(Event::Apply(map)) => Some(version(&map)),
+            Ok(Event::Delete(_)) => None,
+            Err(error) => {
+                tracing::debug!(%error, "watch of the signatures failed; retrying");
+                None
+            }
+        };
+        if let Some(version) = news {
+            known = Unsigned { as_of: known.as_of.max(version) };
+            tell.send_replace(known.as_of);
         }
     }
+}
+
+fn version(map: &Metadata) -> Option<u64> {
+    map.metadata.resource_version.as_ref()?.parse().ok()
 }
 
 #[cfg(test)]

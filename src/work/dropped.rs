@@ -2,6 +2,7 @@
 //! anything; so they are named until somebody deletes or annotates them. The progress record keeps the list across restarts.
 
 use super::apply::Applier;
+use super::task;
 use crate::api::progress::DroppedObject;
 use crate::cluster::{ApiError, CachedState, Kind, jittered};
 use crate::payload::{ApplyFilter, ObjectId, Selection};
@@ -75,7 +76,8 @@ impl Dropped {
         self.unseen.clone_from(&self.objects);
         self.followers = JoinSet::new();
         for id in &self.objects {
-            self.followers.spawn(follow(self.applier.clone(), id.clone(), self.sender.clone()));
+            let following = follow(self.applier.clone(), id.clone(), self.sender.clone());
+            self.followers.spawn(task::guarded("dropped objects", self.applier.stop(), following));
         }
     }
 
@@ -116,10 +118,12 @@ async fn follow(applier: Arc<Applier>, id: ObjectId, news: mpsc::Sender<(ObjectI
     let mut told = None;
     let mut failures = 0;
     loop {
-        let Some((kind, live)) = applier.kinds().resolve_id(&id) else {
-            told = tell(&news, &id, told, Found::Tolerated).await;
-            tokio::time::sleep(LOOK_AGAIN).await;
-            continue;
+        let (kind, live) = match applier.kinds().resolve_id(&id) {
+            Some(resolved) => resolved,
+            None => {
+                told = tell(&news, &id, told, Found::Tolerated).await;
+                applier.kinds().resolved(&id).await
+            }
         };
         applier.follow(&kind, &live);
         let mut changed = applier.index().subscribe(&live);
@@ -173,3 +177,6 @@ pub(crate) fn is_to_stay(live: &Value) -> bool {
     let annotation = live.pointer("/metadata/annotations").and_then(|all| all.get(KEEP));
     annotation.and_then(Value::as_str) == Some("true")
 }
+
+#[cfg(test)]
+mod tests;

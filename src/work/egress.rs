@@ -1,19 +1,28 @@
-//! Follows how requests leave the cluster: the proxy in the status of `Proxy/cluster`, and the bundle of trusted CAs.
+//! Follows how requests leave the cluster: the proxy in the status of `Proxy/cluster`, which the cluster configuration follows
+//! already, and the bundle of trusted CAs.
 
+use super::cluster_configuration::ProxyState;
 use crate::cluster::{Clients, Kind, Kinds, named};
 use crate::net::http::{Bundle, Egress, Roots};
 use crate::net::proxy::ProxySettings;
-use crate::updates::upgradeable::Read;
+use crate::read::Read;
+use crate::work::task;
 use futures::stream::{self, StreamExt};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// `None` until both objects have been read.
-pub(crate) type Way = watch::Receiver<Option<Egress>>;
+/// How requests leave, or why that is not known, which is told after [`FIRST_READ`]. `None` before.
+pub(crate) type Way = watch::Receiver<Option<Result<Egress, String>>>;
 
+/// How long both objects may take to be read for the first time before it is told that they cannot be.
+const FIRST_READ: Duration = Duration::from_secs(10);
+
+/// Namespace and name of the bundle, and its key.
+const BUNDLE: (&str, &str) = (crate::api::MANAGED_NAMESPACE, "trusted-ca-bundle");
 const BUNDLE_KEY: &str = "ca-bundle.crt";
 
 /// An object that decides about the way.
@@ -26,17 +35,10 @@ enum Source {
 impl Source {
     const ALL: [Source; 2] = [Source::Proxy, Source::TrustBundle];
 
-    fn kind(self) -> Kind {
+    fn object(self) -> String {
         match self {
-            Source::Proxy => Kind::known("config.openshift.io", "v1", "Proxy", "proxies", false),
-            Source::TrustBundle => Kind::config_map(),
-        }
-    }
-
-    fn place(self) -> (&'static str, &'static str) {
-        match self {
-            Source::Proxy => ("", "cluster"),
-            Source::TrustBundle => (crate::api::MANAGED_NAMESPACE, "trusted-ca-bundle"),
+            Source::Proxy => "Proxy cluster".to_owned(),
+            Source::TrustBundle => format!("ConfigMap {}/{}", BUNDLE.0, BUNDLE.1),
         }
     }
 
@@ -62,7 +64,7 @@ fn proxy(object: &Value) -> Option<ProxySettings> {
 /// A bundle that is empty counts as absent.
 fn bundle(object: &Value) -> Option<Bundle> {
     let pem = object.get("data")?.get(BUNDLE_KEY)?.as_str()?;
-    let (namespace, name) = Source::TrustBundle.place();
+    let (namespace, name) = BUNDLE;
     let origin = format!("ConfigMap {namespace}/{name}, key {BUNDLE_KEY}");
     (!pem.trim().is_empty()).then(|| Bundle { pem: pem.to_owned(), origin })
 }
@@ -72,52 +74,94 @@ fn bundle(object: &Value) -> Option<Bundle> {
 struct Known {
     egress: Egress,
     read: BTreeSet<Source>,
+    /// Why those that were never read were not.
+    failed: BTreeMap<Source, String>,
 }
 
 impl Known {
-    /// A state of one of them; `true` if it changes what is told. Nothing is told before both have been read: a request
-    /// would leave directly where a proxy is needed. An object that cannot be read stays as it was.
-    fn on(&mut self, source: Source, state: &Read<Value>) -> bool {
+    /// A state of one of them. One that cannot be read stays as it was.
+    fn on(&mut self, source: Source, state: Read<Value>) {
         let object = match state {
             Read::Value(object) => Some(object),
             Read::Absent => None,
             Read::Failed(error) => {
                 if !self.read.contains(&source) {
                     tracing::warn!(%error, "cannot read how requests leave the cluster; retrying");
+                    self.failed.insert(source, error);
                 }
-                return false;
+                return;
             }
         };
-        let before = self.egress.clone();
-        source.update(&mut self.egress, object);
-        let complete = self.read.insert(source) && self.read.len() == Source::ALL.len();
-        complete || self.read.len() == Source::ALL.len() && before != self.egress
+        source.update(&mut self.egress, object.as_ref());
+        self.read.insert(source);
+    }
+
+    /// What is told. Nothing is a way before both have been read: a request would leave directly where a proxy is needed.
+    fn way(&self, waiting: bool) -> Option<Result<Egress, String>> {
+        let unread: Vec<String> = Source::ALL
+            .iter()
+            .filter(|source| !self.read.contains(source))
+            .map(|source| {
+                let cause = self.failed.get(source).map_or("there is no answer yet", String::as_str);
+                format!("{} cannot be read: {cause}", source.object())
+            })
+            .collect();
+        match (unread.is_empty(), waiting) {
+            (true, _) => Some(Ok(self.egress.clone())),
+            (false, true) => None,
+            (false, false) => {
+                Some(Err(format!("nothing is asked before it is known how requests leave: {}", unread.join("; "))))
+            }
+        }
     }
 }
 
 /// Starts to follow both objects.
-pub(crate) fn follow(clients: &Clients, kinds: &Arc<Kinds>, stop: CancellationToken) -> Way {
+pub(crate) fn follow(
+    clients: &Clients,
+    kinds: &Arc<Kinds>,
+    mut proxy: watch::Receiver<ProxyState>,
+    stop: &CancellationToken,
+) -> Way {
     let (sender, receiver) = watch::channel(None);
-    let states = Source::ALL.map(|source| {
-        let (namespace, name) = source.place();
-        let states = named::follow(clients, kinds.clone(), source.kind(), namespace, name);
-        states.map(move |state| (source, state)).boxed()
-    });
-    let mut states = stream::select_all(states);
-    tokio::spawn(async move {
-        let following = async {
-            let mut known = Known::default();
-            while let Some((source, state)) = states.next().await {
-                if known.on(source, &state) {
-                    let Egress { proxy, roots } = &known.egress;
-                    tracing::info!(proxy = proxy.is_some(), bundle = *roots != Roots::System, "way out of the cluster");
-                    sender.send_replace(Some(known.egress.clone()));
-                }
+    proxy.mark_changed();
+    let proxies = stream::unfold(proxy, |mut proxy| async move {
+        loop {
+            proxy.changed().await.ok()?;
+            let state = proxy.borrow_and_update().clone();
+            if let Some(state) = state {
+                return Some(((Source::Proxy, state), proxy));
             }
-        };
-        stop.run_until_cancelled(following).await
+        }
+    });
+    let bundles = named::follow(clients, kinds.clone(), Kind::config_map(), BUNDLE.0, BUNDLE.1);
+    let bundles = bundles.map(|state| (Source::TrustBundle, state));
+    let mut states = stream::select(proxies.boxed(), bundles);
+    task::spawn("way out of the cluster", stop, async move {
+        let (mut known, mut waiting) = (Known::default(), true);
+        let mut first_read = std::pin::pin!(tokio::time::sleep(FIRST_READ));
+        loop {
+            tokio::select! {
+                Some((source, state)) = states.next() => known.on(source, state),
+                () = &mut first_read, if waiting => waiting = false,
+                else => return,
+            }
+            sender.send_if_modified(|last| tell(last, known.way(waiting)));
+        }
     });
     receiver
+}
+
+/// Whether this is something new.
+fn tell(last: &mut Option<Result<Egress, String>>, way: Option<Result<Egress, String>>) -> bool {
+    if *last == way {
+        return false;
+    }
+    if let Some(Ok(Egress { proxy, roots })) = &way {
+        tracing::info!(proxy = proxy.is_some(), bundle = *roots != Roots::System, "way out of the cluster");
+    }
+    *last = way;
+    true
 }
 
 #[cfg(test)]

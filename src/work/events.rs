@@ -7,12 +7,15 @@ use crate::cluster::objects::FIELD_MANAGER;
 use crate::error::shortened;
 use crate::payload::ObjectId;
 use crate::status::facts::{LoadStatus, LoadStep};
+use crate::work::task;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// Most events that wait to be published; others are dropped.
 const QUEUE: usize = 32;
@@ -122,6 +125,13 @@ pub(crate) fn scaled_to_zero(deployment: &ObjectId) -> Notice {
     Notice { warning: true, reason: "ScaledToZero", note }
 }
 
+/// The lease could not be renewed for a while, nor would anything else have been written.
+pub(crate) fn could_not_write(since: Timestamp, until: Timestamp, why: &str) -> Notice {
+    let seconds = until.duration_since(since).as_secs();
+    let at = since.strftime("%Y-%m-%dT%H:%M:%SZ");
+    Notice::new(true, "CouldNotWrite", &format!("Nothing could be written for {seconds} s, since {at}: {why}"))
+}
+
 /// Publishes notices.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
@@ -130,12 +140,18 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Starts the task that publishes. It ends when the last clone of these is dropped and nothing is left to be published.
-    pub(crate) fn start(client: Client, namespace: &str, identity: &str) -> (Self, JoinHandle<()>) {
+    /// Starts the task that publishes. It ends when the last clone of these is dropped and nothing is left to be published;
+    /// a panic in it cancels `stop`.
+    pub(crate) fn start(
+        client: Client,
+        namespace: &str,
+        identity: &str,
+        stop: &CancellationToken,
+    ) -> (Self, JoinHandle<()>) {
         let (queue, mut waiting) = mpsc::channel::<(Notice, ObjectReference)>(QUEUE);
         let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(identity.to_owned()) };
         let recorder = Recorder::new(client, reporter);
-        let publishing = tokio::spawn(async move {
+        let publishing = async move {
             while let Some((notice, regarding)) = waiting.recv().await {
                 let event = Event {
                     type_: if notice.warning { EventType::Warning } else { EventType::Normal },
@@ -150,7 +166,8 @@ impl Events {
                     Err(error) => tracing::debug!(%error, "cannot publish an event"),
                 }
             }
-        });
+        };
+        let publishing = tokio::spawn(task::guarded("events", stop, publishing));
         (Events { queue, namespace: namespace.to_owned() }, publishing)
     }
 

@@ -2,7 +2,8 @@
 
 use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, named};
 use crate::payload::Features;
-use crate::updates::upgradeable::Read;
+use crate::read::Read;
+use crate::work::task;
 use futures::StreamExt;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -35,16 +36,12 @@ pub(crate) async fn follow(
         }
     };
     let (sender, receiver) = watch::channel(Arc::new(first));
-    let stop = stop.clone();
-    tokio::spawn(async move {
-        let following = async {
-            while let Some(state) = states.next().await {
-                if let Read::Value(object) = state {
-                    on_change(&sender, Features::of(&object));
-                }
+    task::spawn("feature gates", stop, async move {
+        while let Some(state) = states.next().await {
+            if let Read::Value(object) = state {
+                on_change(&sender, Features::of(&object));
             }
-        };
-        stop.run_until_cancelled(following).await
+        }
     });
     Some(receiver)
 }

@@ -6,6 +6,7 @@ use crate::cluster::feed::{Callbacks, Feed, FeedState};
 use crate::cluster::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects};
 use crate::metrics::FollowedKind;
 use crate::status::facts::Unwatched;
+use crate::work::task;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,6 +33,7 @@ pub(super) struct Feeds {
     clients: Arc<Clients>,
     objects: Objects,
     index: Arc<Index>,
+    kinds: Arc<Kinds>,
     callbacks: Callbacks,
     hindrances: watch::Sender<()>,
     stop: CancellationToken,
@@ -56,12 +58,12 @@ impl Feeds {
     pub(crate) fn new(
         clients: Arc<Clients>,
         objects: Objects,
-        index: Arc<Index>,
+        (index, kinds): (Arc<Index>, Arc<Kinds>),
         callbacks: Callbacks,
         hindrances: watch::Sender<()>,
         stop: CancellationToken,
     ) -> Self {
-        Feeds { clients, objects, index, callbacks, hindrances, stop, slots: Mutex::default() }
+        Feeds { clients, objects, index, kinds, callbacks, hindrances, stop, slots: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Kind, Slot>> {
@@ -101,13 +103,14 @@ impl Feeds {
             kind: kind.clone(),
             objects: self.objects.clone(),
             index: self.index.clone(),
+            kinds: self.kinds.clone(),
             callbacks: self.callbacks.clone(),
             hindrances: self.hindrances.clone(),
             relist: RELIST,
             state,
         };
-        let (clients, stop) = (self.clients.clone(), self.stop.clone());
-        tokio::spawn(async move { feed.run(&clients, stop).await });
+        let clients = self.clients.clone();
+        task::spawn("feed", &self.stop, async move { feed.run(&clients).await });
         receiver
     }
 
@@ -115,7 +118,7 @@ impl Feeds {
     pub(crate) fn followed(&self) -> Vec<FollowedKind> {
         let followed = |(kind, slot): (&Kind, &Slot)| {
             let state = slot.state.borrow();
-            FollowedKind { resource: resource(kind), watched: slot.started && state.ready && state.error.is_none() }
+            FollowedKind { resource: kind.resource(), watched: slot.started && state.ready && state.error.is_none() }
         };
         let mut all: Vec<FollowedKind> = self.lock().iter().map(followed).collect();
         all.sort_by(|a, b| a.resource.cmp(&b.resource));
@@ -127,7 +130,7 @@ impl Feeds {
         let unwatched = |(kind, slot): (&Kind, &Slot)| {
             let state = slot.state.borrow();
             let cause = state.error.as_ref().filter(|_| state.unwatched)?.to_string();
-            Some(Unwatched { kind: resource(kind), cause })
+            Some(Unwatched { kind: kind.resource(), cause })
         };
         let mut all: Vec<Unwatched> = self.lock().iter().filter_map(unwatched).collect();
         all.sort_by(|a, b| a.kind.cmp(&b.kind));
@@ -146,11 +149,6 @@ impl Feeds {
             || ApiError { attempt: format!("list all {} for the first time", kind.plural), cause: Cause::Timeout };
         Err(state.borrow().error.clone().unwrap_or_else(silent))
     }
-}
-
-/// `<plural>.<group>`.
-fn resource(kind: &Kind) -> String {
-    format!("{}.{}", kind.plural, kind.group).trim_end_matches('.').to_owned()
 }
 
 /// Of a kind that has no objects yet.

@@ -1,10 +1,12 @@
 //! What in the cluster would hinder any update: read when a release is loaded, and by `cvo doctor` and `cvo plan`.
 
+use crate::cluster::dated;
+use crate::plan::lease::Renewal;
 use crate::plan::{Parts, PodFacts, Trouble, troubles};
 use crate::pools::budgets::Budget;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
@@ -42,21 +44,18 @@ const PAGE_OF_DEFINITIONS: u32 = 20;
 /// cannot be read is told.
 pub(crate) async fn read(client: &Client, unknown: &mut Vec<String>) -> Parts {
     let budgets = Api::<PodDisruptionBudget>::all(client.clone());
-    let group = "admissionregistration.k8s.io";
-    let (nodes, pods, leases, budgets, services, definitions, validating, mutating, clocks) = tokio::join!(
+    let (nodes, pods, leases, budgets, services, definitions, webhooks, clocks) = tokio::join!(
         pages(Api::<Node>::all(client.clone()), PAGE, |node| Some(without_images(node))),
         pages(Api::<Pod>::all(client.clone()), PAGE, |pod| Some(PodFacts::of(&pod))),
         pages(Api::<Lease>::namespaced(client.clone(), "kube-node-lease"), PAGE, renewed),
         pages(budgets, PAGE, |budget| Some(Budget::of(budget))),
         all(client, "apiregistration.k8s.io", "APIService", "apiservices"),
         definitions(client),
-        all(client, group, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
-        all(client, group, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        webhooks(client),
         clocks(client),
     );
     let mut known = Known(unknown);
-    let mut webhooks = known.or_default("ValidatingWebhookConfigurations", validating);
-    webhooks.extend(known.or_default("MutatingWebhookConfigurations", mutating));
+    let webhooks = known.or_default("webhooks", webhooks);
     let answering = answering(client, &webhooks).await;
     Parts {
         nodes: known.or_default("nodes", nodes),
@@ -73,7 +72,7 @@ pub(crate) async fn read(client: &Client, unknown: &mut Vec<String>) -> Parts {
 }
 
 /// All objects of a kind, some at a time, and of each what `keep` makes of it.
-async fn pages<K, T>(api: Api<K>, size: u32, keep: impl Fn(K) -> Option<T>) -> kube::Result<Vec<T>>
+pub(super) async fn pages<K, T>(api: Api<K>, size: u32, keep: impl Fn(K) -> Option<T>) -> kube::Result<Vec<T>>
 where
     K: Clone + DeserializeOwned + Debug,
 {
@@ -97,8 +96,9 @@ fn without_images(mut node: Node) -> Node {
 }
 
 /// When the kubelet of a node renewed its lease last.
-fn renewed(lease: Lease) -> Option<(String, Timestamp)> {
-    Some((lease.metadata.name?, lease.spec?.renew_time?.0))
+fn renewed(lease: Lease) -> Option<(String, Renewal)> {
+    let renewal = Renewal::of(&lease);
+    Some((lease.metadata.name?, renewal))
 }
 
 /// The definitions without their schemas.
@@ -116,12 +116,20 @@ async fn definitions(client: &Client) -> kube::Result<Vec<Value>> {
     pages(Api::all_with(client.clone(), &resource), PAGE_OF_DEFINITIONS, short).await
 }
 
+/// Validating and mutating ones.
+pub(crate) async fn webhooks(client: &Client) -> kube::Result<Vec<Value>> {
+    let group = "admissionregistration.k8s.io";
+    let (validating, mutating) = tokio::try_join!(
+        all(client, group, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+        all(client, group, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    )?;
+    Ok(validating.into_iter().chain(mutating).collect())
+}
+
 /// That of the API server, and that of this machine.
 async fn clocks(client: &Client) -> kube::Result<(Timestamp, Timestamp)> {
     let request = http::Request::get("/version").body(Body::empty()).map_err(kube::Error::HttpError)?;
-    let response = client.send(request).await?;
-    let date = response.headers().get(http::header::DATE).and_then(|value| value.to_str().ok());
-    let server = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|time| time.timestamp());
+    let (_, server) = dated::<Value>(client, request).await?;
     let now = Timestamp::now();
     // A server that does not say it has no clock that could be compared.
     Ok((server.unwrap_or(now), now))
@@ -168,9 +176,19 @@ async fn answering(client: &Client, webhooks: &[Value]) -> kube::Result<BTreeSet
         let found = slices.list(&selector).await?;
         // Absent means ready.
         let mut endpoints = found.items.iter().flat_map(|slice| slice.endpoints.iter().flatten());
-        if endpoints.any(|it| it.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)) {
+        let ready = endpoints.any(|it| it.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true));
+        if ready || is_external(client, &namespace, &name).await? {
             answering.insert((namespace, name));
         }
     }
     Ok(answering)
 }
+
+/// Whether the Service leads to a name outside of the cluster, which has no endpoints in it.
+async fn is_external(client: &Client, namespace: &str, name: &str) -> kube::Result<bool> {
+    let service = Api::<Service>::namespaced(client.clone(), namespace).get_opt(name).await?;
+    Ok(service.and_then(|service| service.spec?.type_).is_some_and(|type_| type_ == "ExternalName"))
+}
+
+#[cfg(test)]
+mod tests;

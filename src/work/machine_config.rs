@@ -3,11 +3,13 @@
 
 mod approvals;
 mod draining;
+mod etcd;
 mod figures;
 pub(crate) mod followed;
 mod generating;
 mod node_objects;
 mod notices;
+mod overrides;
 mod rendering;
 mod reporting;
 pub(crate) mod views;
@@ -16,26 +18,31 @@ mod writer;
 use crate::api::machine_config::MachineConfigPool;
 use crate::cluster::watcher::{Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
+use crate::merge::FIELD_MANAGER;
 use crate::pools::approval;
-use crate::pools::drain::{Drain, Request, Step, step};
+use crate::pools::changes::downloads;
+use crate::pools::drain::{Drain, MANAGER as DRAIN_MANAGER, Request, Step, step};
 use crate::pools::estimate::Learned;
 use crate::pools::facts::pool_facts;
-use crate::pools::membership::{MASTER, Membership};
-use crate::pools::node::NodeFacts;
+use crate::pools::membership::{MASTER, Membership, without_pool};
+use crate::pools::node::{NodeFacts, said};
 use crate::pools::quorum::at_risk;
 use crate::pools::render::Defaults;
 use crate::pools::rollout::{PoolFacts, Round, rounds};
 use crate::pools::writes;
+use crate::serve::health::Heartbeat;
 use crate::work::events::Events;
 use crate::work::promql::Querier;
 use approvals::Approvals;
 use draining::Drains;
+use etcd::EtcdMembers;
 pub(crate) use figures::Figures;
 use followed::{Followed, View as _};
 use generating::Generating;
 use jiff::Timestamp;
 use node_objects::NodeObjects;
 use notices::Notices;
+use overrides::FollowedOverrides;
 use rendering::Renderings;
 use reporting::Reporting;
 use serde_json::Value;
@@ -73,8 +80,10 @@ pub(crate) struct MachineConfigController {
     configs: Arc<Followed<ConfigView>>,
     generating: Generating,
     renderings: Renderings,
+    overrides: FollowedOverrides,
     drains: Drains,
     approvals: Approvals,
+    etcd: EtcdMembers,
     /// How long nodes take, by the name of their pool.
     learned: BTreeMap<String, Learned>,
     writer: Arc<Writer>,
@@ -98,6 +107,8 @@ struct Seen {
     facts: Vec<PoolFacts>,
     /// Nodes that two pools of people claim, with the names of these.
     overlapping: Vec<(String, Vec<String>)>,
+    /// What is to be said of nodes that no pool selects.
+    without_pool: Vec<String>,
 }
 
 impl MachineConfigController {
@@ -116,8 +127,10 @@ impl MachineConfigController {
             configs: Followed::start(clients, all(rendering::kind()), changed.clone(), stop.clone()),
             generating: Generating::new(clients, &changed, stop),
             renderings: Renderings::default(),
+            overrides: FollowedOverrides::new(clients.clone(), changed.clone(), stop.clone()),
             drains: Drains::new(clients.clone(), objects.clone(), changed.clone(), stop.clone()),
-            approvals: Approvals::new(querier, changed.clone()),
+            approvals: Approvals::new(querier, changed.clone(), stop.clone()),
+            etcd: EtcdMembers::new(clients.clone(), changed.clone(), stop.clone()),
             learned: BTreeMap::new(),
             writer: Writer::new(changed.clone()),
             reporting: Reporting::new(clients, changed.clone(), stop),
@@ -129,27 +142,19 @@ impl MachineConfigController {
         }
     }
 
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
+    /// Runs until `stop`, and answers whoever asks whether it does.
+    pub(crate) async fn run(mut self, heartbeat: Arc<Heartbeat>, stop: CancellationToken) {
         while !stop.is_cancelled() {
             let deadline = self.tick(Timestamp::now());
-            let pause = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = self.changed.notified() => {}
-                () = pause => {}
-            }
+            wait(&self.changed, deadline, &heartbeat, &stop).await;
         }
         self.writer.end().await;
     }
 
     /// Does what is due, and returns when something is although nothing has changed.
     fn tick(&mut self, now: Timestamp) -> Option<Instant> {
-        let seen = self.look(now)?;
+        let mut seen = self.look(now)?;
+        self.etcd.add(&seen.pools, &mut seen.facts);
         let mut deadlines: Vec<Instant> = Vec::new();
         deadlines.extend(self.render(&seen, now));
         self.ask(&seen);
@@ -184,27 +189,31 @@ impl MachineConfigController {
         let (nodes, pools, configs) = (self.nodes.all()?, self.pools.all()?, self.configs.all()?);
         let objects: Vec<MachineConfigPool> = pools.values().map(|pool| (*pool.0).clone()).collect();
         let mut members: BTreeMap<String, Vec<NodeFacts>> = BTreeMap::new();
-        let mut overlapping = Vec::new();
+        let (mut overlapping, mut left) = (Vec::new(), Vec::new());
         for (name, node) in &nodes {
             match Membership::of(&node.labels, &objects) {
                 Membership::Member { pool, .. } => members.entry(pool).or_default().push(node.facts.clone()),
                 Membership::Overlapping(pools) => overlapping.push((name.clone(), pools)),
-                Membership::Unmanaged => {}
+                Membership::Unmanaged => left.push((name.as_str(), &node.labels)),
             }
         }
+        let without_pool = without_pool(left, &objects);
         let last: Vec<String> = self.settings.node.iter().cloned().collect();
         let facts = pools.iter().map(|(name, pool)| {
             let answer = self.approvals.answer(name, pool.query());
             pool_facts(&pool.0, members.remove(name).unwrap_or_default(), &answer, &last, now)
         });
         let facts = facts.collect();
-        Some(Seen { at, nodes, pools, configs, facts, overlapping })
+        Some(Seen { at, facts, overlapping, without_pool, pools, configs, nodes })
     }
 
     /// Returns when there is something to be rendered that has not come to rest yet.
     fn render(&mut self, seen: &Seen, now: Timestamp) -> Option<Instant> {
+        self.renderings.retain(&seen.pools);
+        self.renderings.set_overrides(self.overrides.current(self.renderings.depends_on_overrides()));
         let defaults = &self.settings.defaults;
-        let needed = self.generating.needed(&seen.pools, &seen.configs, &defaults.controller_version)?;
+        let pools = (&seen.pools, seen.facts.as_slice());
+        let needed = self.generating.needed(pools, &seen.configs, &defaults.controller_version)?;
         let by = (&self.objects, &self.writer);
         self.generating.store(&needed, (&self.configs, &seen.configs), by, seen.at);
         self.generating.say(&needed, &seen.configs, by, (seen.at, now));
@@ -287,7 +296,23 @@ impl MachineConfigController {
                 self.write_mark(seen.at, &node.name, writes::taint(&view.version, &view.taints, waits));
             } else if remembers_end && node.is_at(&facts.target) && node.done_since.is_none() {
                 self.write_mark(seen.at, &node.name, writes::done_since(&view.version, now));
+            } else if let Some(config) = self.stage_ahead(seen, facts, round, node).filter(|_| !next) {
+                self.write_mark(seen.at, &node.name, writes::stage_ahead(&view.version, config.as_deref()));
             }
+        }
+    }
+
+    /// What the node is to prepare for before its turn comes; `None` if the annotation is as it should be.
+    fn stage_ahead(&self, seen: &Seen, facts: &PoolFacts, round: &Round, node: &NodeFacts) -> Option<Option<String>> {
+        let (asked, target) = (node.stage_ahead.as_ref(), &facts.target.config);
+        let spec = |name: &str| seen.configs.get(name).map(|config| &config.0.spec);
+        let downloads = || spec(&node.current.config).zip(spec(target)).is_some_and(|(old, new)| downloads(old, new));
+        let waits = node.desired != facts.target;
+        match asked {
+            Some(asked) if asked == target && waits => None,
+            _ if waits && round.next.contains(&node.name) && downloads() => Some(Some(target.clone())),
+            Some(_) => Some(None),
+            None => None,
         }
     }
 
@@ -298,9 +323,18 @@ impl MachineConfigController {
     }
 
     fn write_node(&self, seen: Instant, name: &str, patch: Value) {
+        self.write_node_as(FIELD_MANAGER, seen, name, patch);
+    }
+
+    /// As a field manager of its own, so that the API server keeps when that was.
+    fn begin_drain(&self, seen: Instant, name: &str, patch: Value) {
+        self.write_node_as(DRAIN_MANAGER, seen, name, patch);
+    }
+
+    fn write_node_as(&self, manager: &'static str, seen: Instant, name: &str, patch: Value) {
         let (objects, nodes, node) = (self.objects.clone(), self.nodes.clone(), name.to_owned());
         self.writer.begin(Key::Node(name.to_owned()), seen, Duration::ZERO, async move {
-            nodes.on_written(objects.merge_patch(&node_kind(), "", &node, &patch).await?);
+            nodes.on_written(objects.merge_patch_as(manager, &node_kind(), "", &node, &patch).await?);
             Ok(())
         });
     }
@@ -317,18 +351,16 @@ impl MachineConfigController {
                     self.drains.prepare(name);
                 }
                 Step::Nothing => {}
+                Step::ForgetCordon => self.write_node(seen.at, name, writes::not_cordoned(&node.version)),
                 Step::Cordon => {
                     let config = asked.split_once('-').map_or("", |(_, config)| config);
-                    self.write_node(seen.at, name, writes::cordon(&node.version, config, now));
+                    self.begin_drain(seen.at, name, writes::cordon(&node.version, config, now));
                 }
                 Step::Evict => {
                     draining.insert(name.clone());
-                    match node.draining {
-                        Some(drain) => self.drains.begin(node, drain),
-                        None => {
-                            self.drains.begin(node, Drain { started: now, failed: None });
-                            self.write_node(seen.at, name, writes::drain_started(&node.version, now));
-                        }
+                    self.drains.begin(node, node.draining.unwrap_or(Drain { started: now, failed: None }));
+                    if node.draining.is_none() {
+                        self.begin_drain(seen.at, name, writes::drain_started(&node.version, now));
                     }
                 }
                 Step::Answer { uncordon } => {
@@ -342,6 +374,7 @@ impl MachineConfigController {
                     self.write_node(seen.at, name, writes::answer(&node.version, &asked, id, uncordon, done));
                 }
                 Step::Refuse(cause) => {
+                    let cause = said(&cause);
                     if node.facts.drain_blocked.as_ref() != Some(&cause) {
                         self.write_node(seen.at, name, writes::drain_blocked(Some(&cause), None));
                     }
@@ -388,8 +421,9 @@ impl MachineConfigController {
             format!("node {node} is selected by the pools {}: change their nodeSelectors", pools.join(" and "))
         });
         let overlaps: Vec<String> = overlaps.collect();
+        let facts = (summaries, overlaps, seen.without_pool.clone());
         let errors: BTreeMap<String, String> = self.writer.failures().into_iter().collect();
-        self.reporting.operator(&self.settings, summaries, overlaps, &errors, (&self.objects, &self.writer), now);
+        self.reporting.operator(&self.settings, facts, &errors, (&self.objects, &self.writer), now);
         deadline
     }
 
@@ -418,6 +452,46 @@ fn pool_key(pool: &MachineConfigPool) -> Key {
     Key::Pool(pool.metadata.name.clone().unwrap_or_default())
 }
 
+/// Until something has changed, or is due.
+async fn wait(changed: &Notify, deadline: Option<Instant>, heartbeat: &Heartbeat, stop: &CancellationToken) {
+    let pause = async {
+        match deadline {
+            Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut pause = std::pin::pin!(pause);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = changed.notified() => return,
+            () = &mut pause => return,
+            () = heartbeat.asked() => heartbeat.answer(),
+        }
+    }
+}
+
 fn until(time: Timestamp, now: Timestamp) -> Instant {
     Instant::now() + Duration::try_from(time.duration_since(now)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_asks_while_nothing_happens_is_answered() {
+        let (changed, heartbeat, stop) = (Notify::new(), Heartbeat::default(), CancellationToken::new());
+        let asking = async {
+            for _ in 0..3 {
+                // Before the loop has begun there is nobody to answer.
+                while heartbeat.check().await != Ok("ok") {
+                    tokio::task::yield_now().await;
+                }
+            }
+            changed.notify_one();
+        };
+        let both = async { tokio::join!(wait(&changed, None, &heartbeat, &stop), asking) };
+        tokio::time::timeout(Duration::from_secs(20), both).await.expect("it answers, and ends when something changes");
+    }
 }

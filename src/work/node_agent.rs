@@ -7,15 +7,16 @@ mod annotations;
 mod perform;
 mod plan;
 
-use crate::cluster::{ApiError, ClientError, Clients, Kind, Kinds, Objects, jittered, named};
+use crate::cluster::{ApiError, ClientError, Clients, Kind, Kinds, Objects, WatchBackoff, named, scattered};
 use crate::host::commands::{Commands, Processes};
+use crate::host::kubelet::KubeletProcess;
 use crate::host::machine::{Machine, MachineError, Planned};
 use crate::host::record::{self, Disk};
 use crate::host::root::{HostError, Root};
-use crate::host::system::System;
-use crate::pools::agent::{Action, AgentFacts, Check, Plan, decide};
+use crate::host::system::{System, runs_units};
+use crate::pools::agent::{Action, AgentFacts, Check, Plan, Unread, decide};
 use crate::pools::node::{NodeState, Target};
-use crate::updates::upgradeable::Read;
+use crate::read::Read;
 use annotations::{Pending, Seen, seen};
 use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
@@ -83,16 +84,23 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), N
     let clients = Clients::connect(config.kubeconfig.as_deref()).await?;
     let objects = Objects::new(clients.call.clone(), Arc::new(|| true));
     // Without what the server serves: a Node is served everywhere.
-    let events = named::follow(&clients, Arc::new(Kinds::default()), node_kind(), "", &config.node);
+    let (kinds, own) = (Arc::new(Kinds::default()), ("", config.node.as_str()));
+    let events = named::follow_with(&clients, kinds, node_kind(), own, WatchBackoff::of_nodes());
     let system = config.system.unwrap_or_else(|| System::detect(&root));
-    let commands = Commands {
+    let kubelet = KubeletProcess::new(config.root.join("proc"));
+    let mut commands = Commands {
         run: Arc::new(Processes { root: config.root }),
         service_command: config.service_command,
         reboot_command: config.reboot_command,
+        as_units: false,
     };
+    commands.as_units = runs_units(&root, &commands);
+    if !commands.as_units && !system.stages_nothing() {
+        tracing::warn!("the node has no systemd-run: images are pulled within the memory limit of the agent");
+    }
     tracing::info!(node = config.node, ?system, "node agent started");
     let machine = Machine { root, commands, system };
-    Agent::new(config.node, boot.trim().to_owned(), machine, objects, events).run(&stop).await;
+    Agent::new(config.node, boot.trim().to_owned(), machine, objects, (events, kubelet)).run(&stop).await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -107,7 +115,7 @@ struct Made {
     from: Target,
     to: Target,
     forced: bool,
-    plan: Result<Planned, Plan>,
+    plan: Result<Arc<Planned>, Plan>,
 }
 
 struct Agent {
@@ -122,9 +130,14 @@ struct Agent {
     disk: Disk,
     made: Option<Made>,
     check: Check,
+    /// What the last checks in a row could not read.
+    unread: Option<Unread>,
     /// Of the files when they were checked.
     fingerprint: Option<u64>,
     staged: Option<Target>,
+    /// What could not be prepared before the node was told to take it.
+    tried_ahead: Option<Target>,
+    kubelet: KubeletProcess,
     /// Pods, and the resourceVersion of the Node when they were counted.
     counted: Option<(usize, String)>,
     /// A restart of the node has been asked for.
@@ -149,7 +162,7 @@ impl Agent {
         boot: String,
         machine: Machine,
         objects: Objects,
-        events: BoxStream<'static, Read<Value>>,
+        (events, kubelet): (BoxStream<'static, Read<Value>>, KubeletProcess),
     ) -> Agent {
         Agent {
             name,
@@ -162,8 +175,11 @@ impl Agent {
             disk: Disk::default(),
             made: None,
             check: Check::Outdated,
+            unread: None,
             fingerprint: None,
             staged: None,
+            tried_ahead: None,
+            kubelet,
             counted: None,
             rebooting: false,
             failures: 0,
@@ -184,7 +200,7 @@ impl Agent {
                 Err(error) => {
                     self.failures = self.failures.saturating_add(1);
                     self.explain(&error).await;
-                    let pause = jittered(Duration::from_secs(1), self.failures, LONGEST_PAUSE);
+                    let pause = scattered(Duration::from_secs(1), self.failures, LONGEST_PAUSE);
                     stop.run_until_cancelled(tokio::time::sleep(pause)).await;
                 }
             }
@@ -246,9 +262,26 @@ impl Agent {
             plan,
             check: self.check.clone(),
             staged: self.staged.clone(),
+            ahead: self.ahead(seen),
+            staging: self.disk.staging.clone(),
             failure: self.disk.failure.clone(),
             single_node: seen.single_node,
             forced,
+        }
+    }
+
+    /// What is to be prepared before the node is told to take it, unless that has failed, or nothing can be prepared.
+    fn ahead(&self, seen: &Seen) -> Option<Target> {
+        let ahead = Target::new(seen.node.stage_ahead.as_deref()?);
+        (self.tried_ahead.as_ref() != Some(&ahead) && !self.machine.system.stages_nothing()).then_some(ahead)
+    }
+
+    /// Tells what the kubelet reads, with the next write, if that is not known.
+    fn look_at_kubelet(&mut self) {
+        let Some(folder) = self.kubelet.config_dir() else { return };
+        if self.seen().is_ok_and(|seen| seen.node.kubelet_config_dir.as_ref() != Some(&folder)) {
+            tracing::info!(folder, "the folder that the kubelet reads");
+            self.pending.tell_kubelet(&folder);
         }
     }
 
@@ -264,7 +297,10 @@ impl Agent {
                 if desired(self.node.as_ref()) != desired(Some(&node)) {
                     self.check = Check::Outdated;
                 }
-                self.node = Some(node);
+                let known = self.node.replace(node).is_some();
+                if !known {
+                    self.look_at_kubelet();
+                }
             }
             Read::Absent => {
                 tracing::warn!(node = self.name, "the Node does not exist; waiting for kubelet to register it");
@@ -301,6 +337,7 @@ impl Agent {
 
     /// Whether something has changed that no event tells.
     fn look(&mut self) {
+        self.look_at_kubelet();
         if self.made.as_ref().is_some_and(|made| made.plan.is_err()) {
             self.made = None;
         }

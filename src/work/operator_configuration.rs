@@ -1,18 +1,24 @@
 //! Follows the ClusterVersionOperator `cluster`, which says how much the daemon logs. It counts only while its feature gate is
 //! on; without it the log level is that of the command line.
 
-use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, named};
+use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, jittered, named};
 use crate::payload::Features;
-use crate::updates::upgradeable::Read;
+use crate::read::Read;
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 const NAME: &str = "cluster";
 const GATE: &str = "ClusterVersionOperatorConfiguration";
+/// A write that failed is tried again after longer and longer pauses.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_CAP: Duration = Duration::from_secs(60);
 
 /// How much is logged, from errors and decisions to everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,17 +88,43 @@ impl Follower {
     }
 
     async fn follow(&self) {
-        let mut states = named::follow(&self.clients, self.kinds.clone(), kind(), "", NAME);
-        while let Some(state) = states.next().await {
-            match state {
-                Read::Value(object) => {
-                    (self.set.0)(Some(LogLevel::of(&object)));
-                    if let Err(error) = self.tell_observed(object).await {
-                        tracing::debug!(%error, "observed generation not written; the next event repeats it");
-                    }
+        self.follow_states(named::follow(&self.clients, self.kinds.clone(), kind(), "", NAME)).await;
+    }
+
+    async fn follow_states(&self, mut states: BoxStream<'static, Read<Value>>) {
+        // What has not been told yet, how often that has failed, and when it is tried again.
+        let (mut untold, mut failures, mut again) = (None, 0, Instant::now());
+        loop {
+            let pause = async {
+                match &untold {
+                    Some(_) => tokio::time::sleep_until(again).await,
+                    None => std::future::pending().await,
                 }
-                Read::Absent => (self.set.0)(None),
-                Read::Failed(_) => {}
+            };
+            tokio::select! {
+                state = states.next() => match state {
+                    None => return,
+                    Some(Read::Value(object)) => {
+                        (self.set.0)(Some(LogLevel::of(&object)));
+                        (untold, failures) = (Some(object), 0);
+                    }
+                    Some(Read::Absent) => {
+                        (self.set.0)(None);
+                        untold = None;
+                    }
+                    Some(Read::Failed(_)) => continue,
+                },
+                () = pause => {}
+            }
+            let Some(object) = &untold else { continue };
+            match self.tell_observed(object.clone()).await {
+                Ok(()) => untold = None,
+                // An object that was changed meanwhile comes as an event; nothing tells that a failure is over.
+                Err(error) => {
+                    failures += 1;
+                    tracing::debug!(%error, "observed generation not written; trying again");
+                    again = Instant::now() + jittered(PAUSE, failures, PAUSE_CAP);
+                }
             }
         }
     }

@@ -64,6 +64,28 @@ pub(crate) fn read_file(dir: &Path, file: &Path) -> Result<Vec<u8>, PayloadDirEr
     FolderReader::new(dir, &[MANIFESTS, RELEASE_MANIFESTS])?.file(&path)?.ok_or(PayloadDirError::Special { path })
 }
 
+/// Reads a file that is to become one of a payload, within the same bound.
+pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, PayloadDirError> {
+    bounded(path, path)
+}
+
+/// `path` is how the file is named in an error.
+fn bounded(file: &Path, path: &Path) -> Result<Vec<u8>, PayloadDirError> {
+    let metadata = fs::metadata(file).map_err(io_error("look at", path))?;
+    if !metadata.is_file() {
+        return Err(PayloadDirError::Special { path: path.to_owned() });
+    }
+    // All files of a release are in memory at once, so none takes more than it needs.
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(MAX_FILE)).unwrap_or(0));
+    // Not by the length in the metadata, because the file may grow meanwhile.
+    let file = File::open(file).map_err(io_error("open", path))?;
+    let length = file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(io_error("read", path))? as u64;
+    if length > MAX_FILE {
+        return Err(PayloadDirError::FileTooLarge { path: path.to_owned() });
+    }
+    Ok(bytes)
+}
+
 /// Reads a plain folder of manifests: those in it, not those in its folders, and `release-metadata` and `image-references` if
 /// they exist. All of them count as files of `release-manifests/`.
 pub(crate) fn read_plain(dir: &Path) -> Result<PayloadFiles, PayloadDirError> {
@@ -139,22 +161,11 @@ impl<'a> FolderReader<'a> {
     /// Content of a file; `None` for a folder.
     fn file(&mut self, path: &Path) -> Result<Option<Vec<u8>>, PayloadDirError> {
         let resolved = self.inside(path)?;
-        let metadata = fs::metadata(&resolved).map_err(io_error("look at", path))?;
-        if metadata.is_dir() {
+        if fs::metadata(&resolved).map_err(io_error("look at", path))?.is_dir() {
             return Ok(None);
         }
-        if !metadata.is_file() {
-            return Err(PayloadDirError::Special { path: path.to_owned() });
-        }
-        // All files of a release are in memory at once, so none takes more than it needs.
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(MAX_FILE)).unwrap_or(0));
-        // Not by the length in the metadata, because the file may grow meanwhile.
-        let file = File::open(&resolved).map_err(io_error("open", path))?;
-        let length = file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(io_error("read", path))? as u64;
-        if length > MAX_FILE {
-            return Err(PayloadDirError::FileTooLarge { path: path.to_owned() });
-        }
-        self.total += length;
+        let bytes = bounded(&resolved, path)?;
+        self.total += bytes.len() as u64;
         if self.total > MAX_TOTAL {
             return Err(PayloadDirError::TotalTooLarge { place: self.dir.to_owned() });
         }

@@ -5,15 +5,15 @@ pub(crate) mod copy;
 mod job;
 mod job_spec;
 mod saved;
-mod store_client;
+pub(crate) mod store_client;
 pub(crate) mod verify;
 
 use super::egress::Way;
 use super::payload_dir;
 use crate::api::cluster_version::SignatureStore;
-use crate::api::{ComponentOverride, OWN_DEPLOYMENT, Release};
+use crate::api::{OWN_DEPLOYMENT, Release};
 use crate::cluster::{Clients, Objects};
-use crate::payload::filter::{Filter, overridden};
+use crate::payload::filter::Filter;
 use crate::payload::{LoadOptions, ObjectId, Payload, load};
 use crate::status::facts::{LoadStatus, LoadStep};
 use crate::updates::Target;
@@ -24,7 +24,7 @@ use k8s_openapi::api::batch::v1::Job;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use verify::Search;
@@ -85,7 +85,6 @@ pub(crate) struct Terms {
     pub filter: Filter,
     /// Signature stores instead of those of the running release.
     pub stores: Option<Vec<SignatureStore>>,
-    pub overrides: Vec<ComponentOverride>,
     /// Digests of the releases that the cluster has run.
     pub history: BTreeSet<Digest>,
 }
@@ -97,6 +96,28 @@ pub(crate) struct Refusal {
     pub status: LoadStatus,
     /// Folder name and tree hash, if the payload was extracted: the next attempt need not do it again.
     pub tree: Option<Tree>,
+    /// Whether it lacks a signature: another one may be all that it needs.
+    pub unsigned: Option<Unsigned>,
+}
+
+impl Refusal {
+    pub(crate) fn new(release: &Release, (step, cause): Failure) -> Refusal {
+        Refusal { status: LoadStatus::failed(step, release.clone(), cause), tree: None, unsigned: None }
+    }
+}
+
+/// A release that was not verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unsigned {
+    /// The resourceVersion at which all signatures in the cluster were read; `None` if they were not.
+    pub as_of: Option<u64>,
+}
+
+impl Unsigned {
+    /// Whether a signature that was seen with this resourceVersion has not been read; `None` if that cannot be told.
+    pub(crate) fn lacks(self, seen: Option<u64>) -> Option<bool> {
+        Some(seen? > self.as_of?)
+    }
 }
 
 /// Folder name and tree hash of an extracted payload.
@@ -110,7 +131,8 @@ struct Task<'a> {
     stop: &'a CancellationToken,
 }
 
-type Failure = (LoadStep, String);
+/// The step that failed, and why.
+pub(crate) type Failure = (LoadStep, String);
 
 impl Retriever {
     /// Loads a target. `known`: tree hashes of folders extracted earlier. The error is the step that failed and why.
@@ -123,10 +145,7 @@ impl Retriever {
         stop: CancellationToken,
     ) -> Result<Loaded, Box<Refusal>> {
         let task = Task { retriever: &self, release: &target.release, steps: &steps, stop: &stop };
-        task.load(target.force, &terms, &known).await.map_err(|(failure, tree)| {
-            let (step, cause) = failure;
-            Box::new(Refusal { status: LoadStatus::failed(step, target.release.clone(), cause), tree })
-        })
+        task.load(target.force, &terms, &known).await
     }
 
     /// The target's own binary must be able to load its payload, and to read this API if it is verified, before anything is
@@ -139,24 +158,18 @@ impl Retriever {
         stop: CancellationToken,
     ) -> Result<(), Box<Refusal>> {
         let task = Task { retriever: &self, release: &release, steps: &steps, stop: &stop };
-        task.preflight(verified).await.map_err(|(step, cause)| {
-            Box::new(Refusal { status: LoadStatus::failed(step, release.clone(), cause), tree: None })
-        })
+        task.preflight(verified).await.map_err(|failure| Box::new(Refusal::new(&release, failure)))
     }
 }
 
 impl Task<'_> {
-    async fn load(
-        &self,
-        force: bool,
-        terms: &Terms,
-        known: &BTreeMap<String, String>,
-    ) -> Result<Loaded, (Failure, Option<Tree>)> {
-        let (verified, accepted_risks) = self.verify(force, terms).await.map_err(|failure| (failure, None))?;
-        let (place, tree) = self.extract(known).await.map_err(|failure| (failure, None))?;
+    async fn load(&self, force: bool, terms: &Terms, known: &BTreeMap<String, String>) -> Result<Loaded, Box<Refusal>> {
+        let refusal = |failure| Refusal::new(self.release, failure);
+        let (verified, accepted_risks) = self.verify(force, terms).await?;
+        let (place, tree) = self.extract(known).await.map_err(refusal)?;
         match self.read(place, terms).await {
             Ok(payload) => Ok(Loaded { payload: Arc::new(payload), verified, accepted_risks, tree }),
-            Err(failure) => Err((failure, Some(tree))),
+            Err(failure) => Err(Box::new(Refusal { tree: Some(tree), ..refusal(failure) })),
         }
     }
 
@@ -180,25 +193,27 @@ impl Task<'_> {
         if let Some(cause) = payload.missing(&successor) {
             return Err((LoadStep::LoadPayload, format!("its orchestrator could not take over: {cause}")));
         }
-        if payload.manifests.iter().any(|m| m.id == successor && overridden(m, &terms.overrides)) {
-            let cause = format!(
-                "its orchestrator could not take over: an override in spec.overrides makes {successor} unmanaged; remove it to \
-                 update"
-            );
-            return Err((LoadStep::LoadPayload, cause));
-        }
         Ok(payload)
     }
 
+    /// What is done once the search for signatures is over.
     fn report(&self, step: LoadStep, message: &str) {
-        let status = LoadStatus { step, message: message.to_owned(), ..LoadStatus::started(self.release.clone()) };
+        self.tell(LoadStatus { step, searched: true, ..self.running(message) });
+    }
+
+    fn running(&self, message: &str) -> LoadStatus {
+        LoadStatus { message: message.to_owned(), ..LoadStatus::started(self.release.clone()) }
+    }
+
+    fn tell(&self, status: LoadStatus) {
         self.steps.send_replace(status);
     }
 
     /// Whether the release is verified, and the accepted risk if it is not.
-    async fn verify(&self, force: bool, terms: &Terms) -> Result<(bool, String), Failure> {
-        self.report(LoadStep::RetrievePayload, "verifying the signature of the release digest");
-        match self.try_verify(terms).await.map_err(|e| e.to_string()) {
+    async fn verify(&self, force: bool, terms: &Terms) -> Result<(bool, String), Box<Refusal>> {
+        self.tell(self.running("verifying the signature of the release digest"));
+        let as_of = OnceLock::new();
+        match self.try_verify(terms, &as_of).await.map_err(|e| e.to_string()) {
             Ok(()) => match self.retriever.source {
                 Source::Job { .. } => Ok((true, String::new())),
                 Source::Directory => Ok((false, FROM_A_FOLDER.to_owned())),
@@ -207,14 +222,18 @@ impl Task<'_> {
                 tracing::warn!(%cause, "the target is not verified; proceeding because the update is forced");
                 Ok((false, format!("Target release was not verified: {cause}")))
             }
-            Err(cause) => Err((LoadStep::RetrievePayload, format!("the update cannot be verified: {cause}"))),
+            Err(cause) => {
+                let failure = (LoadStep::RetrievePayload, format!("the update cannot be verified: {cause}"));
+                let unsigned = Some(Unsigned { as_of: as_of.get().copied() });
+                Err(Box::new(Refusal { unsigned, ..Refusal::new(self.release, failure) }))
+            }
         }
     }
 
-    async fn try_verify(&self, terms: &Terms) -> Result<(), VerifyError> {
+    async fn try_verify(&self, terms: &Terms, as_of: &OnceLock<u64>) -> Result<(), VerifyError> {
         let Retriever { objects, own, way, .. } = self.retriever;
         let digest = Digest::of_pull_spec(&self.release.image)?;
-        let search = Search { objects, own, way: way.clone() };
+        let search = Search { objects, own, way: way.clone(), as_of };
         let found = search.run(&digest, terms.stores.as_deref()).await?;
         if !found.is_empty()
             && let Err(error) = saved::save(objects, &digest, &found, &terms.history).await

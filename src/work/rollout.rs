@@ -12,7 +12,7 @@ use crate::payload::{Manifest, ObjectId};
 use crate::rollout::{Command, Event, Plan, Rollout};
 use crate::status::facts::{KeptFields, Unwatched};
 use jiff::Timestamp;
-use operation::{Logged, Operations};
+use operation::{Logged, Namespaces, Operations};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -59,6 +59,7 @@ impl RunningRollout {
                 manifests,
                 cancel: cancel.clone(),
                 logged: Logged::default(),
+                namespaces: Namespaces::default(),
             },
             running: JoinSet::new(),
             configuration,
@@ -181,8 +182,7 @@ impl Executor {
 
     /// Those that have no operator.
     fn report_for_components(&mut self) {
-        let version = lock(&self.state).plan().release.version.clone();
-        for stand_in in stand_ins(&self.operations.manifests, &version) {
+        for stand_in in stand_ins(&self.operations.manifests) {
             let (applier, cancel) = (self.operations.applier.clone(), self.operations.cancel.clone());
             self.running.spawn(async move {
                 stand_in.run(applier, cancel).await;

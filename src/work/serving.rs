@@ -8,6 +8,7 @@ mod tokens;
 use crate::cluster::{Clients, Kinds};
 use crate::serve::health::Heartbeat;
 use crate::serve::{self, Health, Metrics, ServeError, tls};
+use crate::work::task;
 use access::Access;
 use demands::Demanded;
 use futures::future::BoxFuture;
@@ -55,7 +56,7 @@ impl Serving {
                 serve::metrics(listen, tls, metrics, until).await
             })
         };
-        tokio::spawn(again_and_again("metrics", stop, serve));
+        tokio::spawn(task::guarded("metrics", &stop, again_and_again("metrics", stop.clone(), serve)));
     }
 }
 
@@ -65,12 +66,12 @@ pub(crate) fn health(listen: SocketAddr, heartbeat: Arc<Heartbeat>, stopping: Ca
         let heartbeat = heartbeat.clone();
         Box::pin(async move { heartbeat.check().await })
     });
-    let health = Health { check, stopping };
+    let (process, health) = (stopping.clone(), Health { check, stopping });
     let serve = move || -> Served {
         let health = health.clone();
         Box::pin(async move { serve::health(listen, health).await })
     };
-    tokio::spawn(again_and_again("health", CancellationToken::new(), serve));
+    tokio::spawn(task::guarded("health", &process, again_and_again("health", CancellationToken::new(), serve)));
 }
 
 type Served = BoxFuture<'static, Result<(), ServeError>>;

@@ -3,7 +3,7 @@
 
 use super::apply::Applier;
 use crate::api::cluster_operator::OperatorReport;
-use crate::cluster::Kind;
+use crate::cluster::{Kind, jittered};
 use crate::gate::Observed;
 use crate::gate::reported::{self, Workload};
 use crate::payload::{Manifest, ObjectId};
@@ -24,27 +24,34 @@ const PAUSE_CAP: Duration = Duration::from_secs(60);
 pub(crate) struct StandIn {
     operator: Arc<Manifest>,
     workloads: Vec<Arc<Manifest>>,
-    version: String,
 }
 
 /// Those of a release.
-pub(crate) fn stand_ins(manifests: &[Arc<Manifest>], version: &str) -> Vec<StandIn> {
+pub(crate) fn stand_ins(manifests: &[Arc<Manifest>]) -> Vec<StandIn> {
     let is = |manifest: &&Arc<Manifest>| {
         let annotated = manifest.annotation(reported::ANNOTATION) == Some("true");
         manifest.id.kind == "ClusterOperator" && annotated && manifest.delete() == Ok(false)
     };
-    let component = |manifest: &Manifest| manifest.run_level().map(|(_, component)| component.to_owned());
     let of = |operator: &Arc<Manifest>| {
-        let own = component(operator);
-        let workloads = manifests.iter().filter(|manifest| {
-            reported::is_workload(&manifest.id.group, &manifest.id.kind)
-                && own.is_some()
-                && component(manifest) == own
-                && manifest.delete() == Ok(false)
-        });
-        StandIn { operator: operator.clone(), workloads: workloads.cloned().collect(), version: version.to_owned() }
+        let workloads = workloads(manifests, operator).cloned().collect();
+        StandIn { operator: operator.clone(), workloads }
     };
     manifests.iter().filter(is).map(of).collect()
+}
+
+/// The workloads of the component whose ClusterOperator this is.
+pub(super) fn workloads<'a>(
+    manifests: &'a [Arc<Manifest>],
+    operator: &Manifest,
+) -> impl Iterator<Item = &'a Arc<Manifest>> {
+    let component = |manifest: &Manifest| manifest.run_level().map(|(_, component)| component.to_owned());
+    let own = component(operator);
+    manifests.iter().filter(move |manifest| {
+        reported::is_workload(&manifest.id.group, &manifest.id.kind)
+            && own.is_some()
+            && component(manifest) == own
+            && manifest.delete() == Ok(false)
+    })
 }
 
 impl StandIn {
@@ -63,11 +70,11 @@ impl StandIn {
                     None
                 }
                 Err(error) => {
-                    failures += 1;
+                    failures = u32::saturating_add(failures, 1);
                     if failures == 1 {
                         tracing::warn!(operator = self.operator.id.name, error, "cannot report; trying again");
                     }
-                    Some((PAUSE * 2_u32.saturating_pow(failures - 1)).min(PAUSE_CAP))
+                    Some(jittered(PAUSE, failures, PAUSE_CAP))
                 }
             };
             let changed = async {
@@ -89,16 +96,17 @@ impl StandIn {
     async fn report(&self, applier: &Applier) -> Result<(), String> {
         let name = &self.operator.id.name;
         let Some(before) = applier.operators().current().get(name).cloned() else { return Ok(()) };
+        let observed = |manifest: &Manifest| Observed::of_manifest(manifest).map_err(|error| error.to_string());
         let mut workloads = Vec::new();
         for manifest in &self.workloads {
             let Some((kind, id)) = applier.resolve(manifest) else { continue };
-            let desired = Observed::of_manifest(manifest).map_err(|error| error.to_string())?;
+            let desired = observed(manifest)?;
             let view = applier.view(&kind, &id).await.map_err(|error| error.to_string())?;
             let verdict = reported::judge(&desired, view.as_deref());
             let as_desired = applier.is_as_desired(&id, manifest);
             workloads.push(Workload { id, live: view.as_deref().cloned(), as_desired, verdict });
         }
-        let next = reported::report(&before, &workloads, &self.version, Timestamp::now());
+        let next = reported::report(&before, &workloads, &observed(&self.operator)?, Timestamp::now());
         if next == *before {
             return Ok(());
         }

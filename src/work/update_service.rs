@@ -83,7 +83,8 @@ pub(crate) async fn run(
     loop {
         let now = Timestamp::now();
         if let Some(question) = task.advice.ask(now) {
-            let egress = way.borrow().clone().unwrap_or_default();
+            // It stays known once it is: see above.
+            let egress = way.borrow().clone().unwrap_or_else(|| Ok(Egress::default()));
             asking = Some(task.client.clone().ask(question, egress).boxed());
         }
         for query in task.advice.queries(now) {
@@ -110,7 +111,11 @@ pub(crate) async fn run(
                 task.advice.on_verdict(&query, verdict, Timestamp::now());
                 task.changed(Timestamp::now());
             }
-            Ok(()) = way.changed() => task.advice.on_new_way(Timestamp::now()),
+            Ok(()) = way.changed() => {
+                if matches!(*way.borrow_and_update(), Some(Ok(_))) {
+                    task.advice.on_new_way(Timestamp::now());
+                }
+            }
             () = tokio::time::sleep(pause) => task.changed(Timestamp::now()),
         }
     }
@@ -211,8 +216,11 @@ struct Client {
 }
 
 impl Client {
-    async fn ask(self, question: Question, egress: Egress) -> (Question, Result<Answer, Failure>) {
-        let answer = self.try_ask(&question, &egress).await;
+    async fn ask(self, question: Question, egress: Result<Egress, String>) -> (Question, Result<Answer, Failure>) {
+        let answer = match egress {
+            Ok(egress) => self.try_ask(&question, &egress).await,
+            Err(unknown) => Err(RetrievalError::new(Reason::RemoteFailed, unknown).into()),
+        };
         (question, answer)
     }
 

@@ -3,7 +3,7 @@
 use super::plan::{Fault, Operation};
 use super::{Seen, check_history, check_log};
 use crate::harness::files;
-use crate::simulator::cluster::SimulatedCluster;
+use crate::simulator::cluster::{LEASE_LOST, SimulatedCluster};
 use crate::simulator::daemon::Node;
 use crate::simulator::releases::Release;
 use crate::simulator::sample::COMPONENTS;
@@ -39,6 +39,9 @@ pub(super) async fn run(operations: &[Operation], seen: &mut Seen) -> anyhow::Re
     cluster.run_daemon(first).await?;
     let standby = cluster.standby("cvo-b")?;
     standby.start(first).await?;
+    for name in [&cluster.node.name, &standby.name] {
+        cluster.control_plane.may_end(name, LEASE_LOST);
+    }
     let following = AbortOnDropHandle::new(tokio::spawn(standby.clone().follow(cluster.client.clone())));
     let pair = Pair { cluster, standby, following };
     for (number, steps) in operations.iter().enumerate() {

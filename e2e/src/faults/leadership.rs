@@ -1,8 +1,8 @@
 //! Whether only the holder of the lease wrote, by the API server's own audit log.
 //!
 //! Who holds the lease is told by who wrote it: a write of the lease succeeds only for the process that takes, renews or
-//! releases it, and the time of such a write is when it was answered. A process that loses the lease to another one must
-//! not have a write carried out after that.
+//! releases it, and the time of such a write is when it was answered. A process that gives the lease back, or loses it to
+//! another one, must not have a write carried out after that.
 
 use crate::harness::audit::Request;
 use cvo::testing::api;
@@ -24,14 +24,18 @@ pub fn check(log: &[Request], daemon: &str) -> Leadership {
     let answered = |request: &Request| request.at.checked_add(request.took).unwrap_or(Timestamp::MAX);
     let wrote = || log.iter().filter(|request| request.user == daemon && request.wrote());
     let is_lease = |request: &&Request| request.resource == "leases" && request.name == api::NAME;
-    let mut taken: Vec<(Timestamp, &str)> = wrote().filter(is_lease).map(|r| (answered(r), r.pod.as_str())).collect();
-    taken.sort();
-    taken.dedup_by(|later, earlier| later.1 == earlier.1);
-    let mut found = Leadership { changes: taken.len().saturating_sub(1), ..Leadership::default() };
+    // From when on who holds it; nobody once it is given back.
+    let mut held: Vec<(Timestamp, Option<&str>)> =
+        wrote().filter(is_lease).map(|r| (answered(r), (!r.released).then_some(r.pod.as_str()))).collect();
+    held.sort();
+    held.dedup_by(|later, earlier| later.1 == earlier.1);
+    let mut holders: Vec<&str> = held.iter().filter_map(|(_, pod)| *pod).collect();
+    holders.dedup();
+    let mut found = Leadership { changes: holders.len().saturating_sub(1), ..Leadership::default() };
     for write in wrote().filter(|request| !is_lease(request)) {
         found.writes += 1;
         let end = answered(write);
-        let holder = taken.iter().rev().find(|(at, _)| *at <= end).map_or("nobody", |(_, pod)| pod);
+        let holder = held.iter().rev().find(|(at, _)| *at <= end).and_then(|(_, pod)| *pod).unwrap_or("nobody");
         if holder != write.pod {
             found.violations.push(format!(
                 "{} {} by {:?}, which arrived at {} and was answered at {end}, while the lease was held by {holder:?}",
@@ -80,6 +84,12 @@ mod tests {
         let found = check(&late, "daemon");
         assert_eq!((found.writes, found.violations.len()), (3, 1), "{found:?}");
         assert!(found.violations[0].contains("held by \"b\""), "{found:?}");
+        let mut returned = request(9, 0, "b", "leases", 200);
+        returned.released = true;
+        let after = [log.as_slice(), &[returned, request(10, 0, "b", "configmaps", 200)]].concat();
+        let found = check(&after, "daemon");
+        assert_eq!((found.changes, found.violations.len()), (1, 1), "{found:?}");
+        assert!(found.violations[0].contains("held by \"nobody\""), "{found:?}");
         let early = check(&[request(1, 0, "a", "configmaps", 200)], "daemon");
         assert!(early.violations[0].contains("nobody"), "{early:?}");
     }

@@ -4,7 +4,7 @@
 //! It forwards requests with the administrator's certificate, since it cannot forward the client's; the header that says
 //! which user the client impersonates goes with them.
 
-use super::source::{FaultSource, Faults, NO_INITIAL_EVENTS, Outcome, Tally, writes};
+use super::source::{FORBIDDEN, FaultSource, Faults, NO_INITIAL_EVENTS, Outcome, Tally, named, writes};
 use crate::harness::Cluster;
 use anyhow::Context;
 use axum::{
@@ -24,6 +24,7 @@ use hyper_util::{
 use kube::client::ConfigExt;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use std::{
+    collections::BTreeSet,
     net::SocketAddr,
     path::Path,
     sync::{Arc, Mutex},
@@ -55,13 +56,17 @@ struct Shared {
     /// `127.0.0.1:<port>` of the API server.
     server: String,
     tls: rustls::ClientConfig,
-    faults: Mutex<Faults>,
+    faults: watch::Sender<Faults>,
     source: Mutex<FaultSource>,
     tally: watch::Sender<Tally>,
     /// Ends all connections.
     disconnect: Mutex<CancellationToken>,
     /// The kind (as in paths) of which no watch sends initial events.
     no_initial_events: Mutex<Option<String>>,
+    /// The kind that nobody may read or write.
+    forbidden: Mutex<Option<String>>,
+    /// The kinds that were asked for.
+    asked: Mutex<BTreeSet<String>>,
 }
 
 /// One connection of the client. It has its own connections to the API server, as it would have without a proxy.
@@ -87,11 +92,13 @@ impl Proxy {
         let shared = Arc::new(Shared {
             server: cluster.server().trim_start_matches("https://").to_owned(),
             tls: config.rustls_client_config()?,
-            faults: Mutex::default(),
+            faults: watch::Sender::default(),
             source: Mutex::new(FaultSource::new(seed)),
             tally: watch::Sender::default(),
             disconnect: Mutex::default(),
             no_initial_events: Mutex::default(),
+            forbidden: Mutex::default(),
+            asked: Mutex::default(),
         });
         let acceptor = TlsAcceptor::from(Arc::new(serving(&cluster.dir().join("pki"))?));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -115,9 +122,19 @@ impl Proxy {
         *self.shared.no_initial_events.lock().unwrap() = Some(resource.to_owned());
     }
 
+    /// From now on requests for this kind are forbidden, and no others; `*` are all of them.
+    pub fn forbid(&self, resource: Option<&str>) {
+        *self.shared.forbidden.lock().unwrap() = resource.map(str::to_owned);
+    }
+
+    /// The kinds (`configmaps`) that were asked for since this was called last.
+    pub fn asked(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.shared.asked.lock().unwrap())
+    }
+
     /// Injects these faults from now on, and resets the tally.
     pub fn set(&self, faults: Faults) {
-        *self.shared.faults.lock().unwrap() = faults;
+        self.shared.faults.send_replace(faults);
         if faults.away {
             std::mem::take(&mut *self.shared.disconnect.lock().unwrap()).cancel();
         }
@@ -149,7 +166,7 @@ pub fn serving(pki: &Path) -> anyhow::Result<rustls::ServerConfig> {
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>, stop: CancellationToken) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        if shared.faults.lock().unwrap().away {
+        if shared.faults.borrow().away {
             continue;
         }
         let (client, disconnect) = (client(&shared.tls), shared.disconnect.lock().unwrap().child_token());
@@ -183,7 +200,7 @@ fn client(tls: &rustls::ClientConfig) -> Client<HttpsConnector<HttpConnector>, B
 /// One request.
 async fn respond(State(connection): State<Connection>, request: Request) -> Response<Body> {
     let shared = &connection.shared;
-    let faults = *shared.faults.lock().unwrap();
+    let faults = *shared.faults.borrow();
     let (uri, method) = (request.uri().clone(), request.method().clone());
     let (outcome, delay) = {
         let mut source = shared.source.lock().unwrap();
@@ -193,6 +210,9 @@ async fn respond(State(connection): State<Connection>, request: Request) -> Resp
     tokio::time::sleep(delay).await;
     if shared.lacks_initial_events(&uri) {
         return NO_INITIAL_EVENTS.response(&uri);
+    }
+    if shared.forbids(&uri) {
+        return FORBIDDEN.response(&uri);
     }
     match outcome {
         Outcome::Refused(refusal) if !refusal.after_forwarding => refusal.response(&uri),
@@ -206,10 +226,7 @@ async fn respond(State(connection): State<Connection>, request: Request) -> Resp
         }
         Outcome::Answered => {
             let answer = connection.forward(request).await;
-            match faults.watch_life.filter(|_| is_watch(&uri) && answer.status().is_success()) {
-                Some(life) => answer.map(|body| shared.cut(body, life)),
-                None => answer,
-            }
+            if is_watch(&uri) && answer.status().is_success() { answer.map(|body| shared.cut(body)) } else { answer }
         }
     }
 }
@@ -247,6 +264,17 @@ impl Shared {
         asked && refused.as_ref().is_some_and(|resource| uri.path().ends_with(&format!("/{resource}")))
     }
 
+    /// Remembers what was asked for.
+    fn forbids(&self, uri: &Uri) -> bool {
+        let (resource, _) = named(uri.path());
+        // Everybody may ask what kinds there are.
+        if ["", "api", "apis"].contains(&resource) || !uri.path().starts_with("/api") {
+            return false;
+        }
+        self.asked.lock().unwrap().insert(resource.to_owned());
+        self.forbidden.lock().unwrap().as_ref().is_some_and(|it| it == "*" || it == resource)
+    }
+
     fn count(&self, method: &Method, uri: &Uri, outcome: Outcome) {
         self.tally.send_modify(|tally| {
             tally.requests += 1;
@@ -263,11 +291,17 @@ impl Shared {
         });
     }
 
-    /// Ends a body after that time, every other one with an error.
-    fn cut(self: &Arc<Self>, body: Body, life: Duration) -> Body {
+    /// Ends the body of a watch when the faults say so, also of those set after it began; every other one with an error.
+    fn cut(self: &Arc<Self>, body: Body) -> Body {
         let breaks = self.source.lock().unwrap().random.below(2) == 1;
         let shared = self.clone();
+        let mut faults = self.faults.subscribe();
         let end = async move {
+            let Some(life) =
+                faults.wait_for(|faults| faults.watch_life.is_some()).await.ok().and_then(|it| it.watch_life)
+            else {
+                return;
+            };
             tokio::time::sleep(life).await;
             shared.tally.send_modify(|tally| tally.watches_cut += 1);
         };

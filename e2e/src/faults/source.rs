@@ -18,9 +18,12 @@ pub struct Faults {
     pub lose_one_in: usize,
     /// Each request is delayed before it is forwarded, at most by this.
     pub delay: Duration,
+    /// Every request is refused, because there are too many.
+    pub throttled: bool,
     /// Nobody is there: connections end, and new ones are refused.
     pub away: bool,
-    /// Each watch ends after this time: every other one cleanly, the rest in the middle of the answer.
+    /// Each watch ends after this time, those that are open already too: every other one cleanly, the rest in the middle
+    /// of the answer.
     pub watch_life: Option<Duration>,
 }
 
@@ -113,6 +116,16 @@ pub const NO_INITIAL_EVENTS: Refusal = Refusal {
     after_forwarding: false,
 };
 
+/// The answer to somebody who may not do it.
+pub const FORBIDDEN: Refusal = Refusal {
+    code: 403,
+    reason: Some("Forbidden"),
+    message: "this is forbidden: User \"viewer\" cannot do it",
+    retry_after: None,
+    of_writes: false,
+    after_forwarding: false,
+};
+
 impl Refusal {
     /// The answer to a request for this path.
     pub fn response(&self, uri: &Uri) -> Response<Body> {
@@ -147,13 +160,14 @@ impl Refusal {
 }
 
 /// Resource and name at the end of a path such as `/api/v1/namespaces/a/configmaps/b`; empty where it has none.
-fn named(path: &str) -> (&str, &str) {
+pub fn named(path: &str) -> (&str, &str) {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let rest = match parts.as_slice() {
         ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
         other => other,
     };
     match rest {
+        ["namespaces", _, resource] => (resource, ""),
         ["namespaces", _, resource, name, ..] | [resource, name, ..] => (resource, name),
         [one] => (one, ""),
         [] => ("", ""),
@@ -238,6 +252,9 @@ impl FaultSource {
 
     /// Decides about one request.
     pub fn outcome(&mut self, faults: &Faults, method: &Method, path: &str) -> Outcome {
+        if faults.throttled {
+            return Outcome::Refused(REFUSALS[0]);
+        }
         let refusals = if writes(method, path) { &mut self.writes } else { &mut self.others };
         let refused = refusals.draw.hits(faults.refuse_one_in, &self.random);
         let lost = self.lose.hits(faults.lose_one_in, &self.random);
@@ -284,6 +301,7 @@ mod tests {
         let message = conflict.status("Conflict", &uri)["message"].clone();
         assert!(message.as_str().unwrap().contains(r#"on deployments "b": "#), "{message}");
         assert_eq!(named("/api/v1/namespaces/a"), ("namespaces", "a"));
+        assert_eq!(named("/api/v1/namespaces/a/configmaps"), ("configmaps", ""));
         assert!(writes(&Method::PUT, uri.path()) && !writes(&Method::GET, uri.path()));
         assert!(!writes(&Method::PUT, "/apis/config.openshift.io/v1/clusterversions/version/status"));
     }

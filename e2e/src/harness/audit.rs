@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader},
     ops::Range,
     path::Path,
 };
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The user that the daemon acts as where a release installs it: the service account of its manifests.
 pub const DAEMON: &str = "system:serviceaccount:openshift-cluster-version:cluster-version-operator";
@@ -45,6 +46,8 @@ pub struct Request {
     pub name: String,
     /// HTTP status of the answer; 0 while there is none, and for ever if the server was killed.
     pub code: u16,
+    /// Whether it gave a lease back. Known of the leases of the daemons, whose content is logged.
+    pub released: bool,
 }
 
 impl Request {
@@ -62,9 +65,10 @@ impl Request {
         }
     }
 
-    /// Whether it changed something successfully.
+    /// Whether it changed something successfully. What is only tried (`dryRun=All`), as the tools try the writes of the daemon, changes
+    /// nothing.
     pub fn wrote(&self) -> bool {
-        self.is_write() && (200..300).contains(&self.code)
+        self.is_write() && (200..300).contains(&self.code) && !self.uri.contains("dryRun=All")
     }
 
     /// Whether it is about what a daemon records of its own work: lease, status, progress record, events.
@@ -89,7 +93,8 @@ impl Request {
     }
 }
 
-/// All requests in the order of their arrival. A watch is listed once, when it began.
+/// All requests in the order of their arrival. A watch is listed once, when it began. A line that says something else than
+/// is expected here is an error: whoever counts requests would take them for fewer.
 pub fn everything(log: &Path) -> std::io::Result<Vec<Request>> {
     read(BufReader::new(File::open(log)?), |_| true)
 }
@@ -99,16 +104,29 @@ pub fn requests(log: &Path, user: &str) -> std::io::Result<Vec<Request>> {
     read(BufReader::new(File::open(log)?), |who| who == user)
 }
 
-fn read(log: impl BufRead, whose: impl Fn(&str) -> bool) -> std::io::Result<Vec<Request>> {
+fn read(mut log: impl BufRead, whose: impl Fn(&str) -> bool) -> io::Result<Vec<Request>> {
     let mut found = Vec::new();
     let mut unanswered = BTreeMap::new();
-    for line in log.lines() {
+    let (mut line, mut number) = (Vec::new(), 0);
+    loop {
+        line.clear();
+        log.read_until(b'\n', &mut line)?;
         // The last line may be half written.
-        let Ok(event) = serde_json::from_str::<Event>(&line?) else { continue };
+        if line.last() != Some(&b'\n') {
+            break;
+        }
+        number += 1;
+        let unknown = |why: &str| {
+            io::Error::other(format!("line {number} of the audit log: {why}: {}", String::from_utf8_lossy(&line)))
+        };
+        let event: Event = serde_json::from_slice(&line).map_err(|error| unknown(&error.to_string()))?;
         // A watch is complete only when it ends, so its beginning counts. For all others their end counts.
         let counts = if event.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
         let (stage, id) = (event.stage.clone(), event.audit_id.clone());
-        let Some(request) = event.request().filter(|request| whose(&request.user)) else { continue };
+        let request = event.request().ok_or_else(|| unknown("it does not say when the request arrived"))?;
+        if !whose(&request.user) {
+            continue;
+        }
         if stage == counts {
             unanswered.remove(&id);
             found.push(request);
@@ -154,6 +172,8 @@ struct Event {
     impersonated_user: Option<User>,
     object_ref: ObjectRef,
     response_status: Code,
+    /// The body, where it is logged.
+    request_object: Value,
     request_received_timestamp: Option<Timestamp>,
     stage_timestamp: Option<Timestamp>,
 }
@@ -201,6 +221,7 @@ impl Event {
             namespace: self.object_ref.namespace,
             name: self.object_ref.name,
             code: self.response_status.code,
+            released: self.request_object.pointer("/spec/holderIdentity").is_some_and(|holder| holder == ""),
         })
     }
 }
@@ -209,6 +230,17 @@ impl Event {
 mod tests {
     use super::*;
     use std::fmt::Write;
+
+    #[test]
+    fn write_that_is_only_tried_changes_nothing() {
+        let request = |query: &str| Request {
+            verb: "update".to_owned(),
+            code: 200,
+            uri: format!("/apis/g/v1/things/a/status{query}"),
+            ..Request::default()
+        };
+        assert!(request("?fieldManager=x").wrote() && !request("?dryRun=All&fieldManager=x").wrote());
+    }
 
     fn line(stage: &str, verb: &str, rest: &str) -> String {
         format!(
@@ -233,6 +265,7 @@ mod tests {
         ] {
             writeln!(log, "{text}").unwrap();
         }
+        let whole = log.clone();
         write!(log, "{{\"stage\":\"Respon").unwrap();
         let all = read(log.as_bytes(), |_| true).unwrap();
         let seen: Vec<_> = all.iter().map(|r| (r.user.as_str(), r.verb.as_str(), r.pod.as_str())).collect();
@@ -245,5 +278,11 @@ mod tests {
         assert_eq!(daemon[0].object(), "apps/deployments/status n/d");
         assert_eq!((daemon[0].resource_path().as_str(), daemon[0].wrote()), ("deployments/status", true));
         assert_eq!((writes(&all).len(), all[3].code, all[3].wrote()), (2, 0, false));
+        // Elsewhere than at the end, whatever cannot be read is something that nobody may overlook.
+        let bad = [r#"{"stage":"Respon"#, r#"{"stage":"ResponseComplete","verb":"get"}"#, r#"{"verb":["get"]}"#];
+        for bad in bad {
+            let error = read(format!("{whole}{bad}\n{whole}").as_bytes(), |_| true).unwrap_err().to_string();
+            assert!(error.contains("line 7 of the audit log") && error.contains(bad), "{error}");
+        }
     }
 }

@@ -46,20 +46,31 @@ impl Authority {
 
     /// A client's certificate: Kubernetes reads the user from the common name and the group from the organization.
     pub(super) fn client(&self, user: &str, group: Option<&str>) -> Result<Leaf> {
-        self.sign(user, group, &[], ExtendedKeyUsagePurpose::ClientAuth)
+        self.sign(user, group, &[], vec![ExtendedKeyUsagePurpose::ClientAuth])
     }
 
     /// A server's certificate for these names and addresses.
     pub(super) fn server(&self, name: &str, hosts: &[&str]) -> Result<Leaf> {
-        self.sign(name, None, hosts, ExtendedKeyUsagePurpose::ServerAuth)
+        self.sign(name, None, hosts, vec![ExtendedKeyUsagePurpose::ServerAuth])
     }
 
-    fn sign(&self, name: &str, group: Option<&str>, hosts: &[&str], usage: ExtendedKeyUsagePurpose) -> Result<Leaf> {
+    /// The certificate of a server that is also a client of servers of its kind, as a member of etcd.
+    pub(super) fn member(&self, name: &str, hosts: &[&str]) -> Result<Leaf> {
+        self.sign(name, None, hosts, vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth])
+    }
+
+    fn sign(
+        &self,
+        name: &str,
+        group: Option<&str>,
+        hosts: &[&str],
+        usages: Vec<ExtendedKeyUsagePurpose>,
+    ) -> Result<Leaf> {
         let failed = |error: rcgen::Error| HarnessError::Certificate(name.to_owned(), error.to_string());
         let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
         let mut params = CertificateParams::new(hosts).map_err(failed)?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![usage];
+        params.extended_key_usages = usages;
         params.use_authority_key_identifier_extension = true;
         params.distinguished_name = Default::default();
         params.distinguished_name.push(DnType::CommonName, name);

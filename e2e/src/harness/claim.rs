@@ -28,7 +28,7 @@ pub(super) fn claim(options: &Options, tools: Toolbox) -> Result<Site> {
     let free = |slot: &u16| others.iter().all(|other| other.slot() != *slot) && site::ports_free(*slot);
     let slot = (0..SLOTS).find(free).ok_or(HarnessError::Slots(SLOTS))?;
     let id = options.name.clone().unwrap_or_else(|| format!("lab{slot}"));
-    let site = Site::new(id, slot, tools)?;
+    let site = Site::new(id, slot, options.ipv6, tools)?;
     // A removal that was killed half-way may have left things under this name after the record was gone.
     teardown::remove(&site)?;
     site.make()?;
@@ -51,17 +51,22 @@ pub fn sweep(tools: &Toolbox) -> Result<Vec<String>> {
     remove_abandoned(tools).map(|(removed, _)| removed)
 }
 
-/// The ids of those that were removed, and all other clusters. The caller holds the lock.
+/// The ids of those that were removed, and all other clusters, also those that could not be removed. The caller holds the
+/// lock.
 fn remove_abandoned(tools: &Toolbox) -> Result<(Vec<String>, Vec<Site>)> {
     let (mut removed, mut others) = (Vec::new(), Vec::new());
     for id in Site::list()? {
         // The record of a cluster that is being removed right now may vanish at any moment.
         let Ok(site) = Site::read(&id, tools.clone()) else { continue };
         match site.owner() {
-            Owner::Process(owner) if !owner.alive() => {
-                teardown::remove(&site)?;
-                removed.push(id);
-            }
+            // One that cannot be removed keeps its slot, and nobody from starting another one.
+            Owner::Process(owner) if !owner.alive() => match teardown::remove(&site) {
+                Ok(()) => removed.push(id),
+                Err(error) => {
+                    eprintln!("cluster {id}, whose owner was killed, cannot be removed: {error}");
+                    others.push(site);
+                }
+            },
             _ => others.push(site),
         }
     }

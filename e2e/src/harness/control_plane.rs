@@ -18,6 +18,8 @@ use super::{
 const AUTHORITY: &str = "cvo-lab";
 /// That of the authority whose certificates let the aggregator speak for others.
 const FRONT: &str = "cvo-lab-front";
+/// That of the authority whose certificates open etcd.
+const STORAGE: &str = "cvo-lab-etcd";
 /// Folder of etcd's data.
 const ETCD: &str = "etcd";
 
@@ -27,7 +29,7 @@ pub(super) async fn start(site: &Site, options: &Options) -> Result<()> {
         files::write(&site.dir().join("audit-policy.yaml"), AUDIT_POLICY)?;
     }
     // The API server retries until etcd answers, so both can start at once.
-    site.spawn(&etcd(site))?;
+    site.spawn(&etcd(site, options))?;
     site.spawn(&apiserver(site, options))?;
     apiserver_ready(site).await?;
     site.spawn(&controller_manager(site, options))?;
@@ -91,6 +93,7 @@ pub(super) fn write_identities(site: &Site) -> Result<()> {
     let node = site.node_address().to_string();
     let hosts = [
         "127.0.0.1",
+        "::1",
         "localhost",
         &service,
         "kubernetes",
@@ -108,6 +111,11 @@ pub(super) fn write_identities(site: &Site) -> Result<()> {
     let front = Authority::new(FRONT)?;
     write_leaf(site, "front-ca", &front.leaf)?;
     write_leaf(site, "front", &front.client("front-proxy", None)?)?;
+    // Whoever may write there is above all rules of the cluster, so only the API server may.
+    let storage = Authority::new(STORAGE)?;
+    files::write(&site.pki("etcd-ca.crt"), &storage.leaf.certificate)?;
+    write_leaf(site, "etcd", &storage.member("etcd", &["127.0.0.1", "localhost"])?)?;
+    write_leaf(site, "etcd-client", &storage.client("kube-apiserver", None)?)?;
     let (private, public) = token_keys()?;
     files::write(&site.pki("tokens.key"), private)?;
     files::write(&site.pki("tokens.pub"), public)?;
@@ -147,31 +155,46 @@ fn write_leaf(site: &Site, name: &str, leaf: &Leaf) -> Result<()> {
     files::write(&site.pki(&format!("{name}.key")), &leaf.key)
 }
 
-fn etcd(site: &Site) -> Launch {
-    let client = format!("http://127.0.0.1:{}", site.ports().etcd);
-    let peer = format!("http://127.0.0.1:{}", site.ports().etcd_peer);
-    let arguments = [
+fn etcd(site: &Site, options: &Options) -> Launch {
+    let pki = |name| site.pki(name).display().to_string();
+    let client = site.etcd();
+    let peer = format!("https://127.0.0.1:{}", site.ports().etcd_peer);
+    let mut arguments = vec![
         "--name=lab".to_owned(),
         format!("--data-dir={}", site.dir().join(ETCD).display()),
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
+        format!("--listen-client-http-urls={}", site.etcd_http()),
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=lab={peer}"),
+        format!("--cert-file={}", pki("etcd.crt")),
+        format!("--key-file={}", pki("etcd.key")),
+        format!("--trusted-ca-file={}", pki("etcd-ca.crt")),
+        "--client-cert-auth=true".to_owned(),
+        format!("--peer-cert-file={}", pki("etcd.crt")),
+        format!("--peer-key-file={}", pki("etcd.key")),
+        format!("--peer-trusted-ca-file={}", pki("etcd-ca.crt")),
+        "--peer-client-cert-auth=true".to_owned(),
         // A test cluster need not survive a power failure, and fsync takes most of the time of a write.
         "--unsafe-no-fsync".to_owned(),
         "--log-level=warn".to_owned(),
     ];
+    arguments.extend(options.etcd_quota.map(|bytes| format!("--quota-backend-bytes={bytes}")));
     Launch::new("etcd", site.tools().go("etcd"), arguments)
 }
 
 fn apiserver(site: &Site, options: &Options) -> Launch {
     let pki = |name| site.pki(name).display().to_string();
+    let (listens, advertised) = site.server_addresses();
     let mut arguments = vec![
-        format!("--etcd-servers=http://127.0.0.1:{}", site.ports().etcd),
-        "--bind-address=127.0.0.1".to_owned(),
+        format!("--etcd-servers={}", site.etcd()),
+        format!("--etcd-cafile={}", pki("etcd-ca.crt")),
+        format!("--etcd-certfile={}", pki("etcd-client.crt")),
+        format!("--etcd-keyfile={}", pki("etcd-client.key")),
+        format!("--bind-address={listens}"),
         format!("--secure-port={}", site.ports().apiserver),
-        format!("--advertise-address={}", site.node_address()),
+        format!("--advertise-address={advertised}"),
         // The default reconciler would put the advertised address, at which nobody listens, into the endpoints.
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--service-cluster-ip-range={}", site.service_network()),
@@ -207,12 +230,18 @@ fn apiserver(site: &Site, options: &Options) -> Launch {
     Launch::new("kube-apiserver", site.tools().go("kube-apiserver"), arguments)
 }
 
-/// One event for each request. Writes that open a gate are logged on arrival too, so that they are known even if the
+/// One event for each request, and what is written into the leases of the daemons. Writes that open a gate are logged on arrival too, so that they are known even if the
 /// server is killed before it answers.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
+- level: Request
+  verbs: [create, update, patch]
+  namespaces: [openshift-cluster-version]
+  resources:
+  - {group: coordination.k8s.io, resources: [leases]}
+  omitStages: [RequestReceived]
 - level: Metadata
   verbs: [update, patch]
   resources:
@@ -239,6 +268,9 @@ fn controller_manager(site: &Site, options: &Options) -> Launch {
         format!("--cluster-signing-key-file={}", pki("ca.key")),
         "--use-service-account-credentials=true".to_owned(),
         "--leader-elect=false".to_owned(),
+        // As OpenShift sets them. With the defaults of 20 and 30 the accounts of the controllers take five seconds.
+        "--kube-api-qps=150".to_owned(),
+        "--kube-api-burst=300".to_owned(),
         format!("--controllers={}", options.controllers.as_deref().unwrap_or("*")),
     ];
     if options.kwok {

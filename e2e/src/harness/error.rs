@@ -21,12 +21,16 @@ pub enum HarnessError {
     Slots(u16),
     #[error("{0}: {1}")]
     Io(PathBuf, #[source] io::Error),
+    #[error("{0} cannot be trusted: {1}; remove it, or set TMPDIR to a folder of your own")]
+    Foreign(PathBuf, &'static str),
     #[error("{0}: {1}")]
     State(PathBuf, serde_json::Error),
     #[error("cannot start {0}: {1}")]
     Spawn(String, #[source] io::Error),
     #[error("{0} ended while waiting for: {1}. The end of its log:\n{2}")]
     Died(String, String, String),
+    #[error("nobody asked for it: {0}. The end of its log:\n{1}")]
+    Unasked(String, String),
     #[error("waited {0} s for: {1}. The end of the logs:\n{2}")]
     TimedOut(u64, String, String),
     #[error("{0} failed ({1}): {2}")]

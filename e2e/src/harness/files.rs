@@ -1,19 +1,32 @@
 //! Reading and writing files with errors that name the file.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::error::{HarnessError, Result};
 
-/// Writes a file (mode 0600, because some contain private keys) and makes the folders above it.
+/// Part of the names of files that are being written.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Writes a file and makes the folders above it: atomically, so that a reader sees either the old file or the new one, and for
+/// the owner alone from the beginning (mode 0600), because some contain private keys.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     if let Some(parent) = path.parent() {
         make_dir(parent)?;
     }
-    fs::write(path, content).map_err(|error| HarnessError::Io(path.to_owned(), error))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
-        .map_err(|error| HarnessError::Io(path.to_owned(), error))
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let fresh = path.with_file_name(format!(".{name}.{}-{number}", std::process::id()));
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh);
+    let written = file.and_then(|mut file| file.write_all(content.as_ref())).and_then(|()| fs::rename(&fresh, path));
+    written.map_err(|error| HarnessError::Io(path.to_owned(), error))
 }
 
 /// Reads a text file.
@@ -44,12 +57,9 @@ pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a value as JSON, atomically: a reader sees either the old file or the new one.
+/// Writes a value as JSON.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(value).map_err(|error| HarnessError::State(path.to_owned(), error))?;
-    let fresh = path.with_extension("new");
-    write(&fresh, text)?;
-    fs::rename(&fresh, path).map_err(|error| HarnessError::Io(path.to_owned(), error))
+    write(path, serde_json::to_vec_pretty(value).map_err(|error| HarnessError::State(path.to_owned(), error))?)
 }
 
 /// Reads a JSON file.
@@ -65,4 +75,32 @@ pub fn tail(path: &Path, lines: usize) -> String {
     let mut last: Vec<&str> = text.lines().rev().take(lines).collect();
     last.reverse();
     if last.is_empty() { format!("  ({} is empty)", path.display()) } else { format!("  {}", last.join("\n  ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn what_was_there_is_replaced_and_neither_followed_nor_opened() {
+        let folder = std::env::temp_dir().join(format!("cvo-files-{}", std::process::id()));
+        let (path, other) = (folder.join("a/key"), folder.join("other"));
+        write(&path, "first").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let mut opened_before = fs::File::open(&path).unwrap();
+        write(&path, "second").unwrap();
+        assert_eq!(std::io::read_to_string(&mut opened_before).unwrap(), "first");
+        assert_eq!(
+            (read(&path).unwrap().as_str(), path.metadata().unwrap().permissions().mode() & 0o777),
+            ("second", 0o600)
+        );
+        fs::write(&other, "of somebody else").unwrap();
+        fs::remove_file(&path).unwrap();
+        symlink(&other, &path).unwrap();
+        write(&path, "third").unwrap();
+        assert_eq!((read(&path).unwrap().as_str(), read(&other).unwrap().as_str()), ("third", "of somebody else"));
+        assert_eq!(fs::read_dir(folder.join("a")).unwrap().count(), 1, "nothing else is left");
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -3,7 +3,10 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, Client};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -76,7 +79,15 @@ pub async fn start(site: &Site, client: Client) -> Result<()> {
     ready::until("the node to be Ready", site, &["kubelet", "containerd"], async || {
         nodes.get_opt(&name).await.is_ok_and(|node| node.is_some_and(|node| takes_pods(&node)))
     })
-    .await
+    .await?;
+    // A kubelet may not give itself a role.
+    nodes.patch(&name, &PatchParams::default(), &Patch::Merge(of_control_plane())).await?;
+    Ok(())
+}
+
+/// Makes a node one of the control plane, where the daemons run.
+pub(crate) fn of_control_plane() -> serde_json::Value {
+    json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}})
 }
 
 /// Ready, and without the taint that a new node has at first.

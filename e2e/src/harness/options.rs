@@ -15,6 +15,10 @@ pub struct Options {
     pub audit: bool,
     /// The controller-manager's `--controllers`, for example `*,-deployment-controller`; all when absent.
     pub controllers: Option<String>,
+    /// The API server listens on IPv6 only, and Services have IPv6 addresses. Not with a real node.
+    pub ipv6: bool,
+    /// How many bytes etcd takes before it refuses writes; its default when absent.
+    pub etcd_quota: Option<u64>,
     /// The API server's `--feature-gates`, for example `WatchList=false`; its defaults when absent.
     pub feature_gates: Option<String>,
 }

@@ -3,10 +3,16 @@
 use std::{
     fs,
     net::{Ipv4Addr, TcpListener},
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    process::geteuid,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -38,6 +44,8 @@ struct Record {
     id: String,
     slot: u16,
     owner: Owner,
+    #[serde(default)]
+    ipv6: bool,
 }
 
 /// What `run/<name>.json` says.
@@ -45,6 +53,20 @@ struct Record {
 struct Started {
     identity: Identity,
     launch: Launch,
+    /// The harness has asked it to end.
+    asked: bool,
+    /// How many earlier processes of this name ended by themselves.
+    ends: usize,
+}
+
+impl Started {
+    fn ended_by_itself(&self) -> bool {
+        !self.asked && !self.identity.alive()
+    }
+
+    fn all_ends(&self) -> usize {
+        self.ends + usize::from(self.ended_by_itself())
+    }
 }
 
 /// Ports on loopback.
@@ -71,15 +93,51 @@ pub struct Site {
 /// `${TMPDIR:-/tmp}/cvo-lab`, made when missing.
 pub(super) fn root() -> Result<PathBuf> {
     let root = std::env::temp_dir().join("cvo-lab");
-    files::make_dir(&root)?;
+    claim_folder(&root)?;
     Ok(root)
+}
+
+/// Makes a folder of this user alone when it is missing. Everybody may make one of that name in `/tmp`, and what it contains is
+/// believed: which programs to start, which processes to end, which folders to remove, and all of that as root for a node.
+fn claim_folder(path: &Path) -> Result<()> {
+    let failed = |error| HarnessError::Io(path.to_owned(), error);
+    let refused = |why| Err(HarnessError::Foreign(path.to_owned(), why));
+    let parent = path.parent().unwrap_or(path);
+    files::make_dir(parent)?;
+    let above = fs::metadata(parent).map_err(failed)?;
+    let (own, sticky) = (geteuid().as_raw(), 0o1000);
+    if ![0, own].contains(&above.uid()) || (may_be_written(above.mode()) && above.mode() & sticky == 0) {
+        return refused("others may put another one in its place");
+    }
+    if let Err(error) = fs::DirBuilder::new().mode(0o700).create(path)
+        && error.kind() != std::io::ErrorKind::AlreadyExists
+    {
+        return Err(failed(error));
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(folder) => folder,
+        Err(Errno::LOOP | Errno::NOTDIR) => return refused("it is a link or a file"),
+        Err(error) => return Err(failed(error.into())),
+    };
+    let found = rustix::fs::fstat(&folder).map_err(|error| failed(error.into()))?;
+    if found.st_uid != own || may_be_written(found.st_mode) {
+        return refused("others own it or may write to it");
+    }
+    // Earlier versions let everybody read it.
+    rustix::fs::fchmod(&folder, Mode::from_raw_mode(0o700)).map_err(|error| failed(error.into()))
+}
+
+/// Whether others than the owner may write, by the mode of a folder.
+fn may_be_written(mode: u32) -> bool {
+    mode & 0o022 != 0
 }
 
 impl Site {
     /// A cluster of this process. Nothing is written yet: see `make`.
-    pub fn new(id: String, slot: u16, tools: Toolbox) -> Result<Self> {
+    pub fn new(id: String, slot: u16, ipv6: bool, tools: Toolbox) -> Result<Self> {
         let owner = Identity::own().map_or(Owner::Nobody, Owner::Process);
-        Ok(Self { root: root()?, record: Record { id, slot, owner }, tools })
+        Ok(Self { root: root()?, record: Record { id, slot, owner, ipv6 }, tools })
     }
 
     /// Makes the folder, by which others see that the slot and the name are taken.
@@ -167,8 +225,34 @@ impl Site {
         self.dir().join("logs").join(format!("{process}.log"))
     }
 
+    /// The logs of all processes, and of the containers that kubelet has not removed.
+    pub fn logs(&self) -> Vec<PathBuf> {
+        let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let containers = inside(self.dir().join("pods")).flat_map(inside).flat_map(inside);
+        inside(self.dir().join("logs")).chain(containers).collect()
+    }
+
     pub fn server(&self) -> String {
-        format!("https://127.0.0.1:{}", self.ports().apiserver)
+        let host = if self.record.ipv6 { "[::1]" } else { "127.0.0.1" };
+        format!("https://{host}:{}", self.ports().apiserver)
+    }
+
+    /// Where etcd serves the API server.
+    pub fn etcd(&self) -> String {
+        format!("https://127.0.0.1:{}", self.ports().etcd)
+    }
+
+    /// Where it serves HTTP. With TLS, one port for both has gRPC served by way of the HTTP server, which is slower.
+    pub fn etcd_http(&self) -> String {
+        format!("https://127.0.0.2:{}", self.ports().etcd)
+    }
+
+    /// Where the API server listens, and the address that it advertises, at which nobody listens.
+    pub fn server_addresses(&self) -> (&'static str, String) {
+        if self.record.ipv6 {
+            return ("::1", format!("fd00:214:{:x}::1", self.record.slot));
+        }
+        ("127.0.0.1", self.node_address().to_string())
     }
 
     pub fn ports(&self) -> Ports {
@@ -195,6 +279,9 @@ impl Site {
     }
 
     pub fn service_network(&self) -> String {
+        if self.record.ipv6 {
+            return format!("fd00:213:{:x}::/112", self.record.slot);
+        }
         format!("10.213.{}.0/24", self.slot_octet())
     }
 
@@ -219,26 +306,50 @@ impl Site {
     /// Starts a process that belongs to the cluster, and records how it was started.
     pub fn spawn(&self, launch: &Launch) -> Result<Identity> {
         let mark = self.dir().display().to_string();
+        let ends = self.started(&launch.name).map_or(0, |before| before.all_ends());
         let identity = process::spawn(launch, &self.dir(), &self.log(&launch.name), &self.tools.path(), &mark)?;
-        let started = Started { identity: identity.clone(), launch: launch.clone() };
+        let started = Started { identity: identity.clone(), launch: launch.clone(), asked: false, ends };
         files::write_json(&self.started_file(&launch.name), &started)?;
         Ok(identity)
     }
 
     /// Ends the process of that name, if it runs, and waits for it.
     pub fn stop(&self, name: &str) -> Result<()> {
-        match self.started(name) {
-            Some(started) => process::end_all(&[started.identity]),
+        match self.asked(name)? {
+            Some(identity) => process::end_all(&[identity]),
             None => Ok(()),
         }
     }
 
     /// Asks the process of that name to end (SIGTERM) and waits; returns whether it ended within `limit`.
-    pub fn terminate(&self, name: &str, limit: Duration) -> bool {
-        self.started(name).is_none_or(|started| {
-            started.identity.terminate();
-            started.identity.gone_within(limit)
-        })
+    pub fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
+        Ok(self.asked(name)?.is_none_or(|identity| {
+            identity.terminate();
+            identity.gone_within(limit)
+        }))
+    }
+
+    /// The process of that name, if one was started: from now on it does not end by itself.
+    fn asked(&self, name: &str) -> Result<Option<Identity>> {
+        let Some(mut started) = self.started(name) else { return Ok(None) };
+        if !started.asked {
+            started.ends = started.all_ends();
+            started.asked = true;
+            files::write_json(&self.started_file(name), &started)?;
+        }
+        Ok(Some(started.identity))
+    }
+
+    /// Names of processes that ended without being asked to, and how often.
+    pub fn ended_by_themselves(&self) -> Vec<(String, usize)> {
+        let entries = fs::read_dir(self.dir().join("run")).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".json").map(str::to_owned));
+        let mut ended: Vec<_> = names
+            .filter_map(|name| self.started(&name).map(|started| (name, started.all_ends())))
+            .filter(|(_, ends)| *ends > 0)
+            .collect();
+        ended.sort();
+        ended
     }
 
     /// Ends the process of that name and starts it again in the same way.
@@ -287,8 +398,41 @@ fn ports(slot: u16) -> Ports {
 
 /// Whether no other program listens on the slot's ports (other users' clusters, clusters of another TMPDIR).
 pub(super) fn ports_free(slot: u16) -> bool {
-    let p = ports(slot);
-    [p.apiserver, p.etcd, p.etcd_peer, p.controller_manager, p.scheduler, p.registry, p.kubelet_health, p.kwok]
-        .iter()
-        .all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+    let first = ports(slot).apiserver;
+    (first..first + PORTS_PER_SLOT).all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    #[test]
+    fn folder_that_others_have_made_is_refused() {
+        let base = std::env::temp_dir().join(format!("cvo-site-{}", std::process::id()));
+        fs::create_dir(&base).unwrap();
+        let set = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let place = base.join("lab");
+        for again in [false, true] {
+            claim_folder(&place).unwrap_or_else(|error| panic!("{again}: {error}"));
+        }
+        assert_eq!(place.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let said = |path: &Path| claim_folder(path).unwrap_err().to_string();
+        set(&place, 0o777);
+        assert!(said(&place).contains("may write to it"), "{}", said(&place));
+        set(&place, 0o700);
+        let link = base.join("link");
+        symlink(&place, &link).unwrap();
+        assert!(said(&link).contains("it is a link"), "{}", said(&link));
+        if geteuid().is_root() {
+            chown(&place, Some(65534), None).unwrap();
+            assert!(said(&place).contains("others own it"), "{}", said(&place));
+            chown(&place, Some(0), None).unwrap();
+        }
+        set(&base, 0o777);
+        assert!(said(&place).contains("another one in its place"), "{}", said(&place));
+        set(&base, 0o1777);
+        claim_folder(&place).unwrap();
+        fs::remove_dir_all(base).unwrap();
+    }
 }

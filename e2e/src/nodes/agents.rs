@@ -85,7 +85,8 @@ async fn write<const N: usize>(nodes: &Api<Node>, name: &str, entries: [(&str, &
 /// From one configuration to the one that is desired when it begins.
 async fn update(nodes: &Api<Node>, name: &str, mut node: watch::Receiver<Node>, times: Times) -> kube::Result<()> {
     if annotation(&node.borrow(), "currentConfig").is_empty() {
-        let first = [("currentConfig", "unconfigured"), ("desiredConfig", "unconfigured"), ("state", "Done")];
+        let folder = ("kubeletConfigDir", "/etc/kubernetes/kubelet.conf.d");
+        let first = [("currentConfig", "unconfigured"), ("desiredConfig", "unconfigured"), ("state", "Done"), folder];
         write(nodes, name, first).await?;
         _ = node.wait_for(|node| !annotation(node, "currentConfig").is_empty()).await;
         return Ok(());

@@ -98,6 +98,39 @@ impl Fleet {
         Ok(())
     }
 
+    /// A Deployment with one pod on the node, which must never be away, and the PodDisruptionBudget of the same name that says so.
+    pub async fn guarded_pod(&self, name: &str, node: &str) -> anyhow::Result<()> {
+        let labels = json!({"app": name});
+        let metadata = json!({"name": name, "namespace": "default"});
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
+            "spec": {
+                "replicas": 1, "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "nodeSelector": {"kubernetes.io/hostname": node},
+                        "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
+                        "containers": [{"name": "web", "image": "registry.invalid/web"}],
+                    },
+                },
+            },
+        });
+        let budget = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata,
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+        });
+        let file = self.cluster.dir().join(format!("guarded-{name}.json"));
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": [deployment, budget]});
+        std::fs::write(&file, list.to_string())?;
+        self.cluster.kubectl(["apply", "-f", &file.display().to_string()]).await?;
+        let deployment = format!("deployment/{name}");
+        self.cluster.kubectl(["rollout", "status", &deployment, "--timeout=60s"]).await?;
+        let budget = format!("pdb/{name}");
+        self.cluster.kubectl(["wait", &budget, "--for=jsonpath={.status.currentHealthy}=1", "--timeout=60s"]).await?;
+        Ok(())
+    }
+
     /// How many nodes of the pool may be unavailable.
     pub async fn limit(&self, pool: &str, max_unavailable: IntOrString) -> anyhow::Result<()> {
         let patch = json!({"spec": {"maxUnavailable": max_unavailable}});
@@ -181,19 +214,23 @@ impl Fleet {
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let mut last = None;
         let mut objects = watcher(api, config).default_backoff().applied_objects().boxed();
+        // The end of a process that is not waited for gives no event.
+        let mut look = tokio::time::interval(Duration::from_millis(500));
         let found = tokio::time::timeout(limit, async {
-            while let Some(object) = objects.next().await {
-                let Ok(object) = object else { continue };
-                if is_so(&object) {
-                    return Some(object);
+            loop {
+                tokio::select! {
+                    Some(object) = objects.next() => match object {
+                        Ok(object) if is_so(&object) => return Ok(object),
+                        Ok(object) => last = Some(object),
+                        Err(_) => {}
+                    },
+                    _ = look.tick() => self.cluster.check_ends()?,
                 }
-                last = Some(object);
             }
-            None
         });
         match found.await {
-            Ok(Some(object)) => Ok(object),
-            Ok(None) | Err(_) => {
+            Ok(found) => found,
+            Err(_) => {
                 let last = serde_json::to_string(&last).unwrap_or_default();
                 let log = std::fs::read_to_string(self.cluster.log("controller")).unwrap_or_default();
                 let end: Vec<&str> = log.lines().rev().take(30).collect();

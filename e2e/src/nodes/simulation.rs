@@ -1,8 +1,11 @@
 //! A pool of nodes, two controllers that may both believe to hold the lease, an administrator and bad luck, in random order.
-//! At every moment no more nodes may be disturbed than the pool allows, and no node may be changed or restarted with pods on
-//! it; in the end, once luck is better, all nodes must have the last configuration.
+//! At every moment no more nodes may be disturbed than the pool allows, no node may be changed or restarted with pods on it,
+//! and none is given up that is as it should be; from every state an agent comes to a pause however much fails, a node comes
+//! to be well once nothing is wrong with it, and what was mended is tried again (see [`super::prospects`]); in the end, once
+//! luck is better, all nodes must have the last configuration.
 
-use super::machine::{Luck, Machine};
+use super::machine::{Fault, Luck, Machine};
+use super::prospects;
 use crate::random::SeededRandom;
 use anyhow::ensure;
 use cvo::testing::pools::agent::{self, Action};
@@ -20,6 +23,15 @@ pub struct Tally {
     pub finished: usize,
     pub rolled_back: usize,
     pub killed: usize,
+    /// Force files, clocks set back, and targets that were withdrawn and wanted again.
+    pub forced: usize,
+    pub set_back: usize,
+    pub again: usize,
+    /// Looks at a node that did not answer.
+    pub unread: usize,
+    /// States from which it was tried what becomes of a node, and how many of them ended after a restart in vain.
+    pub prospects: usize,
+    pub given_up: usize,
     /// Writes of a controller that read before somebody else wrote.
     pub refused: usize,
     /// The most nodes that were disturbed at the same time, in percent of what was allowed.
@@ -32,6 +44,12 @@ impl Tally {
         self.finished += other.finished;
         self.rolled_back += other.rolled_back;
         self.killed += other.killed;
+        self.forced += other.forced;
+        self.set_back += other.set_back;
+        self.again += other.again;
+        self.unread += other.unread;
+        self.prospects += other.prospects;
+        self.given_up += other.given_up;
         self.refused += other.refused;
         self.fullest = self.fullest.max(other.fullest);
     }
@@ -63,13 +81,19 @@ struct Simulation {
     /// Which nodes are disturbed, and how many.
     disturbed: Vec<bool>,
     number: usize,
+    /// Nodes that are disturbed because an administrator forces them, or were a moment ago.
+    by_administrators: usize,
     limit: usize,
     controllers: [Controller; 2],
     configs: usize,
+    /// The target before the present one.
+    former: Target,
     tally: Tally,
     /// Nothing fails any more.
     calm: bool,
 }
+
+const FAULTS: [Fault; 4] = [Fault::Stage, Fault::Apply, Fault::Actions, Fault::Restart];
 
 /// Beyond so many nodes it would take hours until all are at rest.
 const MOST_UNTIL_REST: usize = 200;
@@ -114,9 +138,11 @@ impl Simulation {
             number_of_nodes: number,
             disturbed: vec![false; number],
             number: 0,
+            by_administrators: 0,
             limit,
             controllers: [Controller::default(), Controller::default()],
             configs: 0,
+            former: Target::new("v0"),
             tally: Tally::default(),
             calm: false,
         }
@@ -130,7 +156,12 @@ impl Simulation {
             4..6 => self.pool.facts.paused = !self.pool.facts.paused && !self.calm,
             6..16 => self.administrator(),
             16..26 => self.bad_news(),
-            26..226 => self.control()?,
+            26..36 => self.trouble(),
+            36..46 => {
+                let at = self.a_node();
+                self.look_ahead(at)?;
+            }
+            46..226 => self.control()?,
             226..600 => {
                 let at = self.a_node();
                 self.drain(at)?;
@@ -146,19 +177,25 @@ impl Simulation {
     /// Mostly one where something happens.
     fn a_node(&self) -> usize {
         let any = self.random.below(self.nodes.len());
-        if self.number == 0 || self.random.chance(10) {
+        if self.number + self.by_administrators == 0 || self.random.chance(10) {
             return any;
         }
         let ahead = (0..self.nodes.len()).map(|step| (any + step) % self.nodes.len());
-        ahead.into_iter().find(|at| self.disturbed.get(*at) == Some(&true)).unwrap_or(any)
+        let is_busy = |at: &usize| {
+            let is_forced = || self.nodes.get(*at).is_some_and(|node| node.by_administrator);
+            self.disturbed.get(*at) == Some(&true) || is_forced()
+        };
+        ahead.into_iter().find(is_busy).unwrap_or(any)
     }
 
     fn new_target(&mut self) {
         if !self.calm {
             self.configs += 1;
-            // Sometimes back to one that nodes have.
+            // Sometimes back to one that nodes have, or to the one that it was before that.
             let number = if self.random.chance(25) { self.random.below(self.configs) } else { self.configs };
-            self.pool.facts.target = Target::new(&format!("v{number}"));
+            let next = if self.random.chance(25) { self.former.clone() } else { Target::new(&format!("v{number}")) };
+            self.former = std::mem::replace(&mut self.pool.facts.target, next);
+            self.tally.again += usize::from(self.nodes.iter().any(|node| node.has_failed_at(&self.pool.facts.target)));
             self.pool.version += 1;
         }
     }
@@ -188,6 +225,44 @@ impl Simulation {
             node.facts.problems = vec![Problem { what: "Ready=False".into(), since: Some(now) }];
             node.version += 1;
         }
+    }
+
+    /// Something goes wrong on a node, or is put right there.
+    fn trouble(&mut self) {
+        if self.calm {
+            self.nodes.iter_mut().for_each(Machine::mend);
+            return;
+        }
+        let target = self.pool.facts.target.config.clone();
+        let at = self.random.below(self.number_of_nodes);
+        let (what, fault) = (self.random.below(8), self.random.pick(&FAULTS));
+        let hours = SignedDuration::from_hours(self.random.pick(&[0, 1, 3]));
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        match what {
+            0 => {
+                self.by_administrators += usize::from(!node.by_administrator);
+                (node.forced, node.by_administrator) = (true, true);
+                self.tally.forced += 1;
+                self.count(at);
+            }
+            1 | 2 => node.broken = Some((target, fault)),
+            3 => node.unreadable = true,
+            4 | 5 => {
+                self.tally.set_back += usize::from(hours < node.ahead);
+                node.ahead = hours;
+            }
+            6 => node.restart_agent(),
+            _ => node.mend(),
+        }
+    }
+
+    /// What would become of the node from now on.
+    fn look_ahead(&mut self, at: usize) -> anyhow::Result<()> {
+        let Some(node) = self.nodes.get(at) else { return Ok(()) };
+        let given_up = prospects::judge(node, at, self.now).map_err(|error| error.context(format!("node {at}")))?;
+        self.tally.prospects += 1;
+        self.tally.given_up += usize::from(given_up);
+        Ok(())
     }
 
     /// A controller reads, or does the next of what it has decided, however long ago it has read. The second one is one that
@@ -257,6 +332,10 @@ impl Simulation {
                 (node.facts.unschedulable, node.facts.cordoned_for_update) = (true, true);
                 node.version += 1;
             }
+            Step::ForgetCordon => {
+                node.facts.cordoned_for_update = false;
+                node.version += 1;
+            }
             // A PodDisruptionBudget may forbid it for a while.
             Step::Evict if !slow => node.pods = node.pods.saturating_sub(1),
             Step::Answer { uncordon } => node.answer(uncordon),
@@ -282,14 +361,13 @@ impl Simulation {
             return self.look(at);
         }
         let facts = node.agent_facts();
-        let action = agent::decide(&facts, now);
-        // Follows from the two configurations, as the plan of a real change does.
-        let sum: usize = format!("{}{}", facts.desired.config, at % 2).bytes().map(usize::from).sum();
-        let change = match sum % 3 {
-            0 => (true, true),
-            1 => (true, false),
-            _ => (false, false),
-        };
+        let action = agent::decide(&facts, node.clock(now));
+        let change = prospects::change(&facts, at);
+        ensure!(
+            !matches!(action, Action::GiveUp(_)) || !node.is_as_wanted(),
+            "node {at} is given up although it is as it should be: {action:?}"
+        );
+        self.tally.unread += usize::from(action == Action::Check && node.unreadable);
         let disturbs = match &facts.journal {
             Some(journal) => journal.drains && action == Action::Reboot,
             None => change.0 && action == Action::Apply,
@@ -298,16 +376,22 @@ impl Simulation {
         self.tally.rolled_back += usize::from(action == Action::RollBack);
         self.tally.finished += usize::from(action == Action::TellDone);
         self.tally.killed += usize::from(luck.killed);
+        let by_administrator = node.by_administrator;
         node.perform(&action, change, luck, now);
+        self.by_administrators -= usize::from(by_administrator && !node.by_administrator);
         self.look(at)
+    }
+
+    fn count(&mut self, at: usize) {
+        let (Some(node), Some(before)) = (self.nodes.get(at), self.disturbed.get_mut(at)) else { return };
+        let disturbed = node.is_disturbed();
+        self.number = self.number + usize::from(disturbed) - usize::from(*before);
+        *before = disturbed;
     }
 
     /// No more nodes may be disturbed than the pool allows.
     fn look(&mut self, at: usize) -> anyhow::Result<()> {
-        let (Some(node), Some(before)) = (self.nodes.get(at), self.disturbed.get_mut(at)) else { return Ok(()) };
-        let disturbed = node.is_disturbed();
-        self.number = self.number + usize::from(disturbed) - usize::from(*before);
-        *before = disturbed;
+        self.count(at);
         self.tally.fullest = self.tally.fullest.max(self.number * 100 / self.limit);
         ensure!(
             self.number <= self.limit,
@@ -331,6 +415,7 @@ impl Simulation {
         self.pool.facts.target = Target::new(&format!("v{}", self.configs));
         self.pool.version += 1;
         let target = self.pool.facts.target.config.clone();
+        self.trouble();
         for at in 0..self.nodes.len() {
             if let Some(node) = self.nodes.get_mut(at).filter(|node| node.up) {
                 node.facts.problems.clear();
@@ -349,8 +434,8 @@ impl Simulation {
         let facts =
             PoolFacts { nodes: self.nodes.iter().map(|node| node.facts.clone()).collect(), ..self.pool.facts.clone() };
         let round = rollout::rounds(std::slice::from_ref(&facts), None, self.now).pop();
-        let left: Vec<&Machine> =
-            self.nodes.iter().filter(|node| !node.is_settled_at(&target) && node.is_disturbed()).take(3).collect();
+        let is_left = |node: &&Machine| !node.is_settled_at(&target) && (node.is_disturbed() || node.by_administrator);
+        let left: Vec<&Machine> = self.nodes.iter().filter(is_left).take(3).collect();
         anyhow::bail!("not at rest at {target}: {round:?}, {left:?}")
     }
 }
@@ -369,6 +454,8 @@ mod tests {
         }
         println!("{tally:?}");
         assert!(tally.told > 100 && tally.finished > 100 && tally.rolled_back > 10 && tally.refused > 10, "{tally:?}");
+        let events = [tally.forced, tally.set_back, tally.again, tally.unread, tally.prospects, tally.given_up];
+        assert!(events.iter().all(|number| *number > 10), "{tally:?}");
         assert_eq!(tally.fullest, 100);
     }
 }

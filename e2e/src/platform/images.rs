@@ -28,11 +28,10 @@ pub async fn build(cluster: &Cluster, programs: &Programs) -> anyhow::Result<Ima
     let manifests = own_manifests(cluster, &dir.join("manifests"))?;
     let (daemon, lab) =
         tokio::try_join!(stripped(&programs.cvo, dir.join("cvo")), stripped(&programs.lab, dir.join("lab")))?;
-    let manifests = [OsStr::new("--manifests"), manifests.as_os_str()];
-    let (cvo, lab) = tokio::try_join!(
-        push(cluster, programs, &daemon, "cvo", &manifests),
-        push(cluster, programs, &lab, "lab", &[]),
-    )?;
+    let more = ["--user", "65534", "--manifests"].map(OsStr::new).into_iter().chain([manifests.as_os_str()]);
+    let more: Vec<&OsStr> = more.collect();
+    let (cvo, lab) =
+        tokio::try_join!(push(cluster, programs, &daemon, "cvo", &more), push(cluster, programs, &lab, "lab", &[]),)?;
     Ok(Images { cvo, lab })
 }
 

@@ -31,6 +31,14 @@ pub fn root(cluster: &Cluster) -> PathBuf {
 
 /// Makes the folder, and the node one of the control plane.
 pub(super) async fn prepare(cluster: &Cluster, lab: &Path) -> anyhow::Result<()> {
+    make_root(cluster, lab)?;
+    let node = cluster.node_name();
+    cluster.kubectl(["label", "node", &node, "node-role.kubernetes.io/master="]).await?;
+    Ok(())
+}
+
+/// Makes the folder.
+pub(super) fn make_root(cluster: &Cluster, lab: &Path) -> anyhow::Result<()> {
     let root = root(cluster);
     for folder in ["etc/systemd/system", "usr/bin", "run", "var/log"] {
         fs::create_dir_all(root.join(folder))
@@ -40,8 +48,6 @@ pub(super) async fn prepare(cluster: &Cluster, lab: &Path) -> anyhow::Result<()>
         fs::copy(lab, root.join("usr/bin").join(name)).with_context(|| format!("cannot copy {}", lab.display()))?;
     }
     fs::write(root.join(BOOT_ID), "first\n")?;
-    let node = cluster.node_name();
-    cluster.kubectl(["label", "node", &node, "node-role.kubernetes.io/master="]).await?;
     Ok(())
 }
 
@@ -65,7 +71,8 @@ pub(super) fn add_component(cluster: &Cluster, release: &Path) -> anyhow::Result
         ("--listen-health=127.0.0.1:9097\n", format!("--listen-health=127.0.0.1:{health}\n")),
         ("--listen=0.0.0.0:9001\n", format!("--listen=127.0.0.1:{metrics}\n")),
         ("          containerPort: 9001\n", format!("          containerPort: {metrics}\n")),
-        ("            port: 9097\n", format!("            port: {health}\n")),
+        ("path: /healthz\n            port: 9097\n", format!("path: /healthz\n            port: {health}\n")),
+        ("path: /readyz\n            port: 9097\n", format!("path: /readyz\n            port: {health}\n")),
     ];
     let to = release.join("machine-config");
     fs::create_dir_all(&to)?;

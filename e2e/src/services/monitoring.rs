@@ -46,7 +46,7 @@ impl Monitoring {
             let _ended = axum::serve(listener, router).await;
         });
         let config = format!(
-            "global:\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\nscrape_configs:\n- job_name: lab\n  honor_labels: true\n  static_configs:\n  \
+            "global:\n  scrape_interval: 50ms\n  scrape_timeout: 50ms\nscrape_configs:\n- job_name: lab\n  honor_labels: true\n  static_configs:\n  \
              - targets: ['{exporter}']\n"
         );
         files::write(&folder.join("prometheus.yml"), config)?;
@@ -112,7 +112,8 @@ impl Monitoring {
         let query = format!("{MARK} == bool {}", self.sets);
         let scraped = async {
             while !self.matches(&query).await.is_ok_and(|matches| matches) {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                // Prometheus has no way to wait for a scrape.
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(60), scraped).await.context("the series were not scraped in time")

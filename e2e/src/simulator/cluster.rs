@@ -7,6 +7,7 @@ use super::sample;
 use super::simulation::{Simulation, Workloads};
 use crate::faults::proxy::Proxy;
 use crate::harness::audit::{self, DAEMON, Request};
+use crate::harness::node::of_control_plane;
 use crate::harness::{Cluster, Options, files, process, programs};
 use crate::random::SeededRandom;
 use crate::signing::{Keys, TRUSTED};
@@ -37,6 +38,9 @@ const NO_UPDATE_SERVICE: &str = "http://127.0.0.1:9/graph";
 const CONTROLLERS: &str = "*,-deployment-controller,-daemonset-controller,-job-controller";
 /// The lease of a daemon that is killed or cut off is free again within seconds.
 const SHORT_LEASE: &[&str] = &["--lease-duration", "15", "--lease-renew-deadline", "10", "--lease-retry", "2"];
+
+/// What a daemon logs when it ends because it does not lead any more.
+pub const LEASE_LOST: &str = "stopping: no longer the leader";
 
 /// How the API server answers watches that ask for initial events (feature WatchList).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,19 +73,24 @@ impl SimulatedCluster {
 
     /// The same with an API server that answers so.
     pub async fn start_on(initial_events: InitialEvents, workloads: Workloads) -> anyhow::Result<Self> {
+        Self::up(initial_events, workloads, Options::default()).await
+    }
+
+    async fn up(initial_events: InitialEvents, workloads: Workloads, options: Options) -> anyhow::Result<Self> {
         let kwok = workloads == Workloads::Kwok;
         let controllers = (!kwok).then(|| CONTROLLERS.to_owned());
         let feature_gates = (initial_events == InitialEvents::Disabled).then(|| "WatchList=false".to_owned());
-        let options = Options { kwok, controllers, feature_gates, audit: true, ..Options::default() };
+        let options = Options { kwok, controllers, feature_gates, audit: true, ..options };
         let control_plane = Arc::new(Cluster::up(options).await?);
         let client = control_plane.client().await?;
         let kubeconfig = daemon_kubeconfig(&control_plane, PROCESS)?;
         if kwok {
             control_plane.add_fake_nodes(1).await?;
-            // The daemon's own pods do not tolerate the taint of simulated nodes.
+            // The daemon's own pods do not tolerate the taint of simulated nodes, and run on nodes of the control plane.
             let nodes: Api<KubernetesNode> = Api::all(client.clone());
-            let untainted = Patch::Merge(json!({"spec": {"taints": null}}));
-            nodes.patch("fake-0", &PatchParams::default(), &untainted).await?;
+            for change in [json!({"spec": {"taints": null}}), of_control_plane()] {
+                nodes.patch("fake-0", &PatchParams::default(), &Patch::Merge(change)).await?;
+            }
         } else {
             allow_everything(&client).await?;
         }
@@ -97,6 +106,7 @@ impl SimulatedCluster {
             arguments: if kwok { SHORT_LEASE.iter().map(ToString::to_string).collect() } else { Vec::new() },
             log_level: if kwok { "info,cvo=debug" } else { "info" },
             state: Default::default(),
+            failure: Default::default(),
         };
         Ok(Self {
             initial_events,
@@ -121,7 +131,16 @@ impl SimulatedCluster {
         initial_events: InitialEvents,
         versions: &[&str],
     ) -> anyhow::Result<(Self, Vec<Release>)> {
-        let mut cluster = Self::start_on(initial_events, Workloads::Kwok).await?;
+        Self::start_on(initial_events, Workloads::Kwok).await?.filled(versions).await
+    }
+
+    /// The same with a control plane that is made so.
+    pub async fn with_samples_in(options: Options, versions: &[&str]) -> anyhow::Result<(Self, Vec<Release>)> {
+        Self::up(InitialEvents::Sent, Workloads::Kwok, options).await?.filled(versions).await
+    }
+
+    async fn filled(self, versions: &[&str]) -> anyhow::Result<(Self, Vec<Release>)> {
+        let mut cluster = self;
         let mut releases = Vec::new();
         for version in versions {
             let release = cluster.lay_out_sample(version)?;
@@ -235,6 +254,13 @@ impl SimulatedCluster {
         Ok(())
     }
 
+    /// Gives the daemon, which does not run yet, these arguments in place of those for its lease.
+    pub fn set_arguments(&mut self, arguments: &[&str]) -> anyhow::Result<()> {
+        let node = Arc::get_mut(&mut self.node).context("the daemon runs already")?;
+        node.arguments = arguments.iter().map(ToString::to_string).collect();
+        Ok(())
+    }
+
     /// Starts the daemon of the release that is installed; from then on the image that its Deployment asks for is run.
     pub async fn run_daemon(&mut self, release: &Release) -> anyhow::Result<()> {
         self.node.start(release).await?;
@@ -253,6 +279,7 @@ impl SimulatedCluster {
             arguments: self.node.arguments.clone(),
             log_level: self.node.log_level,
             state: Default::default(),
+            failure: Default::default(),
         }))
     }
 
@@ -269,7 +296,12 @@ impl SimulatedCluster {
         }
     }
 
-    /// Ends everything.
+    /// It is right that the daemon ends whenever it loses its lease.
+    pub fn may_lose_the_lease(&self) {
+        self.control_plane.may_end(&self.node.name, LEASE_LOST);
+    }
+
+    /// Ends everything. It is an error if a process has ended by itself or panicked.
     pub async fn close(mut self) -> anyhow::Result<()> {
         self.stop_following().await;
         drop(self.simulation);
@@ -339,7 +371,13 @@ impl SimulatedCluster {
                 }
             }
         };
-        match tokio::time::timeout(within, wait).await {
+        let wait = tokio::time::timeout(within, wait);
+        let found = tokio::select! {
+            found = wait => found,
+            why = self.node.failed() => bail!("waited for {what}, but {why}\n{}", self.state().await),
+            why = self.simulation.refused() => bail!("waited for {what}, but {why}\n{}", self.state().await),
+        };
+        match found {
             Ok(found) => Ok((found, begun.elapsed())),
             Err(_) => bail!("waited {} s in vain for {what}\n{}", within.as_secs(), self.state().await),
         }

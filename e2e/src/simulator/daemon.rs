@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 /// What the daemon's Deployment grants a pod to end.
 const GRACE: Duration = Duration::from_secs(130);
@@ -37,6 +37,8 @@ pub struct Node {
     /// `RUST_LOG` of the daemon where this process has none.
     pub log_level: &'static str,
     pub state: Mutex<State>,
+    /// Why no daemon can be run any more.
+    pub failure: watch::Sender<Option<String>>,
 }
 
 /// The daemon's pods.
@@ -107,9 +109,18 @@ impl Node {
                 _ = check.tick() => self.check().await,
             };
             if let Err(error) = done {
-                eprintln!("the daemon cannot be run: {error:#}");
+                self.failure.send_replace(Some(format!("the daemon cannot be run: {error:#}")));
                 return;
             }
+        }
+    }
+
+    /// Returns once no daemon can be run any more, and says why.
+    pub async fn failed(&self) -> String {
+        let mut failure = self.failure.subscribe();
+        match failure.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            Err(_) => std::future::pending().await,
         }
     }
 
@@ -121,7 +132,7 @@ impl Node {
         }
     }
 
-    /// Starts a process that has ended by itself again, in its pod.
+    /// Starts a process that has ended by itself again, in its pod, as a kubelet would. The cluster does not forget it.
     async fn check(&self) -> anyhow::Result<()> {
         let mut state = self.state.lock().await;
         let Some(pod) = state.running.clone().filter(|pod| !pod.process.alive()) else { return Ok(()) };
@@ -135,7 +146,7 @@ impl Node {
     /// Kills the process and starts it again in the same pod. Returns its image.
     pub async fn crash(&self) -> anyhow::Result<String> {
         let mut state = self.state.lock().await;
-        let pod = state.running.take().context("no daemon runs")?;
+        let pod = state.running.clone().context("no daemon runs")?;
         state.running = Some(self.launch(pod.identity, &pod.image).await?);
         Ok(pod.image)
     }
@@ -174,11 +185,12 @@ impl Node {
 
     /// Ends the pod as a node does: sends SIGTERM and waits.
     async fn end(&self, state: &mut State) -> anyhow::Result<()> {
-        let Some(pod) = state.running.take() else { return Ok(()) };
+        let Some(pod) = state.running.clone() else { return Ok(()) };
         let (asked, usage) = (Timestamp::now(), Usage::of(&pod.process));
         let ended = self.cluster.terminate(&self.name, GRACE).await?;
         ensure!(ended, "the daemon did not end within {} s of SIGTERM", GRACE.as_secs());
         state.ended.push(Ended { pod, asked: Some(asked), at: Timestamp::now(), usage });
+        state.running = None;
         Ok(())
     }
 

@@ -3,10 +3,10 @@
 //! An operator reports the newest release that its Deployments carry, as soon as they are rolled out, unless a test
 //! holds it back.
 
-use super::objects::{Key, Write, key};
+use super::objects::{Key, Refused, Write, key};
 use super::releases::{Expectations, Release};
 use super::status;
-use super::watches::{Event, watch};
+use super::watches::{self, Event};
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -37,7 +37,7 @@ pub enum Workloads {
 pub struct Report {
     pub operator: String,
     pub version: String,
-    /// Just before it was sent: nothing that waits for it can have happened earlier.
+    /// Just before it was sent with success: nothing that waits for it can have happened earlier.
     pub at: Timestamp,
 }
 
@@ -46,6 +46,8 @@ struct Control {
     held: Mutex<BTreeSet<String>>,
     reports: Mutex<Vec<Report>>,
     released: Notify,
+    /// What the API server will never accept.
+    refusal: watch::Sender<Option<String>>,
 }
 
 /// Runs from `start` until it is dropped.
@@ -96,6 +98,15 @@ impl Simulation {
         self.control.released.notify_one();
     }
 
+    /// Returns once the API server has refused a status for good, and says why.
+    pub async fn refused(&self) -> String {
+        let mut refusal = self.control.refusal.subscribe();
+        match refusal.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// All reports so far, in order.
     pub fn reports(&self) -> Vec<Report> {
         lock(&self.control.reports).clone()
@@ -119,7 +130,7 @@ struct State {
     carried: BTreeMap<Key, BTreeSet<usize>>,
     /// By ClusterOperator: the version that it will report, and when.
     due: HashMap<String, (String, Instant)>,
-    writes: JoinSet<Result<(), (String, Write)>>,
+    writes: JoinSet<Result<(), (Refused, Write)>>,
 }
 
 impl State {
@@ -127,7 +138,7 @@ impl State {
         let mut events = SelectAll::new();
         let kinds = [("apps", "Deployment"), ("apps", "DaemonSet"), ("batch", "Job")];
         for (group, kind) in kinds.into_iter().chain([("apiextensions.k8s.io", "CustomResourceDefinition")]) {
-            events.push(watch(&self.client, group, kind));
+            events.push(watches::watch(&self.client, group, kind));
         }
         loop {
             let next = self.due.values().map(|(_, due)| *due).min();
@@ -136,9 +147,15 @@ impl State {
                 () = self.control.released.notified() => self.schedule(self.expectations.operators(None)),
                 () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => self.report(),
                 Some(written) = self.writes.join_next() => {
-                    if let Ok(Err((cause, write))) = written {
-                        eprintln!("will be tried again: {cause}");
-                        self.write(write, RETRY);
+                    match written {
+                        Ok(Err((refused, _))) if refused.is_final => {
+                            self.control.refusal.send_replace(Some(refused.cause));
+                        }
+                        Ok(Err((refused, write))) => {
+                            eprintln!("will be tried again: {}", refused.cause);
+                            self.write(write, RETRY);
+                        }
+                        _ => {}
                     }
                 }
             }
@@ -152,7 +169,7 @@ impl State {
                     return;
                 }
                 if definition == "clusteroperators.config.openshift.io" {
-                    events.push(watch(&self.client, "config.openshift.io", "ClusterOperator"));
+                    events.push(watches::watch(&self.client, "config.openshift.io", "ClusterOperator"));
                 }
                 if self.workloads == Workloads::Simulated
                     && let Some(write) = status::cluster_config(&definition, &self.expectations.versions())
@@ -216,19 +233,26 @@ impl State {
         for operator in due {
             self.due.remove(&operator);
             let Some((version, versions)) = self.to_report(&operator) else { continue };
-            let at = Timestamp::now();
-            self.write(status::operator_status(&operator, &versions, at), Duration::ZERO);
-            lock(&self.control.reports).push(Report { operator, version, at });
+            let mut write = status::operator_status(&operator, &versions, Timestamp::now());
+            write.reports = Some((operator, version));
+            self.write(write, Duration::ZERO);
         }
     }
 
     fn write(&mut self, write: Write, after: Duration) {
-        let client = self.client.clone();
+        let (client, control) = (self.client.clone(), self.control.clone());
         self.writes.spawn(async move {
             if !after.is_zero() {
                 tokio::time::sleep(after).await;
             }
-            write.send(&client).await.map_err(|cause| (cause, write))
+            let at = Timestamp::now();
+            if let Err(refused) = write.send(&client).await {
+                return Err((refused, write));
+            }
+            if let Some((operator, version)) = write.reports {
+                lock(&control.reports).push(Report { operator, version, at });
+            }
+            Ok(())
         });
     }
 }

@@ -145,9 +145,17 @@ async fn hostile_stores_and_planted_signatures_neither_verify_nor_delay_nor_fill
     cluster.request(&signed).await.unwrap();
     let updated = cluster.completed(&signed).await.unwrap();
     println!("the signed release beside them was completed after {} s", begun.elapsed().as_secs());
+    // Each of the stores that send slowly is given a minute.
+    assert!(begun.elapsed() < Duration::from_secs(40), "the hostile stores delay it: {:?}", begun.elapsed());
     let versions: Vec<_> = history(&updated).into_iter().map(|(version, ..)| version).collect();
     assert_eq!(versions, [signed.version.as_str(), own.version.as_str()]);
     assert!(is_signed(&updated.status.unwrap().history[0]));
+    // The process that verified it, and handed over.
+    let state = cluster.node.state.lock().await;
+    let peaks: Vec<u64> = state.ended.iter().map(|ended| ended.usage.peak_kib.unwrap()).collect();
+    println!("the daemons before had at most {peaks:?} KiB");
+    assert!(!peaks.is_empty() && peaks.iter().all(|peak| *peak < BUDGET_KIB), "{peaks:?}");
+    drop(state);
     cluster.close().await.unwrap();
 }
 

@@ -122,7 +122,7 @@ async fn untrusted_and_unreadable_releases_are_refused() {
     cluster.patch(json!({"spec": {"overrides": unmanaged}})).await.unwrap();
     cluster.request(&misnamed).await.unwrap();
     let words = ["override", "could not take over"];
-    refused(&cluster, "a release whose successor is overridden", "LoadPayload", &words).await;
+    refused(&cluster, "a release whose successor is overridden", "PreconditionChecks", &words).await;
     // In one patch: without the override the release would be accepted at once.
     cluster.patch(json!({"spec": {"overrides": null, "desiredUpdate": null}})).await.unwrap();
     assert_reconciled(&cluster).await;

@@ -90,7 +90,7 @@ async fn each_broken_situation_is_named_with_its_way_out() {
     platform.until_completed(&last, LIMIT).await.unwrap();
     a_proxy_that_leads_nowhere(&platform).await;
     history_adds_up(&platform, &last, asked).await;
-    platform.cluster.down().await.unwrap();
+    platform.close().await.unwrap();
 }
 
 async fn pods_that_do_not_work(platform: &Platform) {
@@ -101,7 +101,13 @@ async fn pods_that_do_not_work(platform: &Platform) {
     names(platform, "an image that cannot be pulled", &words).await;
 
     ask_changed(platform, "1.0.12", NETWORK, "--component=network", "--no-such-flag").await;
-    let words = ["container operator has ended", "no-such-flag", "→ Read why it ends: kubectl logs --previous"];
+    let words = [
+        "container operator has ended",
+        "no-such-flag",
+        "→ Read why it ends",
+        "kubectl -n network logs network-operator-",
+        "-c operator --previous",
+    ];
     names(platform, "a crash loop", &words).await;
 
     ask_changed(platform, "1.0.13", NETWORK, "cpu: 10m", "cpu: 900").await;
@@ -116,7 +122,7 @@ async fn an_operator_that_fails_and_one_that_says_nothing(platform: &Platform) {
         "ClusterOperator network",
         "Behind ClusterOperator network",
         "the operator has not reported",
-        "→ Read the log of the operator",
+        "→ Read the log of the operator: kubectl -n network logs deployment/network-operator",
     ];
     names(platform, "an operator that is silent", &words).await;
 

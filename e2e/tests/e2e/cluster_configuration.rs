@@ -1,6 +1,9 @@
 //! Cluster configuration that is injected into manifests: what it is injected into follows it without a restart.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use cvo::testing::api::progress::Progress;
 use k8s_openapi::api::{
@@ -156,5 +159,8 @@ async fn workloads_and_configurations_follow_the_cluster_configuration() {
         |resource: &str| requests.iter().filter(|r| r.resource == resource && r.code < 300 && r.verb == "get").count();
     println!("read {} and {} times by name", read("proxies"), read("apiservers"));
     assert!(read("proxies") <= 6 && read("apiservers") <= 2, "at most once a change");
+    let watches = requests.iter().filter(|r| r.resource == "proxies" && r.verb == "watch" && r.code < 300);
+    let ways: BTreeSet<bool> = watches.map(|watch| watch.uri.contains("fieldSelector")).collect();
+    assert_eq!(ways.len(), 1, "the proxy is watched once, for manifests and for requests that leave the cluster");
     cluster.close().await.unwrap();
 }

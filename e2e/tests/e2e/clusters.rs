@@ -44,6 +44,13 @@ async fn control_plane_keeps_data_over_a_restart_and_leaves_nothing_behind() {
         audit.lines().filter(|line| line.contains(r#""verb":"create""#) && line.contains(r#""name":"probe""#));
     assert_eq!(creates.count(), 1, "one create of the ConfigMap in the audit log");
 
+    // Who has no certificate that only the API server has.
+    let anybody = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build().unwrap();
+    let answer = anybody.get(format!("{}/version", cluster.etcd())).send().await;
+    assert!(answer.is_err(), "{answer:?}");
+    let listens = tokio::net::TcpStream::connect(cluster.etcd().trim_start_matches("https://")).await;
+    assert!(listens.is_ok(), "{listens:?}");
+
     let mark = dir.display().to_string();
     assert!(process::marked(&mark).len() >= 4, "etcd, API server, controllers and scheduler carry the mark");
     cluster.down().await.unwrap();

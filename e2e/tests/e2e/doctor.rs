@@ -1,11 +1,13 @@
-//! `cvo doctor` on a cluster with trouble, and on the same one without.
+//! `cvo doctor` on a cluster with trouble, and on the same one without; `cvo` alone where there is nothing yet.
 
+use super::tools::to_nobody;
 use e2e::{
     harness::{Options, programs},
     nodes::fleet::Fleet,
     simulator::cluster::SimulatedCluster,
 };
 use serde_json::{Value, json};
+use std::path::Path;
 use tokio::process::Command;
 
 /// Exit code, and object and message of each finding.
@@ -22,9 +24,35 @@ async fn doctor(fleet: &Fleet) -> (Option<i32>, Vec<(String, String)>) {
     (output.status.code(), findings.map(|finding| (text(finding, "object"), text(finding, "message"))).collect())
 }
 
+/// `cvo` without a command: exit code, standard output, standard error.
+async fn overview(kubeconfig: &Path) -> (Option<i32>, String, String) {
+    let output = Command::new(programs::cvo().unwrap()).env("KUBECONFIG", kubeconfig).output().await.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// In a cluster without the daemon, and without a cluster.
+async fn overview_says_how_to_begin(fleet: &Fleet) {
+    let (code, said, error) = overview(&fleet.cluster.kubeconfig()).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{said}");
+    for words in ["no ClusterVersion version: the daemon is not installed", "cvo render --help"] {
+        assert!(said.contains(words), "{words}:\n{said}");
+    }
+    let nobody = fleet.cluster.dir().join("nobody.kubeconfig");
+    std::fs::copy(fleet.cluster.kubeconfig(), &nobody).unwrap();
+    to_nobody(&nobody);
+    for (kubeconfig, cause) in [(nobody, "127.0.0.1:1/: is it running?"), ("/nowhere".into(), "--kubeconfig")] {
+        let (code, said, error) = overview(&kubeconfig).await;
+        assert_eq!(code, Some(1), "{said}{error}");
+        assert!(error.starts_with("cvo: ") && error.contains(cause), "{error}");
+        assert!(said.contains("No cluster can be read") && said.contains("hack/demo"), "{said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_names_what_would_keep_an_update_from_ending() {
     let fleet = Fleet::up(Options::default()).await.unwrap();
+    overview_says_how_to_begin(&fleet).await;
     fleet.add_nodes(&[("worker", 2)]).await.unwrap();
     let webhook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -37,10 +65,15 @@ async fn doctor_names_what_would_keep_an_update_from_ending() {
     });
     let budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "never", "namespace": "default"},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "web", "image": "registry.invalid/web:1"}]},
     });
     let path = fleet.cluster.dir().join("trouble.json");
-    std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": [webhook, budget]}).to_string()).unwrap();
+    std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": [webhook, budget, pod]}).to_string())
+        .unwrap();
     let path = path.to_str().unwrap();
     fleet.cluster.kubectl(["apply", "-f", path]).await.unwrap();
     fleet.cluster.kubectl(["cordon", "fake-1"]).await.unwrap();
@@ -68,11 +101,11 @@ async fn update_records_what_could_hinder_it() {
     let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
     let budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "never", "namespace": "default"},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
     });
     // Nothing schedules it, so that what it reports stays.
     let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lost", "namespace": "default"},
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lost", "namespace": "default", "labels": {"app": "web"}},
         "spec": {"schedulerName": "nobody", "containers": [{"name": "web", "image": "registry.invalid/web:1"}]},
     });
     let waiting = json!({"reason": "ImagePullBackOff", "message": "Back-off pulling image registry.invalid/web:1"});

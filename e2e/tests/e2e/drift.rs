@@ -379,8 +379,8 @@ async fn write_counts(client: &Client) -> BTreeMap<String, u64> {
 }
 
 /// Sets the colour to red whenever it is blue, as field manager `rival`.
-async fn contest(client: Client, turns: Arc<AtomicU32>) {
-    let maps: Api<ConfigMap> = Api::namespaced(client, "gamma");
+async fn contest(client: Client, namespace: &'static str, turns: Arc<AtomicU32>) {
+    let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
     let config = watcher::Config::default().fields("metadata.name=settings");
     let mut events = watcher(maps.clone(), config).default_backoff().boxed();
     let params = PatchParams { field_manager: Some("rival".into()), ..PatchParams::default() };
@@ -400,14 +400,14 @@ fn colour(map: &ConfigMap) -> Option<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn conflict_is_reported_and_repairs_back_off() {
     /// How long the rival undoes the repairs.
-    const CONFLICT: Duration = Duration::from_secs(20);
-    /// Two repairs at once, then more after pauses of at least 1, 2, 4, 8 and 16 seconds: the seventh after 31 s.
-    const MOST_WRITES: usize = 6;
+    const CONFLICT: Duration = Duration::from_secs(10);
+    /// Two repairs at once, then more after pauses of at least 1, 2, 4, and 8 seconds: the sixth after 15 s.
+    const MOST_WRITES: usize = 5;
 
     let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
     let begun = Timestamp::now();
     let turns = Arc::new(AtomicU32::new(0));
-    let rival = tokio::spawn(contest(cluster.client.clone(), turns.clone()));
+    let rival = tokio::spawn(contest(cluster.client.clone(), "gamma", turns.clone()));
     cluster
         .until("the conflict to be reported", |object| {
             find_condition(object, "Contested", "True")
@@ -434,5 +434,48 @@ async fn conflict_is_reported_and_repairs_back_off() {
         })
         .await
         .unwrap();
+    cluster.close().await.unwrap();
+}
+
+/// Wants two replicas whenever there is another number of them, as an autoscaler does.
+async fn scale(client: Client, name: &'static str, turns: Arc<AtomicU32>) {
+    let deployments: Api<Deployment> = Api::namespaced(client, name);
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut events = watcher(deployments.clone(), config).default_backoff().boxed();
+    while let Some(event) = events.next().await {
+        let Ok(watcher::Event::Apply(found) | watcher::Event::InitApply(found)) = event else { continue };
+        if found.spec.is_some_and(|spec| spec.replicas != Some(2)) {
+            let scaled = Patch::Merge(json!({"spec": {"replicas": 2}}));
+            deployments.patch_scale(name, &PatchParams::default(), &scaled).await.unwrap();
+            turns.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A client that reverts two ConfigMaps at once, and an autoscaler of a Deployment of the release.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_others_keep_changing_do_not_hold_up_an_update() {
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
+    let turns = [(); 3].map(|()| Arc::new(AtomicU32::new(0)));
+    let [one, other, scaled] = turns.clone();
+    let rivals = [
+        tokio::spawn(contest(cluster.client.clone(), "beta", one)),
+        tokio::spawn(contest(cluster.client.clone(), "gamma", other)),
+        tokio::spawn(scale(cluster.client.clone(), "beta", scaled)),
+    ];
+    let asked = Timestamp::now();
+    cluster.request(&releases[1]).await.unwrap();
+    cluster.completed(&releases[1]).await.unwrap();
+    let took = Timestamp::now().duration_since(asked);
+    let turns = turns.map(|turns| turns.load(Ordering::Relaxed));
+    println!("completed after {:.1} s, while rivals had {turns:?} turns", took.as_secs_f64());
+    assert!(turns.iter().all(|turns| *turns >= 2), "{turns:?}");
+    let named = |object: &ClusterVersion| {
+        let told = find_condition(object, "Contested", "True").map(|told| told.message.as_str()).unwrap_or_default();
+        ["beta/settings", "gamma/settings", "beta/beta"].iter().all(|name| told.contains(name))
+    };
+    let object = cluster.until("each of them to be named", named).await.unwrap();
+    println!("{}", find_condition(&object, "Contested", "True").unwrap().message);
+    rivals.iter().for_each(tokio::task::JoinHandle::abort);
     cluster.close().await.unwrap();
 }

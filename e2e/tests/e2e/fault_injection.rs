@@ -2,12 +2,17 @@
 //! and no gate is passed early, as the API server's audit log shows. The time it takes is printed beside that of an
 //! undisturbed update of the same cluster.
 
+mod full_store;
 mod real_release;
 
-use cvo::testing::api::{HistoryState, progress::NodeState};
+use cvo::testing::api::{
+    ClusterVersion, HistoryState,
+    progress::{NodeState, Progress},
+};
 use jiff::Timestamp;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::causes::cvo;
 use super::update::{assert_times_in_order, history};
 use e2e::{
     faults::{
@@ -25,6 +30,9 @@ use e2e::{
 
 /// Installed, then updated undisturbed, then updated with faults.
 const VERSIONS: [&str; 3] = ["1.0.0", "1.0.1", "1.0.2"];
+
+/// A fraction of the second that an undisturbed update takes.
+const WATCH_LIFE: Duration = Duration::from_millis(200);
 
 /// A cluster whose daemon connects to the proxy, at the second version; and how long the undisturbed update took.
 async fn updated_undisturbed(
@@ -114,9 +122,9 @@ async fn update_survives_refused_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn update_survives_watches_cut_every_second() {
-    let faults = Faults { watch_life: Some(Duration::from_secs(1)), ..Faults::default() };
-    update_with("watches cut every second", faults, |tally| tally.watches_cut >= 10).await;
+async fn update_survives_watches_that_are_cut_all_the_time() {
+    let faults = Faults { watch_life: Some(WATCH_LIFE), ..Faults::default() };
+    update_with("watches cut five times a second", faults, |tally| tally.watches_cut >= 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,8 +140,8 @@ async fn updates_without_initial_events_survive_faults() {
     for initial_events in [InitialEvents::Disabled, InitialEvents::RefusedFor("configmaps")] {
         let refused = Faults { refuse_one_in: 4, ..Faults::default() };
         update_on(initial_events, "one request in 4 refused", refused, |tally| tally.refused_writes >= 2).await;
-        let cut = Faults { watch_life: Some(Duration::from_secs(1)), ..Faults::default() };
-        update_on(initial_events, "watches cut every second", cut, |tally| tally.watches_cut >= 10).await;
+        let cut = Faults { watch_life: Some(WATCH_LIFE), ..Faults::default() };
+        update_on(initial_events, "watches cut five times a second", cut, |tally| tally.watches_cut >= 10).await;
         update_despite_restarts(initial_events).await;
     }
 }
@@ -148,6 +156,8 @@ async fn update_despite_restarts(initial_events: InitialEvents) {
     const AT_WRITE: [usize; 5] = [1, 3, 5, 7, 9];
 
     let (cluster, proxy, releases, quiet) = updated_undisturbed(initial_events, SeededRandom::seed()).await;
+    // On a slow machine the server is away for longer than the lease is held.
+    cluster.may_lose_the_lease();
     proxy.set(Faults::default());
     let asked = Timestamp::now();
     cluster.request(&releases[2]).await.unwrap();
@@ -157,5 +167,51 @@ async fn update_despite_restarts(initial_events: InitialEvents) {
         println!("restarted at {:?}", proxy.tally());
     }
     assert_completes("API server restarted five times", &cluster, &releases, asked, quiet, AT_WRITE.len()).await;
+    cluster.close().await.unwrap();
+}
+
+/// Installs the first release, and waits until the update to the second one waits for an operator.
+async fn hold_in_the_update(cluster: &mut SimulatedCluster, releases: &[Release]) {
+    cluster.run_daemon(&releases[0]).await.unwrap();
+    cluster.completed(&releases[0]).await.unwrap();
+    cluster.simulation.hold("delta");
+    cluster.request(&releases[1]).await.unwrap();
+    let waits = |progress: &Progress| progress.clocks.contains_key("clusteroperator/delta");
+    cluster.until_progress("the operator to be waited for", waits).await.unwrap();
+}
+
+/// What kept that update from going on is over: it ends soon.
+async fn whole_again(cluster: &SimulatedCluster, releases: &[Release]) -> ClusterVersion {
+    let begun = Instant::now();
+    cluster.simulation.release("delta");
+    let updated = cluster.completed(&releases[1]).await.unwrap();
+    println!("whole again after {} s", begun.elapsed().as_secs());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    updated
+}
+
+/// Of each request, as with API Priority and Fairness: the daemon gives its lease up in time, as it must where it cannot renew it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes six minutes"]
+async fn update_survives_five_minutes_of_too_many_requests() {
+    const HALF: Duration = Duration::from_secs(150);
+
+    let (mut cluster, releases) = SimulatedCluster::with_samples(&VERSIONS[..2]).await.unwrap();
+    // The lease is that of a cluster of people.
+    cluster.set_arguments(&[]).unwrap();
+    let proxy = cluster.proxy(SeededRandom::seed()).await.unwrap();
+    cluster.may_lose_the_lease();
+    hold_in_the_update(&mut cluster, &releases).await;
+    proxy.set(Faults { throttled: true, ..Faults::default() });
+    tokio::time::sleep(HALF).await;
+    let status = cvo(&cluster, &["status"]).await;
+    println!("{status}");
+    assert!(status.contains("lease openshift-cluster-version/version"), "{status}");
+    tokio::time::sleep(HALF).await;
+    println!("{:?}", proxy.tally());
+    proxy.set(Faults::default());
+    let updated = whole_again(&cluster, &releases).await;
+    let completed = |version: &str, signed: bool| (version.to_owned(), HistoryState::Completed, signed);
+    assert_eq!(history(&updated), [completed(VERSIONS[1], true), completed(VERSIONS[0], false)]);
     cluster.close().await.unwrap();
 }

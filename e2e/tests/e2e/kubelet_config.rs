@@ -1,12 +1,18 @@
 //! MachineConfigs that the controller makes of KubeletConfigs and ContainerRuntimeConfigs, and the MachineConfigNodes that it
 //! keeps.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use cvo::testing::api::{
     ConditionStatus,
     condition::find,
-    machine_config::{MachineConfig, MachineConfigPool},
+    machine_config::{GROUP, MachineConfig, MachineConfigPool},
     machine_config_node::MachineConfigNode,
     node_config::{ContainerRuntimeConfig, KubeletConfig, NodeConfigStatus},
 };
@@ -40,6 +46,14 @@ async fn apply(fleet: &Fleet, kind: &str, name: &str, spec: &Value) {
 
 fn kubelet(settings: &Value) -> Value {
     json!({"machineConfigPoolSelector": {"matchLabels": {"kubelet": "many-pods"}}, "kubeletConfig": settings})
+}
+
+/// What the agents of both nodes tell of their kubelets.
+async fn tell_kubelets(fleet: &Fleet, folder: &str) {
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {format!("{GROUP}/kubeletConfigDir"): folder}}}));
+    for node in ["fake-0", "fake-1"] {
+        fleet.nodes().patch(node, &PatchParams::default(), &patch).await.unwrap();
+    }
 }
 
 /// The last condition, if it is about what the object says now.
@@ -90,7 +104,16 @@ async fn settings_of_kubelets_become_a_part_of_the_configuration_of_their_pools(
     fleet.until("failure", (kubelets.clone(), "pods"), LIMIT, failure).await.unwrap();
     assert_eq!(fleet.pools().get("worker").await.unwrap().spec.configuration.name, first);
 
+    // Nor does what no kubelet reads.
+    tell_kubelets(&fleet, "none").await;
     apply(&fleet, "KubeletConfig", "pods", &kubelet(&json!({"maxPods": 600}))).await;
+    let unread = |it: &KubeletConfig| {
+        let said = said(it.metadata.generation, it.status.as_ref());
+        said.is_some_and(|(type_, text)| type_ == "Failure" && text.starts_with("no kubelet of pool worker reads"))
+    };
+    fleet.until("failure", (kubelets.clone(), "pods"), LIMIT, unread).await.unwrap();
+    assert_eq!(fleet.pools().get("worker").await.unwrap().spec.configuration.name, first);
+    tell_kubelets(&fleet, "/etc/kubernetes/kubelet.conf.d").await;
     let second = until_rendered(&fleet, &first, &["10-file", MADE]).await;
     let runtime = json!({
         "machineConfigPoolSelector": {"matchLabels": {"kubelet": "many-pods"}},
@@ -116,10 +139,13 @@ async fn machine_config_nodes_say_how_far_nodes_are() {
     fleet.add_pool("worker", IntOrString::Int(1)).await.unwrap();
     fleet.configure("worker", "10-file", "/etc/sample", "one").await.unwrap();
     let slow = Duration::from_secs(14);
+    // The first configuration is taken at once.
+    let updating = Arc::new(AtomicBool::new(false));
+    let is_slow = updating.clone();
     let times = move |name: &str| Times {
         stage: Duration::ZERO,
         apply: Duration::ZERO,
-        restart: if name == "fake-0" { slow } else { Duration::ZERO },
+        restart: if name == "fake-0" && is_slow.load(Ordering::Relaxed) { slow } else { Duration::ZERO },
     };
     fleet.start_agents(times).await.unwrap();
     fleet.start_controller("controller", &["--machine-config-nodes"]).unwrap();
@@ -135,6 +161,7 @@ async fn machine_config_nodes_say_how_far_nodes_are() {
         fleet.until(name, (objects.clone(), name), LIMIT, has(&first)).await.unwrap();
     }
     let begun = Timestamp::now();
+    updating.store(true, Ordering::Relaxed);
     fleet.configure("worker", "10-file", "/etc/sample", "two").await.unwrap();
     let restarts = |it: &MachineConfigNode| is(it, "RebootedNode") == Some(ConditionStatus::Unknown);
     let object = fleet.until("the restart", (objects.clone(), "fake-0"), LIMIT, restarts).await.unwrap();

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::update::history;
 use e2e::harness::{Cluster, audit, process, programs};
@@ -39,6 +39,18 @@ async fn grant(cluster: &Cluster, roles: &str) {
     cluster.kubectl(apply).await.unwrap();
 }
 
+/// Which ConfigMaps the daemon may not write, as a plan of the update says.
+async fn denied_by_plan(cluster: &SimulatedCluster, to: &Release) -> Vec<String> {
+    let mut command = tokio::process::Command::new(programs::cvo().unwrap());
+    command.args(["plan", "-o", "json", "--from", "cluster", "--to-image", &to.image, "--to"]).arg(&to.folder);
+    let output = command.arg("--kubeconfig").arg(cluster.control_plane.kubeconfig()).output().await.unwrap();
+    let plan: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let blockers = plan["blockers"].as_array().unwrap().iter();
+    let denied = blockers.filter(|blocker| blocker["cause"] == "permission" && blocker["object"] == "configmaps");
+    denied.map(|blocker| blocker["message"].as_str().unwrap().to_owned()).collect()
+}
+
 /// What the daemon was refused since then.
 fn refused(cluster: &Cluster, since: Timestamp) -> Vec<String> {
     let requests = audit::requests(&cluster.audit_log(), audit::DAEMON).unwrap().into_iter();
@@ -64,6 +76,7 @@ async fn derived_roles_suffice_to_install_and_update_and_a_missing_right_is_name
     cluster.completed(first).await.unwrap();
     assert_eq!(refused(&cluster.control_plane, begun), Vec::<String>::new());
 
+    assert_eq!(denied_by_plan(&cluster, second).await, Vec::<String>::new(), "it has the rights by name");
     // A Role that lacks a verb, as one that was made for another release.
     let some: Api<Role> = Api::namespaced(cluster.client.clone(), "beta");
     let mut role = some.get(ROLE).await.unwrap();
@@ -81,6 +94,9 @@ async fn derived_roles_suffice_to_install_and_update_and_a_missing_right_is_name
     });
     let failing = failing.await.unwrap();
     println!("{}", find_condition(&failing, "Failing", "True").unwrap().message);
+
+    let denied = denied_by_plan(&cluster, second).await;
+    assert!(denied.len() == 1 && denied[0].contains(" may not update configmaps beta/"), "{denied:?}");
 
     grant(&cluster.control_plane, &roles).await;
     let restored = Timestamp::now();
@@ -112,7 +128,7 @@ async fn update_says_which_rights_are_new_and_which_are_as_good_as_cluster_admin
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// As README says: the mode is handed from release to release, and the Jobs of a retrieval run.
+/// As the page on rights says: the mode is handed from release to release, and the Jobs of a retrieval run.
 #[tokio::test(flavor = "multi_thread")]
 async fn platform_on_a_node_is_installed_and_updated_with_derived_roles() {
     let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
@@ -132,5 +148,5 @@ async fn platform_on_a_node_is_installed_and_updated_with_derived_roles() {
     assert_eq!(refused(&platform.cluster, begun), Vec::<String>::new(), "while it was updated");
     let bindings: Api<ClusterRoleBinding> = Api::all(platform.cluster.client().await.unwrap());
     assert!(bindings.get_opt(ADMIN).await.unwrap().is_none(), "no release makes the daemon cluster-admin");
-    platform.cluster.down().await.unwrap();
+    platform.close().await.unwrap();
 }

@@ -167,7 +167,7 @@ async fn field_of_a_newer_schema_is_written_when_the_schema_comes() {
     let created = async {
         // The API server serves a kind a moment after it calls it established.
         while api(&cluster, "v1").create(&PostParams::default(), &existing).await.is_err() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     tokio::time::timeout(LIMIT, created).await.unwrap();

@@ -109,7 +109,8 @@ async fn status_goes_on_where_the_definition_lacks_fields_and_values() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_version_is_not_deleted_by_accident() {
-    let (cluster, _) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
+    let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
+    let installed = cluster.completed(&releases[0]).await.unwrap();
     let delete = async |params: DeleteParams| cluster.versions().delete("version", &params).await;
     for params in [DeleteParams::default(), DeleteParams::foreground(), DeleteParams::background()] {
         let refused = delete(params).await.unwrap_err().to_string();
@@ -122,8 +123,27 @@ async fn cluster_version_is_not_deleted_by_accident() {
     cluster.versions().create(&PostParams::default(), &other).await.unwrap();
     cluster.versions().delete("other", &DeleteParams::default()).await.unwrap();
     let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
-    delete(orphan).await.unwrap();
+    delete(orphan.clone()).await.unwrap();
     let gone = |object: Option<&ClusterVersion>| object.is_none();
     cluster.until_object("it to be deleted", cluster.versions(), "version", LIMIT, gone).await.unwrap();
+
+    // One that is made anew goes on with what runs, with and without a restart of the daemon in between.
+    for restart in [false, true] {
+        if restart {
+            cluster.versions().delete("version", &orphan).await.unwrap();
+            cluster.until_object("it to be deleted again", cluster.versions(), "version", LIMIT, gone).await.unwrap();
+            cluster.node.restart().await.unwrap();
+        }
+        let anew: ClusterVersion = serde_json::from_value(json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"},
+            "spec": installed.spec,
+        }))
+        .unwrap();
+        cluster.versions().create(&PostParams::default(), &anew).await.unwrap();
+        let object = cluster.completed(&releases[0]).await.unwrap();
+        assert_eq!(object.status.unwrap().history, installed.status.as_ref().unwrap().history);
+        let reconciles = |progress: &Progress| progress.rollout.mode == "reconcile";
+        cluster.until_progress("it to be kept, not installed", reconciles).await.unwrap();
+    }
     cluster.close().await.unwrap();
 }

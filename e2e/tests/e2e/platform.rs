@@ -43,7 +43,7 @@ async fn platform_is_installed_and_updated_and_untrusted_releases_are_refused() 
     refuses_what_is_not_as_signed(&platform, &first, &second).await;
     updates_and_replaces_itself(&platform, &first, &second).await;
     waits_for_a_failing_component(&platform, &second).await;
-    platform.cluster.down().await.unwrap();
+    platform.close().await.unwrap();
 }
 
 async fn installed(platform: &Platform, first: &Release) {

@@ -11,7 +11,7 @@ use cvo::testing::api::{ClusterOperator, ConditionStatus, machine_config::Machin
 use e2e::{
     harness::{Identity, Launch, Options, programs},
     nodes::{
-        agents::Times,
+        agents::{Times, annotation},
         fleet::{Fleet, Watchdog, said},
     },
     random::SeededRandom,
@@ -24,7 +24,7 @@ use kube::{
     Api,
     runtime::{WatchStreamExt, watcher},
 };
-use serde_json::json;
+use tokio::task::JoinHandle;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -33,7 +33,26 @@ fn times(milliseconds: u64) -> Times {
     Times { stage: of(milliseconds), apply: of(milliseconds), restart: of(milliseconds) }
 }
 
-/// Nodes finish out of order; each that finishes lets the next one begin.
+/// Names of nodes in the order in which they have reached another configuration than `before`, until so many have.
+fn watch_ends(fleet: &Fleet, before: &str, count: usize) -> JoinHandle<Vec<String>> {
+    let mut nodes = watcher(fleet.nodes(), watcher::Config::default()).default_backoff().applied_objects().boxed();
+    let before = before.to_owned();
+    tokio::spawn(async move {
+        let mut order: Vec<String> = Vec::new();
+        while order.len() < count {
+            let Some(node) = nodes.next().await else { break };
+            let Ok(node) = node else { continue };
+            let name = node.metadata.name.clone().unwrap_or_default();
+            if annotation(&node, "currentConfig") != before && !order.contains(&name) {
+                order.push(name);
+            }
+        }
+        order
+    })
+}
+
+/// As in the example that the documentation of OpenShift gives: nodes 1, 2 and 3 begin; 2 ends, and 4 begins; 1 ends, and 5 begins;
+/// then 3, 5 and 4 end.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_of_five_nodes_are_updated_at_a_time() {
     let mut fleet = Fleet::up(Options { audit: true, ..Options::default() }).await.unwrap();
@@ -41,7 +60,14 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
     fleet.add_pool("worker", IntOrString::Int(3)).await.unwrap();
     fleet.require("worker").await.unwrap();
     fleet.configure("worker", "10-file", "/etc/sample", "one").await.unwrap();
-    fleet.start_agents(|name| times(if name == "fake-0" { 900 } else { 200 })).await.unwrap();
+    let agents = |name: &str| match name {
+        "fake-1" => times(200),
+        "fake-0" => times(800),
+        "fake-4" => times(1000),
+        "fake-2" => times(1400),
+        _ => times(2000),
+    };
+    fleet.start_agents(agents).await.unwrap();
     let address = format!("127.0.0.1:{}", fleet.cluster.spare_port(2));
     fleet.start_controller("controller", &["--listen", &address]).unwrap();
     let pool = fleet.until_updated("worker", "", LIMIT).await.unwrap();
@@ -51,8 +77,10 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
     assert_eq!((status.machine_count, status.ready_machine_count, status.unavailable_machine_count), (5, 5, 0));
 
     let watchdog = Watchdog::begin(&fleet).await.unwrap();
+    let order = watch_ends(&fleet, &first, 5);
     fleet.configure("worker", "10-file", "/etc/sample", "two").await.unwrap();
     let pool = fleet.until_updated("worker", &first, LIMIT).await.unwrap();
+    assert_eq!(order.await.unwrap(), ["fake-1", "fake-0", "fake-2", "fake-4", "fake-3"]);
     let seen = watchdog.end(&fleet).await.unwrap();
     assert_eq!(seen.most.get("worker"), Some(&3));
     // It is written after the pool, and not more often than once a second.
@@ -138,7 +166,7 @@ impl Agent {
         script(&folder.join("reboot"), &format!("echo boot-$$ > {}\nkill -9 $PPID", path("boot-id")));
         let command = format!(
             "while :; do {} node-agent --node-name={node} --root={} --kubeconfig={} --service-command={} \
-             --reboot-command={} --boot-id-file={} & echo $! > {}; wait $!; done",
+             --reboot-command={} --boot-id-file={} & echo $! > {}; wait $!; echo $? >> {}; done",
             programs::cvo().unwrap().display(),
             path("root"),
             fleet.cluster.kubeconfig().display(),
@@ -146,6 +174,7 @@ impl Agent {
             path("reboot"),
             path("boot-id"),
             path("pid"),
+            path("ends"),
         );
         fleet.cluster.spawn(Launch::new(&format!("agent-{node}"), "/bin/sh", ["-c".to_owned(), command])).unwrap();
         Agent { folder }
@@ -160,6 +189,12 @@ impl Agent {
         if let Some(process) = pid.trim().parse().ok().and_then(Identity::of) {
             process.kill();
         }
+    }
+
+    /// With which statuses its processes have ended.
+    fn ends(&self) -> BTreeSet<String> {
+        let text = std::fs::read_to_string(self.folder.join("ends")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
     }
 
     /// All below the root but what the agent keeps for itself, with modes.
@@ -186,36 +221,6 @@ fn script(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A pod of the first node that must never be away.
-async fn guarded_pod(fleet: &Fleet) {
-    let labels = json!({"app": "web"});
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "nodeSelector": {"kubernetes.io/hostname": "fake-0"},
-                    "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
-                    "containers": [{"name": "web", "image": "registry.invalid/web"}],
-                },
-            },
-        },
-    });
-    let budget = json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
-    });
-    let file = fleet.cluster.dir().join("guarded.json");
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [deployment, budget]});
-    std::fs::write(&file, list.to_string()).unwrap();
-    fleet.cluster.kubectl(["apply", "-f", &file.display().to_string()]).await.unwrap();
-    fleet.cluster.kubectl(["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
-    let pdb = ["wait", "pdb/web", "--for=jsonpath={.status.currentHealthy}=1", "--timeout=60s"];
-    fleet.cluster.kubectl(pdb).await.unwrap();
-}
-
 /// Real agents and the real controller: a budget holds a drain and is named until it is gone; agents that are killed all
 /// the time end with the same files.
 #[tokio::test(flavor = "multi_thread")]
@@ -230,7 +235,7 @@ async fn nodes_are_carried_over_through_a_blocked_drain_and_killed_agents() {
     let first = pool.spec.configuration.name;
     assert_eq!(agents.each_ref().map(|agent| agent.read("etc/sample")), ["one", "one"]);
 
-    guarded_pod(&fleet).await;
+    fleet.guarded_pod("web", "fake-0").await.unwrap();
     fleet.configure("worker", "10-file", "/etc/sample", "two").await.unwrap();
     let blocked = |pool: &MachineConfigPool| said(pool, "RolloutBlocked").0 == "DrainBlocked";
     let pool = fleet.until("the drain to be blocked", (fleet.pools(), "worker"), LIMIT, blocked).await.unwrap();
@@ -255,6 +260,9 @@ async fn nodes_are_carried_over_through_a_blocked_drain_and_killed_agents() {
     fleet.until_updated("worker", &second, LIMIT).await.unwrap();
     assert_eq!(agents.each_ref().map(|agent| agent.read("etc/sample")), ["three", "three"]);
     assert_eq!(agents[0].tree(), agents[1].tree());
+    // By SIGKILL: of the test, or with their node.
+    let killed = BTreeSet::from(["137".to_owned()]);
+    assert_eq!(agents.each_ref().map(Agent::ends), [killed.clone(), killed], "an agent ended by itself");
     let cordoned = fleet.cluster.kubectl(["get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"]).await;
     assert_eq!(cordoned.unwrap(), "");
 }

@@ -40,7 +40,7 @@ async fn preconditions_refuse_a_release_until_they_are_met_or_forced() {
     freed_by_an_acknowledgement(&platform, &minor).await;
     refused_unless_forced(&platform, &patch, &next_patch, &far).await;
     unverified_release_is_tried_without_the_api_and_planted_jobs_are_replaced(&platform).await;
-    platform.cluster.down().await.unwrap();
+    platform.close().await.unwrap();
 }
 
 /// 4.1.0, 4.1.1, 4.2.0, and, not recommended, 4.2.1; 4.4.0 is known to no graph.

@@ -20,6 +20,7 @@ const LOST: usize = 300;
 #[tokio::test(flavor = "multi_thread")]
 async fn restored_backup_is_noticed_and_reconciled() {
     let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0"]).await.unwrap();
+    cluster.may_lose_the_lease();
     let backup = cluster.control_plane.dir().join("backup");
     cluster.control_plane.back_up(&backup).await.unwrap();
 

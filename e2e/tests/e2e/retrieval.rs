@@ -129,7 +129,7 @@ async fn failed_retrievals_are_told_in_the_words_of_the_node() {
     let version = platform.until("the release to be accepted", LIMIT, |it| is_true(it, "ReleaseAccepted")).await;
     assert_eq!(version.unwrap().status.unwrap().history.len(), 2);
     updates_from_a_mirror(&platform, &third).await;
-    platform.cluster.down().await.unwrap();
+    platform.close().await.unwrap();
 }
 
 /// A site without a network: the release arrives in a folder, with its signatures, and there is no signature store.
@@ -144,7 +144,8 @@ async fn updates_from_a_mirror(platform: &Platform, release: &Release) {
         .await
         .unwrap();
     let repository = format!("{}/mirrored/platform", platform.cluster.registry());
-    platform.cvo(["release", "mirror", folder, "--to", &repository]).await.unwrap();
+    let set = platform.cvo(["release", "mirror", folder, "--to", &repository]).await.unwrap();
+    assert!(set.contains("kind: ImageDigestMirrorSet") && set.contains(&repository), "{set}");
     std::fs::remove_dir_all(platform.store()).unwrap();
     let objects = format!("{folder}/config");
     platform.cluster.kubectl(["apply", "-f", &objects]).await.unwrap();

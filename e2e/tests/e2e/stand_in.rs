@@ -126,5 +126,5 @@ async fn component_without_an_operator_reports_what_its_workloads_do() {
     platform.ask_image(&back.image, "1.0.3").await.unwrap();
     platform.until_completed(&back, LIMIT).await.unwrap();
     reports(&platform, "updated again", |it| version(it) == "1.0.3" && !is(it, "Progressing")).await;
-    platform.cluster.down().await.unwrap();
+    platform.close().await.unwrap();
 }

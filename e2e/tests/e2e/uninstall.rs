@@ -1,6 +1,7 @@
 //! Uninstalling: when the ClusterVersion is deleted and its dependents are orphaned, they stay, although the daemon runs.
 
 use cvo::testing::api::{ClusterVersion, ClusterVersionSpec};
+use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Namespace},
@@ -43,7 +44,9 @@ async fn orphaned_objects_stay_when_the_cluster_version_is_deleted() {
 
     // A new ClusterVersion takes over what exists; had anything been deleted meanwhile, it would have another uid now.
     let spec = ClusterVersionSpec { cluster_id: installed.spec.cluster_id, ..ClusterVersionSpec::default() };
+    let anew = Timestamp::now();
     cluster.versions().create(&PostParams::default(), &ClusterVersion::new("version", spec)).await.unwrap();
+    cluster.rolled_out(&releases[0], anew).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
     let (again, owned) = objects(&cluster.client).await;
     assert_eq!((again, owned), (before, vec![true; 3]));

@@ -1,14 +1,19 @@
 //! What an update waits for is reconciled like everything else, and a later process knows how long it was waited for.
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use cvo::testing::api::{
     ClusterOperator, ClusterVersion, HistoryState, NAMESPACE,
-    progress::{NodeState, Progress},
+    progress::{CONFIG_MAP, KEY, NodeState, Progress},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{
-    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+    admissionregistration::v1::{
+        ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+    },
     apps::v1::Deployment,
     core::v1::{ConfigMap, Node, Pod},
 };
@@ -18,6 +23,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+use super::causes::status_says;
 use e2e::{
     harness::audit::Request,
     simulator::cluster::{SimulatedCluster, find_condition, is_signed},
@@ -132,7 +138,8 @@ impl Refusal {
         bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
         let refused = async {
             while !probe().await.is_err_and(|error| error.to_string().contains("not today")) {
-                tokio::task::yield_now().await;
+                // Nothing tells when a policy counts.
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         tokio::time::timeout(SOON, refused).await.expect("the policy counts");
@@ -238,5 +245,150 @@ async fn update_does_not_complete_while_something_fails_again() {
     let completed = cluster.completed(&releases[1]).await.unwrap();
     assert!(find_condition(&completed, "Failing", "False").is_some(), "{:?}", completed.status);
     assert!(maps.get_opt("settings").await.unwrap().is_some());
+    cluster.close().await.unwrap();
+}
+
+/// The namespaced Role comes before the Deployment that is to use it.
+fn role(verbs: &[&str]) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": "beta", "namespace": "beta", "annotations": included()},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}],
+    })
+}
+
+fn included() -> Value {
+    json!({"include.release.openshift.io/self-managed-high-availability": "true"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn manifest_that_waits_for_a_webhook_holds_its_component_and_nothing_else() {
+    /// How long nobody answers for the webhook.
+    const AWAY: Duration = Duration::from_secs(10);
+
+    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
+    for (release, verbs) in releases.iter().zip([&["get"][..], &["get", "list"]]) {
+        release.put("0000_20_beta_35_role.json", &role(verbs).to_string()).unwrap();
+    }
+    cluster.run_daemon(&releases[0]).await.unwrap();
+    cluster.completed(&releases[0]).await.unwrap();
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(cluster.client.clone());
+    let absent = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "absent"},
+        "webhooks": [{
+            "name": "absent.example.com", "clientConfig": {"url": "https://127.0.0.1:1/x"}, "failurePolicy": "Fail",
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 1,
+            "rules": [{"apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["roles"]}],
+        }],
+    });
+    webhooks.create(&PostParams::default(), &serde_json::from_value(absent).unwrap()).await.unwrap();
+    let asked = Timestamp::now();
+    cluster.request(&releases[1]).await.unwrap();
+    let named = |object: &ClusterVersion| {
+        find_condition(object, "Failing", "True").is_some_and(|told| told.message.contains("absent.example.com"))
+    };
+    cluster.until("the webhook to be named", named).await.unwrap();
+    let done = |progress: &Progress| {
+        progress.nodes.iter().any(|node| node.id.ends_with("/gamma") && node.state == NodeState::Done)
+    };
+    cluster.until_progress("the component beside it to be done", done).await.unwrap();
+    // How long it is away is part of the test.
+    let left = AWAY.saturating_sub(Timestamp::now().duration_since(asked).unsigned_abs());
+    tokio::time::sleep(left).await;
+    let writes = |resource: &str| -> Vec<Timestamp> {
+        let writes = cluster.writes().unwrap();
+        let of = |write: &&Request| write.at > asked && write.resource == resource && write.namespace == "beta";
+        writes.iter().filter(of).filter(|write| write.code < 300).map(|write| write.at).collect()
+    };
+    assert_eq!(
+        (writes("roles"), writes("deployments")),
+        (Vec::new(), Vec::new()),
+        "nothing that may need it is written"
+    );
+
+    let back = Timestamp::now();
+    webhooks.delete("absent", &DeleteParams::default()).await.unwrap();
+    cluster.completed(&releases[1]).await.unwrap();
+    println!("completed {:.1} s after the webhook was gone", Timestamp::now().duration_since(back).as_secs_f64());
+    assert!(writes("roles")[0] < writes("deployments")[0], "the order of the files is that of the writes");
+    cluster.close().await.unwrap();
+}
+
+/// Of the component beta.
+fn daemon_set(name: &str) -> Value {
+    let container = json!({"name": "main", "image": "registry.invalid/lab@sha256:00",
+        "terminationMessagePolicy": "FallbackToLogsOnError"});
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "beta", "annotations": included()},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}}, "spec": {"containers": [container]},
+        }},
+    })
+}
+
+/// Its pods find no room, so that it is never rolled out.
+#[tokio::test(flavor = "multi_thread")]
+async fn workload_that_takes_too_long_is_told_by_a_later_process_too() {
+    const KEY_OF_CLOCK: &str = "daemonset/beta/stuck";
+
+    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
+    let mut stuck = daemon_set("stuck");
+    stuck["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "100000"}});
+    releases[1].put("0000_20_beta_45_daemonset.json", &stuck.to_string()).unwrap();
+    cluster.run_daemon(&releases[0]).await.unwrap();
+    cluster.completed(&releases[0]).await.unwrap();
+    cluster.request(&releases[1]).await.unwrap();
+    let waits = |progress: &Progress| progress.clocks.contains_key(KEY_OF_CLOCK);
+    cluster.until_progress("the DaemonSet to be waited for", waits).await.unwrap();
+    let object = cluster.until("nothing to fail", |object| find_condition(object, "Failing", "False").is_some());
+    object.await.unwrap();
+
+    // As if half an hour had passed, which a process that is killed leaves to the next one.
+    let records: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    let record = records.get(CONFIG_MAP).await.unwrap().data.unwrap()[KEY].clone();
+    let mut record: Value = serde_json::from_str(&record).unwrap();
+    record["clocks"][KEY_OF_CLOCK] = json!(Timestamp::now() - jiff::SignedDuration::from_mins(31));
+    let backdated = Patch::Merge(json!({"data": {KEY: record.to_string()}}));
+    records.patch(CONFIG_MAP, &PatchParams::default(), &backdated).await.unwrap();
+    cluster.node.crash().await.unwrap();
+    let slow = |object: &ClusterVersion| {
+        find_condition(object, "Failing", "Unknown").is_some_and(|told| {
+            told.reason == "SlowResource" && told.message.contains("daemonset.apps \"beta/stuck\" is rolling out")
+        })
+    };
+    let object = cluster.until("it to be told as slow", slow).await.unwrap();
+    println!("{}", find_condition(&object, "Progressing", "True").unwrap().message);
+    cluster.close().await.unwrap();
+}
+
+/// Its kubelet does not run, so that the pod that the DaemonSet has there does not begin.
+#[tokio::test(flavor = "multi_thread")]
+async fn node_that_is_not_ready_is_named_behind_the_daemon_set_that_waits_for_it() {
+    let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
+    let mut agents = daemon_set("agents");
+    agents["spec"]["template"]["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+    releases[1].put("0000_20_beta_45_daemonset.json", &agents.to_string()).unwrap();
+    cluster.run_daemon(&releases[0]).await.unwrap();
+    cluster.completed(&releases[0]).await.unwrap();
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let room = json!({"cpu": "4", "memory": "4Gi", "pods": "10"});
+    // No other pods are sent there.
+    let spec = json!({"taints": [{"key": "dead", "effect": "NoSchedule"}]});
+    let status = json!({"capacity": room, "allocatable": room});
+    let dead = json!({"metadata": {"name": "dead"}, "spec": spec, "status": status});
+    let dead: Node = serde_json::from_value(dead).unwrap();
+    nodes.create(&PostParams::default(), &dead).await.unwrap();
+    cluster.request(&releases[1]).await.unwrap();
+    let waits = |progress: &Progress| progress.clocks.contains_key("daemonset/beta/agents");
+    cluster.until_progress("the DaemonSet to be waited for", waits).await.unwrap();
+    let (said, took) = status_says(&cluster, &["pod beta/agents-", "node dead has had it since"], &[]).await;
+    println!("named after {} s:\n{said}", took.as_secs());
+    let object = cluster.until("nothing to fail", |object| find_condition(object, "Failing", "False").is_some());
+    object.await.unwrap();
+    let begun = Instant::now();
+    nodes.delete("dead", &DeleteParams::default()).await.unwrap();
+    cluster.completed(&releases[1]).await.unwrap();
+    println!("completed {} s after the node was gone", begun.elapsed().as_secs());
     cluster.close().await.unwrap();
 }

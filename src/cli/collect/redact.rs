@@ -70,14 +70,18 @@ pub(super) fn event(event: &Event) -> Value {
 /// What stands for something secret.
 const REPLACED: &str = "[removed]";
 
+/// How secrets are named, in texts and as fields of JSON.
+const NAMES: &str = "(?i:password|passwd|secret|token|api[-_]?key)";
+
 /// A password in a URL, a token of HTTP, a JSON web token, a private key, a named secret.
 static SECRETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let named = format!(r"(?P<name>{NAMES}[\x22']?\s*[=:]\s*[\x22']?)[^\s\x22',;]+");
     let parts = [
         r"(?P<url>://)[^/@\s\x22\\]+@",
         r"(?P<scheme>(?i:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}",
         r"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*",
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
-        r"(?P<name>(?i:password|passwd|secret|token|api[-_]?key)[\x22']?\s*[=:]\s*[\x22']?)[^\s\x22',;]+",
+        &named,
     ];
     Regex::new(&parts.join("|")).ok()
 });
@@ -92,13 +96,37 @@ pub(super) fn text(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The same for all texts of an object.
+/// The same for all texts of an object, also of one that is written as JSON in a text, as the progress record is: it can be
+/// read afterwards.
 pub(super) fn texts(value: &mut Value) {
     match value {
-        Value::String(content) => *content = text(content).into_owned(),
+        Value::String(content) => match serde_json::from_str::<Value>(content) {
+            Ok(mut inner @ (Value::Object(_) | Value::Array(_))) => {
+                named(&mut inner);
+                texts(&mut inner);
+                *content = inner.to_string();
+            }
+            _ => *content = text(content).into_owned(),
+        },
         Value::Array(items) => items.iter_mut().for_each(texts),
         Value::Object(fields) => fields.values_mut().for_each(texts),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The name of a field that is secret.
+static FIELDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&format!("{NAMES}$")).ok());
+
+/// Replaces texts in fields whose name says that they are secret. Our own objects have none; a text from elsewhere may.
+fn named(value: &mut Value) {
+    let secret = |name: &str| FIELDS.as_ref().is_none_or(|fields| fields.is_match(name));
+    match value {
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| match value {
+            Value::String(content) if secret(name) => *content = REPLACED.to_owned(),
+            value => named(value),
+        }),
+        Value::Array(items) => items.iter_mut().for_each(named),
+        _ => {}
     }
 }
 

@@ -75,9 +75,9 @@ fn update_whose_end_is_not_yet_recorded_is_what_the_history_says() {
 fn course_of_an_update_as_text() {
     let now = "2026-01-02T01:00:00Z".parse().unwrap();
     let view = View::of(&record(), now);
-    let chosen = choose(&view, None, false).unwrap();
+    let chosen = choose(&view, None, false, false).unwrap();
     let page = Page { width: 100, colours: false, now };
-    insta::assert_snapshot!(text(&view, &chosen, 10, &page), @r"
+    insta::assert_snapshot!(text(&view, &chosen, 10, false, &page), @r"
     VERSION   STATE      STARTED               TOOK    VERIFIED  RISKS
     1.0.1     Completed  2026-01-02 00:00:00Z  1m 13s  yes       accepted
     1.0.0-rc  Completed  2026-01-01 00:00:00Z  8.0s    yes       -
@@ -107,12 +107,17 @@ fn course_of_an_update_as_text() {
 #[test]
 fn entry_is_chosen_by_version_or_image() {
     let view = View::of(&record(), Timestamp::UNIX_EPOCH);
-    assert_eq!(choose(&view, Some("1.0.0-rc"), false).unwrap()[0].image, "a");
-    assert_eq!(choose(&view, Some("b"), false).unwrap()[0].version, "1.0.1");
-    assert_eq!(choose(&view, None, true).unwrap().len(), 2);
-    let unknown = choose(&view, Some("2.0.0"), false).unwrap_err().to_string();
+    assert_eq!(choose(&view, Some("1.0.0-rc"), false, false).unwrap()[0].image, "a");
+    assert_eq!(choose(&view, Some("b"), false, false).unwrap()[0].version, "1.0.1");
+    assert_eq!(choose(&view, None, true, false).unwrap().len(), 2);
+    let unknown = choose(&view, Some("2.0.0"), false, false).unwrap_err().to_string();
     assert_eq!(unknown, "2.0.0 is not in the history of this cluster, which has 1.0.1, 1.0.0-rc");
     let forgotten = View { updates: Vec::new(), ..view };
-    let error = choose(&forgotten, Some("1.0.1"), false).unwrap_err().to_string();
+    let error = choose(&forgotten, Some("1.0.1"), false, false).unwrap_err().to_string();
     assert!(error.contains("kept for the last ten updates"), "{error}");
+    let unread = View { remarks: vec!["The progress record cannot be read: forbidden".into()], ..forgotten };
+    let error = choose(&unread, Some("1.0.1"), false, true).unwrap_err().to_string();
+    assert!(error.contains("cannot be shown. The progress record cannot be read: forbidden"), "{error}");
+    let page = Page { width: 100, colours: false, now: Timestamp::UNIX_EPOCH };
+    assert!(text(&unread, &[], 10, true, &page).contains("its record cannot be read"), "not: none was made");
 }

@@ -21,6 +21,7 @@ fn recipe(dir: &Path) -> Recipe {
         binary: dir.join("program"),
         binary_path: "/usr/bin/lab".into(),
         entrypoint: Vec::new(),
+        user: None,
         manifests: Some(dir.join("m")),
         copies: vec![(dir.join("m"), "/data/".into())],
         labels: BTreeMap::new(),
@@ -69,6 +70,12 @@ fn image_contains_what_was_requested() {
     assert_eq!(built.image.config["config"]["Entrypoint"], serde_json::json!(["/usr/bin/lab"]));
     assert_eq!(built.image.config["architecture"], "amd64");
     assert_eq!(build(&recipe(dir.path())).unwrap().image.digest, built.image.digest, "the same again");
+    assert!(built.image.config["config"].get("User").is_none());
+    let of_nobody = build(&Recipe { user: Some(65534), ..recipe(dir.path()) }).unwrap();
+    assert_eq!(
+        of_nobody.image.config["config"]["User"], "65534",
+        "a number, by which kubelet knows that it is not root"
+    );
 }
 
 #[test]

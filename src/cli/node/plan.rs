@@ -4,6 +4,7 @@ mod collect;
 mod given;
 mod text;
 
+use crate::cli::exit::Exit;
 use crate::cli::output::print;
 use crate::cli::{layout, reach};
 use crate::cluster::Clients;
@@ -11,7 +12,6 @@ use crate::pools::plan::{Verdict, plan};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Show what MachineConfigs would do to the nodes of the cluster before they are applied
 ///
@@ -22,10 +22,6 @@ use std::process::ExitCode;
 /// MachineConfig, which files, units and other things change, what that disrupts and why, in which order nodes are told and
 /// how many at a time, how long that takes if nodes take as long as the last ones did, and what would keep nodes waiting:
 /// maintenance windows, approvals, a pause, nodes that are unavailable, PodDisruptionBudgets. Changes nothing.
-///
-/// Exit code 0: nothing is known that would keep the nodes waiting for somebody; 1: no plan could be made, or a pool could
-/// not be rendered, or its nodes could not follow; 2: wrong usage; 3: something would probably wait until somebody does
-/// something about it, or no pool selects a given MachineConfig.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NodePlanArgs {
     /// Files with MachineConfigs, KubeletConfigs and ContainerRuntimeConfigs as YAML or JSON, several in each if wanted; - is standard input
@@ -47,10 +43,7 @@ pub(crate) enum Output {
     Json,
 }
 
-/// Exit code if something waits for somebody.
-const WAITS: u8 = 3;
-
-pub(crate) async fn run(args: NodePlanArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: NodePlanArgs) -> anyhow::Result<Exit> {
     let given = given::read(&args.files)?;
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     let (cluster, remarks) = collect::collect(&clients).await.map_err(|error| match error {
@@ -64,8 +57,9 @@ pub(crate) async fn run(args: NodePlanArgs) -> anyhow::Result<ExitCode> {
         Output::Json => print(&(serde_json::to_string_pretty(&plan)? + "\n"))?,
     }
     Ok(match plan.verdict() {
-        Verdict::Fine => ExitCode::SUCCESS,
-        Verdict::Waits => ExitCode::from(WAITS),
-        Verdict::Fails => ExitCode::FAILURE,
+        Verdict::Fine => Exit::Success,
+        Verdict::Incomplete => Exit::Incomplete,
+        Verdict::Waits => Exit::Waits,
+        Verdict::Fails => Exit::Failure,
     })
 }

@@ -1,26 +1,29 @@
 //! A plan that starts from a cluster, which is read once: its objects, its configuration, and what it permits.
 
+mod flags;
+mod permissions;
+
 use super::release::{self, Given};
 use super::{PlanArgs, always, ensure_some_included, imply, own_deployment, prepare, warnings};
 use crate::api::cluster_version::SignatureStore;
-use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState, MANAGED_NAMESPACE};
-use crate::cli::status::State;
+use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState, MANAGED_NAMESPACE, Release};
+use crate::cli::status::{Operators, State};
 use crate::cli::{doctor, reach};
 use crate::cluster::kinds::Kind;
 use crate::cluster::list::{self, ReadObjects};
-use crate::cluster::{ApiError, Clients, Kinds, Objects, access};
+use crate::cluster::{ApiError, Clients, Kinds, Objects};
 use crate::graph::Mode;
+use crate::merge::Owner;
 use crate::merge::inject::{ClusterConfiguration, Source};
-use crate::merge::{self, Owner};
 use crate::net::http::Egress;
 use crate::payload::capability::CapabilityInputs;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
-use crate::plan::{
-    self, Action, Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side,
-};
-use crate::updates::upgradeable::{self, Read};
+use crate::plan::{self, Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side};
+use crate::read::Read;
+use crate::status::release::same_digest;
+use crate::updates::upgradeable::{self, NotUpgradeable};
 use crate::updates::{self, FeatureGates};
-use crate::verify::Digest;
+use crate::verify::{Digest, VerifyError};
 use crate::work::dropped::is_to_stay;
 use crate::work::features;
 use crate::work::retrieve::verify::Search;
@@ -62,25 +65,22 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     let uid = cluster.version.metadata.uid.clone().unwrap_or_default();
     let owner = Owner { name: args.source.name.clone(), uid };
     let prepared = |manifest: &Manifest| prepare(manifest, Some(&owner), &configuration);
-    let status = cluster.version.status.clone().unwrap_or_default();
-    let installed = status.history.iter().any(|entry| entry.state == HistoryState::Completed);
+    let (status, own) = (cluster.version.status.clone().unwrap_or_default(), own_deployment(args));
     let mut forecast = plan::forecast(&PlanInput {
         from: Side { source: args.from.clone(), release: status.desired.clone() },
         to: Side { source: to.given.clone(), release: payload.release.clone() },
-        mode: if installed { Mode::Update } else { Mode::Install },
+        mode: mode(&status, &payload.release.version, to.image()),
         manifests: &selection.manifests,
         excluded: plan::excluded(&selection, &filter),
         live: &live,
         namespaces: Some(cluster.namespaces(&selection.manifests).await),
         prepared: &prepared,
-        own_deployment: &own_deployment(args),
+        own_deployment: &own,
         server: cluster.server_version(&mut unknowns).await,
         values: args.values,
     });
-    let state = cluster.preconditions(before.as_ref()).await;
-    forecast.blockers.extend(plan::preconditions(&cluster.version, &state, &payload.release));
-    forecast.blockers.extend(plan::conditions(&cluster.version));
-    forecast.blockers.extend(plan::quorum(&cluster.state.pools, &cluster.state.nodes));
+    let judged = judged(&payload.release, to.image(), &status, &mut unknowns);
+    forecast.blockers.extend(cluster.judge(before.as_ref(), &judged, &own, &mut unknowns).await);
     forecast.implicit_capabilities = implied.into_iter().collect();
     if let Some(before) = &before {
         let before = before.select(&filter).manifests;
@@ -88,14 +88,17 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
         forecast.dropped = cluster.left_behind(&before, dropped).await;
     }
     match before.as_ref().zip(to.image()) {
-        Some((before, image)) => cluster.verify(before, image, stores.as_deref(), &mut forecast).await,
+        Some((before, image)) => {
+            take_verified(image, cluster.verify(before, image, stores.as_deref()).await, &mut forecast, &mut unknowns);
+        }
         None => unknowns.push(UNVERIFIED.to_owned()),
     }
-    cluster.permissions(args, &mut forecast, &mut unknowns).await;
+    let denied = permissions::denied(&cluster, args, &daemon, &forecast, &mut unknowns).await;
+    forecast.blockers.extend(denied);
     unknowns.extend(cluster.webhooks(&forecast).await);
     // With the rights of the daemon, most of it cannot be read.
     if args.user.is_none() {
-        let parts = doctor::read(&cluster.clients, &args.source.namespace, &mut unknowns).await;
+        let parts = doctor::read(&cluster.clients, &args.source, &cluster.state, &mut unknowns).await;
         forecast.blockers.extend(plan::findings(plan::troubles(&parts)));
     }
     unknowns.extend(unknowns_of(to, before.as_ref(), &payload));
@@ -109,8 +112,9 @@ const UNVERIFIED: &str = "Whether the release is signed by a key that the runnin
 /// What cannot be known of these releases. `before`: the release that runs, if it is given.
 fn unknowns_of(to: &Given, before: Option<&Payload>, payload: &Payload) -> Vec<String> {
     let no_running = before.is_none().then(|| {
-        "Which objects of the running release the new one does not contain any more; they stay. Give the running release \
-         with --running to find out."
+        "Which objects of the running release the new one does not contain any more; they stay. And whether those that the \
+         running one deletes are gone; until then updates to another minor version wait. Give the running release with \
+         --running to find out."
             .to_owned()
     });
     let mut unknowns: Vec<String> = no_running.into_iter().collect();
@@ -124,7 +128,7 @@ impl Cluster {
     async fn connect(args: &PlanArgs) -> anyhow::Result<Cluster> {
         let clients = Clients::connect_as(args.kubeconfig.as_deref(), args.user.as_deref()).await?;
         // A plan never writes.
-        let objects = Objects::new(clients.call.clone(), Arc::new(|| false));
+        let objects = Objects::reader(clients.call.clone());
         let kinds = Kinds::default();
         let fail = |error| reach::explain(&clients.server(), error);
         kinds.refresh(&clients.call).await.map_err(fail)?;
@@ -140,35 +144,41 @@ impl Cluster {
     }
 
     /// Looks for the signatures of the image as the daemon will, but not through the proxy of the cluster.
-    async fn verify(&self, before: &Payload, image: &str, stores: Option<&[SignatureStore]>, forecast: &mut Forecast) {
-        let way = watch::channel(Some(Egress::default())).1;
-        let search = Search { objects: &self.objects, way, own: before };
-        let verified = match Digest::of_pull_spec(image) {
-            Ok(digest) => search.run(&digest, stores).await.map(drop),
-            Err(error) => Err(error),
-        };
-        forecast.verified = Some(verified.is_ok());
-        if let Err(error) = verified {
-            let message = format!("{error}. What the cluster reaches through its proxy may differ");
-            forecast.blockers.push(Blocker::new(Cause::Signature, image, "Unverified", message));
-        }
+    async fn verify(
+        &self,
+        before: &Payload,
+        image: &str,
+        stores: Option<&[SignatureStore]>,
+    ) -> Result<(), VerifyError> {
+        let way = watch::channel(Some(Ok(Egress::default()))).1;
+        let search = Search { objects: &self.objects, way, own: before, as_of: &std::sync::OnceLock::new() };
+        search.run(&Digest::of_pull_spec(image)?, stores).await.map(drop)
+    }
+
+    /// What is said against an update to this release, whatever is in it. `before`: the release that runs, if it is given.
+    async fn judge(
+        &self,
+        before: Option<&Payload>,
+        to: &Release,
+        own: &ObjectId,
+        unknowns: &mut Vec<String>,
+    ) -> Vec<Blocker> {
+        let state = self.preconditions(before, unknowns).await;
+        let mut blockers = plan::preconditions(&self.version, &state, to, own);
+        blockers.extend(plan::conditions(&self.version));
+        blockers.extend(plan::quorum(&self.state.pools, &self.state.nodes));
+        blockers
     }
 
     /// What the preconditions depend on. `before`: the release that runs, if it is given.
-    async fn preconditions(&self, before: Option<&Payload>) -> ClusterState {
-        let operators = self.state.operators.iter().map(|operator| {
-            let conditions = operator.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-            (operator.metadata.name.as_deref().unwrap_or_default(), conditions)
-        });
+    async fn preconditions(&self, before: Option<&Payload>, unknowns: &mut Vec<String>) -> ClusterState {
+        let operators = refusals(&self.state.operators);
         let deleted = before.into_iter().flat_map(|before| &before.manifests);
         let deleted: Vec<_> = deleted.filter(|manifest| manifest.delete() == Ok(true)).cloned().collect();
-        let live = self.live_objects(&deleted).await;
-        let exists = |object: &&LiveObject| matches!(object.state, LiveState::Exists(_) | LiveState::OtherVersion(_));
-        let mut deletions: Vec<String> = live.values().filter(exists).map(|object| object.id.to_string()).collect();
-        deletions.sort();
+        let deletions = still_there(&self.live_objects(&deleted).await, unknowns);
         let (gates, acks) = (self.data(MANAGED_NAMESPACE, "admin-gates"), self.data("openshift-config", "admin-acks"));
         let (gates, acks) = tokio::join!(gates, acks);
-        ClusterState { operators: Read::Value(upgradeable::refusals(operators)), gates, acks, deletions }
+        ClusterState { operators, gates, acks, deletions }
     }
 
     /// The data of a ConfigMap.
@@ -197,15 +207,10 @@ impl Cluster {
     async fn daemon(&self, args: &PlanArgs, unknowns: &mut Vec<String>) -> Value {
         let own = own_deployment(args);
         let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
-        match self.objects.get(&kind, &own.namespace, &own.name).await {
-            Ok(deployment) => deployment.unwrap_or(Value::Null),
-            Err(error) => {
-                unknowns.push(format!(
-                    "How the daemon is configured: {error}. The flags of this command are used instead."
-                ));
-                Value::Null
-            }
-        }
+        found(self.objects.get(&kind, &own.namespace, &own.name).await, &own).unwrap_or_else(|why| {
+            unknowns.push(format!("How the daemon is configured: {why}. The flags of this command are used instead."));
+            Value::Null
+        })
     }
 
     /// How the daemon will filter the release `to`: by profile and exclusions from its Deployment, feature set and gates from
@@ -236,14 +241,21 @@ impl Cluster {
         let spec = updates::clear(&self.version.spec, &errors);
         let wanted = spec.capabilities.unwrap_or_default();
         let before = status.capabilities.enabled_capabilities.iter().cloned().collect();
-        let always = flag(daemon, "--always-enable-capabilities").unwrap_or_default();
-        let always = always.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let always =
+            flags::given(daemon, "--always-enable-capabilities").into_iter().flat_map(|names| names.split(','));
+        let always = always.filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let wish = CapabilityInputs { spec: &wanted, before: &before, always: &always, gates: &gates };
         let capabilities = Some(Capabilities::of(&wish));
-        let set = |name: &str| environment(daemon, name);
+        let mut set = |flag: &str, variable: &str| {
+            flags::value(daemon, flag, variable).unwrap_or_else(|why| {
+                unknowns.push(format!("How {flag} of the daemon is set: {why}. That of this command is used instead."));
+                None
+            })
+        };
         let load = Filter {
-            profile: Some(set("CLUSTER_PROFILE").unwrap_or_else(|| args.filters.profile.clone())),
-            exclude_identifier: set("EXCLUDE_MANIFESTS").or_else(|| args.filters.exclude_manifests.clone()),
+            profile: Some(set("--profile", "CLUSTER_PROFILE").unwrap_or_else(|| args.filters.profile.clone())),
+            exclude_identifier: set("--exclude-manifests", "EXCLUDE_MANIFESTS")
+                .or_else(|| args.filters.exclude_manifests.clone()),
             feature_set: Some(features.set),
             feature_gates: Some(gates),
             ..Filter::default()
@@ -327,37 +339,6 @@ impl Cluster {
         found.filter(|(_, read)| !matches!(read, Ok(None))).map(|(id, _)| id.name).collect()
     }
 
-    /// Adds a blocker for each permission that the update needs and the user does not have.
-    async fn permissions(&self, args: &PlanArgs, forecast: &mut Forecast, unknowns: &mut Vec<String>) {
-        let client = &self.clients.call;
-        if args.user.is_none() {
-            let own = own_deployment(args);
-            unknowns.push(format!(
-                "Whether the daemon's own permissions suffice: those of this kubeconfig were checked. \
-                 --as system:serviceaccount:{}:{} checks the daemon's.",
-                own.namespace, own.name
-            ));
-        }
-        match access::may_everything(client).await {
-            Ok(true) => return,
-            Ok(false) => {}
-            Err(error) => return unknowns.push(format!("Whether the permissions suffice: {error}.")),
-        }
-        for (api_version, kind, verb) in needed_permissions(forecast) {
-            let Some(kind) = self.kinds.get(&api_version, &kind) else { continue };
-            let object =
-                if kind.group.is_empty() { kind.plural.clone() } else { format!("{}.{}", kind.plural, kind.group) };
-            match access::may(client, verb, &kind).await {
-                Ok(true) => {}
-                Ok(false) => {
-                    let message = format!("{} may not {verb} {object} in the whole cluster", user(args));
-                    forecast.blockers.push(Blocker::new(Cause::Permission, object, "Forbidden", message));
-                }
-                Err(error) => unknowns.push(format!("Whether the permissions suffice: {error}.")),
-            }
-        }
-    }
-
     /// Webhooks that are called for the writes.
     async fn webhooks(&self, forecast: &Forecast) -> Vec<String> {
         let group = "admissionregistration.k8s.io";
@@ -369,9 +350,9 @@ impl Cluster {
         let mut remarks = Vec::new();
         for (kind, resource, what) in table {
             let kind = Kind::known(group, "v1", kind, resource, false);
-            match self.objects.page(&kind, None).await {
-                Ok(page) => {
-                    let found = plan::webhooks(&page.items, forecast, plural);
+            match self.objects.all(&kind).await {
+                Ok(all) => {
+                    let found = plan::webhooks(&all, forecast, plural);
                     remarks.extend(found.iter().map(|webhook| {
                         format!(
                             "Webhooks of {} {what} {} of the objects that are written.",
@@ -386,24 +367,77 @@ impl Cluster {
     }
 }
 
-/// API version, kind and verb of everything that the update reads and writes.
-fn needed_permissions(forecast: &Forecast) -> BTreeSet<(String, String, &'static str)> {
-    let mut needed = BTreeSet::new();
-    for step in forecast.steps() {
-        let applied = merge::is_applied(&step.object.group, &step.object.kind);
-        let verbs: &[&'static str] = match step.action {
-            Action::Create if applied => &["create", "patch"],
-            Action::Change { .. } if applied => &["update", "patch"],
-            Action::Create => &["create"],
-            Action::Change { .. } => &["update"],
-            Action::Replace { .. } => &["delete", "create"],
-            Action::Delete => &["delete"],
-            _ => &[],
-        };
-        let all = ["list", "watch"].iter().chain(verbs);
-        needed.extend(all.map(|verb| (step.api_version.clone(), step.object.kind.clone(), *verb)));
+/// How the daemon rolls the release out. An install goes on until it has completed, and every other release waits for that.
+/// `image`: its pull spec, if that is known.
+fn mode(status: &ClusterVersionStatus, version: &str, image: Option<&str>) -> Mode {
+    let desired = &status.desired;
+    let installed = status.history.iter().any(|entry| entry.state == HistoryState::Completed);
+    let same = image.map_or(desired.version == version, |image| same_digest(&desired.image, image));
+    if !installed && (status.history.is_empty() || same) { Mode::Install } else { Mode::Update }
+}
+
+/// The release that the preconditions are about. Of one whose image is not known: with the image that the update service offers
+/// under its version, or with none if it offers none or several.
+fn judged(
+    release: &Release,
+    image: Option<&str>,
+    status: &ClusterVersionStatus,
+    unknowns: &mut Vec<String>,
+) -> Release {
+    if image.is_some() {
+        return release.clone();
     }
-    needed
+    let available = status.available_updates.iter().flatten();
+    let offers = available.chain(status.conditional_updates.iter().map(|update| &update.release));
+    let same = offers.filter(|offer| offer.version == release.version && !offer.image.is_empty());
+    let images: BTreeSet<&str> = same.map(|offer| offer.image.as_str()).collect();
+    let one = images.first().filter(|_| images.len() == 1).map(|image| (*image).to_owned());
+    unknowns.push(match &one {
+        Some(image) => format!(
+            "Whether {} is the release that the update service offers under this version: what is said of {image} is said of it.",
+            release.version
+        ),
+        None => format!("Whether the update service recommends {}: its pull spec is not known.", release.version),
+    });
+    Release { image: one.unwrap_or_default(), ..release.clone() }
+}
+
+/// What is known of the signature now. That nobody could look everywhere is no refusal.
+fn take_verified(image: &str, verified: Result<(), VerifyError>, forecast: &mut Forecast, unknowns: &mut Vec<String>) {
+    let Err(error) = verified else { return forecast.verified = Some(true) };
+    let message = format!("{error}. What the cluster reaches through its proxy may differ");
+    if error.is_unknown() {
+        return unknowns.push(format!(
+            "Whether the release is signed by a key that the running one trusts, because not everything could be read: {message}."
+        ));
+    }
+    forecast.verified = Some(false);
+    forecast.blockers.push(Blocker::new(Cause::Signature, image, "Unverified", message));
+}
+
+/// Of the objects that the running release deletes those that exist.
+fn still_there(live: &LiveObjects, unknowns: &mut Vec<String>) -> Vec<String> {
+    let (mut there, mut unread) = (Vec::new(), Vec::new());
+    for LiveObject { id, state, .. } in live.values() {
+        match state {
+            LiveState::Exists(_) | LiveState::OtherVersion(_) => there.push(id.to_string()),
+            LiveState::Unreadable(why) => unread.push(format!(
+                "Whether {id}, which the running release deletes, is gone: {why}. As long as it exists, updates to another minor \
+                 version wait."
+            )),
+            LiveState::Absent | LiveState::NotServed => {}
+        }
+    }
+    there.sort();
+    unread.sort();
+    unknowns.extend(unread);
+    there
+}
+
+/// The daemon's Deployment, or why it is not known.
+fn found(read: Result<Option<Value>, ApiError>, own: &ObjectId) -> Result<Value, String> {
+    let missing = || format!("Deployment {}/{} does not exist", own.namespace, own.name);
+    read.map_err(|error| error.to_string())?.ok_or_else(missing)
 }
 
 /// Refuses a release that the cluster does not run. A cluster in the middle of an update runs two.
@@ -421,8 +455,17 @@ fn check_running(running: &str, status: &ClusterVersionStatus) -> anyhow::Result
     Ok(())
 }
 
-fn user(args: &PlanArgs) -> String {
-    args.user.clone().unwrap_or_else(|| "the user of the kubeconfig".to_owned())
+/// Operators that could not be listed are not taken for none.
+fn refusals(operators: &Operators) -> Read<Vec<NotUpgradeable>> {
+    let found = match operators {
+        Read::Value(operators) => operators.as_slice(),
+        Read::Absent => &[],
+        Read::Failed(error) => return Read::Failed(error.clone()),
+    };
+    Read::Value(upgradeable::refusals(found.iter().map(|operator| {
+        let conditions = operator.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        (operator.metadata.name.as_deref().unwrap_or_default(), conditions)
+    })))
 }
 
 fn state(read: Result<Option<Value>, ApiError>) -> LiveState {
@@ -446,24 +489,5 @@ fn in_other_version(state: LiveState, kind: &Kind) -> LiveState {
     }
 }
 
-fn containers(deployment: &Value) -> impl Iterator<Item = &Value> {
-    deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array).into_iter().flatten()
-}
-
-fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// An environment variable of any container of a Deployment.
-fn environment(deployment: &Value, name: &str) -> Option<String> {
-    let mut variables = containers(deployment).flat_map(|container| list(container, "env"));
-    let variable = variables.find(|v| v.get("name").and_then(Value::as_str) == Some(name))?;
-    variable.get("value").and_then(Value::as_str).map(str::to_owned)
-}
-
-/// The value of a flag `--name=value` of any container.
-fn flag(deployment: &Value, name: &str) -> Option<String> {
-    let words =
-        containers(deployment).flat_map(|c| list(c, "command").chain(list(c, "args"))).filter_map(Value::as_str);
-    words.filter_map(|word| word.split_once('=')).find(|(flag, _)| *flag == name).map(|(_, value)| value.to_owned())
-}
+#[cfg(test)]
+mod tests;

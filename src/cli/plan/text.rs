@@ -190,4 +190,4 @@ fn entry(page: &Page, out: &mut String, text: &str, colour: Colour) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

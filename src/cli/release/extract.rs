@@ -42,8 +42,14 @@ pub(crate) async fn run(args: ExtractArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails unless the folder is new or empty, so that the error comes before any work.
+/// Fails unless the folder has a name and is new or empty, so that the error comes before any work.
 pub(crate) fn check_target(dir: &Path) -> anyhow::Result<()> {
+    ensure!(
+        dir.file_name().is_some(),
+        "{} is not the name of a folder, which is put in place as a whole: give a new one, such as {}",
+        dir.display(),
+        dir.join("release").display()
+    );
     match std::fs::read_dir(dir) {
         Ok(mut entries) => {
             ensure!(entries.next().is_none(), "{} is not empty: give a new folder, or empty this one", dir.display());

@@ -3,8 +3,10 @@
 use super::{BASE_DIGEST_LABEL, ImageSource, Pulled, RELEASE_LABEL, RELEASE_MANIFESTS, assemble};
 use crate::cli::output;
 use crate::net::registry::{parse_reference, pull_spec};
+use crate::payload::SourceFile;
 use crate::payload::manifest::is_manifest;
-use anyhow::{Context, anyhow};
+use crate::work::payload_dir;
+use anyhow::{Context, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -77,14 +79,10 @@ fn of_folder(dir: &Path) -> anyhow::Result<Info> {
     let inner = dir.join(RELEASE_MANIFESTS);
     let folder = if inner.is_dir() { inner } else { dir.to_path_buf() };
     let place = || folder.display().to_string();
-    let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(&folder).with_context(place)? {
-        let path = entry.with_context(place)?.path();
-        if path.is_file() {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            files.insert(format!("{RELEASE_MANIFESTS}{name}"), std::fs::read(&path).with_context(place)?);
-        }
-    }
+    let read = payload_dir::read_plain(&folder)?;
+    ensure!(read.unreadable.is_empty(), "{}", read.unreadable.join("\n"));
+    let named = |file: SourceFile| (format!("{RELEASE_MANIFESTS}{}", file.name), file.bytes);
+    let files = read.release.into_iter().map(named).collect();
     let info = of_files(&files).with_context(place)?;
     Ok(Info { place: place(), ..info })
 }

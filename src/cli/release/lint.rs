@@ -1,6 +1,7 @@
 //! `cvo release lint`: what is wrong with a release before it is built or installed.
 
 use super::{OWN_MANIFESTS, RELEASE_MANIFESTS};
+use crate::cli::exit::Exit;
 use crate::cli::filters::FilterArgs;
 use crate::cli::folder;
 use crate::cli::layout::clean;
@@ -10,7 +11,6 @@ use crate::plan::{Finding, Weight, lint};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 
 /// Check the manifests of a release before it is built or installed
@@ -18,8 +18,6 @@ use std::sync::Arc;
 /// DIR is what `cvo payload list` takes: the root of a release, or a folder of manifests. Finds manifests that take part nowhere, kinds
 /// and namespaces that nothing in the release defines or that it defines too late, objects of two components, images without a digest,
 /// and ClusterOperators that nobody reports. What a cluster has besides the release is not known here: `cvo plan` compares with a cluster.
-///
-/// Exit code 0: no errors, though perhaps warnings; 1: the release cannot be read; 2: wrong usage; 3: errors, or with --strict warnings.
 #[derive(Args, Debug)]
 pub(crate) struct LintArgs {
     #[arg(value_name = "DIR")]
@@ -40,10 +38,7 @@ pub(crate) enum Output {
     Json,
 }
 
-/// Exit code if something was found.
-const FOUND: u8 = 3;
-
-pub(crate) fn run(args: &LintArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Exit> {
     let folder = folder::open(&manifests_in(&args.dir), folder::NO_IMAGE, &FilterArgs::default())?;
     for warning in &folder.warnings {
         remark(&format!("warning: {}", clean(warning)));
@@ -56,7 +51,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<ExitCode> {
         Output::Text => print(&findings.iter().map(line).collect::<String>())?,
     }
     let counts = |finding: &Finding| args.strict || finding.weight == Weight::Error;
-    Ok(if findings.iter().any(counts) { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+    Ok(if findings.iter().any(counts) { Exit::Found } else { Exit::Success })
 }
 
 /// What `cvo release new --to-dir` writes has no manifests/, which come with the base image.

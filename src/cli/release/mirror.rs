@@ -35,6 +35,8 @@ const STORE_LIMIT: Duration = Duration::from_secs(60);
 const SIGNATURES: &str = "signatures";
 /// Folder of the objects for the cluster.
 const OBJECTS: &str = "config";
+/// Annotation of an image in a folder: the repository where manifests name it, which the folder is carried away from.
+const SOURCE: &str = "io.openshift.release.source-repository";
 
 /// Copy a release with all of its images and signatures to another registry, or to a folder
 ///
@@ -58,6 +60,9 @@ pub(crate) struct MirrorArgs {
     /// Armored OpenPGP public keys: nothing is copied unless each keyring has a good signature
     #[arg(long, value_name = "FILE", num_args = 1..)]
     keyring: Vec<PathBuf>,
+    /// Also if no signature is found and not every store can be read, so that the release may have one
+    #[arg(long, conflicts_with = "keyring")]
+    without_signatures: bool,
     /// Where the signatures are written if the target is a registry [default: nowhere]
     #[arg(long, value_name = "DIR")]
     signatures_to: Option<PathBuf>,
@@ -110,10 +115,11 @@ struct Part {
 
 async fn from_registry(args: &MirrorArgs, access: &Access, target: &Target) -> anyhow::Result<()> {
     let given = parse_reference(&args.release)?;
-    let repository = access.repository(&given)?;
+    // A tag is looked up once: it may be moved while the release is read, and everything has to be of the same.
+    let name = given.digest().or(given.tag()).unwrap_or("latest");
+    let digest = access.repository(&given)?.resolve(name).await?;
+    let repository = access.repository(&parse_reference(&pull_spec(&given, &digest))?)?;
     let image = repository.pull(&args.source.architecture).await?;
-    let name = given.digest().or(given.tag()).unwrap_or("latest").to_owned();
-    let digest = repository.resolve(&name).await?;
     let found = repository.gather(&image, &[OWN_MANIFESTS, RELEASE_MANIFESTS], |_| false).await?;
     let references = found.files.get(&format!("{RELEASE_MANIFESTS}image-references"));
     let references =
@@ -129,7 +135,6 @@ async fn from_registry(args: &MirrorArgs, access: &Access, target: &Target) -> a
     };
     let signed = Digest::given(&digest)?;
     let signatures = signatures_of(args, &payload, &signed).await?;
-    let annotations = BTreeMap::from([(RELEASE_LABEL.to_owned(), version.clone())]);
     let tag = format!("{version}-{architecture}").replace('+', "_");
     let mut parts = Vec::new();
     for (component, component_image) in images {
@@ -137,29 +142,27 @@ async fn from_registry(args: &MirrorArgs, access: &Access, target: &Target) -> a
         let digest = reference.digest().with_context(|| {
             format!("image {component} of the release is {reference}, which is not a digest and may change")
         })?;
-        let name = Name { tag: format!("{tag}-{component}"), annotations: BTreeMap::new() };
+        let annotations = BTreeMap::from([(SOURCE.to_owned(), repository_of(&reference))]);
+        let name = Name { tag: format!("{tag}-{component}"), annotations };
         let image = digest.to_owned();
-        parts.push((Part { from: Place::Registry(Box::new(access.repository(&reference)?)), image, name }, reference));
+        parts.push(Part { from: Place::Registry(Box::new(access.repository(&reference)?)), image, name });
     }
-    let mut sources: BTreeSet<String> =
-        parts.iter().map(|(_, at)| format!("{}/{}", at.registry(), at.repository())).collect();
-    sources.insert(format!("{}/{}", given.registry(), given.repository()));
-    let components = parts.into_iter().map(|(part, _)| part).collect();
+    let annotations = [(RELEASE_LABEL.to_owned(), version.clone()), (SOURCE.to_owned(), repository_of(&given))].into();
     // The release comes last: whoever finds it finds all of its images.
     let release = Part { from: Place::Registry(Box::new(repository)), image: digest, name: Name { tag, annotations } };
-    let copied = copy_all(components, vec![release], &target.place).await?;
+    let names = parts.iter().chain([&release]).map(|part| &part.name.annotations);
+    let sources: BTreeSet<String> = names.filter_map(|annotations| annotations.get(SOURCE).cloned()).collect();
+    let copied = copy_all(parts, vec![release], &target.place).await?;
     let signatures_to = target.folder.as_ref().or(args.signatures_to.as_ref());
     if let Some(folder) = signatures_to {
         write_signatures(folder, &signed, &signatures)?;
     }
-    report(
-        &version,
-        &signed,
-        &copied,
-        target,
-        &sources,
-        signatures_to.map(|folder| (folder.as_path(), signatures.len())),
-    )
+    report(&version, &signed, &copied, target, signatures_to.map(|folder| (folder.as_path(), signatures.len())));
+    print_mirror_set(target, &sources)
+}
+
+fn repository_of(reference: &Reference) -> String {
+    format!("{}/{}", reference.registry(), reference.repository())
 }
 
 async fn from_folder(folder: &Path, target: &Target) -> anyhow::Result<()> {
@@ -179,15 +182,36 @@ async fn from_folder(folder: &Path, target: &Target) -> anyhow::Result<()> {
         name: Name { tag: entry.name.clone(), annotations: entry.annotations.clone() },
     };
     let (first, last) = (components.iter().map(part).collect(), releases.iter().map(part).collect());
+    let (sources, complete) = sources(components.iter().chain(&releases));
+    if !complete && target.repository.is_some() {
+        output::remark(
+            "The folder does not tell of all its images where they come from, as an older cvo wrote it: nodes need an \
+             ImageDigestMirrorSet for each repository that the manifests of the release name.",
+        );
+    }
     let copied = copy_all(first, last, &target.place).await?;
     for release in &releases {
         let version = release.annotations.get(RELEASE_LABEL).map(String::as_str).unwrap_or_default();
         let digest = Digest::given(&release.digest)?;
-        let signatures =
-            std::fs::read_dir(folder.join(SIGNATURES).join(digest.store_folder())).map_or(0, Iterator::count);
-        report(version, &digest, &copied, target, &BTreeSet::new(), Some((folder, signatures)))?;
+        let signatures = signatures_in(&folder.join(SIGNATURES).join(digest.store_folder()))?;
+        report(version, &digest, &copied, target, Some((folder, signatures)));
     }
-    Ok(())
+    print_mirror_set(target, &sources)
+}
+
+/// The repositories where manifests name the images, and whether that is known of each.
+fn sources<'a>(entries: impl Iterator<Item = &'a Entry> + Clone) -> (BTreeSet<String>, bool) {
+    let of = |entry: &Entry| entry.annotations.get(SOURCE).cloned();
+    (entries.clone().filter_map(of).collect(), entries.clone().all(|entry| of(entry).is_some()))
+}
+
+/// How many there are: none where there is no folder. One that cannot be read is an error, because it may hold some.
+fn signatures_in(folder: &Path) -> anyhow::Result<usize> {
+    match std::fs::read_dir(folder) {
+        Ok(entries) => Ok(entries.count()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error).with_context(|| format!("cannot read the signatures in {}", folder.display())),
+    }
 }
 
 /// The release as the daemon would load it.
@@ -225,9 +249,29 @@ async fn signatures_of(args: &MirrorArgs, payload: &Payload, digest: &Digest) ->
         let report = verify::report(digest, &keyrings(&args.keyring)?, found, Timestamp::now());
         ensure!(report.verified, "nothing is copied: {}", verify::text(&report).trim_end());
     } else if bytes.is_empty() {
-        output::remark("No signature was found: a cluster accepts this release only if it is forced.");
+        output::remark(unsigned(&found, args.without_signatures)?);
     }
     Ok(bytes)
+}
+
+/// What to say of a release of which no signature was found. An error if one may be where nobody could look: at the site without a
+/// network nobody can look again.
+fn unsigned(found: &[Found], without_signatures: bool) -> anyhow::Result<&'static str> {
+    let unread = found.iter().any(|found| matches!(found, Found::Failure { .. }));
+    ensure!(
+        !unread || without_signatures,
+        "nothing is copied: whether the release is signed is not known, because not every signature store could be read; try \
+         again, name others with --signature-store, or copy it all the same with --without-signatures"
+    );
+    Ok(match (found.is_empty(), unread) {
+        (true, _) => {
+            "The release names no signature store, and none is given: a cluster accepts it only if it is forced."
+        }
+        (false, true) => {
+            "Whether the release is signed is not known: without a signature a cluster accepts it only if it is forced."
+        }
+        (false, false) => "No signature was found: a cluster accepts this release only if it is forced.",
+    })
 }
 
 /// What was copied.
@@ -327,16 +371,8 @@ fn config_map(digest: &Digest, signatures: &[Vec<u8>]) -> Value {
     })
 }
 
-/// What is there now, and what to do with it. The objects for the cluster are on standard output alone, so that they can be piped
-/// on.
-fn report(
-    version: &str,
-    digest: &Digest,
-    copied: &Copied,
-    target: &Target,
-    sources: &BTreeSet<String>,
-    signatures: Option<(&Path, usize)>,
-) -> anyhow::Result<()> {
+/// What is there now, and what to do with it.
+fn report(version: &str, digest: &Digest, copied: &Copied, target: &Target, signatures: Option<(&Path, usize)>) {
     let bytes = HumanBytes(copied.bytes);
     output::remark(&format!("Release {version}, {digest}: {} images, {bytes} copied", copied.images));
     if let Some((folder, count)) = signatures.filter(|(_, count)| *count > 0) {
@@ -345,11 +381,7 @@ fn report(
     }
     match (&target.repository, &target.folder) {
         (Some(repository), _) => {
-            let to = format!("{}/{}", repository.registry(), repository.repository());
-            output::remark(&format!("To update: image {to}@{digest} in spec.desiredUpdate"));
-            if !sources.is_empty() {
-                output::print(&serde_yaml::to_string(&mirror_set(&to, sources))?)?;
-            }
+            output::remark(&format!("To update: image {}@{digest} in spec.desiredUpdate", repository_of(repository)));
         }
         (None, Some(folder)) => {
             let folder = folder.display();
@@ -357,7 +389,16 @@ fn report(
         }
         (None, None) => {}
     }
-    Ok(())
+}
+
+/// The object for the cluster is on standard output alone, so that it can be piped on. A folder is no mirror yet.
+fn print_mirror_set(target: &Target, sources: &BTreeSet<String>) -> anyhow::Result<()> {
+    match &target.repository {
+        Some(repository) if !sources.is_empty() => {
+            output::print(&serde_yaml::to_string(&mirror_set(&repository_of(repository), sources))?)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Tells the nodes of an OpenShift cluster to pull from the mirror what manifests name elsewhere.

@@ -8,6 +8,7 @@ use crate::net::registry::image;
 use crate::net::registry::layer::{self, LayerFile, Packing};
 use crate::net::registry::{parse_reference, pull_spec};
 use crate::payload::manifest::{is_manifest, run_level};
+use crate::work::payload_dir;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{ArgGroup, Args};
 use jiff::Timestamp;
@@ -362,7 +363,7 @@ impl Listing {
         for path in paths {
             let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_string();
             ensure!(!name.is_empty(), "{}: the name is not UTF-8 text", path.display());
-            let read = || std::fs::read(&path).with_context(|| path.display().to_string());
+            let read = || payload_dir::read_bounded(&path);
             if name.starts_with('.') {
                 continue;
             }

@@ -44,17 +44,26 @@ pub(crate) fn run(args: SignArgs) -> Result<()> {
     let path = sign(&args, Command::new(&args.gpg), Timestamp::now())?;
     let digest = Digest::given(&args.digest)?;
     let (folder, prefix) = (digest.store_folder(), digest.config_map_prefix());
-    let (shown, root, namespace) = (path.display(), args.to.display(), crate::api::MANAGED_NAMESPACE);
+    output::line(&instructions(&path, &args.to, &folder, &prefix))
+}
+
+/// How to publish the signature at `path`, which is in `folder` of the store at `root`. Each signature of a digest gets a ConfigMap of its
+/// own: there may be one of an earlier signature.
+fn instructions(path: &Path, root: &Path, folder: &str, prefix: &str) -> String {
+    let (shown, root, namespace) = (path.display(), root.display(), crate::api::MANAGED_NAMESPACE);
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let number = file.strip_prefix("signature-").unwrap_or("1");
+    let name = if number == "1" { prefix.to_owned() } else { format!("{prefix}-{number}") };
     // kubectl accepts no path with a "=" in it, so it has to run in the folder.
-    output::line(&format!(
+    format!(
         "Wrote {shown}
 
 Publish it in one of two ways:
   - HTTP store: upload {root}/{folder} below the URL of a store-… entry of the running release's verification
     ConfigMap (or set up that URL to serve {root}).
-  - One cluster: (cd {root}/{folder} && kubectl -n {namespace} create configmap {prefix} --from-file={prefix}-1=signature-1)
-                 kubectl -n {namespace} label configmap {prefix} {SIGNATURES_LABEL}="
-    ))
+  - One cluster: (cd {root}/{folder} && kubectl -n {namespace} create configmap {name} --from-file={prefix}-{number}={file})
+                 kubectl -n {namespace} label configmap {name} {SIGNATURES_LABEL}="
+    )
 }
 
 /// Signs with `gpg` and writes the signature to the first free path, which is returned.

@@ -58,6 +58,32 @@ fn daemon_is_not_cluster_admin_if_that_is_excluded() {
     }
 }
 
+/// A pod that no node may run waits for ever, so what is needed is said; and the daemon is told to keep to it.
+#[test]
+fn daemon_runs_on_nodes_of_the_control_plane_unless_any_node_will_do() {
+    let table: [(&[&str], bool, &str, &str); 3] = [
+        (&[], false, "", "for a cluster without such nodes use --any-node"),
+        (&["--any-node"], true, "any-node", "runs on any node"),
+        (
+            &["--any-node", "--exclude-manifests", "least-privilege"],
+            true,
+            "least-privilege,any-node",
+            "runs on any node",
+        ),
+    ];
+    for (more, anywhere, mode, said) in table {
+        let out = tempfile::tempdir().unwrap();
+        let written = render_and_write(&parse(out.path(), Path::new(OURS), more).unwrap()).unwrap();
+        assert!(written.text.contains(said), "{}", written.text);
+        let documents = documents(&out.path().join("manifests"));
+        let pod = of_kind(&documents, "Deployment")[0].pointer("/spec/template/spec").unwrap();
+        assert_eq!(pod.pointer("/affinity/nodeAffinity").is_none(), anywhere, "{more:?}");
+        let variables = pod.pointer("/containers/0/env").unwrap().as_array().unwrap();
+        let excluded = variables.iter().find(|variable| variable["name"] == "EXCLUDE_MANIFESTS").unwrap();
+        assert_eq!(excluded["value"], mode);
+    }
+}
+
 #[test]
 fn manifests_are_filled_in_with_one_cluster_version() {
     let out = tempfile::tempdir().unwrap();
@@ -210,6 +236,37 @@ fn folders_of_a_release_are_rendered() {
     assert_eq!((&pod["spec"]["image"], &pod["spec"]["other"]), (&Value::from(IMAGE), &Value::from("r/a")));
     let policies = documents(&out.path().join("manifests"));
     assert_eq!(of_kind(&policies, "ImagePolicy")[0]["spec"]["text"], "{{.ReleaseImage}}", "not a template");
+}
+
+#[test]
+fn manifests_of_another_call_are_not_left_to_be_applied() {
+    let (source, out) = (sample(), tempfile::tempdir().unwrap());
+    let (manifests, folder) = (source.path().join("manifests"), out.path().join("manifests"));
+    let run = |more: &[&str]| render_and_write(&parse(out.path(), &manifests, more).unwrap());
+    run(&[]).unwrap();
+    run(&[]).unwrap();
+    let before = documents(&folder);
+    let refused = |expected: &str| {
+        let said = run(&[]).unwrap_err().to_string();
+        assert!(said.contains(&format!("would be applied with the others: {expected}; remove them")), "{said}");
+        assert_eq!(documents(&folder).len(), before.len() + usize::from(expected == "z.json"), "nothing is written");
+    };
+    fs::write(folder.join("notes.txt"), "not a manifest").unwrap();
+    run(&[]).unwrap();
+    fs::write(folder.join("z.json"), "{\"kind\": \"A\"}").unwrap();
+    refused("z.json");
+    fs::remove_file(folder.join("z.json")).unwrap();
+    fs::write(out.path().join("bootstrap/old.yaml"), "kind: A\n").unwrap();
+    refused("old.yaml");
+    fs::remove_file(out.path().join("bootstrap/old.yaml")).unwrap();
+    // A ClusterVersion of its own takes the place of the one that was written.
+    let version = source.path().join("version.yaml");
+    let text = format!(
+        "apiVersion: {API_VERSION}\nkind: ClusterVersion\nmetadata: {{name: version}}\nspec: {{clusterID: a}}\n"
+    );
+    fs::write(&version, text).unwrap();
+    let said = run(&["--cluster-version-manifest-path", &version.display().to_string()]).unwrap_err().to_string();
+    assert!(said.contains(CLUSTER_VERSION_FILE), "{said}");
 }
 
 #[test]

@@ -1,29 +1,38 @@
 //! `cvo status --watch`: keeps a [`State`] up to date with watches and shows it whenever it changes.
 
 use super::view::View;
-use super::{Output, Source, State, StatusArgs, lines, render};
+use super::{Operators, Output, Source, State, StatusArgs, lines, render};
 use crate::api::machine_config::MachineConfigPool;
 use crate::api::progress::CONFIG_MAP;
 use crate::api::{ClusterOperator, ClusterVersion};
 use crate::cli::layout::{colours, terminal};
-use crate::cli::output::print;
+use crate::cli::output::{print, reader_is_gone};
 use crate::cli::reach;
-use crate::cluster::Clients;
-use futures::{Stream, StreamExt, stream};
-use jiff::Timestamp;
+use crate::cluster::{Clients, WatchBackoff};
+use crate::plan::lease::{Holder, Renewal, Silence};
+use crate::work::silence;
+use futures::stream::{BoxStream, SelectAll, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use std::collections::BTreeMap;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// Events that arrive within this time are shown together.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 /// A terminal is redrawn this often, because it shows durations; nothing is read from the cluster for it.
 const TICK: Duration = Duration::from_secs(1);
+
+/// As long as a Lease is not renewed, it is looked at this often, and why.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Not sooner: a clock of this machine that is wrong must not make requests of each renewal.
+const SOON: Duration = Duration::from_secs(1);
 
 /// An event of one of the watches.
 enum WatchEvent {
@@ -32,9 +41,11 @@ enum WatchEvent {
     Record(watcher::Result<Event<ConfigMap>>),
     Pool(Box<watcher::Result<Event<MachineConfigPool>>>),
     Node(Box<watcher::Result<Event<Node>>>),
+    Lease(Box<watcher::Result<Event<Lease>>>),
+    LeaseOfNodes(Box<watcher::Result<Event<Lease>>>),
 }
 
-pub(crate) async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(clients: Arc<Clients>, args: &StatusArgs) -> anyhow::Result<()> {
     let mut follower = Follower::new(clients, &args.source)?;
     let mut screen = Screen::new(args.output);
     let mut state: Option<State> = None;
@@ -44,6 +55,9 @@ pub(crate) async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<
             next = follower.next() => {
                 screen.show(&next, Timestamp::now())?;
                 state = Some(next);
+                if reader_is_gone() {
+                    return Ok(());
+                }
             }
             () = tokio::time::sleep(TICK), if screen.redraws() && state.is_some() => {
                 if let Some(state) = &state {
@@ -54,33 +68,40 @@ pub(crate) async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<
     }
 }
 
-/// Follows the objects that describe an update.
+/// Follows the objects that describe an update, and whether those who write them still do.
 pub(crate) struct Follower {
-    events: Pin<Box<dyn Stream<Item = WatchEvent> + Send>>,
+    clients: Arc<Clients>,
+    source: Source,
+    events: SelectAll<BoxStream<'static, WatchEvent>>,
     known: Known,
-    /// URL of the API server, for errors.
-    server: String,
     /// When the state is told next.
     due: Option<Instant>,
     failing_since: Option<Timestamp>,
+    /// When a Lease should have been renewed again, or is to be looked at again.
+    look_at: Option<Instant>,
+    looking: Option<JoinHandle<Option<Looked>>>,
 }
 
+/// Who does not renew, and what could not be found out about that.
+type Looked = (Vec<Silence>, Vec<String>);
+
 impl Follower {
-    pub(crate) fn new(clients: &Clients, source: &Source) -> anyhow::Result<Follower> {
-        let events = Box::pin(watches(clients, source)?);
-        Ok(Follower { events, known: Known::default(), server: clients.server(), due: None, failing_since: None })
+    pub(crate) fn new(clients: Arc<Clients>, source: &Source) -> anyhow::Result<Follower> {
+        let events = watches(&clients, source)?;
+        let source = source.clone();
+        let known = Known::default();
+        Ok(Follower { clients, source, events, known, due: None, failing_since: None, look_at: None, looking: None })
     }
 
     /// The next state. Nothing is told until each watch has reported, so that the first state is complete. Cancel safe.
     pub(crate) async fn next(&mut self) -> State {
         loop {
+            let complete = self.known.is_complete();
             tokio::select! {
-                Some(event) = self.events.next() => {
-                    self.known.on_event(event, &self.server);
-                    self.failing_since = self.known.failing().then(|| self.failing_since.unwrap_or_else(Timestamp::now));
-                    self.due = self.due.or_else(|| Some(Instant::now() + DEBOUNCE));
-                }
-                () = at(self.due), if self.due.is_some() && self.known.is_complete() => {
+                Some(event) = self.events.next() => self.on_event(event),
+                looked = ended(&mut self.looking) => self.on_looked(looked),
+                () = at(self.look_at), if self.look_at.is_some() && self.looking.is_none() && complete => self.look(),
+                () = at(self.due), if self.due.is_some() && complete => {
                     self.due = None;
                     return self.known.state();
                 }
@@ -88,9 +109,60 @@ impl Follower {
         }
     }
 
+    fn on_event(&mut self, event: WatchEvent) {
+        let of_lease = matches!(event, WatchEvent::Lease(_) | WatchEvent::LeaseOfNodes(_));
+        let before = self.known.leases_are_read();
+        self.known.on_event(event, &self.clients.server());
+        if of_lease {
+            let silent = !self.known.looked.0.is_empty() || self.known.is_noted();
+            self.look_at = if silent { Some(Instant::now()) } else { self.known.look_at() };
+            // A renewal alone changes nothing that is shown.
+            if self.known.leases_are_read() == before {
+                return;
+            }
+        }
+        if !self.known.pools.objects.is_empty() && !std::mem::replace(&mut self.known.follows_nodes, true) {
+            let of_nodes = lease(&self.clients, silence::OF_NODES).map(|it| it.map(WatchEvent::LeaseOfNodes).boxed());
+            self.events.extend(of_nodes.ok());
+        }
+        self.failing_since = self.known.failing().then(|| self.failing_since.unwrap_or_else(Timestamp::now));
+        self.due = self.due.or_else(|| Some(Instant::now() + DEBOUNCE));
+    }
+
+    fn look(&mut self) {
+        self.look_at = None;
+        let (clients, source) = (self.clients.clone(), self.source.clone());
+        let (version, pools) = (!self.known.versions.objects.is_empty(), !self.known.pools.objects.is_empty());
+        self.looking = Some(tokio::spawn(async move {
+            let mut silences = silence::look(&clients.call, &source.holders(version, pools)).await.ok()?;
+            let mut unknown = Vec::new();
+            silence::explain(&clients, &source.namespace, &source.name, &mut silences, &mut unknown).await;
+            Some((silences, unknown))
+        }));
+    }
+
+    fn on_looked(&mut self, looked: Option<Looked>) {
+        self.looking = None;
+        // What cannot be reached says nothing; the watches tell that.
+        let Some(looked) = looked else { return self.look_at = Some(Instant::now() + LOOK_AGAIN) };
+        self.look_at = if looked.0.is_empty() { self.known.look_at() } else { Some(Instant::now() + LOOK_AGAIN) };
+        if self.known.looked != looked {
+            self.known.looked = looked;
+            self.due = self.due.or_else(|| Some(Instant::now()));
+        }
+    }
+
     /// Since when what is known is not up to date.
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
         self.failing_since
+    }
+}
+
+/// What the look has found; never without one.
+async fn ended(looking: &mut Option<JoinHandle<Option<Looked>>>) -> Option<Looked> {
+    match looking {
+        Some(looking) => looking.await.ok().flatten(),
+        None => std::future::pending().await,
     }
 }
 
@@ -101,7 +173,7 @@ async fn at(due: Option<Instant>) {
     }
 }
 
-fn watches(clients: &Clients, source: &Source) -> anyhow::Result<impl Stream<Item = WatchEvent> + use<>> {
+fn watches(clients: &Clients, source: &Source) -> anyhow::Result<SelectAll<BoxStream<'static, WatchEvent>>> {
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
     let versions: Api<ClusterVersion> = Api::all(clients.for_watch()?);
     let operators: Api<ClusterOperator> = Api::all(clients.for_watch()?);
@@ -109,18 +181,30 @@ fn watches(clients: &Clients, source: &Source) -> anyhow::Result<impl Stream<Ite
     let pools: Api<MachineConfigPool> = Api::all(clients.for_watch()?);
     let nodes: Api<Node> = Api::all(clients.for_watch()?);
     let everything = watcher::Config::default;
-    let of_nodes = stream::select(
-        watcher(pools, everything()).default_backoff().map(|event| WatchEvent::Pool(Box::new(event))),
-        watcher(nodes, everything()).default_backoff().map(|event| WatchEvent::Node(Box::new(event))),
-    );
-    let of_update = stream::select(
-        stream::select(
-            watcher(versions, named(&source.name)).default_backoff().map(|event| WatchEvent::Version(Box::new(event))),
-            watcher(operators, everything()).default_backoff().map(WatchEvent::Operator),
-        ),
-        watcher(records, named(CONFIG_MAP)).default_backoff().map(WatchEvent::Record),
-    );
-    Ok(stream::select(of_update, of_nodes))
+    let of_version = |event| WatchEvent::Version(Box::new(event));
+    Ok(futures::stream::select_all([
+        watcher(versions, named(&source.name)).backoff(WatchBackoff::default()).map(of_version).boxed(),
+        watcher(operators, everything()).backoff(WatchBackoff::default()).map(WatchEvent::Operator).boxed(),
+        watcher(records, named(CONFIG_MAP)).backoff(WatchBackoff::default()).map(WatchEvent::Record).boxed(),
+        watcher(pools, everything())
+            .backoff(WatchBackoff::default())
+            .map(|event| WatchEvent::Pool(Box::new(event)))
+            .boxed(),
+        watcher(nodes, everything())
+            .backoff(WatchBackoff::default())
+            .map(|event| WatchEvent::Node(Box::new(event)))
+            .boxed(),
+        lease(clients, silence::of_daemon(&source.namespace, &source.name))?.map(WatchEvent::Lease).boxed(),
+    ]))
+}
+
+fn lease(
+    clients: &Clients,
+    holder: Holder<'_>,
+) -> anyhow::Result<BoxStream<'static, Box<watcher::Result<Event<Lease>>>>> {
+    let leases: Api<Lease> = Api::namespaced(clients.for_watch()?, holder.namespace);
+    let named = watcher::Config::default().fields(&format!("metadata.name={}", holder.name));
+    Ok(watcher(leases, named).backoff(WatchBackoff::default()).map(Box::new).boxed())
 }
 
 /// The objects of one watch.
@@ -146,8 +230,13 @@ impl<T: kube::Resource> Watched<T> {
         let name = |object: &T| object.meta().name.clone().unwrap_or_default();
         match event {
             Err(error) => {
-                // Before the installation the kinds do not exist, which is not an error.
-                self.error = (!missing(&error)).then(|| reach::explain_watch(server, &error));
+                // Before the installation the kinds do not exist, which is not an error, nor do they after the end of one.
+                if missing(&error) {
+                    self.objects.clear();
+                    self.error = None;
+                } else {
+                    self.error = Some(reach::explain_watch(server, &error));
+                }
                 self.reported = true;
                 return;
             }
@@ -180,6 +269,12 @@ struct Known {
     records: Watched<ConfigMap>,
     pools: Watched<MachineConfigPool>,
     nodes: Watched<Node>,
+    lease: Watched<Lease>,
+    lease_of_nodes: Watched<Lease>,
+    /// The latter is followed.
+    follows_nodes: bool,
+    /// What the leases have come to, when they were looked at last.
+    looked: Looked,
 }
 
 impl Known {
@@ -190,12 +285,41 @@ impl Known {
             WatchEvent::Record(event) => self.records.on_event(event, server),
             WatchEvent::Pool(event) => self.pools.on_event(*event, server),
             WatchEvent::Node(event) => self.nodes.on_event(*event, server),
+            WatchEvent::Lease(event) => self.lease.on_event(*event, server),
+            WatchEvent::LeaseOfNodes(event) => self.lease_of_nodes.on_event(*event, server),
         }
+    }
+
+    /// When a Lease should have been renewed again. By this machine's clock, which may be wrong: it only says when to look.
+    fn look_at(&self) -> Option<Instant> {
+        if self.lease.error.is_some() || !self.lease.reported {
+            return None;
+        }
+        // One that is missing is looked at soon: whoever begins creates it.
+        let missing = self.lease.objects.is_empty() && !self.versions.objects.is_empty();
+        let leases = self.lease.objects.values().chain(self.lease_of_nodes.objects.values()).map(Renewal::of);
+        let left = leases.filter_map(|renewal| {
+            let age = Timestamp::now().duration_since(renewal.last()?).max(SignedDuration::ZERO);
+            Duration::try_from(renewal.period - age).ok().or(Some(Duration::ZERO))
+        });
+        let left = left.min().into_iter().chain(missing.then_some(Duration::ZERO)).min()?;
+        Some(Instant::now() + left.max(SOON))
+    }
+
+    /// A lease says that its holder cannot write.
+    fn is_noted(&self) -> bool {
+        let mut leases = self.lease.objects.values().chain(self.lease_of_nodes.objects.values());
+        leases.any(|lease| Renewal::of(lease).not_written.is_some())
+    }
+
+    fn leases_are_read(&self) -> (bool, bool) {
+        let read = |lease: &Watched<Lease>| lease.reported && lease.error.is_none();
+        (read(&self.lease), read(&self.lease_of_nodes))
     }
 
     fn is_complete(&self) -> bool {
         let of_update = self.versions.reported && self.operators.reported && self.records.reported;
-        of_update && self.pools.reported && self.nodes.reported
+        of_update && self.pools.reported && self.nodes.reported && self.lease.reported
     }
 
     fn failing(&self) -> bool {
@@ -203,10 +327,20 @@ impl Known {
         of_update || self.pools.error.is_some() || (!self.pools.objects.is_empty() && self.nodes.error.is_some())
     }
 
+    /// Those that were known before an error stay.
+    fn operators(&self) -> Operators {
+        let found: Vec<ClusterOperator> = self.operators.objects.values().cloned().collect();
+        match &self.operators.error {
+            Some(error) if found.is_empty() => Operators::Failed(error.clone()),
+            _ => Operators::Value(found),
+        }
+    }
+
     fn state(&self) -> State {
         let mut state = State {
             cluster_version: self.versions.objects.values().next().cloned(),
-            operators: self.operators.objects.values().cloned().collect(),
+            operators: self.operators(),
+            silences: self.looked.0.clone(),
             pools: self.pools.objects.values().cloned().collect(),
             ..State::default()
         };
@@ -219,6 +353,10 @@ impl Known {
         }
         errors.dedup();
         state.remarks = errors.iter().map(|error| format!("Not up to date, retrying: {error}")).collect();
+        // Whoever may not read Leases sees the rest.
+        let leases = self.lease.error.iter().chain(&self.lease_of_nodes.error);
+        state.remarks.extend(leases.map(|error| format!("Whether what is shown is up to date is not known: {error}")));
+        state.remarks.extend(self.looked.1.iter().cloned());
         if let Some(map) = self.records.objects.values().next() {
             state.take_record(map);
         }
@@ -265,7 +403,7 @@ impl Screen {
             }
             Output::Text => {
                 let nothing = View::default();
-                for line in lines::lines(self.before.as_ref().unwrap_or(&nothing), &view, now) {
+                for line in lines::lines(self.before.as_ref().unwrap_or(&nothing), &view, state, now) {
                     print(&(line + "\n"))?;
                 }
             }
@@ -297,3 +435,6 @@ fn frame(text: &str, height: usize) -> String {
     out.push_str("\u{1b}[J");
     out
 }
+
+#[cfg(test)]
+mod tests;

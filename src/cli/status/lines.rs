@@ -1,19 +1,33 @@
 //! The differences between two states of an update, a line each: what `--watch` writes to a file or a log.
 
-use super::pools;
+use super::State;
+use super::pools::{self, PoolState};
 use super::text::{awaited, cause, headline, operator_line, state_word};
 use super::view::{Concern, Phase, View, component};
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::api::{HistoryEntry, HistoryState};
 use crate::cli::layout::{ago, clean};
+use crate::read::Read;
 use jiff::Timestamp;
 
-/// One line for each change from `before` to `after`, with the time of day (UTC) in front.
-pub(crate) fn lines(before: &View, after: &View, now: Timestamp) -> Vec<String> {
+/// One line for each change from `before` to `after`, with the time of day (UTC) in front. `state`: what `after` was made of.
+pub(crate) fn lines(before: &View, after: &View, state: &State, now: Timestamp) -> Vec<String> {
     let mut changes = Vec::new();
     let (old, new) = (headline(before), headline(after));
     if old != new {
         changes.push(new);
+    }
+    for silence in &after.silences {
+        if !before.silences.iter().any(|old| old.message == silence.message) {
+            changes.push(format!("not up to date: {}", clean(&silence.message)));
+        }
+        let known = before.silences.iter().find(|old| old.lease == silence.lease);
+        let known = known.map(|old| old.causes.as_slice()).unwrap_or_default();
+        let new = silence.causes.iter().filter(|cause| !known.contains(cause));
+        changes.extend(new.map(|cause| clean(&format!("{}: {}", cause.object, cause.message)).into_owned()));
+    }
+    for gone in before.silences.iter().filter(|old| !after.silences.iter().any(|new| new.lease == old.lease)) {
+        changes.push(format!("{} is renewed again", gone.lease));
     }
     // With a new release all components start again.
     let known = if before.target.image == after.target.image { before.components.as_slice() } else { &[] };
@@ -27,27 +41,45 @@ pub(crate) fn lines(before: &View, after: &View, now: Timestamp) -> Vec<String> 
             changes.push(concern_line(concern));
         }
     }
-    for gone in before.concerns.iter().filter(|old| !after.concerns.iter().any(|new| new.type_ == old.type_)) {
-        changes.push(format!("{}: over", clean(&gone.type_)));
-    }
     for operator in &after.operators {
         let line = operator_line(operator, None);
         if !before.operators.iter().any(|old| operator_line(old, None) == line) {
             changes.push(format!("operator {line}"));
         }
     }
-    for gone in before.operators.iter().filter(|old| !after.operators.iter().any(|new| new.name == old.name)) {
-        changes.push(format!("operator {} is healthy", clean(&gone.name)));
-    }
+    changes.extend(gone(before, after, state));
+    let homes = pools::homes(&state.pools, &state.nodes);
     for pool in &after.pools {
         let old = before.pools.iter().find(|old| old.name == pool.name);
-        changes.extend(pools::changes(old, pool, now));
+        changes.extend(pools::changes(old, pool, &homes, now));
     }
     changes.extend(after.history.iter().rev().filter_map(|entry| completed(entry, &before.history)));
     changes
         .extend(after.remarks.iter().filter(|remark| !before.remarks.contains(remark)).map(|r| clean(r).into_owned()));
     let time = now.strftime("%H:%M:%SZ").to_string();
     changes.into_iter().map(|line| format!("{time}  {line}")).collect()
+}
+
+/// What is not told of any more, because it is well or because it does not exist any more.
+fn gone(before: &View, after: &View, state: &State) -> Vec<String> {
+    let mut lines = Vec::new();
+    // Without a status nothing is over: the headline says that there is none.
+    if state.cluster_version.as_ref().is_some_and(|version| version.status.is_some()) {
+        let over = before.concerns.iter().filter(|old| !after.concerns.iter().any(|new| new.type_ == old.type_));
+        lines.extend(over.map(|old| format!("{}: over", clean(&old.type_))));
+    }
+    // Nothing is known of operators that cannot be listed.
+    if !matches!(state.operators, Read::Failed(_)) {
+        let exists = |name: &str| state.operators().iter().any(|it| it.metadata.name.as_deref() == Some(name));
+        let silent = before.operators.iter().filter(|old| !after.operators.iter().any(|new| new.name == old.name));
+        let what = |name: &str| if exists(name) { "healthy" } else { "gone" };
+        lines.extend(silent.map(|old| format!("operator {} is {}", clean(&old.name), what(&old.name))));
+    }
+    let exists = |pool: &&PoolState| after.pools.iter().any(|new| new.name == pool.name);
+    lines.extend(
+        before.pools.iter().filter(|pool| !exists(pool)).map(|old| format!("pool {} is gone", clean(&old.name))),
+    );
+    lines
 }
 
 fn node_line(old: Option<&NodeProgress>, node: &NodeProgress, phase: Phase) -> Option<String> {

@@ -1,5 +1,6 @@
 //! What a person can do about what keeps an update from going on.
 
+use crate::error::{CAUSE, listed};
 use crate::pools::rollout::BlockedReason;
 use crate::status::conditions::{
     CONTESTED, DROPPED_OBJECTS, FAILING, FIELDS_NOT_ACCEPTED, IMPLICIT_CAPABILITIES, INVALID, KINDS_NOT_WATCHED,
@@ -39,10 +40,14 @@ pub(crate) const BY_TYPE: [(&str, &str); 7] = [
 ];
 
 /// What the API server says in an error, and what it means whatever the daemon was doing.
-pub(crate) const BY_MESSAGE: [(&str, &str); 5] = [
+pub(crate) const BY_MESSAGE: [(&str, &str); 6] = [
+    (
+        "is forbidden: User \"system:serviceaccount:openshift-cluster-version:",
+        "Give the daemon the right that the message names: apply the roles of the release again, or those that cvo rbac prints",
+    ),
     (
         "is forbidden: User",
-        "Give the daemon the right that the message names: apply the roles of the release again, or those that cvo rbac prints",
+        "Give the account that the message names the right: unless it is the daemon's, it is that of an operator, whose roles belong to its own component",
     ),
     (
         "failed calling webhook",
@@ -79,9 +84,28 @@ fn of_failure(reason: &str) -> &'static str {
     known.map_or_else(|| Reason::Other(String::new()).next_step(), Reason::next_step)
 }
 
-/// For an operator that is not well.
-pub(crate) fn of_operator(name: &str) -> String {
-    format!("kubectl describe clusteroperator {name}; then look at the pods in the namespaces of its related objects")
+/// For operators that are not well, one or several.
+pub(crate) fn of_operators(names: &[&str]) -> String {
+    let names = listed(names, " ", CAUSE, |n| format!("# and {n} more"));
+    format!(
+        "kubectl describe clusteroperator {names}; then look at the pods in the namespaces of its related objects: cvo status --details"
+    )
+}
+
+/// A step that is about operators, as a command that can be pasted.
+pub(crate) fn with_names(step: &str, operators: &[&str]) -> String {
+    const ANY: &str = "kubectl describe clusteroperator NAME";
+    if operators.is_empty() || !step.contains(ANY) {
+        return step.to_owned();
+    }
+    let names = listed(operators, " ", CAUSE, |n| format!("# and {n} more"));
+    step.replace(ANY, &format!("kubectl describe clusteroperator {names}"))
+}
+
+/// A step that is about the image of a release, which the message of the condition names.
+pub(crate) fn with_image(step: &str, message: &str) -> String {
+    let image = message.split_once("image=\"").and_then(|(_, rest)| rest.split_once('"')).map(|(image, _)| image);
+    image.filter(|image| !image.is_empty()).map_or_else(|| step.to_owned(), |image| step.replace("IMAGE", image))
 }
 
 /// For the condition `RolloutBlocked` of a pool.
@@ -119,7 +143,11 @@ mod tests {
         for (type_, step) in BY_TYPE {
             assert!(is_step(step) && of_condition(type_, "Anything") == Some(step), "{type_}");
         }
-        assert_eq!(Reason::ALL.len(), 28);
+        assert_eq!(Reason::ALL.len(), 29);
+        let (step, message) =
+            (LoadStep::RetrievePayload.next_step(), "version=\"1\" image=\"r/a@sha256:ab\": not signed");
+        assert!(with_image(step, message).contains("cvo verify --from cluster r/a@sha256:ab says"));
+        assert_eq!(with_image(step, "not signed"), step);
         assert_eq!((LoadStep::ALL.len(), graph::Reason::ALL.len(), BlockedReason::ALL.len()), (5, 13, 12));
     }
 

@@ -4,7 +4,7 @@ use super::next_step;
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{MachineConfigPool, PoolCondition};
 use crate::cli::layout::{Cell, Colour, Page, ago, clean, line, paragraph, table};
-use crate::pools::membership::Membership;
+use crate::pools::membership::{Membership, without_pool};
 use crate::pools::node::{NodeFacts, Target};
 use crate::pools::phase::{NodePhase, Phase};
 use crate::pools::quorum::AT_RISK;
@@ -75,6 +75,13 @@ pub(crate) fn pools(pools: &[MachineConfigPool], nodes: &[Node]) -> Vec<PoolStat
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
+}
+
+/// What is to be said of nodes that no pool selects.
+pub(crate) fn left_alone(pools: &[MachineConfigPool], nodes: &[Node]) -> Vec<String> {
+    let labels: Vec<_> =
+        nodes.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), NodeFacts::labels(node))).collect();
+    without_pool(labels.iter().map(|(name, labels)| (name.as_str(), labels)), pools)
 }
 
 fn state(pool: &MachineConfigPool, members: &[&Node]) -> PoolState {
@@ -207,8 +214,22 @@ pub(crate) fn node_line(node: &NodePhase, now: Timestamp) -> String {
     clean(&format!("{} {}{since}{message}", node.name, word(node.phase))).into_owned()
 }
 
-/// What has changed in a pool, for lines: only what is more than a number.
-pub(crate) fn changes(before: Option<&PoolState>, after: &PoolState, now: Timestamp) -> Vec<String> {
+/// The pool of each node, by the node's name.
+pub(crate) fn homes(pools: &[MachineConfigPool], nodes: &[Node]) -> BTreeMap<String, Membership> {
+    let home = |node: &Node| {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        (name, Membership::of(&NodeFacts::labels(node), pools))
+    };
+    nodes.iter().map(home).collect()
+}
+
+/// What has changed in a pool, for lines: only what is more than a number. `homes`: the pools of the nodes now.
+pub(crate) fn changes(
+    before: Option<&PoolState>,
+    after: &PoolState,
+    homes: &BTreeMap<String, Membership>,
+    now: Timestamp,
+) -> Vec<String> {
     let name = clean(&after.name);
     let mut lines = Vec::new();
     if before.is_none_or(|before| before.state != after.state) && (before.is_some() || after.state != State::Updated) {
@@ -226,7 +247,14 @@ pub(crate) fn changes(before: Option<&PoolState>, after: &PoolState, now: Timest
     lines.extend(told.filter(|node| old(node).is_none_or(|old| old.phase != node.phase)).map(|n| node_line(n, now)));
     let gone = before.iter().flat_map(|before| &before.nodes);
     let gone = gone.filter(|old| after.nodes.iter().all(|node| node.name != old.name));
-    lines.extend(gone.map(|node| format!("{} has the configuration of pool {name}", clean(&node.name))));
+    lines.extend(gone.map(|node| {
+        let what = match homes.get(&node.name) {
+            None => "is gone from",
+            Some(home) if home.pool() == Some(after.name.as_str()) => "has the configuration of",
+            Some(_) => "has left",
+        };
+        format!("{} {what} pool {name}", clean(&node.name))
+    }));
     lines
 }
 

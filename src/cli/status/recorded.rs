@@ -1,6 +1,7 @@
 //! What `cvo collect` has written: a tar archive of JSON files, compressed with Zstandard.
 
-use super::State;
+use super::{Operators, State};
+use crate::api::ClusterVersion;
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -46,6 +47,7 @@ impl Archive {
     const ABOUT: &str = "about.json";
     pub(crate) const VERSION: &str = "cluster-version.json";
     pub(crate) const OPERATORS: &str = "cluster-operators.json";
+    pub(crate) const SILENCES: &str = "not-renewed.json";
     pub(crate) const RECORD: &str = "progress-record.json";
     pub(crate) const POOLS: &str = "machine-config-pools.json";
     pub(crate) const NODES: &str = "nodes.json";
@@ -129,8 +131,10 @@ impl State {
     pub(crate) fn of_archive(archive: &Archive) -> anyhow::Result<(State, Timestamp)> {
         let about = archive.about()?;
         let mut state = State {
-            cluster_version: archive.get(Archive::VERSION)?,
-            operators: archive.get(Archive::OPERATORS)?.unwrap_or_default(),
+            // An older program wrote `null` where there is none.
+            cluster_version: archive.get::<Option<ClusterVersion>>(Archive::VERSION)?.flatten(),
+            operators: archive.get(Archive::OPERATORS)?.map_or(Operators::Absent, Operators::Value),
+            silences: archive.get(Archive::SILENCES)?.unwrap_or_default(),
             pools: archive.get(Archive::POOLS)?.unwrap_or_default(),
             nodes: archive.get(Archive::NODES)?.unwrap_or_default(),
             details: archive.get(Archive::DETAILS)?.unwrap_or_default(),

@@ -1,15 +1,17 @@
 //! Text and lines for constructed states.
 
 use super::view::{Phase, component, level};
+mod causes;
+
 use super::*;
 use crate::api::progress::NodeState;
 use serde_json::{Value, json};
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     "2026-11-21T12:05:00Z".parse().unwrap()
 }
 
-fn condition(type_: &str, status: &str, since: &str, reason: &str, message: &str) -> Value {
+pub(crate) fn condition(type_: &str, status: &str, since: &str, reason: &str, message: &str) -> Value {
     json!({"type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message})
 }
 
@@ -21,7 +23,7 @@ fn version(status: Value) -> ClusterVersion {
     .unwrap()
 }
 
-fn operator(name: &str, conditions: &[Value]) -> ClusterOperator {
+pub(crate) fn operator(name: &str, conditions: &[Value]) -> ClusterOperator {
     serde_json::from_value(json!({
         "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name},
         "spec": {}, "status": {"conditions": conditions},
@@ -35,7 +37,7 @@ fn entry(version: &str, state: &str, started: &str, ended: Option<&str>, verifie
 }
 
 /// 1.0.0 on its way to 1.0.1: config-api done, network waiting, storage being applied, console pending.
-fn updating() -> State {
+pub(crate) fn updating() -> State {
     let status = json!({
         "desired": {"version": "1.0.1", "image": "r.test/release@sha256:1.0.1"},
         "observedGeneration": 2, "versionHash": "h", "availableUpdates": [],
@@ -66,13 +68,16 @@ fn updating() -> State {
     });
     State {
         cluster_version: Some(version(status)),
-        operators: vec![operator("network", &[condition("Available", "True", "2026-11-21T10:00:10Z", "", "")])],
+        operators: Read::Value(vec![operator(
+            "network",
+            &[condition("Available", "True", "2026-11-21T10:00:10Z", "", "")],
+        )]),
         progress: Some(serde_json::from_value(record).unwrap()),
         ..State::default()
     }
 }
 
-fn running() -> State {
+pub(crate) fn running() -> State {
     let mut state = updating();
     let status = state.cluster_version.as_mut().unwrap().status.as_mut().unwrap();
     let newest = status.history.first_mut().unwrap();
@@ -187,7 +192,8 @@ fn failures_are_wrapped_to_the_width() {
         condition("Degraded", "True", "2026-11-21T12:01:10Z", "RolloutFailed", "no such\u{1b}[31m image"),
     ];
     let down = [condition("Available", "False", "2026-11-21T12:04:59Z", "Down", "gone")];
-    state.operators = vec![operator("network", &degraded), operator("silent", &[]), operator("console", &down)];
+    state.operators =
+        Read::Value(vec![operator("network", &degraded), operator("silent", &[]), operator("console", &down)]);
     let page = render(&state, 60, false, now());
     assert!(page.lines().all(|line| line.chars().count() <= 60), "{page}");
     insta::assert_snapshot!(page, @r#"
@@ -209,15 +215,16 @@ fn failures_are_wrapped_to_the_width() {
       sentence that needs more than one line
       and a second line
       → Look at the operator: kubectl describe clusteroperator
-      NAME; its message says what it cannot do
+      network; its message says what it cannot do
 
     Unhealthy operators
       console is not available for 1s: Down: gone
       network is degraded for 3m 50s: RolloutFailed: no such
       [31m image
       silent has not reported: condition Available is missing
-      → kubectl describe clusteroperator NAME; then look at the
-      pods in the namespaces of its related objects
+      → kubectl describe clusteroperator console network silent;
+      then look at the pods in the namespaces of its related
+      objects: cvo status --details
 
     History
       VERSION  STATE      STARTED               TOOK   VERIFIED
@@ -330,6 +337,7 @@ fn conditions_that_need_attention() {
     for (type_, status, reason, shown) in [
         ("Failing", "True", "", true),
         ("Failing", "Unknown", "SlowClusterOperator", true),
+        ("Failing", "Unknown", "SlowResource", true),
         ("Failing", "False", "", false),
         ("ReleaseAccepted", "False", "RetrievePayload", true),
         ("ReleaseAccepted", "Unknown", "RetrievePayload", true),
@@ -346,10 +354,15 @@ fn conditions_that_need_attention() {
     }
 }
 
+/// What is told when the state becomes this one.
+fn lines_of(before: &View, state: &State) -> Vec<String> {
+    lines::lines(before, &View::of(state, now()), state, now())
+}
+
 #[test]
 fn watch_reports_each_change_once() {
-    let (first, last) = (View::of(&updating(), now()), View::of(&running(), now()));
-    let told = lines::lines(&View::default(), &first, now());
+    let first = View::of(&updating(), now());
+    let told = lines_of(&View::default(), &updating());
     insta::assert_snapshot!(told.join("\n"), @r#"
     12:05:00Z  Updating 1.0.0 → 1.0.1
     12:05:00Z  config-api: done after 8s (7 manifests)
@@ -357,8 +370,8 @@ fn watch_reports_each_change_once() {
     12:05:00Z  network: waiting for ClusterOperator network: versions not reached: operator
     12:05:00Z  1.0.0 completed after 1m 2s, not verified
     "#);
-    assert_eq!(lines::lines(&first, &first, now()), Vec::<String>::new());
-    insta::assert_snapshot!(lines::lines(&first, &last, now()).join("\n"), @r#"
+    assert_eq!(lines_of(&first, &updating()), Vec::<String>::new());
+    insta::assert_snapshot!(lines_of(&first, &running()).join("\n"), @r#"
     12:05:00Z  Running 1.0.1
     12:05:00Z  storage: done (6 manifests)
     12:05:00Z  network: done (5 manifests)
@@ -368,11 +381,7 @@ fn watch_reports_each_change_once() {
 
     let mut longer = updating();
     longer.progress.as_mut().unwrap().rollout.done = 13;
-    assert_eq!(
-        lines::lines(&first, &View::of(&longer, now()), now()),
-        Vec::<String>::new(),
-        "a count alone is not a change"
-    );
+    assert_eq!(lines_of(&first, &longer), Vec::<String>::new(), "a count alone is not a change");
 }
 
 #[test]
@@ -383,23 +392,29 @@ fn watch_reports_failures_and_their_end() {
         condition("Available", "True", "2026-11-21T10:00:10Z", "", ""),
         condition("Degraded", "True", "2026-11-21T12:01:10Z", "RolloutFailed", "no\nimage"),
     ];
-    state.operators = vec![operator("network", &degraded)];
+    state.operators = Read::Value(vec![operator("network", &degraded)]);
     let status = state.cluster_version.as_mut().unwrap().status.as_mut().unwrap();
     let failing =
         condition("Failing", "True", "2026-11-21T12:04:00Z", "ClusterOperatorDegraded", "network is degraded");
     *status.conditions.get_mut(1).unwrap() = serde_json::from_value(failing).unwrap();
     let trouble = View::of(&state, now());
     assert_eq!(
-        lines::lines(&calm, &trouble, now()),
+        lines_of(&calm, &state),
         [
             "12:05:00Z  Failing: ClusterOperatorDegraded: network is degraded",
             "12:05:00Z  operator network is degraded: RolloutFailed: no image"
         ]
     );
-    assert_eq!(
-        lines::lines(&trouble, &calm, now()),
-        ["12:05:00Z  Failing: over", "12:05:00Z  operator network is healthy"]
-    );
+    let mut over = updating();
+    let healthy = [degraded[0].clone(), condition("Degraded", "False", "2026-11-21T12:01:10Z", "", "")];
+    over.operators = Read::Value(vec![operator("network", &healthy)]);
+    assert_eq!(lines_of(&trouble, &over), ["12:05:00Z  Failing: over", "12:05:00Z  operator network is healthy"]);
+    over.operators = Read::Value(Vec::new());
+    assert_eq!(lines_of(&trouble, &over), ["12:05:00Z  Failing: over", "12:05:00Z  operator network is gone"]);
+    over.operators = Read::Failed("forbidden".to_owned());
+    assert_eq!(lines_of(&trouble, &over), ["12:05:00Z  Failing: over"], "nothing is known of them");
+    let told = lines_of(&trouble, &State { cluster_version: None, ..state });
+    assert!(told[0].contains("there is no ClusterVersion") && !told.concat().contains("over"), "{told:?}");
 }
 
 #[test]
@@ -434,7 +449,7 @@ fn node(name: &str, pool: &str, annotations: &[(&str, &str)]) -> Node {
 }
 
 /// The release is applied, and the workers are still under way.
-fn rolling() -> State {
+pub(crate) fn rolling() -> State {
     let since = "2026-11-21T12:00:00Z";
     let pools = vec![
         pool(
@@ -503,10 +518,16 @@ fn changes_of_pools_and_nodes_are_lines() {
     let after = View::of(&rolling, now());
     let mut later = rolling.clone();
     later.nodes.retain(|node| node.metadata.name.as_deref() != Some("w3"));
-    later.nodes.push(node("w3", "worker", &[("currentConfig", "b"), ("desiredConfig", "b"), ("state", "Done")]));
-    let later = View::of(&later, now());
-    let lines = |before: &View, after: &View| lines::lines(before, after, now()).join("\n");
-    insta::assert_snapshot!(format!("{}\n--\n{}", lines(&before, &after), lines(&after, &later)), @r#"
+    let mut gone = later.clone();
+    let done = [("currentConfig", "b"), ("desiredConfig", "b"), ("state", "Done")];
+    later.nodes.push(node("w3", "worker", &done));
+    let lines = |before: &View, state: &State| lines_of(before, state).join("\n");
+    assert_eq!(lines(&after, &gone), "12:05:00Z  w3 is gone from pool worker");
+    gone.nodes.push(node("w3", "master", &done));
+    assert_eq!(lines(&after, &gone), "12:05:00Z  w3 has left pool worker");
+    gone.pools.retain(|pool| pool.metadata.name.as_deref() != Some("worker"));
+    assert_eq!(lines(&after, &gone), "12:05:00Z  pool worker is gone");
+    insta::assert_snapshot!(format!("{}\n--\n{}", lines(&before, &rolling), lines(&after, &later)), @r#"
     12:05:00Z  pool worker: updating: 1 of 4 nodes have MachineConfig b, about 3 minutes left
     12:05:00Z  pool worker waits: 1 node waits: node w1: pod a/b is kept
     12:05:00Z  w1 is being drained for 2m 0s: pod a/b is kept
@@ -537,4 +558,28 @@ fn next_minor_version_that_has_to_wait_is_shown_while_nothing_is_updated() {
     let shown = with(running()).expect("shown");
     assert!(shown.next_step.contains("cvo ack"), "{}", shown.next_step);
     assert_eq!(with(updating()), None);
+}
+
+#[test]
+fn nodes_that_no_pool_selects_are_named_with_the_command_that_labels_them() {
+    let mut state = rolling();
+    state.nodes.push(node("lost", "nowhere", &[]));
+    let text = render(&state, 200, false, now());
+    assert!(text.contains("node lost belongs to no MachineConfigPool"), "{text}");
+    assert!(text.contains("kubectl label node lost pool=worker"), "{text}");
+}
+
+#[test]
+fn causes_that_are_left_out_are_counted_with_what_shows_them() {
+    let cause = |name: &str| crate::plan::Trouble {
+        object: format!("pod shop/{name}"),
+        message: "Error".to_owned(),
+        next_step: String::new(),
+    };
+    let told = |causes: Vec<crate::plan::Trouble>| {
+        let details = vec![Detail { object: "Deployment shop/web".to_owned(), causes, more: 3 }];
+        render(&State { details, ..updating() }, 200, false, now())
+    };
+    assert!(told(vec![cause("a")]).contains("  and 3 more (cvo status --details shows up to ten)\n"));
+    assert!(told(vec![cause("a"), cause("b")]).contains("  and 3 more\n"), "this is what --details shows");
 }

@@ -1,6 +1,6 @@
 //! The state of an update as text.
 
-use super::next_step::of_operator;
+use super::next_step::of_operators;
 use super::pools;
 use super::view::{Concern, OperatorConcern, Phase, View, component, level};
 use crate::api::progress::{NodeProgress, NodeState};
@@ -17,18 +17,22 @@ const HISTORY_SHOWN: usize = 8;
 pub(crate) fn text(view: &View, page: &Page) -> String {
     let mut out = String::new();
     head(view, page, &mut out);
+    silences(view, page, &mut out);
     components(view, page, &mut out);
     slow(view, page, &mut out);
     details(view, page, &mut out);
     for concern in &view.concerns {
         titled(page, &mut out, condition_line(concern, page.now), colour_of(concern), &concern.message);
-        next_step(concern.next_step, page, &mut out);
+        next_step(&concern.next_step, page, &mut out);
         if concern.type_ == RELEASE_ACCEPTED {
             next_try(view, page, &mut out);
         }
     }
     operators(view, page, &mut out);
     pools::write(&view.pools, page, &mut out);
+    for text in &view.nodes_without_pool {
+        paragraph(page, &mut out, "  ", &clean(text), Colour::Busy);
+    }
     if !view.available_updates.is_empty() {
         line(page, &mut out, &format!("\nUpdates available: {}", view.available_updates.join(", ")), Colour::Plain);
     }
@@ -42,15 +46,25 @@ pub(crate) fn text(view: &View, page: &Page) -> String {
 }
 
 fn head(view: &View, page: &Page, out: &mut String) {
+    title(view, page, out);
+    if !view.target.image.is_empty() {
+        line(page, out, &format!("Image {}", view.target.image), Colour::Faint);
+    }
+    progress(view, page, out);
+}
+
+/// The headline, and since when it is so.
+pub(crate) fn title(view: &View, page: &Page, out: &mut String) {
     let since = view.since.map(|since| ago(since, page.now));
     let mut parts = vec![headline(view)];
     if let (Phase::Installing | Phase::Updating | Phase::Running, Some(ago)) = (view.phase, since) {
         parts.push(format!("for {ago}"));
     }
     line(page, out, &parts.join(", "), Colour::Strong);
-    if !view.target.image.is_empty() {
-        line(page, out, &format!("Image {}", view.target.image), Colour::Faint);
-    }
+}
+
+/// How far it is.
+pub(crate) fn progress(view: &View, page: &Page, out: &mut String) {
     for rest in pools::rest(&view.pools).into_iter().filter(|_| view.phase == Phase::Running) {
         paragraph(page, out, "", &rest, Colour::Busy);
     }
@@ -72,6 +86,24 @@ fn head(view: &View, page: &Page, out: &mut String) {
         }
         None if !view.message.is_empty() => paragraph(page, out, "", &view.message, Colour::Plain),
         None => {}
+    }
+}
+
+/// What is shown is only as good as who has written it.
+fn silences(view: &View, page: &Page, out: &mut String) {
+    for silence in &view.silences {
+        let ago = silence.since.map(|since| format!(" ({} ago)", ago(since, page.now))).unwrap_or_default();
+        out.push('\n');
+        paragraph(page, out, "", &format!("Not up to date{ago}: {}", silence.message), Colour::Bad);
+        for cause in &silence.causes {
+            paragraph(page, out, "  ", &format!("{}: {}", cause.object, cause.message), Colour::Plain);
+            next_step(&cause.next_step, page, out);
+        }
+        if silence.causes.is_empty() {
+            next_step(&silence.next_step, page, out);
+        } else if silence.causes.len() > 1 {
+            line(page, out, "  Each of these may be the reason", Colour::Faint);
+        }
     }
 }
 
@@ -166,12 +198,12 @@ pub(crate) fn awaited(waiting: &crate::api::progress::WaitingFor) -> String {
 }
 
 /// For example `Failing for 3m 2s: ClusterOperatorDegraded`.
-fn condition_line(concern: &Concern, now: Timestamp) -> String {
+pub(crate) fn condition_line(concern: &Concern, now: Timestamp) -> String {
     let reason = clean(&concern.reason);
     format!("{}{} for {}: {reason}", clean(&concern.type_), concern.status_text(), ago(concern.since, now))
 }
 
-fn colour_of(concern: &Concern) -> Colour {
+pub(crate) fn colour_of(concern: &Concern) -> Colour {
     // Unknown means that a release is being retrieved or an operator is slow, which is not a failure; nor is it one that the next
     // minor version has to wait, or that the update service does not answer.
     let harmless = matches!(concern.type_.as_str(), UPGRADEABLE | RETRIEVED_UPDATES);
@@ -205,7 +237,9 @@ fn details(view: &View, page: &Page, out: &mut String) {
             next_step(&cause.next_step, page, out);
         }
         if detail.more > 0 {
-            line(page, out, &format!("  and {} more (--details shows them)", detail.more), Colour::Faint);
+            // Without --details there is one.
+            let hint = if detail.causes.len() > 1 { "" } else { " (cvo status --details shows up to ten)" };
+            line(page, out, &format!("  and {} more{hint}", detail.more), Colour::Faint);
         }
     }
 }
@@ -246,7 +280,10 @@ fn operators(view: &View, page: &Page, out: &mut String) {
     }
     match view.operators.as_slice() {
         [operator] => next_step(&operator.next_step, page, out),
-        _ => next_step(&of_operator("NAME"), page, out),
+        operators => {
+            let names: Vec<&str> = operators.iter().map(|operator| operator.name.as_str()).collect();
+            next_step(&of_operators(&names), page, out);
+        }
     }
 }
 

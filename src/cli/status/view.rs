@@ -2,13 +2,14 @@
 
 use super::State;
 use super::next_step;
-use super::pools::{PoolState, pools};
+use super::pools::{PoolState, left_alone, pools};
 use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk};
 use crate::api::condition::find;
 use crate::api::progress::{NodeProgress, NodeState, Progress, RefusedRelease, Rollout};
 use crate::api::{
     ClusterOperator, ClusterVersionStatus, Condition, ConditionStatus, HistoryEntry, HistoryState, Release,
 };
+use crate::plan::lease::Silence;
 use crate::plan::pods::Detail;
 use crate::status::conditions::{
     AVAILABLE, CONTESTED, DROPPED_OBJECTS, FAILING, FIELDS_NOT_ACCEPTED, INVALID, KINDS_NOT_WATCHED, PROGRESSING,
@@ -43,6 +44,8 @@ pub(crate) struct View {
     pub slow: Vec<Slow>,
     /// The components that everything else waited for, or waits for, first to last.
     pub critical_path: Vec<String>,
+    /// Processes that do not renew their Leases: what is shown is as old as that.
+    pub silences: Vec<Silence>,
     /// What is behind what is waited for: pods that do not work.
     pub details: Vec<Detail>,
     /// Conditions that need attention.
@@ -50,6 +53,8 @@ pub(crate) struct View {
     pub operators: Vec<OperatorConcern>,
     /// Pools of nodes, in the order of their names; empty where nodes are not configured by pools.
     pub pools: Vec<PoolState>,
+    /// Nodes that no pool selects, and what to do about it.
+    pub nodes_without_pool: Vec<String>,
     /// Recommended versions to update to.
     pub available_updates: Vec<String>,
     /// Where releases that can be updated to are described, by their versions.
@@ -90,7 +95,7 @@ pub(crate) struct Concern {
     pub message: String,
     pub since: Timestamp,
     /// What a person can do about it.
-    pub next_step: &'static str,
+    pub next_step: String,
 }
 
 /// An operator that is not available or degraded.
@@ -157,9 +162,11 @@ const CONCERNS: [(&str, Test); 9] = [
 impl View {
     pub(crate) fn of(state: &State, now: Timestamp) -> View {
         let mut view = View { remarks: state.remarks.clone(), details: state.details.clone(), ..View::default() };
-        view.operators = state.operators.iter().filter_map(operator_concern).collect();
+        view.silences.clone_from(&state.silences);
+        view.operators = state.operators().iter().filter_map(operator_concern).collect();
         view.operators.sort_by(|a, b| a.name.cmp(&b.name));
         view.pools = pools(&state.pools, &state.nodes);
+        view.nodes_without_pool = left_alone(&state.pools, &state.nodes);
         let Some(status) = state.cluster_version.as_ref().and_then(|cv| cv.status.as_ref()) else { return view };
         view.take_status(status);
         if let Some(progress) = &state.progress {
@@ -215,7 +222,7 @@ impl View {
         let is_news = |type_: &str| type_ != UPGRADEABLE || self.phase == Phase::Running;
         let concerns = CONCERNS.iter().filter(|(type_, _)| is_news(type_));
         let concerns = concerns.filter_map(|(type_, holds)| find(&status.conditions, type_).filter(|c| holds(c)));
-        self.concerns = concerns.map(concern).collect();
+        self.concerns = concerns.map(|condition| concern(condition, &self.operators)).collect();
     }
 
     fn take_progress(&mut self, progress: &Progress, now: Timestamp) {
@@ -270,17 +277,24 @@ fn belongs(progress: &Progress, status: &ClusterVersionStatus) -> bool {
     status.history.first().is_some_and(|entry| entry.image == progress.release.image)
 }
 
-fn concern(condition: &Condition) -> Concern {
+fn concern(condition: &Condition, operators: &[OperatorConcern]) -> Concern {
     // What the API server says is closer to the cause.
     let by_message = next_step::of_message(&condition.message).filter(|_| condition.type_ == FAILING);
+    // A release that is being retrieved or checked needs nothing.
+    let under_way = condition.type_ == RELEASE_ACCEPTED && condition.status == ConditionStatus::Unknown;
     let step = by_message.or_else(|| next_step::of_condition(&condition.type_, &condition.reason));
+    let step = step.filter(|_| !under_way).unwrap_or_default();
+    // Those that the message is about.
+    let words = || condition.message.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    let names = operators.iter().map(|operator| operator.name.as_str());
+    let names: Vec<&str> = names.filter(|name| words().any(|word| word == *name)).collect();
     Concern {
         type_: condition.type_.clone(),
         status: condition.status,
         reason: condition.reason.clone(),
         message: condition.message.clone(),
         since: condition.last_transition_time.0,
-        next_step: step.unwrap_or_default(),
+        next_step: next_step::with_image(&next_step::with_names(step, &names), &condition.message),
     }
 }
 
@@ -318,7 +332,7 @@ fn operator_concern(operator: &ClusterOperator) -> Option<OperatorConcern> {
             reason: condition.reason.clone(),
             message: condition.message.clone(),
             since: Some(condition.last_transition_time.0),
-            next_step: next_step::of_operator(&name),
+            next_step: next_step::of_operators(&[&name]),
         })
     };
     match (find(conditions, AVAILABLE), find(conditions, "Degraded")) {
@@ -326,7 +340,7 @@ fn operator_concern(operator: &ClusterOperator) -> Option<OperatorConcern> {
         (_, Some(degraded)) if degraded.status == ConditionStatus::True => of(degraded, "Degraded"),
         (Some(_), _) => None,
         (None, _) => Some(OperatorConcern {
-            next_step: next_step::of_operator(&name),
+            next_step: next_step::of_operators(&[&name]),
             name,
             state: "NotReported",
             reason: String::new(),

@@ -30,3 +30,22 @@ fn pause_doubles_up_to_its_cap_with_a_quarter_of_jitter() {
         assert!(drawn.iter().any(|pause| *pause != first), "not all clients come back at the same moment");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_each_node_has_do_not_come_back_together() {
+    let after = |failures: u32| {
+        let mut backoff = WatchBackoff::of_nodes();
+        let mut pause = Duration::ZERO;
+        for _ in 0..failures {
+            pause = backoff.pause();
+        }
+        pause
+    };
+    for (failures, seconds) in [(1, 0.2), (4, 1.6), (9, 51.2), (12, 60.0), (40, 60.0)] {
+        let drawn: Vec<f64> = (0..400).map(|_| after(failures).as_secs_f64()).collect();
+        assert!(drawn.iter().all(|pause| *pause < seconds), "{failures}: {drawn:?}");
+        // One of them is missing from all by a chance of less than 1 in 10^16.
+        let tenth = |number: f64| drawn.iter().any(|pause| (number..number + 1.0).contains(&(pause / seconds * 10.0)));
+        assert!((0..10).all(|number| tenth(f64::from(number))), "{failures}: {drawn:?}");
+    }
+}

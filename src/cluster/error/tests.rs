@@ -32,3 +32,31 @@ fn manifest_that_cannot_be_applied_is_told_from_a_server_that_fails() {
     assert!(!answer(500, "conversion webhook for v1, Kind=B failed"));
     assert!(!answer(422, "spec.x: Invalid value"));
 }
+
+#[test]
+fn webhook_is_known_by_the_server_s_words_and_its_namespace_by_the_address() {
+    let error = |code, message: &str| {
+        let status = Status { code, message: message.into(), ..Status::default() };
+        ApiError::of("apply it", kube::Error::Api(Box::new(status)))
+    };
+    let calling = |address: &str| {
+        format!(
+            "Internal error occurred: failed calling webhook \"denies.example.com\": failed to call webhook: Post \
+             \"{address}\": dial tcp 10.0.0.1:443: connect: connection refused"
+        )
+    };
+    let converting = "conversion webhook for example.com/v1, Kind=Widget failed: Post \"https://hook.widgets.svc:443/convert?timeout=30s\": EOF";
+    for (message, namespace) in [
+        (calling("https://hook.widgets.svc:443/validate?timeout=10s"), Some("widgets")),
+        (calling("https://hook.widgets.svc/validate"), Some("widgets")),
+        (calling("https://127.0.0.1:1/x?timeout=10s"), None),
+        (calling("https://hook.widgets.svc.example.com:443/"), None),
+        (converting.to_owned(), Some("widgets")),
+    ] {
+        let error = error(500, &message);
+        assert!(error.is_of_webhook());
+        assert_eq!(error.webhook_namespace(), namespace, "{message}");
+    }
+    assert!(!error(403, &calling("https://hook.widgets.svc:443/")).is_of_webhook(), "it has answered");
+    assert_eq!(error(500, "etcdserver: request timed out").webhook_namespace(), None);
+}

@@ -22,3 +22,22 @@ fn crd_adds_its_served_versions_and_wakes_waiters() {
     let core = Kind::known("", "v1", "Node", "nodes", false);
     assert_eq!(core.path("ignored"), "/api/v1/nodes");
 }
+
+#[test]
+fn preferred_version_counts_and_one_that_is_gone_is_forgotten() {
+    let kinds = Kinds::default();
+    let version = |version: &str| Kind::known("example.org", version, "Widget", "widgets", true);
+    kinds.add(["v1alpha1", "v1beta1", "v2beta1", "v1", "v2"].map(version));
+    let id = ObjectId::new("example.org", "Widget", "ns", "a");
+    let preferred = |kinds: &Kinds| kinds.resolve_id(&id).map(|(kind, _)| kind.version);
+    assert_eq!(preferred(&kinds).as_deref(), Some("v2"));
+    for (gone, next) in [("v2", "v1"), ("v1", "v2beta1"), ("v2beta1", "v1beta1"), ("v1beta1", "v1alpha1")] {
+        assert!(kinds.forget(&version(gone)), "it is served in others");
+        assert_eq!(preferred(&kinds).as_deref(), Some(next));
+    }
+    assert!(!kinds.forget(&version("v1alpha1")));
+    assert_eq!(preferred(&kinds), None);
+    // Another kind of the group is another matter.
+    kinds.add([version("v1"), Kind::known("example.org", "v1", "Gadget", "gadgets", true)]);
+    assert!(!kinds.forget(&version("v1")));
+}

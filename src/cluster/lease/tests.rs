@@ -208,3 +208,76 @@ fn write_that_begins_at_the_renew_deadline_ends_before_the_lease_is_free() {
         assert!(times.check().unwrap_err().to_string().contains("--lease-retry"), "{times:?}");
     }
 }
+
+/// A server that stores what is written, refuses it these times, and returns what was written.
+fn storing(refusals: usize) -> (Election, Arc<Mutex<Vec<Value>>>) {
+    let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+    let stored = Arc::new(Mutex::new(Vec::new()));
+    let log = stored.clone();
+    tokio::spawn(async move {
+        let mut lease =
+            json!({"metadata": {"name": "version", "resourceVersion": "5"}, "spec": {"holderIdentity": "me"}});
+        let mut left = refusals;
+        while let Some((request, answer)) = requests.next_request().await {
+            let refused = json!({"kind": "Status", "code": 500, "reason": "InternalError", "message": "failed calling webhook \"x\""});
+            let (code, body) = match *request.method() == http::Method::PUT {
+                true if left > 0 => {
+                    left -= 1;
+                    (500, refused)
+                }
+                true => {
+                    lease = serde_json::from_slice(&request.into_body().collect_bytes().await.unwrap()).unwrap();
+                    log.lock().unwrap().push(lease.clone());
+                    (200, lease.clone())
+                }
+                false => (200, lease.clone()),
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            answer.send_response(http::Response::builder().status(code).body(body).unwrap());
+        }
+    });
+    let second = Duration::from_secs(1);
+    let times = Times { duration: 400 * second, renew_deadline: 300 * second, retry: 26 * second };
+    (Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", times), stored)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_kept_the_leader_from_renewing_is_told_once_it_can_again() {
+    let (leader, stored) = storing(0);
+    let stop = CancellationToken::new();
+    assert!(leader.acquire(&stop).await);
+    let every =
+        |lease: &Value| lease.pointer("/metadata/annotations/release.openshift.io~1renewed-every-seconds").cloned();
+    assert_eq!(every(&stored.lock().unwrap()[0]), Some(json!("26")), "whoever looks knows when a renewal is late");
+    assert_eq!(*leader.outages().borrow(), None);
+
+    let (leader, _) = storing(3);
+    *leader.claim.valid_until.lock().unwrap() = Some(Instant::now() + Duration::from_secs(300));
+    let mut outages = leader.outages();
+    tokio::select! {
+        why = leader.keep(&stop) => panic!("{why}"),
+        told = outages.changed() => told.unwrap(),
+    }
+    let outage = outages.borrow().clone().unwrap();
+    assert!(outage.why.contains("failed calling webhook") && outage.since <= outage.until, "{outage:?}");
+}
+
+#[tokio::test]
+async fn lease_says_what_its_holder_cannot_write_until_it_can() {
+    let (leader, stored) = storing(0);
+    let note = |lease: &Value| lease.pointer("/metadata/annotations/release.openshift.io~1not-written").cloned();
+    let last = || stored.lock().unwrap().last().cloned().unwrap();
+    leader.note.failed("cannot update the status: denied");
+    assert!(leader.renew().await.unwrap());
+    assert_eq!(note(&last()), None, "it may be over in a moment");
+    *leader.note.since.lock().unwrap() = Some(("2026-01-01T00:00:00Z".parse().unwrap(), "denied".into()));
+    leader.note.failed("cannot update the status: denied again");
+    assert!(leader.renew().await.unwrap());
+    assert_eq!(note(&last()), Some(json!("2026-01-01T00:00:00Z cannot update the status: denied again")));
+    leader.note.over();
+    tokio::time::timeout(Duration::from_secs(5), leader.note.over.notified())
+        .await
+        .expect("the lease is renewed at once");
+    assert!(leader.renew().await.unwrap());
+    assert_eq!(note(&last()), None);
+}

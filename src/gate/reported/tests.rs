@@ -25,6 +25,12 @@ fn failing() -> Verdict {
     Verdict::Failing(UpdateError::new(Reason::Failed, "web is stuck"))
 }
 
+/// The ClusterOperator in the release.
+fn manifest(versions: &[(&str, &str)]) -> Observed {
+    let versions: Vec<_> = versions.iter().map(|(name, version)| json!({"name": name, "version": version})).collect();
+    Observed::of(&json!({"kind": "ClusterOperator", "status": {"versions": versions}}))
+}
+
 /// Status of Available, Progressing and Degraded, and the version.
 fn told(report: &OperatorReport) -> (Vec<bool>, Option<&str>) {
     let is = |type_: &str| find(&report.conditions, type_).unwrap().status == ConditionStatus::True;
@@ -49,18 +55,36 @@ fn health_of_workloads_becomes_conditions_and_the_version() {
         (vec![], vec![true, false, false], "1.0.1"),
     ];
     for (workloads, conditions, version) in cases {
-        let report = report(&old, &workloads, "1.0.1", at(0));
+        let report = report(&old, &workloads, &manifest(&[("operator", "1.0.1")]), at(0));
         assert_eq!(told(&report), (conditions, Some(version)), "{workloads:?}");
     }
 }
 
+/// A release `1.0.1+build` has `1.0.1` in its manifests, and perhaps versions of operands: its gate waits for just these.
+#[test]
+fn versions_are_those_that_the_gate_waits_for() {
+    let desired = manifest(&[("operator", "1.0.1"), ("web", "7.2")]);
+    let report = report(&OperatorReport::default(), &[deployment(2, Verdict::Ready, true)], &desired, at(0));
+    let live = Observed::of(&json!({"status": {"conditions": report.conditions, "versions": report.versions}}));
+    assert_eq!(super::super::operator::judge(&desired, Some(&live), Mode::Update), Verdict::Ready);
+}
+
 #[test]
 fn time_of_a_condition_stays_as_long_as_its_status_does() {
-    let first = report(&OperatorReport::default(), &[deployment(0, rolling(), true)], "1.0.1", at(0));
-    let second = report(&first, &[deployment(2, rolling(), true)], "1.0.1", at(60));
+    let first = report(
+        &OperatorReport::default(),
+        &[deployment(0, rolling(), true)],
+        &manifest(&[("operator", "1.0.1")]),
+        at(0),
+    );
+    let second = report(&first, &[deployment(2, rolling(), true)], &manifest(&[("operator", "1.0.1")]), at(60));
     let time = |report: &OperatorReport, type_: &str| find(&report.conditions, type_).unwrap().last_transition_time.0;
     assert_eq!((time(&second, "Available"), time(&second, "Progressing")), (at(60), at(0)));
-    assert_eq!(report(&second, &[deployment(2, rolling(), true)], "1.0.1", at(90)), second, "nothing to write");
+    assert_eq!(
+        report(&second, &[deployment(2, rolling(), true)], &manifest(&[("operator", "1.0.1")]), at(90)),
+        second,
+        "nothing to write"
+    );
 }
 
 #[test]
@@ -69,6 +93,6 @@ fn what_is_meant_to_have_no_pods_is_available() {
     let zero = Workload { live: Some(Observed::of(&live)), ..deployment(0, Verdict::Ready, true) };
     let live = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "status": {"desiredNumberScheduled": 0}});
     let nowhere = Workload { live: Some(Observed::of(&live)), ..deployment(0, Verdict::Ready, true) };
-    let report = report(&OperatorReport::default(), &[zero, nowhere], "1.0.1", at(0));
+    let report = report(&OperatorReport::default(), &[zero, nowhere], &manifest(&[("operator", "1.0.1")]), at(0));
     assert_eq!(told(&report), (vec![true, false, false], Some("1.0.1")));
 }

@@ -19,7 +19,11 @@ async fn found(files: &[(&str, &str)], units: Value) -> Option<String> {
     recorded.set_enabled("on.service", true);
     let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units}});
     let ignition = Ignition::read(&config).unwrap().ignition;
-    deviation(&Root::open(dir.path()).unwrap(), &recorded.commands(), &ignition).await
+    let root = Root::open(dir.path()).unwrap();
+    match of_files(&root, &ignition).unwrap() {
+        None => of_units(&root, &recorded.commands(), &ignition).await.unwrap(),
+        found => found,
+    }
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     pub(crate) fn commands(self: &Arc<Self>) -> Commands {
-        Commands { run: self.clone(), service_command: None, reboot_command: None }
+        Commands { run: self.clone(), service_command: None, reboot_command: None, as_units: true }
     }
 
     pub(crate) fn answer(&self, command: &str, code: i32, stdout: &str, stderr: &str) {
@@ -30,6 +30,14 @@ impl Recorded {
         std::mem::take(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Those of them that change something.
+    pub(crate) fn take_changes(&self) -> Vec<String> {
+        let looks = ["rpm-ostree status", "bootc status", "cat ", "rm -rf", "systemctl is-", "systemctl show"];
+        let looks = looks.into_iter().chain(["systemctl stop machine-config-daemon-system"]).collect::<Vec<_>>();
+        let calls = self.take().into_iter();
+        calls.filter(|call| !looks.iter().any(|look| call.starts_with(look))).collect()
+    }
+
     pub(crate) fn set_enabled(&self, unit: &str, enabled: bool) {
         self.enabled.lock().unwrap_or_else(PoisonError::into_inner).insert(unit.to_owned(), enabled);
     }
@@ -39,7 +47,7 @@ impl Recorded {
         if let Some(output) = self.answers.lock().unwrap_or_else(PoisonError::into_inner).get(&text) {
             return output.clone();
         }
-        let mut words = command.iter().map(String::as_str);
+        let mut words = command.iter().map(String::as_str).filter(|word| *word != "--");
         let mut stdout = String::new();
         match (words.next(), words.next()) {
             (Some("systemctl"), Some("enable")) => words.for_each(|unit| self.set_enabled(unit, true)),
@@ -49,6 +57,8 @@ impl Recorded {
                 let is = words.next().and_then(|unit| enabled.get(unit)).copied().unwrap_or_default();
                 stdout = if is { "enabled\n".to_owned() } else { "disabled\n".to_owned() };
             }
+            (Some("systemctl"), Some("is-active")) => words.for_each(|_| stdout.push_str("active\n")),
+            (Some("systemctl"), Some("is-system-running")) => stdout.push_str("running\n"),
             _ => {}
         }
         Output { code: Some(0), stdout, stderr: String::new() }

@@ -2,12 +2,12 @@ use super::*;
 use crate::host::commands::recorded::Recorded;
 use crate::host::root::faults::Fault;
 use crate::host::system::simulated::Host;
-use crate::pools::agent::{Action as Step, AgentFacts, Plan, decide};
-use crate::pools::disruption::{Policies, disruption};
+use crate::pools::agent::{Action as Step, AgentFacts, Plan, Unread, decide};
+use crate::pools::disruption::{Disruption, Policies, disruption_on};
 use crate::pools::drain::Request;
 use crate::pools::node::NodeState;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -15,281 +15,10 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 mod full;
+mod node;
 mod systems;
 
-/// Every file, link and folder with its mode and content.
-type Tree = BTreeMap<String, (u32, Vec<u8>)>;
-
-/// A node: its disk and its service manager outlive the process of the agent.
-struct Node {
-    dir: TempDir,
-    services: Arc<Recorded>,
-    /// Instead of a plain operating system.
-    host: Option<(Arc<Host>, System)>,
-    boot: u32,
-    configs: BTreeMap<String, MachineConfig>,
-    desired: String,
-    current: String,
-    reboots: usize,
-    /// What the agent asked for last, always granted.
-    asked: Option<Request>,
-    drains: usize,
-    /// The files, and the image that a restart would boot, when the agent asked for the last drain.
-    at_drain: Option<(Tree, String)>,
-    told: Vec<String>,
-}
-
-/// What a process knows and the next one does not.
-struct Process {
-    check: Check,
-    staged: Option<Target>,
-    state: NodeState,
-}
-
-/// The steps that touch the disk.
-async fn change(
-    machine: &Machine,
-    step: Step,
-    facts: &AgentFacts,
-    disk: &Disk,
-    planned: Option<Planned>,
-    Process { check, staged, .. }: &mut Process,
-) -> Result<(), MachineError> {
-    let give_up = |to: &Target, cause: &str| machine.give_up(to, cause, &facts.boot, Timestamp::UNIX_EPOCH);
-    match step {
-        Step::RecordFirst => machine.record_first(&record::unconfigured(), None)?,
-        Step::Check => *check = machine.check(disk).await,
-        Step::Apply => {
-            let planned = planned.unwrap();
-            *check = Check::Outdated;
-            *staged = None;
-            if let Err(error) = machine.apply(&planned, &facts.boot).await {
-                give_up(&planned.to, &error.to_string())?;
-            }
-        }
-        Step::RunActions => match machine.run_actions(disk).await {
-            Ok(()) => *check = machine.check(disk).await,
-            Err(error) => give_up(&facts.desired, &error.to_string())?,
-        },
-        Step::GiveUp(cause) => give_up(&disk.update.as_ref().unwrap().journal.to, &cause)?,
-        Step::RollBack => {
-            machine.roll_back(disk, &facts.boot).await?;
-            *check = Check::Outdated;
-        }
-        Step::Forget => machine.forget()?,
-        Step::Commit => machine.commit(disk)?,
-        other => panic!("{other:?}: {facts:?}"),
-    }
-    Ok(())
-}
-
-fn file(path: &str, content: &str, mode: u32) -> Value {
-    json!({"path": path, "mode": mode, "overwrite": true, "contents": {"source": format!("data:,{content}")}})
-}
-
-fn machine_config(name: &str, files: &[Value], units: &[Value]) -> MachineConfig {
-    let config = json!({
-        "ignition": {"version": "3.5.0"}, "storage": {"files": files}, "systemd": {"units": units},
-    });
-    MachineConfig::new(name, MachineConfigSpec { config, ..MachineConfigSpec::default() })
-}
-
-/// All of them except for what the agent keeps for itself.
-fn tree(root: &Path) -> Tree {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(root).unwrap().display().to_string();
-            if name == "etc/machine-config-daemon" {
-                continue;
-            }
-            let meta = fs::symlink_metadata(&path).unwrap();
-            let content = match () {
-                () if meta.is_symlink() => fs::read_link(&path).unwrap().display().to_string().into_bytes(),
-                () if meta.is_dir() => Vec::new(),
-                () => fs::read(&path).unwrap(),
-            };
-            if meta.is_dir() {
-                folders.push(path);
-            }
-            found.insert(name, (meta.permissions().mode(), content));
-        }
-    }
-    found
-}
-
-impl Node {
-    fn new() -> Node {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("etc")).unwrap();
-        fs::create_dir_all(dir.path().join("usr/bin")).unwrap();
-        for program in ["systemctl", "systemd-run"] {
-            fs::write(dir.path().join("usr/bin").join(program), "").unwrap();
-        }
-        Node {
-            dir,
-            services: Arc::default(),
-            host: None,
-            boot: 1,
-            configs: BTreeMap::new(),
-            desired: String::new(),
-            current: String::new(),
-            reboots: 0,
-            asked: None,
-            drains: 0,
-            at_drain: None,
-            told: Vec::new(),
-        }
-    }
-
-    /// With deployments, of which the booted one is of this image.
-    fn with_system(system: System, image: &str) -> Node {
-        let host = Host::new(image);
-        let node = Node { services: host.recorded.clone(), host: Some((host, system)), ..Node::new() };
-        for program in ["rpm-ostree", "bootc", "ostree", "podman"] {
-            node.put(&format!("/usr/bin/{program}"), "", 0o755);
-        }
-        node
-    }
-
-    fn host(&self) -> &Arc<Host> {
-        &self.host.as_ref().unwrap().0
-    }
-
-    fn add(&mut self, config: MachineConfig) {
-        self.configs.insert(record::name(&config).to_owned(), config);
-    }
-
-    fn machine(&self) -> Machine {
-        let root = Root::open(self.dir.path()).unwrap();
-        match &self.host {
-            Some((host, system)) => Machine { root, commands: host.commands(), system: *system },
-            None => Machine { root, commands: self.services.commands(), system: System::Plain },
-        }
-    }
-
-    fn put(&self, path: &str, content: &str, mode: u32) {
-        let path = self.dir.path().join(path.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, content).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-    }
-
-    fn read(&self, path: &str) -> Option<String> {
-        fs::read_to_string(self.dir.path().join(path.trim_start_matches('/'))).ok()
-    }
-
-    fn tree(&self) -> Tree {
-        tree(self.dir.path())
-    }
-
-    fn disk(&self) -> Disk {
-        Disk::read(&Root::open(self.dir.path()).unwrap()).unwrap()
-    }
-
-    fn planned(&self, machine: &Machine, disk: &Disk) -> Planned {
-        let next = self.configs[&self.desired].clone();
-        let forced = record::is_forced(&machine.root);
-        let changes = all_changes(&disk.record.as_ref().unwrap().config.spec, &next.spec, forced).unwrap();
-        let policies = Policies::default();
-        let disruption = disruption(&changes, &policies, forced);
-        Planned {
-            to: Target::new(&self.desired),
-            next,
-            changes,
-            drains: disruption.drains,
-            reboots: disruption.reboots,
-            actions: disruption.actions,
-            forced,
-        }
-    }
-
-    fn facts(&self, machine: &Machine, disk: &Disk, process: &Process, planned: Option<&Planned>) -> AgentFacts {
-        let change = |planned: &Planned| Plan::Change { drains: planned.drains, reboots: planned.reboots };
-        AgentFacts {
-            desired: Target::new(&self.desired),
-            current: Target::new(&self.current),
-            state: process.state,
-            reason: self.told.last().cloned().unwrap_or_default(),
-            asked: self.asked.clone(),
-            answered: true,
-            unschedulable: matches!(self.asked, Some(Request::Drain(_))),
-            pods: Some(0),
-            record: disk.record.as_ref().map(|record| record.target.clone()),
-            journal: disk.update.as_ref().map(|update| update.journal.clone()),
-            boot: self.boot.to_string(),
-            plan: planned.map_or(Plan::Unknown, change),
-            check: process.check.clone(),
-            staged: process.staged.clone(),
-            failure: disk.failure.clone(),
-            single_node: false,
-            forced: record::is_forced(&machine.root),
-        }
-    }
-
-    /// One life of a process: until nothing is left to do, it dies, or the attempt is put off.
-    async fn live(&mut self, machine: &Machine) -> Result<(), MachineError> {
-        let mut process = Process { check: Check::Outdated, staged: None, state: NodeState::Working };
-        for _ in 0..60 {
-            let disk = Disk::read(&machine.root)?;
-            let has_plan = disk.record.is_some() && self.configs.contains_key(&self.desired);
-            let planned = has_plan.then(|| self.planned(machine, &disk));
-            let facts = self.facts(machine, &disk, &process, planned.as_ref());
-            match decide(&facts, Timestamp::UNIX_EPOCH) {
-                Step::Tell(state, reason) => {
-                    process.state = state;
-                    self.current = disk.record.unwrap().target.config;
-                    self.told.push(reason);
-                }
-                Step::Stage => match machine.stage(&planned.unwrap()).await {
-                    Ok(()) => process.staged = Some(facts.desired),
-                    Err(error) => {
-                        machine.give_up(&facts.desired, &error.to_string(), &facts.boot, Timestamp::UNIX_EPOCH)?;
-                    }
-                },
-                Step::Ask(request) => {
-                    if let (Request::Drain(_), Some((host, _))) = (&request, &self.host) {
-                        self.at_drain = Some((self.tree(), host.next_boot().image));
-                    }
-                    self.drains += usize::from(matches!(request, Request::Drain(_)));
-                    self.asked = Some(request);
-                }
-                // The process ends with the node.
-                Step::Reboot => {
-                    machine.commands.reboot("an update").await?;
-                    if let Some((host, _)) = &self.host {
-                        host.restart();
-                    }
-                    (self.boot, self.reboots) = (self.boot + 1, self.reboots + 1);
-                    (process.check, process.staged) = (Check::Outdated, None);
-                }
-                Step::TellDone => {
-                    self.current = disk.record.unwrap().target.config;
-                    process.state = NodeState::Done;
-                    self.told.push(String::new());
-                }
-                Step::Rest | Step::Wait { .. } => return Ok(()),
-                step => change(machine, step, &facts, &disk, planned, &mut process).await?,
-            }
-        }
-        panic!("the agent does not come to rest: {:?}", self.told)
-    }
-
-    /// Gets to a configuration without any fault.
-    async fn reach(&mut self, name: &str) {
-        self.desired = name.to_owned();
-        let machine = self.machine();
-        self.live(&machine).await.unwrap();
-        assert_eq!((self.disk().record.unwrap().target.config, self.current.as_str()), (name.to_owned(), name));
-    }
-
-    /// The next attempt is due.
-    fn forget_failure(&self) {
-        record::put_failure(&self.machine().root, None).unwrap();
-    }
-}
+use node::{Node, file, machine_config};
 
 const MOTD: &str = "/etc/motd";
 const POLICY: &str = "/etc/containers/policy.json";
@@ -343,8 +72,8 @@ async fn update_with_a_restart_writes_files_units_and_links() {
     let mode = fs::metadata(node.dir.path().join("etc/new/deep/file")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o755);
     let calls = node.services.take();
-    assert!(calls.contains(&"systemctl enable new.service".to_owned()), "{calls:?}");
-    assert!(calls.contains(&"systemctl disable old.service".to_owned()), "{calls:?}");
+    assert!(calls.contains(&"systemctl enable -- new.service".to_owned()), "{calls:?}");
+    assert!(calls.contains(&"systemctl disable -- old.service".to_owned()), "{calls:?}");
 }
 
 #[tokio::test]
@@ -388,7 +117,7 @@ async fn failing_write_restores_the_tree_and_the_next_attempt_needs_no_second_dr
             "a" => {
                 assert_eq!(node.tree(), before, "write {number}");
                 assert!(disk.failure.unwrap().cause.contains("No space left"), "write {number}");
-                node.forget_failure();
+                node.pause();
                 node.reach("b").await;
                 assert_eq!(node.drains, drains + 1, "write {number}: {:?}", node.told);
             }
@@ -422,7 +151,7 @@ async fn agent_killed_after_any_write_reaches_the_target() {
         node.live(&machine).await.unwrap();
         if node.disk().record.unwrap().target.config == "a" {
             assert_eq!(node.tree(), before, "write {number}");
-            node.forget_failure();
+            node.pause();
             node.reach("b").await;
         }
         assert_eq!(node.tree(), reference.tree(), "write {number}");
@@ -440,8 +169,51 @@ async fn file_with_a_policy_is_followed_by_a_reload_and_neither_drain_nor_restar
     node.services.take();
     node.reach("b").await;
     assert_eq!((node.reboots, node.drains), (0, 0));
-    assert_eq!(node.services.take(), ["systemctl reload crio.service"]);
+    assert_eq!(node.services.take_changes(), ["systemctl reload -- crio.service"]);
     assert_eq!(node.read(POLICY).as_deref(), Some("{}"));
+}
+
+/// Nothing that runs reads the file there, and whatever takes the place of CRI-O does not know its name.
+#[tokio::test]
+async fn node_without_cri_o_is_given_the_file_and_nothing_follows() {
+    let mut node = Node::new();
+    node.services.answer("systemctl show --property=LoadState --value -- crio.service", 0, "not-found\n", "");
+    let registries = |mirrors| file("/etc/containers/registries.conf", &registries(mirrors), 0o644);
+    node.add(machine_config("a", &[registries("")], &[]));
+    let by_tag = "[[registry.mirror]]\nlocation = \"m.example\"\n";
+    node.add(machine_config("b", &[file(POLICY, "{}", 0o644), registries(by_tag)], &[]));
+    node.reach("a").await;
+    let before = (node.reboots, node.drains);
+    node.services.take();
+    node.reach("b").await;
+    assert_eq!((node.services.take_changes(), (node.reboots, node.drains)), (Vec::new(), before));
+}
+
+#[tokio::test]
+async fn unit_of_a_policy_that_the_node_lacks_is_named_before_any_drain() {
+    let mut node = Node::new();
+    let actions = json!([{"type": "Drain"}, {"type": "Restart", "restart": {"serviceName": "app.service"}}]);
+    let policies = json!({
+        "files": [{"path": "/etc/app", "actions": actions}], "units": [{"name": "app.service", "actions": actions}],
+    });
+    node.policies = Policies::new(&serde_json::from_value(policies).unwrap()).unwrap();
+    node.services.answer("systemctl show --property=LoadState --value -- app.service", 0, "not-found\n", "");
+    node.add(machine_config("a", &[], &[]));
+    node.add(machine_config("b", &[file("/etc/app/conf", "x", 0o644)], &[]));
+    let unit = json!({"name": "app.service", "contents": "[Service]\n"});
+    node.add(machine_config("c", &[file("/etc/app/conf", "x", 0o644)], &[unit]));
+    node.reach("a").await;
+    node.desired = "b".to_owned();
+    let machine = node.machine();
+    node.live(&machine).await.unwrap();
+    let told = node.told.last().unwrap();
+    assert!(told.starts_with("before anything is changed: the node has no unit app.service"), "{told}");
+    assert_eq!((node.drains, node.read("/etc/app/conf")), (0, None));
+    // A configuration may bring it.
+    node.services.take();
+    node.reach("c").await;
+    let expected = ["systemctl daemon-reload", "systemctl restart -- app.service"];
+    assert_eq!((node.services.take_changes(), node.reboots), (expected.map(str::to_owned).into(), 0));
 }
 
 fn registries(mirrors: &str) -> String {
@@ -466,14 +238,14 @@ async fn change_of_the_registries_drains_only_if_running_pods_could_pull_other_i
         node.services.take();
         node.reach("b").await;
         assert_eq!((node.drains - before, node.reboots), (drains, 0), "{mirrors}");
-        assert_eq!(node.services.take(), ["systemctl reload crio.service"], "{mirrors}");
+        assert_eq!(node.services.take_changes(), ["systemctl reload -- crio.service"], "{mirrors}");
     }
 }
 
 /// Each command of the update fails in turn.
 #[tokio::test]
 async fn failing_command_restores_the_tree_and_the_next_attempt_needs_no_second_drain() {
-    for failing in ["systemctl disable old.service", "systemctl enable new.service"] {
+    for failing in ["systemctl disable -- old.service", "systemctl enable -- new.service"] {
         let mut node = node();
         node.reach("a").await;
         let (before, drains) = (node.tree(), node.drains);
@@ -486,7 +258,7 @@ async fn failing_command_restores_the_tree_and_the_next_attempt_needs_no_second_
         assert_eq!(node.told.last(), Some(&cause));
         assert_eq!(node.asked, Some(Request::Drain("b".into())), "it stays drained");
         node.services.answers.lock().unwrap().clear();
-        node.forget_failure();
+        node.pause();
         node.reach("b").await;
         assert_eq!(node.drains, drains + 1, "{failing}");
     }
@@ -498,13 +270,13 @@ async fn service_that_cannot_be_reloaded_brings_the_former_file_back() {
     node.add(machine_config("a", &[file(POLICY, "old", 0o644)], &[]));
     node.add(machine_config("b", &[file(POLICY, "new", 0o644)], &[]));
     node.reach("a").await;
-    node.services.answer("systemctl reload crio.service", 1, "", "Job failed.\n");
+    node.services.answer("systemctl reload -- crio.service", 1, "", "Job failed.\n");
     node.desired = "b".to_owned();
     let machine = node.machine();
     node.live(&machine).await.unwrap();
     assert_eq!(node.read(POLICY).as_deref(), Some("old"));
     let cause = node.disk().failure.unwrap().cause;
-    assert_eq!(cause, "systemctl reload crio.service failed (exit status 1): Job failed.");
+    assert_eq!(cause, "systemctl reload -- crio.service failed (exit status 1): Job failed.");
     assert_eq!(node.told.last(), Some(&cause));
 }
 
@@ -515,7 +287,7 @@ async fn node_that_does_not_become_what_it_was_restarted_for_is_restored_and_not
     let before = node.tree();
     node.desired = "b".to_owned();
     // Somebody else removes it again at each start.
-    node.services.answer("systemctl is-enabled new.service", 1, "disabled\n", "");
+    node.services.answer("systemctl is-enabled -- new.service", 1, "disabled\n", "");
     let machine = node.machine();
     node.live(&machine).await.unwrap();
     assert_eq!(node.tree(), before);
@@ -525,6 +297,80 @@ async fn node_that_does_not_become_what_it_was_restarted_for_is_restored_and_not
     assert_eq!(failure.cause, expected);
     assert_eq!(node.reboots, 3, "to a, to b, and back");
     assert_eq!(node.disk().record.unwrap().target.config, "a");
+}
+
+/// The cause is mended, the pool goes back and forth: the name of the configuration is still the same.
+#[tokio::test]
+async fn what_failed_after_a_restart_is_tried_again_once_the_node_was_well() {
+    let mut node = node();
+    node.reach("a").await;
+    node.desired = "b".to_owned();
+    node.services.answer("systemctl is-enabled -- new.service", 1, "disabled\n", "");
+    let machine = node.machine();
+    node.live(&machine).await.unwrap();
+    assert!(node.disk().failure.unwrap().after_reboot);
+    node.services.answers.lock().unwrap().clear();
+    node.reach("a").await;
+    assert_eq!(node.disk().failure, None);
+    node.reach("b").await;
+}
+
+#[tokio::test]
+async fn units_that_cannot_be_asked_for_after_the_restart_are_no_deviation() {
+    let mut node = node();
+    node.reach("a").await;
+    node.services.answer("systemctl is-enabled -- new.service", 1, "", "Failed to connect to bus\n");
+    node.desired = "b".to_owned();
+    let machine = node.machine();
+    node.live(&machine).await.unwrap();
+    assert_eq!((node.reboots, node.disk().failure), (2, None), "{:?}", node.told);
+    assert_eq!(node.disk().update.unwrap().journal.phase, Phase::Applied);
+    node.services.answers.lock().unwrap().clear();
+    node.pause();
+    node.reach("b").await;
+    assert_eq!(node.reboots, 2);
+}
+
+/// A unit that the update brings, and that is enabled, has to run; before the system has started nobody knows.
+#[tokio::test]
+async fn unit_that_fails_after_the_restart_is_a_deviation_once_the_node_has_started() {
+    let mut node = node();
+    node.reach("a").await;
+    node.services.answer("systemctl is-active -- new.service", 3, "failed\n", "");
+    node.services.answer("systemctl is-system-running", 1, "starting\n", "");
+    node.desired = "b".to_owned();
+    let machine = node.machine();
+    node.live(&machine).await.unwrap();
+    assert_eq!((node.disk().update.unwrap().journal.phase, node.disk().failure), (Phase::Applied, None));
+    node.services.answer("systemctl is-system-running", 1, "degraded\n", "");
+    node.pause();
+    let machine = node.machine();
+    node.live(&machine).await.unwrap();
+    let cause = "the node is not as b: the unit new.service has failed; `systemctl status new.service` on the node \
+                 says why";
+    assert_eq!((node.told.last().map(String::as_str), node.reboots), (Some(cause), 3));
+    // It is not asked for on a node that has settled, where it may fail for any reason.
+    node.services.answer("systemctl is-active -- new.service", 0, "activating\n", "");
+    node.reach("a").await;
+    node.reach("b").await;
+    node.services.answer("systemctl is-active -- new.service", 3, "failed\n", "");
+    assert_eq!(node.machine().check(&node.disk()).await, Ok(Check::Passed));
+}
+
+/// What it could not read does not hide what it did read.
+#[tokio::test]
+async fn file_that_deviates_is_found_although_the_system_does_not_answer() {
+    let mut node = Node::with_system(System::RpmOstree, "r/os@sha256:1");
+    let mut config = machine_config("a", &[file("/etc/a", "1", 0o644), file("/etc/b", "2", 0o644)], &[]);
+    config.spec.os_image_url = "r/os@sha256:1".to_owned();
+    node.add(config);
+    node.reach("a").await;
+    *node.host().mute.lock().unwrap() = Some(("r/os@sha256:1".to_owned(), "rpm-ostree status".to_owned()));
+    let unread = node.machine().check(&node.disk()).await.unwrap_err();
+    assert!(unread.starts_with("rpm-ostree status --json failed"), "{unread}");
+    node.put("/etc/b", "other", 0o644);
+    let found = node.machine().check(&node.disk()).await;
+    assert!(matches!(&found, Ok(Check::Failed(text)) if text.contains("the content of /etc/b differs")), "{found:?}");
 }
 
 #[tokio::test]
@@ -537,6 +383,23 @@ async fn force_file_writes_everything_anew_with_a_restart_and_is_removed() {
     assert_eq!(node.read("/etc/a/one").as_deref(), Some("1"));
     assert_eq!(node.read(record::FORCE), None);
     assert_eq!(node.reboots, 2);
+}
+
+/// It would be restarted for ever otherwise, where nobody empties the folder of the file at a restart.
+#[tokio::test]
+async fn force_file_is_good_for_one_restart() {
+    let mut node = node();
+    node.reach("a").await;
+    node.put(record::FORCE, "", 0o600);
+    node.services.answer("systemctl is-enabled -- new.service", 1, "disabled\n", "");
+    node.desired = "b".to_owned();
+    for _ in 0..3 {
+        let machine = node.machine();
+        node.live(&machine).await.unwrap();
+        node.pause();
+    }
+    assert_eq!((node.reboots, node.read(record::FORCE)), (3, None), "to a, to b, and back: {:?}", node.told);
+    assert!(node.told.last().unwrap().contains("new.service is disabled"), "{:?}", node.told);
 }
 
 #[tokio::test]
@@ -576,13 +439,13 @@ async fn drift_is_told_and_its_repair_found() {
         let (content, before) = (fs::read(&at).unwrap(), machine.fingerprint(&disk));
         damage(&at);
         assert_ne!(machine.fingerprint(&disk), before, "{expected}");
-        let Check::Failed(found) = machine.check(&disk).await else { panic!("{expected}") };
+        let Ok(Check::Failed(found)) = machine.check(&disk).await else { panic!("{expected}") };
         assert!(found.contains(expected) && !found.contains("other"), "{found}");
         let _missing_already = fs::remove_file(&at);
         node.put(path, &String::from_utf8(content).unwrap(), 0o644);
-        assert_eq!(machine.check(&disk).await, Check::Passed, "{expected}");
+        assert_eq!(machine.check(&disk).await, Ok(Check::Passed), "{expected}");
     }
     node.services.set_enabled("old.service", false);
-    let Check::Failed(found) = node.machine().check(&node.disk()).await else { panic!("disabled") };
+    let Ok(Check::Failed(found)) = node.machine().check(&node.disk()).await else { panic!("disabled") };
     assert_eq!(found, "the node is not as a: the unit old.service is disabled and should be enabled");
 }

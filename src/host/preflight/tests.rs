@@ -38,7 +38,7 @@ impl Drop for Small {
 
 fn writes(root: &Root, files: &[(&str, usize)]) -> Writes {
     let owner = root.owner().unwrap();
-    let state = |size| State::File { content: vec![b'x'; size], mode: 0o644, owner };
+    let state = |size| State::File { content: vec![b'x'; size].into(), mode: 0o644, owner };
     let states = files.iter().map(|(path, size)| ((*path).to_owned(), state(*size)));
     Writes { states: states.collect(), ..Writes::default() }
 }

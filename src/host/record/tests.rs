@@ -5,7 +5,9 @@ use tempfile::TempDir;
 
 fn disk() -> (TempDir, Root) {
     let dir = tempfile::tempdir().unwrap();
-    fs::create_dir_all(dir.path().join("etc/machine-config-daemon")).unwrap();
+    for folder in ["etc", "var/lib"] {
+        fs::create_dir_all(dir.path().join(folder).join("machine-config-daemon")).unwrap();
+    }
     let root = Root::open(dir.path()).unwrap();
     (dir, root)
 }
@@ -13,7 +15,8 @@ fn disk() -> (TempDir, Root) {
 fn update() -> Update {
     let to = Target { config: "b".into(), image: Some("registry/os@sha256:1".into()) };
     let journal = Journal { to, phase: Phase::Applying, drains: true, reboots: true, boot: "1".into() };
-    Update { journal, actions: vec![Action::DaemonReload, Action::Restart("x.service".into())], forced: false }
+    let repairs = Repairs { kernel_arguments: vec!["quiet".into()], ..Repairs::default() };
+    Update { journal, actions: vec![Action::DaemonReload, Action::Restart("x.service".into())], forced: true, repairs }
 }
 
 #[test]
@@ -29,6 +32,7 @@ fn what_is_written_is_read_again() {
         at: jiff::Timestamp::UNIX_EPOCH,
         count: 2,
         after_reboot: true,
+        begun_in: Some("0".into()),
     };
     put_failure(&root, Some(&failure)).unwrap();
     let read = Disk::read(&root).unwrap();
@@ -51,6 +55,7 @@ fn unreadable_files_are_named() {
         ("currentconfig", r#"{"metadata": {}, "spec": {}}"#, "it has no metadata.name"),
         ("journal.json", "[]", "cannot read /etc/machine-config-daemon/journal.json of the node"),
         ("failure.json", "1", "cannot read /etc/machine-config-daemon/failure.json of the node"),
+        ("../../var/lib/machine-config-daemon/failure.json", "1", "cannot read /var/lib/machine-config-daemon/failure"),
     ] {
         fs::write(at(name), content).unwrap();
         let error = Disk::read(&root).unwrap_err().to_string();
@@ -59,6 +64,49 @@ fn unreadable_files_are_named() {
     }
     put_update(&root, &update()).unwrap();
     assert!(Disk::read(&root).unwrap_err().to_string().contains("names b, and"));
+}
+
+/// Earlier versions had it there, and a node may be updated while it has one.
+#[test]
+fn failure_is_found_where_it_was_before_and_forgotten_there() {
+    let (dir, root) = disk();
+    let text =
+        r#"{"target": {"config": "b"}, "cause": "c", "at": "1970-01-01T00:00:00Z", "count": 1, "after_reboot": true}"#;
+    let at = dir.path().join("etc/machine-config-daemon/failure.json");
+    fs::write(&at, text).unwrap();
+    let failure = Disk::read(&root).unwrap().failure.unwrap();
+    assert_eq!((failure.cause.as_str(), failure.begun_in.as_ref()), ("c", None));
+    put_failure(&root, Some(&Failure { cause: "d".into(), ..failure })).unwrap();
+    assert!(!at.exists());
+    assert_eq!(Disk::read(&root).unwrap().failure.unwrap().cause, "d");
+    fs::write(&at, text).unwrap();
+    put_failure(&root, None).unwrap();
+    assert_eq!(Disk::read(&root).unwrap().failure, None);
+}
+
+/// The journal may be that of an operating system which the node has come back to.
+#[test]
+fn update_that_was_given_up_after_a_restart_is_on_its_way_back_whatever_its_journal_says() {
+    let (_dir, root) = disk();
+    let mut update = update();
+    (update.journal.phase, update.journal.boot) = (Phase::Applied, "1".into());
+    begin(&root, &update, &MachineConfig::new("b", MachineConfigSpec::default())).unwrap();
+    let phase = |target: &Target, begun_in: &str| {
+        let failure = Failure {
+            target: target.clone(),
+            cause: String::new(),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            count: 1,
+            after_reboot: true,
+            begun_in: Some(begun_in.to_owned()),
+        };
+        put_failure(&root, Some(&failure)).unwrap();
+        Disk::read(&root).unwrap().update.unwrap().journal.phase
+    };
+    let to = update.journal.to.clone();
+    assert_eq!(phase(&to, "1"), Phase::RollingBack);
+    assert_eq!(phase(&to, "0"), Phase::Applied, "an earlier attempt");
+    assert_eq!(phase(&Target::new("c"), "1"), Phase::Applied);
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn root() -> (tempfile::TempDir, Root) {
 
 fn file(content: &str, mode: u32) -> State {
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    State::File { content: content.into(), mode, owner }
+    State::File { content: content.as_bytes().into(), mode, owner }
 }
 
 #[test]
@@ -94,4 +94,71 @@ fn what_an_interrupted_write_has_left_is_replaced() {
     fs::write(dir.path().join(".a.cvo-new"), "half").unwrap();
     root.remove_temporary("/a").unwrap();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// A home, of which anything may be a link that its user has made.
+fn home() -> (tempfile::TempDir, Root) {
+    let (dir, root) = root();
+    fs::create_dir_all(dir.path().join("var/home/core")).unwrap();
+    symlink("var/home", dir.path().join("home")).unwrap();
+    fs::create_dir_all(dir.path().join("etc/bash_completion.d")).unwrap();
+    (dir, root)
+}
+
+fn is_empty(dir: &tempfile::TempDir, folder: &str) -> bool {
+    fs::read_dir(dir.path().join(folder)).unwrap().next().is_none()
+}
+
+#[test]
+fn links_that_a_user_makes_at_home_lead_nowhere() {
+    let (dir, root) = home();
+    let key = "/home/core/.ssh/authorized_keys.d/ignition";
+    root.put(key, &file("key", 0o600)).unwrap();
+    assert_eq!(fs::read_to_string(dir.path().join("var/home/core/.ssh/authorized_keys.d/ignition")).unwrap(), "key");
+    root.put(key, &State::Absent).unwrap();
+    let folder = dir.path().join("var/home/core/.ssh/authorized_keys.d");
+    fs::remove_dir(&folder).unwrap();
+    symlink("/etc/bash_completion.d", &folder).unwrap();
+    fs::write(dir.path().join("etc/bash_completion.d/ignition"), "theirs").unwrap();
+    for home in ["/home/core", "/var/home/core"] {
+        let key = format!("{home}/.ssh/authorized_keys.d/ignition");
+        let refused = |result: Result<(), HostError>| {
+            assert!(matches!(&result, Err(HostError::LinkInHome(path)) if *path == key), "{result:?}");
+        };
+        refused(root.put(&key, &file("key", 0o600)));
+        refused(root.put(&key, &State::Absent));
+        refused(root.state(&key).map(drop));
+        refused(root.missing_folders(&key).map(drop));
+        refused(root.room(&key).map(drop));
+        refused(root.remove_temporary(&key));
+        assert_eq!(root.stamp(&key), None);
+        root.make_folder(&format!("{home}/.ssh/authorized_keys.d"), 0o700, (0, 0)).unwrap_err();
+    }
+    assert_eq!(fs::read_to_string(dir.path().join("etc/bash_completion.d/ignition")).unwrap(), "theirs");
+    // Whoever administers the node may have put the homes elsewhere.
+    root.put("/home/core/.bashrc", &file("a", 0o644)).unwrap();
+    assert!(dir.path().join("var/home/core/.bashrc").exists());
+}
+
+/// The user of the folder around is faster than the next call of this process.
+#[test]
+fn folder_that_is_exchanged_for_a_link_is_given_to_nobody() {
+    let (dir, root) = home();
+    let target = dir.path().join("etc/bash_completion.d");
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o711)).unwrap();
+    let mode = || fs::metadata(&target).unwrap().permissions().mode() & 0o7777;
+    let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    for link in ["/etc/bash_completion.d".into(), target.clone()] {
+        root.faults.exchange_for_link(link);
+        root.make_folder("/home/core/.ssh", 0o700, owner).unwrap_err();
+        fs::remove_file(dir.path().join("var/home/core/.ssh")).unwrap();
+    }
+    // The same of a folder above a file.
+    root.faults.exchange_for_link("/etc/bash_completion.d".into());
+    root.put("/srv/a/file", &file("a", 0o644)).unwrap_err();
+    assert_eq!((mode(), is_empty(&dir, "etc/bash_completion.d")), (0o711, true));
+    root.make_folder("/home/core/.ssh", 0o700, owner).unwrap();
+    root.make_folder("/home/core/.ssh", 0o755, owner).unwrap();
+    let made = fs::metadata(dir.path().join("var/home/core/.ssh")).unwrap();
+    assert_eq!(made.permissions().mode() & 0o7777, 0o700, "one that exists stays as it is");
 }

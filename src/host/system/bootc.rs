@@ -1,10 +1,12 @@
-//! Operating systems that `bootc` updates. Its `switch` has no way to keep what it deploys from being booted by the
-//! next restart. So the image is only pulled into the container storage while the node serves, where no restart boots
-//! it, and deployed from there once the node is drained.
+//! Operating systems that `bootc` updates. What its `switch` deploys is booted by the next restart; only versions from the
+//! summer of 2026 on can keep it from that (`--download-only`), and nodes may have an older one. So the image is only pulled
+//! into the container storage while the node serves, where no restart boots it, and deployed from there once the node is
+//! drained.
 
-use super::{DOWNLOAD, QUICK, Step, SystemError, auth_file, is_image, wrong_image};
+use super::{Size, Step, SystemError, auth_file, is_image, wrong_image};
 use crate::api::machine_config::MachineConfigSpec;
 use crate::host::commands::Commands;
+use crate::host::record::Repairs;
 use crate::host::root::Root;
 use crate::pools::changes::Changes;
 use serde::Deserialize;
@@ -56,24 +58,24 @@ impl BootEntry {
 }
 
 fn status() -> Step {
-    Step::new(QUICK, ["bootc", "status", "--format", "json"])
+    Step::new(Size::Quick, ["bootc", "status", "--format", "json"])
 }
 
 fn pull(image: &str, auth_file: Option<&str>) -> Step {
-    Step::new(DOWNLOAD, ["podman", "pull", "--quiet"].into_iter().chain(auth_file).chain([image]))
+    Step::new(Size::Large, ["podman", "pull", "--quiet"].into_iter().chain(auth_file).chain([image]))
 }
 
 fn switch(image: &str) -> Step {
-    Step::new(DOWNLOAD, ["bootc", "switch", "--quiet", "--transport", "containers-storage", image])
+    Step::new(Size::Large, ["bootc", "switch", "--quiet", "--transport", "containers-storage", image])
 }
 
 fn rollback() -> Step {
-    Step::new(QUICK, ["bootc", "rollback"])
+    Step::new(Size::Quick, ["bootc", "rollback"])
 }
 
 /// What is staged comes first in the list of deployments.
 fn undeploy() -> Step {
-    Step::new(QUICK, ["ostree", "admin", "undeploy", "0"])
+    Step::new(Size::Quick, ["ostree", "admin", "undeploy", "0"])
 }
 
 async fn found(commands: &Commands) -> Result<(HostStatus, BootEntry), SystemError> {
@@ -109,18 +111,28 @@ pub(super) async fn activate(commands: &Commands, changes: &Changes) -> Result<(
     }
 }
 
-pub(super) async fn give_back(commands: &Commands, changes: &Changes, restarted: bool) -> Result<(), SystemError> {
-    let Some(image) = new_image(changes) else { return Ok(()) };
+pub(super) async fn give_back(commands: &Commands, changes: &Changes, restarted: bool) -> Result<bool, SystemError> {
+    let Some(image) = new_image(changes) else { return Ok(false) };
     let (status, booted) = found(commands).await?;
-    let step = match () {
+    let is_new = restarted && booted.is(image);
+    let step = match is_new {
         // A second call would take it back.
-        () if restarted && booted.is(image) => (!status.rollback_queued).then(rollback),
-        () => status.staged.map(|_| undeploy()),
+        true => (!status.rollback_queued).then(rollback),
+        false => status.staged.map(|_| undeploy()),
     };
-    match step {
-        Some(step) => Ok(step.run(commands).await.map(drop)?),
-        None => Ok(()),
+    if let Some(step) = step {
+        step.run(commands).await?;
     }
+    Ok(is_new)
+}
+
+pub(super) async fn repairs(commands: &Commands, config: &MachineConfigSpec) -> Result<Repairs, SystemError> {
+    let wanted = &config.os_image_url;
+    if wanted.is_empty() {
+        return Ok(Repairs::default());
+    }
+    let (_, booted) = found(commands).await?;
+    Ok(Repairs { image: (!booted.is(wanted)).then(|| booted.name()), ..Repairs::default() })
 }
 
 pub(super) async fn deviation(commands: &Commands, config: &MachineConfigSpec) -> Result<Option<String>, SystemError> {

@@ -2,12 +2,13 @@
 //! is drained and its files are written.
 //!
 //! On such a node /etc belongs to the deployment: the next one gets it as it is when the node goes down, and going back
-//! to the former one brings back its /etc, journal included. So an agent that finds itself there goes on with the way
-//! back.
+//! to the former one brings back its /etc as it was then, journal included. That the update was given up is in /var, which
+//! is the same for all, so that an agent that finds itself there goes on with the way back.
 
-use super::{DOWNLOAD, KUBELET_AUTH, QUICK, Step, SystemError, auth_file, is_image, root_file, wrong_image};
+use super::{KUBELET_AUTH, Size, Step, SystemError, auth_file, is_image, root_file, wrong_image};
 use crate::api::machine_config::MachineConfigSpec;
 use crate::host::commands::Commands;
+use crate::host::record::Repairs;
 use crate::host::root::{HostError, Root, State};
 use crate::pools::changes::{Changes, kernel_arguments};
 use serde::Deserialize;
@@ -128,7 +129,7 @@ fn packages(extensions: &[String]) -> BTreeSet<&'static str> {
 }
 
 /// Something is to be deployed. The extensions image alone is only where packages come from.
-fn deploys(changes: &Changes) -> bool {
+pub(super) fn deploys(changes: &Changes) -> bool {
     changes.os_image.is_some()
         || changes.kernel_arguments.is_some()
         || changes.kernel_type.is_some()
@@ -162,25 +163,25 @@ pub(super) fn programs(changes: &Changes, new: &MachineConfigSpec) -> Vec<&'stat
 }
 
 fn status() -> Step {
-    Step::new(QUICK, ["rpm-ostree", "status", "--json"])
+    Step::new(Size::Quick, ["rpm-ostree", "status", "--json"])
 }
 
 /// The arguments of the kernel that runs. `rpm-ostree kargs` would show those of what is staged.
 fn command_line() -> Step {
-    Step::new(QUICK, ["cat", "/proc/cmdline"])
+    Step::new(Size::Quick, ["cat", "/proc/cmdline"])
 }
 
 fn cleanup() -> Step {
-    Step::new(QUICK, ["rpm-ostree", "cleanup", "--pending"])
+    Step::new(Size::Quick, ["rpm-ostree", "cleanup", "--pending"])
 }
 
 /// `rpm-ostree finalize-deployment` would restart the node at the same moment.
 fn unlock() -> Step {
-    Step::new(QUICK, ["ostree", "admin", "lock-finalization", "--unlock"])
+    Step::new(Size::Quick, ["ostree", "admin", "lock-finalization", "--unlock"])
 }
 
 fn rollback() -> Step {
-    Step::new(QUICK, ["rpm-ostree", "rollback"])
+    Step::new(Size::Quick, ["rpm-ostree", "rollback"])
 }
 
 /// What is staged on top of each other, each of it locked; empty if nothing is deployed.
@@ -198,7 +199,7 @@ fn staging(changes: &Changes, new: &MachineConfigSpec) -> Vec<Step> {
     let option = |name: &str, packages: &[&str]| packages.iter().map(|it| format!("--{name}={it}")).collect::<Vec<_>>();
     let mut run = |before: &[&str], options: &[String], last: &[&str]| {
         let options = options.iter().map(String::as_str);
-        steps.push(Step::new(DOWNLOAD, before.iter().copied().chain(options).chain(last.iter().copied())));
+        steps.push(Step::new(Size::Large, before.iter().copied().chain(options).chain(last.iter().copied())));
     };
     if kernel_moves && kernel_before != "default" {
         let uninstall = option("uninstall", &kernel_packages(kernel_before));
@@ -238,10 +239,10 @@ fn unpacking(image: &str, auth_file: Option<&str>) -> Vec<Step> {
     let from = format!("{PACKAGES_CONTAINER}:/usr/share/rpm-ostree/extensions");
     let create = ["podman", "create", "--quiet", "--replace", "--net=none", &name];
     vec![
-        Step::new(QUICK, ["rm", "-rf", PACKAGES]),
-        Step::new(DOWNLOAD, create.into_iter().chain(auth_file).chain([image, "none"])),
-        Step::new(QUICK, ["podman", "cp", &from, PACKAGES]),
-        Step::new(QUICK, ["podman", "rm", "--force", PACKAGES_CONTAINER]),
+        Step::new(Size::Quick, ["rm", "-rf", PACKAGES]),
+        Step::new(Size::Large, create.into_iter().chain(auth_file).chain([image, "none"])),
+        Step::new(Size::Large, ["podman", "cp", &from, PACKAGES]),
+        Step::new(Size::Quick, ["podman", "rm", "--force", PACKAGES_CONTAINER]),
     ]
 }
 
@@ -274,7 +275,7 @@ pub(super) async fn stage(
     let staged = deploy(root, commands, changes, new).await;
     let removed = root.put(REPOSITORY, &State::Absent);
     if takes_packages(changes, new) {
-        Step::new(QUICK, ["rm", "-rf", PACKAGES]).attempt(commands).await;
+        Step::new(Size::Quick, ["rm", "-rf", PACKAGES]).attempt(commands).await;
     }
     if staged.is_err() {
         cleanup().attempt(commands).await;
@@ -314,6 +315,7 @@ async fn is_booted_already(commands: &Commands, new: &MachineConfigSpec) -> Resu
 }
 
 pub(super) async fn drop_staged(commands: &Commands) -> Result<(), SystemError> {
+    commands.stop_left().await;
     Ok(cleanup().run(commands).await.map(drop)?)
 }
 
@@ -344,9 +346,9 @@ pub(super) async fn give_back(
     changes: &Changes,
     new: &MachineConfigSpec,
     restarted: bool,
-) -> Result<(), SystemError> {
+) -> Result<bool, SystemError> {
     if !deploys(changes) {
-        return Ok(());
+        return Ok(false);
     }
     let found: Status = status().read(commands).await?;
     let is_new = restarted && meets(commands, found.booted()?, changes, new).await?;
@@ -355,10 +357,10 @@ pub(super) async fn give_back(
         Some(first) if is_new => first.booted.then(rollback),
         _ => Some(cleanup()),
     };
-    match step {
-        Some(step) => Ok(step.run(commands).await.map(drop)?),
-        None => Ok(()),
+    if let Some(step) = step {
+        step.run(commands).await?;
     }
+    Ok(is_new)
 }
 
 /// Whether what is booted is what the changes lead to, and not what was there before.
@@ -378,20 +380,44 @@ async fn meets(
 }
 
 pub(super) async fn deviation(commands: &Commands, config: &MachineConfigSpec) -> Result<Option<String>, SystemError> {
-    let arguments = kernel_arguments(&config.kernel_arguments);
-    let asks_for_packages = !config.extensions.is_empty() || kernel(config) != "default";
-    if !config.os_image_url.is_empty() || asks_for_packages {
+    if asks_for_deployment(config) {
         let found: Status = status().read(commands).await?;
         if let Some(deviation) = found.booted()?.deviation(config) {
             return Ok(Some(deviation));
         }
     }
-    if arguments.is_empty() {
-        return Ok(None);
+    let missing = missing_arguments(commands, config).await?.into_iter().next();
+    Ok(missing.map(|argument| format!("the kernel was booted without the argument {argument}, which should be there")))
+}
+
+pub(super) async fn repairs(commands: &Commands, config: &MachineConfigSpec) -> Result<Repairs, SystemError> {
+    let arguments = missing_arguments(commands, config).await?;
+    let mut repairs = Repairs { kernel_arguments: arguments, ..Repairs::default() };
+    if asks_for_deployment(config) {
+        let found: Status = status().read(commands).await?;
+        let (booted, wanted) = (found.booted()?, &config.os_image_url);
+        repairs.image = (!wanted.is_empty() && !booted.is(wanted)).then(|| booted.name());
+        repairs.kernel = kernel_packages(kernel(config)).iter().any(|name| !booted.has_package(name));
+        let lacks = |extension: &&String| {
+            packages(std::slice::from_ref(*extension)).iter().any(|name| !booted.has_package(name))
+        };
+        repairs.extensions = config.extensions.iter().filter(lacks).cloned().collect();
+    }
+    Ok(repairs)
+}
+
+fn asks_for_deployment(config: &MachineConfigSpec) -> bool {
+    !config.os_image_url.is_empty() || !config.extensions.is_empty() || kernel(config) != "default"
+}
+
+/// What the kernel that runs was booted without.
+async fn missing_arguments(commands: &Commands, config: &MachineConfigSpec) -> Result<Vec<String>, SystemError> {
+    let wanted = kernel_arguments(&config.kernel_arguments);
+    if wanted.is_empty() {
+        return Ok(Vec::new());
     }
     let found = kernel_arguments(&[command_line().run(commands).await?]);
-    let missing = arguments.iter().find(|argument| !found.contains(argument));
-    Ok(missing.map(|argument| format!("the kernel was booted without the argument {argument}, which should be there")))
+    Ok(wanted.into_iter().filter(|argument| !found.contains(argument)).collect())
 }
 
 #[cfg(test)]

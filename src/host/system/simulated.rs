@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tempfile::TempDir;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deployment {
@@ -15,6 +16,18 @@ pub(crate) struct Deployment {
     pub arguments: Vec<String>,
     pub packages: Vec<String>,
 }
+
+/// How commands begin that need much memory.
+const LARGE: [&str; 8] = [
+    "podman create",
+    "podman cp",
+    "podman pull",
+    "bootc switch",
+    "rpm-ostree rebase",
+    "rpm-ostree install",
+    "rpm-ostree uninstall",
+    "rpm-ostree override",
+];
 
 #[derive(Debug, Default)]
 pub(crate) struct Deployments {
@@ -36,6 +49,13 @@ pub(crate) struct Host {
     deployments: Mutex<Deployments>,
     /// The beginning of a command that fails.
     pub fails: Mutex<Option<String>>,
+    /// The folder of the node that belongs to what is booted, and what it was like when the node left the former one.
+    pub etc: Mutex<Option<PathBuf>>,
+    former_etc: Mutex<Option<TempDir>>,
+    /// What needs much memory and was run by the agent itself.
+    pub in_agent: Mutex<Vec<String>>,
+    /// While an image is booted, commands with this beginning fail.
+    pub mute: Mutex<Option<(String, String)>>,
     /// An image that removes a file whenever it is booted.
     pub removes: Mutex<Option<(String, PathBuf)>>,
 }
@@ -52,7 +72,7 @@ impl Host {
     }
 
     pub(crate) fn commands(self: &Arc<Self>) -> Commands {
-        Commands { run: self.clone(), service_command: None, reboot_command: None }
+        Commands { run: self.clone(), service_command: None, reboot_command: None, as_units: true }
     }
 
     pub(crate) fn deployments(&self) -> MutexGuard<'_, Deployments> {
@@ -78,10 +98,11 @@ impl Host {
         let mut deployments = self.deployments();
         // What is locked is not there any more after a restart, because it is kept below /run.
         deployments.staged = None;
-        deployments.rolls_back = false;
+        let rolls_back = std::mem::take(&mut deployments.rolls_back);
         if !std::mem::take(&mut deployments.refuses) && next != deployments.booted {
             let former = std::mem::replace(&mut deployments.booted, next);
             deployments.former = Some(former);
+            self.change_etc(rolls_back);
         }
         if let Some((image, path)) = &*self.removes.lock().unwrap()
             && *image == deployments.booted.image
@@ -90,11 +111,24 @@ impl Host {
         }
     }
 
+    /// A new deployment gets it as it is when the node goes down; the former one has it as it was then.
+    fn change_etc(&self, rolls_back: bool) {
+        let Some(etc) = &*self.etc.lock().unwrap() else { return };
+        let left = tempfile::tempdir().unwrap();
+        let copied = std::process::Command::new("cp").arg("-a").arg(etc).arg(left.path()).status().unwrap();
+        assert!(copied.success());
+        let former = self.former_etc.lock().unwrap().replace(left);
+        if rolls_back {
+            std::fs::remove_dir_all(etc).unwrap();
+            let former = former.unwrap();
+            let copied = std::process::Command::new("cp").arg("-a").arg(former.path().join("etc")).arg(etc).status();
+            assert!(copied.unwrap().success());
+        }
+    }
+
     /// The commands since the last time that change something.
     pub(crate) fn take_changes(&self) -> Vec<String> {
-        let looks = ["rpm-ostree status", "bootc status", "cat ", "systemctl is-enabled", "rm -rf"];
-        let calls = self.recorded.take().into_iter();
-        calls.filter(|call| !looks.iter().any(|look| call.starts_with(look))).collect()
+        self.recorded.take_changes()
     }
 
     fn rpm_ostree(&self) -> Value {
@@ -211,15 +245,25 @@ impl Run for Host {
         command: &'a [String],
         limit: Duration,
     ) -> BoxFuture<'a, Result<Output, CommandError>> {
-        let text = command.join(" ");
-        if self.fails.lock().unwrap().take_if(|beginning| text.starts_with(beginning.as_str())).is_some() {
+        // What the node's systemd is given to run.
+        let given =
+            command.iter().position(|word| word == "--").filter(|_| command.iter().any(|word| word == "--pipe"));
+        let inner = given.and_then(|at| command.get(at + 1..)).unwrap_or(command);
+        let text = inner.join(" ");
+        if given.is_none() && LARGE.iter().any(|beginning| text.starts_with(beginning)) {
+            self.in_agent.lock().unwrap().push(text.clone());
+        }
+        let booted = self.deployments().booted.image.clone();
+        let is_mute = |(image, beginning): &(String, String)| *image == booted && text.starts_with(beginning.as_str());
+        let mute = self.mute.lock().unwrap().as_ref().is_some_and(is_mute);
+        if mute || self.fails.lock().unwrap().take_if(|beginning| text.starts_with(beginning.as_str())).is_some() {
             self.recorded.calls.lock().unwrap().push(text);
             let output = Output { code: Some(1), stdout: String::new(), stderr: "error: no connection\n".to_owned() };
             return Box::pin(async move { Ok(output) });
         }
-        let words = Vec::from_iter(command.iter().map(String::as_str));
+        let words = Vec::from_iter(inner.iter().map(String::as_str));
         match self.perform(&words) {
-            None => self.recorded.run(place, command, limit),
+            None => self.recorded.run(place, inner, limit),
             Some(stdout) => {
                 self.recorded.calls.lock().unwrap().push(text);
                 Box::pin(async move { Ok(Output { code: Some(0), stdout, stderr: String::new() }) })

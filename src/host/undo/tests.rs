@@ -1,36 +1,15 @@
 use super::*;
+use crate::host::tree::Tree;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 const FOLDER: &str = "/var/lib/undo";
 
-/// Every file, link and folder below with its mode and content, except for what belongs to the undo.
-fn tree(root: &Path) -> BTreeMap<String, (u32, Vec<u8>)> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(root).unwrap().display().to_string();
-            if name.starts_with("var") {
-                continue;
-            }
-            let meta = fs::symlink_metadata(&path).unwrap();
-            let content = match () {
-                () if meta.is_symlink() => fs::read_link(&path).unwrap().display().to_string().into_bytes(),
-                () if meta.is_dir() => Vec::new(),
-                () => fs::read(&path).unwrap(),
-            };
-            if meta.is_dir() {
-                folders.push(path);
-            }
-            found.insert(name, (meta.permissions().mode(), content));
-        }
-    }
-    found
+/// All below except for what belongs to the undo.
+fn tree(root: &Path) -> Tree {
+    crate::host::tree::tree(root, |name| name.starts_with("var"))
 }
 
 fn state() -> impl Strategy<Value = State> {
@@ -39,7 +18,7 @@ fn state() -> impl Strategy<Value = State> {
     prop_oneof![
         Just(State::Absent),
         Just(State::Link { to: b"/dev/null".to_vec() }),
-        file.prop_map(move |(content, mode)| State::File { content, mode, owner }),
+        file.prop_map(move |(content, mode)| State::File { content: content.into(), mode, owner }),
     ]
 }
 

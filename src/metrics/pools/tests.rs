@@ -38,6 +38,7 @@ fn snapshot() -> PoolsSnapshot {
             NodeFigures { state: NodeState::Working, drain: drain("2026-01-01T00:50:00Z"), ..node("b", "worker") },
             NodeFigures { state: NodeState::Degraded, drain: drain("2026-01-01T00:00:00Z"), ..node("c", "worker") },
             NodeFigures { overlapping: true, ..node("d", "") },
+            NodeFigures { without_pool: true, ..node("e", "") },
         ],
         ..PoolsSnapshot::default()
     }
@@ -70,6 +71,7 @@ fn pools_and_nodes_are_counted() {
             r#"machine_config_node_drain_seconds{node="b",pool="worker"} 601"#,
             r#"machine_config_node_drain_seconds{node="c",pool="worker"} 3601"#,
             r#"mcc_pool_alert{node="d"} 1"#,
+            "machine_config_nodes_without_pool 1",
         ]
     );
 }

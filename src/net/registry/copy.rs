@@ -11,10 +11,19 @@ use oci_client::errors::OciDistributionError;
 use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciManifest};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use tokio::sync::OwnedMutexGuard;
 
 /// Layers that are copied at once.
 const LAYERS: usize = 4;
+
+/// Holds back others that would copy the same content: images of a release have layers in common, registries refuse content that two
+/// send at the same time, and who comes second finds it there.
+async fn alone(digest: &str) -> OwnedMutexGuard<()> {
+    static BUSY: LazyLock<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>> = LazyLock::new(Mutex::default);
+    let one = BUSY.lock().unwrap_or_else(PoisonError::into_inner).entry(digest.to_owned()).or_default().clone();
+    one.lock_owned().await
+}
 
 /// Where images are.
 #[derive(Clone, Debug)]
@@ -106,6 +115,7 @@ impl Place {
         part: &OciDescriptor,
         progress: &Arc<dyn Progress>,
     ) -> Result<(), RegistryError> {
+        let _alone = alone(&part.digest).await;
         if self.has(part).await? {
             progress.done(size(part), false);
             return Ok(());

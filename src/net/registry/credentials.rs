@@ -100,10 +100,11 @@ impl Entry {
     }
 }
 
-/// Older tools write URLs as keys: `https://index.docker.io/v1/`.
+/// Older tools write URLs as keys: `https://index.docker.io/v1/`. Behind a path it is the name of a repository.
 fn prefix(key: &str) -> String {
     let key = key.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
-    let key = key.trim_end_matches("/v1").trim_end_matches("/v2");
+    let host = key.strip_suffix("/v1").or(key.strip_suffix("/v2")).filter(|host| !host.contains('/'));
+    let key = host.unwrap_or(key);
     match key.strip_prefix("index.docker.io") {
         Some(rest) => format!("docker.io{rest}"),
         None => key.to_string(),

@@ -44,13 +44,15 @@ pub(crate) struct Start {
     pub labels: BTreeMap<String, String>,
     /// `NAME=VALUE`.
     pub env: Vec<String>,
+    /// A number; root without one.
+    pub user: Option<u32>,
     /// As Go names it: `amd64`, `arm64`.
     pub architecture: String,
 }
 
 /// An image with these layers and no base, lowest layer first.
 pub(crate) fn scratch(layers: &[Layer], start: &Start, created: Timestamp) -> Result<Image, ImageError> {
-    let config = json!({
+    let mut config = json!({
         "architecture": start.architecture,
         "os": "linux",
         "created": seconds(created),
@@ -58,6 +60,9 @@ pub(crate) fn scratch(layers: &[Layer], start: &Start, created: Timestamp) -> Re
         "rootfs": { "type": "layers", "diff_ids": layers.iter().map(|l| l.diff_id.clone()).collect::<Vec<_>>() },
         "history": layers.iter().map(|_| history(created, "files")).collect::<Vec<_>>(),
     });
+    if let Some(run) = config.get_mut("config").and_then(Value::as_object_mut) {
+        run.extend(start.user.map(|user| ("User".to_owned(), json!(user.to_string()))));
+    }
     finish(config, OCI_IMAGE_MEDIA_TYPE, IMAGE_CONFIG_MEDIA_TYPE, layers.iter().map(|l| descriptor(l, false)).collect())
 }
 

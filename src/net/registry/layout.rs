@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
@@ -123,7 +124,7 @@ impl Layout {
         content: BoxStream<'static, io::Result<Bytes>>,
     ) -> Result<(), LayoutError> {
         let path = self.blob(&descriptor.digest)?;
-        let temporary = Partial(path.with_extension(format!("{PARTIAL}{}", std::process::id())));
+        let temporary = Partial::of(&path);
         write_checked(&temporary.0, descriptor, content).await?;
         tokio::fs::rename(&temporary.0, &path).await.map_err(of(&path))
     }
@@ -180,7 +181,7 @@ impl Layout {
     }
 
     async fn replace(&self, path: &Path, content: &[u8]) -> Result<(), LayoutError> {
-        let temporary = Partial(path.with_extension(format!("{PARTIAL}{}", std::process::id())));
+        let temporary = Partial::of(path);
         tokio::fs::write(&temporary.0, content).await.map_err(of(&temporary.0))?;
         tokio::fs::rename(&temporary.0, path).await.map_err(of(path))
     }
@@ -188,6 +189,15 @@ impl Layout {
 
 /// A file that is removed unless it has got its name: also when writing is given up because another file has failed.
 struct Partial(PathBuf);
+
+impl Partial {
+    /// Beside the file. Two images that have a layer in common may write it at the same time, each into its own.
+    fn of(path: &Path) -> Partial {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Partial(path.with_extension(format!("{PARTIAL}{}-{number}", std::process::id())))
+    }
+}
 
 impl Drop for Partial {
     fn drop(&mut self) {

@@ -199,6 +199,10 @@ async fn content_that_does_not_match_its_digest_is_refused() {
     let repository = fake.repository("a:1", &Access::default());
     let (image, layers) = base();
     repository.push(&image, layers, None).await.unwrap();
+    fake.stored.lock().unwrap().wrong_blob = Some(vec![0_u8; 1 << 20].into());
+    let longer = repository.gather(&image, &["manifests/"], |_| false).await.unwrap_err().to_string();
+    let size = image.manifest.layers[1].size;
+    assert!(longer.contains(&format!("more than the {size} bytes of its manifest")), "{longer}");
     fake.stored.lock().unwrap().wrong_blob = Some(one_layer("manifests/own.yaml", "evil").bytes.into());
     let gathered = repository.gather(&image, &["manifests/"], |_| false).await;
     let message = gathered.unwrap_err().to_string();
@@ -272,6 +276,7 @@ fn local_registries_are_recognized() {
         ("127.8.9.1:1", true),
         ("localhost.example.com", false),
         ("127.example.com", false),
+        ("127.registry.example.com", false),
         ("registry.example:5000", false),
     ] {
         assert_eq!(is_local(registry), local, "{registry}");
@@ -314,4 +319,23 @@ async fn real_registry_behaves_the_same() {
     round_trip(&repository("base:1"), &repository("org/platform:1.0.0")).await;
     let message = repository("org/none:1").pull("amd64").await.unwrap_err().to_string();
     assert!(message.contains("404") && message.contains("org/none"), "{message}");
+}
+
+/// Whoever reads byte after byte of it would never be done.
+#[tokio::test]
+async fn layer_that_does_not_end_is_given_up() {
+    let hundred: &'static [u8] = &[0; 100];
+    let (silent, _kept) = tokio::io::duplex(1);
+    let (soon, later) = (Instant::now() + Duration::from_millis(20), Instant::now() + LAYER_TIMEOUT);
+    let mut silent = Blocking::new(silent, 100, soon);
+    let mut endless = Blocking::new(tokio::io::repeat(0), 100, later);
+    let mut exact = Blocking::new(hundred, 100, later);
+    let read = tokio::task::spawn_blocking(move || {
+        let copied = |body: &mut dyn Read| std::io::copy(body, &mut std::io::sink()).map_err(|e| e.to_string());
+        [copied(&mut silent), copied(&mut endless), copied(&mut exact)]
+    });
+    let [silent, endless, exact] = read.await.unwrap();
+    assert!(silent.unwrap_err().contains("has not sent all of it"));
+    assert!(endless.unwrap_err().contains("more than the 100 bytes"));
+    assert_eq!(exact, Ok(100));
 }

@@ -31,7 +31,7 @@ fn config_map() -> ObjectId {
 
 fn strict() -> Filter {
     Filter {
-        exclude_identifier: Some("hosted".into()),
+        exclude_identifier: Some("first, hosted".into()),
         feature_set: Some(String::new()),
         feature_gates: Some(set(&["On"])),
         major: Some(4),
@@ -44,7 +44,9 @@ fn strict() -> Filter {
 fn annotations_include_or_exclude_a_custom_resource_definition() {
     let table = [
         ("exclude.release.openshift.io/hosted", "true", "hosted=true"),
+        ("exclude.release.openshift.io/first", "true", "first=true"),
         ("exclude.release.openshift.io/hosted", "True", ""),
+        ("exclude.release.openshift.io/hosted", "node-affinity", ""),
         ("exclude.release.openshift.io/other", "true", ""),
         (FEATURE_SET, "Default", ""),
         (FEATURE_SET, "Default,OKD", ""),

@@ -1,4 +1,7 @@
 use super::*;
+use crate::plan::lease::Renewal;
+use crate::plan::{Deployment, PodFacts};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 fn metadata(name: &str) -> Value {
@@ -35,7 +38,9 @@ fn nothing_is_told_of_what_is_well() {
             json!({"kind": "ValidatingWebhookConfiguration", "metadata": metadata("w"), "webhooks": [hook]}),
         ],
         answering: Some([("ns".to_owned(), "s".to_owned())].into()),
-        deployment: Some(json!({"metadata": metadata("d"), "spec": {"replicas": 1}, "status": {"readyReplicas": 1}})),
+        deployment: Deployment::Found(
+            json!({"metadata": metadata("d"), "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}),
+        ),
         ..Parts::default()
     };
     assert_eq!(told(&parts), []);
@@ -69,8 +74,20 @@ fn each_cause_is_named() {
     for (replicas, words) in [(0, "switched off"), (1, "does not run: why (Because)")] {
         let mut deployment = with("d", "Available", "False");
         deployment["spec"] = json!({"replicas": replicas});
-        one(&Parts { deployment: Some(deployment), ..Parts::default() }, "deployment ns/d", words);
+        one(&Parts { deployment: Deployment::Found(deployment), ..Parts::default() }, "deployment ns/d", words);
     }
+    // After a hand-over its pod is not ready for a moment, while it renews its Lease.
+    let mut beginning = with("d", "Available", "False");
+    beginning["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T00:00:00Z");
+    let at = |second: i64| "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(second);
+    for (second, told_of) in [(29, 0), (30, 1)] {
+        let clocks = Some((at(second), at(second)));
+        let parts = Parts { deployment: Deployment::Found(beginning.clone()), clocks, ..Parts::default() };
+        assert_eq!(told(&parts).len(), told_of, "{second}");
+    }
+    let missing = Deployment::Missing("ns/d".to_owned());
+    one(&Parts { deployment: missing, ..Parts::default() }, "deployment ns/d", "does not exist");
+    assert_eq!(told(&Parts::default()), [], "what could not be read is told elsewhere");
 }
 
 #[test]
@@ -122,21 +139,39 @@ fn full_nodes_are_told_of() {
 #[test]
 fn clocks_that_differ_are_told_of() {
     let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
-    let with = |own: i64, renewed: i64| Parts {
-        nodes: vec![node_with("2", "4Gi")],
-        renewed: vec![("n".to_owned(), at(renewed))],
-        clocks: Some((at(0), at(own))),
-        ..Parts::default()
+    // The clock of this machine, that of the node, and how long ago its lease was stored.
+    let with = |own: i64, node: i64, ago: i64| {
+        let renewal = Renewal {
+            holder: "n".to_owned(),
+            renewed: Some(at(node - ago)),
+            stored: Some(at(-ago)),
+            period: SignedDuration::from_secs(20),
+            not_written: None,
+        };
+        Parts {
+            nodes: vec![node_with("2", "4Gi")],
+            renewed: vec![("n".to_owned(), renewal)],
+            clocks: Some((at(0), at(own))),
+            ..Parts::default()
+        }
     };
-    for (own, renewed) in [(0, 0), (10, -60), (-10, 10)] {
-        assert_eq!(told(&with(own, renewed)), [], "{own} {renewed}");
+    for (own, node, ago) in [(0, 0, 0), (10, 10, 60), (-10, -10, 5)] {
+        assert_eq!(told(&with(own, node, ago)), [], "{own} {node} {ago}");
     }
-    one(&with(11, 0), "this machine", "11 s ahead of");
-    one(&with(-11, 0), "this machine", "11 s behind");
-    one(&with(0, 11), "node n", "11 s ahead of");
-    one(&with(0, -61), "node n", "61 s behind");
-    let gone = Parts { nodes: Vec::new(), ..with(0, -61) };
+    one(&with(11, 0, 0), "this machine", "11 s ahead of");
+    one(&with(-11, 0, 0), "this machine", "11 s behind");
+    one(&with(0, 11, 5), "node n", "its clock is 11 s ahead of");
+    one(&with(0, -61, 5), "node n", "its clock is 61 s behind");
+    one(&with(0, 0, 66), "node n", "nobody has renewed the lease of n since");
+    let gone = Parts { nodes: Vec::new(), ..with(0, -61, 5) };
     assert_eq!(told(&gone), [], "the lease of a node that is gone");
+    let mut two = with(0, 0, 66);
+    two.nodes.push(serde_json::from_value(json!({"metadata": {"name": "m"}})).unwrap());
+    two.renewed.push(("m".to_owned(), two.renewed[0].1.clone()));
+    one(&two, "nodes", "nobody has renewed the lease of n, m since");
+    let mut unknown = with(0, 0, 66);
+    unknown.renewed[0].1.stored = None;
+    one(&unknown, "node n", "one look cannot tell");
 }
 
 #[test]

@@ -46,6 +46,7 @@ fn cause_is_named_with_its_next_step() {
     );
     let crash = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}});
     let ended = json!({"terminated": {"exitCode": 3, "reason": "Error", "message": "no such table\n"}});
+    let dated = json!({"terminated": {"exitCode": 3, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}});
     let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
     let cases = [
         (
@@ -74,8 +75,29 @@ fn cause_is_named_with_its_next_step() {
             "",
             Some("Error: container app has ended with exit code 3: no such table → Read why it ends"),
         ),
+        (
+            json!({"phase": "Failed", "containerStatuses": [container(dated, json!({}), 0)]}),
+            "",
+            Some("Error: container app has ended at 2026-01-01T00:00:00Z with exit code 3 → Read why it ends"),
+        ),
     ];
     check(&cases);
+}
+
+#[test]
+fn previous_log_is_named_only_where_there_is_one() {
+    let ended = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
+    let crash = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}});
+    for (container, expected) in [
+        (container(ended.clone(), json!({}), 0), "kubectl -n shop logs web-1 -c app"),
+        (container(crash.clone(), json!({}), 0), "kubectl -n shop logs web-1 -c app"),
+        (container(crash, ended.clone(), 1), "kubectl -n shop logs web-1 -c app --previous"),
+        (container(ended.clone(), ended, 1), "kubectl -n shop logs web-1 -c app --previous"),
+    ] {
+        let status = json!({"phase": "Running", "containerStatuses": [container]});
+        let step = trouble(&pod(status.clone()), &[], Timestamp::UNIX_EPOCH).unwrap().next_step;
+        assert!(step.ends_with(&format!(": {expected}")), "{step} of {status}");
+    }
 }
 
 #[test]
@@ -113,10 +135,10 @@ fn pod_whose_containers_have_not_begun_is_explained_by_conditions_and_events() {
 
 #[test]
 fn each_reason_is_in_one_row_and_unknown_ones_have_a_step() {
-    let all: Vec<&str> = STEPS.iter().flat_map(|(reasons, _)| reasons.iter().copied()).collect();
+    let all: Vec<&str> = STEPS.iter().flat_map(|(reasons, ..)| reasons.iter().copied()).collect();
     let distinct: std::collections::BTreeSet<&str> = all.iter().copied().collect();
     assert_eq!(all.len(), distinct.len());
-    assert_eq!(next_step("SomethingNew"), STEP);
+    assert_eq!(step("SomethingNew"), STEP);
 }
 
 #[test]
@@ -126,4 +148,23 @@ fn pod_that_does_not_end_is_told_of_when_its_time_is_over() {
     let at = |text: &str| trouble(&pod, &[], text.parse().unwrap());
     assert_eq!(at("2026-01-01T00:00:30Z"), None);
     assert!(at("2026-01-01T00:00:31Z").unwrap().message.starts_with("Deleting: it was to have ended at 2026-01-01"));
+}
+
+#[test]
+fn pod_that_its_node_does_not_begin_with_is_told_of_with_the_node() {
+    let pod = |status: Value| -> Pod {
+        let (metadata, spec) =
+            (json!({"name": "web-1", "namespace": "shop"}), json!({"nodeName": "n1", "containers": []}));
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
+    };
+    let scheduled = json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let waits = pod(json!({"phase": "Pending", "conditions": scheduled}));
+    let at = |pod: &Pod, text: &str| trouble(pod, &[], text.parse().unwrap());
+    assert_eq!(at(&waits, "2026-01-01T00:00:30Z"), None);
+    let told = at(&waits, "2026-01-01T00:00:31Z").unwrap();
+    assert!(told.message.starts_with("NotBegun: node n1 has had it since 2026-01-01T00:00:00Z"), "{}", told.message);
+    assert!(told.next_step.starts_with("Bring the node back"), "{}", told.next_step);
+    // Its kubelet knows of it.
+    let begun = pod(json!({"phase": "Pending", "conditions": scheduled, "startTime": "2026-01-01T00:00:01Z"}));
+    assert_eq!(at(&begun, "2026-01-01T00:09:00Z"), None);
 }

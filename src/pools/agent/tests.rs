@@ -1,195 +1,9 @@
 use super::*;
+use machine::Machine;
+
+mod machine;
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
-
-/// A node with its disk, and everybody the agent waits for.
-#[derive(Clone)]
-struct Machine {
-    facts: AgentFacts,
-    /// What is on the node: the configuration that its files are of, or a mixture.
-    tree: String,
-    /// What it has to be restarted for before it counts.
-    running: String,
-    change: (bool, bool),
-    /// Pods that are on the node whether it is drained or not.
-    pods: usize,
-    /// The number of an action that fails.
-    fails: Option<usize>,
-    /// It comes back from a restart with what it ran before.
-    comes_back_old: bool,
-    trail: Vec<Action>,
-    now: Timestamp,
-}
-
-impl Machine {
-    fn new(drains: bool, reboots: bool) -> Self {
-        let facts = AgentFacts {
-            desired: Target::new("b"),
-            current: Target::new("a"),
-            state: NodeState::Done,
-            record: Some(Target::new("a")),
-            boot: "1".into(),
-            ..AgentFacts::default()
-        };
-        let (tree, running) = ("a".to_owned(), "a".to_owned());
-        let change = (drains, reboots);
-        Machine {
-            facts,
-            tree,
-            running,
-            change,
-            pods: 0,
-            fails: None,
-            comes_back_old: false,
-            trail: Vec::new(),
-            now: START,
-        }
-    }
-
-    /// What a new process finds: what is on disk and in the cluster.
-    fn restart(&mut self) {
-        self.facts.plan = Plan::Unknown;
-        self.facts.check = Check::Outdated;
-        self.facts.staged = None;
-        self.facts.pods = None;
-    }
-
-    fn give_up(&mut self, cause: &str) {
-        let Some(journal) = &mut self.facts.journal else { return };
-        let count = self.facts.failure.as_ref().map_or(1, |failure| failure.count + 1);
-        let after_reboot = journal.boot != self.facts.boot;
-        self.facts.failure =
-            Some(Failure { target: journal.to.clone(), cause: cause.into(), at: self.now, count, after_reboot });
-        journal.phase = Phase::RollingBack;
-    }
-
-    /// Performs an action up to a point: `whole` is false where the process is killed in the middle.
-    fn perform(&mut self, action: &Action, whole: bool) {
-        let fails = self.fails.take_if(|number| *number == self.trail.len()).is_some();
-        self.trail.push(action.clone());
-        let boot = self.facts.boot.clone();
-        match action {
-            Action::RecordFirst => self.facts.record = Some(Target::new("first")),
-            Action::MakePlan => self.facts.plan = Plan::Change { drains: self.change.0, reboots: self.change.1 },
-            Action::Check => {
-                let wanted =
-                    self.facts.journal.as_ref().map(|journal| &journal.to).or(self.facts.record.as_ref()).unwrap();
-                let same = self.tree == wanted.config && self.running == wanted.config;
-                let deviation = format!("has {} and runs {} instead of {}", self.tree, self.running, wanted.config);
-                self.facts.check = if same { Check::Passed } else { Check::Failed(deviation) };
-            }
-            Action::Tell(state, reason) => {
-                (self.facts.state, self.facts.reason) = (*state, reason.clone());
-                self.facts.current = self.facts.record.clone().unwrap();
-            }
-            Action::CountPods => self.facts.pods = Some(self.pods),
-            Action::Stage => self.facts.staged = Some(self.facts.desired.clone()),
-            Action::Ask(request) => (self.facts.asked, self.facts.answered) = (Some(request.clone()), false),
-            Action::Apply => {
-                let (drains, reboots) = self.change;
-                let to = self.facts.desired.clone();
-                self.facts.journal = Some(Journal { to, phase: Phase::Applying, drains, reboots, boot });
-                self.tree = "mixture".into();
-                if fails {
-                    self.give_up("no room on the disk");
-                } else if whole {
-                    self.tree = self.facts.desired.config.clone();
-                    self.facts.journal.as_mut().unwrap().phase = Phase::Applied;
-                    self.facts.check = Check::Outdated;
-                }
-            }
-            Action::TellDone => {
-                let record = self.facts.record.clone().unwrap();
-                self.facts.current = record.clone();
-                (self.facts.state, self.facts.reason) = (NodeState::Done, String::new());
-                if self.facts.desired.config.is_empty() {
-                    self.facts.desired = record;
-                }
-            }
-            _ => self.end(action, fails, whole),
-        }
-    }
-
-    /// What comes after the files have been written.
-    fn end(&mut self, action: &Action, fails: bool, whole: bool) {
-        let boot = self.facts.boot.clone();
-        match action {
-            Action::RunActions if fails => self.give_up("crio.service does not reload"),
-            Action::RunActions => {
-                self.running.clone_from(&self.tree);
-                self.facts.check = Check::Passed;
-            }
-            Action::Reboot => {
-                self.facts.boot = format!("{boot}+");
-                if !std::mem::take(&mut self.comes_back_old) {
-                    self.running.clone_from(&self.tree);
-                }
-                self.restart();
-            }
-            Action::GiveUp(cause) => self.give_up(cause),
-            Action::RollBack if whole => {
-                self.tree = self.facts.record.clone().unwrap().config;
-                self.facts.check = Check::Outdated;
-                let journal = self.facts.journal.as_mut().unwrap();
-                if journal.reboots && journal.boot != boot {
-                    (journal.phase, journal.boot) = (Phase::RolledBack, boot);
-                } else {
-                    self.running.clone_from(&self.tree);
-                    self.facts.journal = None;
-                }
-            }
-            Action::RollBack => self.tree = "mixture".into(),
-            Action::Forget => (self.facts.journal, self.facts.check) = (None, Check::Outdated),
-            Action::Commit => {
-                self.facts.record = Some(self.facts.journal.take().unwrap().to);
-                (self.facts.failure, self.facts.forced) = (None, false);
-            }
-            _ => {}
-        }
-    }
-
-    /// The drain controller.
-    fn answer(&mut self) {
-        if let Some(asked) = &self.facts.asked {
-            self.facts.unschedulable = matches!(asked, Request::Drain(_));
-            self.facts.answered = true;
-            (self.pods, self.facts.pods) = (0, None);
-        }
-    }
-
-    fn step(&mut self) -> Action {
-        let action = decide(&self.facts, self.now);
-        let drained =
-            self.facts.asked == Some(Request::Drain("b".into())) && self.facts.answered && self.facts.unschedulable;
-        let disturbs = matches!(action, Action::Apply | Action::Reboot | Action::RunActions);
-        assert!(!disturbs || !self.change.0 || self.facts.single_node || drained, "{action:?} with pods on the node");
-        self.perform(&action, true);
-        action
-    }
-
-    /// Until nothing is left to do; the controller answers, and time goes on.
-    fn run(&mut self) {
-        for _ in 0..100 {
-            match self.step() {
-                Action::Rest => return,
-                Action::Wait { until: Some(until), .. } => self.now = until,
-                Action::Wait { .. } if self.facts.asked.is_some() && !self.facts.answered => self.answer(),
-                Action::Wait { .. } => return,
-                _ => {}
-            }
-        }
-        panic!("never at rest: {:?}", self.trail);
-    }
-
-    fn is_at(&self, config: &str) -> bool {
-        let facts = &self.facts;
-        let told = facts.state == NodeState::Done && facts.current == Target::new(config);
-        told && facts.record == Some(Target::new(config))
-            && self.tree == config
-            && self.running == config
-            && facts.journal.is_none()
-    }
-}
 
 fn ask(config: &str, drain: bool) -> Action {
     Action::Ask(if drain { Request::Drain(config.into()) } else { Request::Uncordon(config.into()) })
@@ -314,6 +128,100 @@ fn node_that_comes_back_as_it_was_goes_back_and_waits_for_another_target() {
     machine.run();
     assert!(machine.is_at("a"));
     assert!(!machine.facts.unschedulable);
+    machine.facts.desired = Target::new("b");
+    machine.run();
+    assert!(machine.is_at("b"), "what is desired again is tried again: {:?}", machine.facts);
+}
+
+#[test]
+fn failure_of_a_target_is_forgotten_once_another_one_is_desired() {
+    let mut machine = Machine::new(true, true);
+    machine.comes_back_old = true;
+    machine.run();
+    assert!(machine.facts.failure.as_ref().unwrap().after_reboot);
+    machine.facts.desired = Target::new("c");
+    machine.facts.plan = Plan::Unreconcilable("storage.disks cannot be changed".into());
+    machine.run();
+    assert_eq!(machine.facts.state, NodeState::Unreconcilable);
+    machine.facts.desired = Target::new("b");
+    machine.facts.plan = Plan::Unknown;
+    machine.run();
+    assert!(machine.is_at("b"), "{:?}", machine.facts);
+}
+
+/// Only a deviation that was read is a reason to go back.
+#[test]
+fn what_cannot_be_read_after_the_restart_is_asked_again_and_told_after_minutes() {
+    let mut machine = Machine::new(true, true);
+    while !machine.trail.contains(&Action::Reboot) {
+        if let Action::Wait { .. } = machine.step() {
+            machine.answer();
+        }
+    }
+    machine.unreadable = true;
+    let cause = "what the node is like after the update could not be read: rpm-ostree does not answer";
+    let mut checks = Vec::new();
+    while machine.facts.reason.is_empty() {
+        match machine.step() {
+            Action::Check => checks.push(machine.now.as_second()),
+            Action::Wait { until, .. } => machine.now = until.unwrap(),
+            Action::Tell(state, reason) => assert_eq!((state, reason.as_str()), (NodeState::Degraded, cause)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(checks, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303]);
+    assert!(matches!(machine.step(), Action::Wait { until: Some(_), .. }), "it is told once");
+    machine.unreadable = false;
+    machine.run();
+    assert!(machine.is_at("b"));
+    assert_eq!(machine.trail.iter().filter(|action| **action == Action::Reboot).count(), 1);
+    assert!(!machine.trail.contains(&Action::RollBack));
+}
+
+#[test]
+fn nothing_is_changed_on_top_of_what_cannot_be_read() {
+    for desired in ["a", "b"] {
+        let mut machine = Machine::new(false, false);
+        machine.facts.desired = Target::new(desired);
+        machine.unreadable = true;
+        assert!((0..10).any(|_| matches!(machine.step(), Action::Wait { until: Some(_), .. })), "{:?}", machine.trail);
+        assert!(!machine.trail.contains(&Action::Apply) && machine.facts.state == NodeState::Done);
+        machine.unreadable = false;
+        machine.run();
+        assert!(machine.is_at(desired));
+    }
+}
+
+/// Whether a restart is asked for or not, the services have been restarted: that it worked is asked again, not that it is done.
+#[test]
+fn services_are_not_restarted_again_because_something_could_not_be_read() {
+    let mut machine = Machine::new(false, false);
+    while !machine.trail.contains(&Action::RunActions) {
+        machine.step();
+    }
+    let unread = Unread::again(None, "systemctl does not answer".into(), machine.now);
+    machine.facts.check = Check::Unread(unread);
+    machine.run();
+    assert!(machine.is_at("b"));
+    assert_eq!(machine.trail.iter().filter(|action| **action == Action::RunActions).count(), 1);
+}
+
+#[test]
+fn clock_that_was_set_back_does_not_put_off_what_is_tried_again() {
+    let later = START + SignedDuration::from_hours(3);
+    let failure = Failure {
+        target: Target::new("b"),
+        cause: String::new(),
+        at: later,
+        count: 7,
+        after_reboot: false,
+        begun_in: None,
+    };
+    assert_eq!(failure.again(false, START), Some(START));
+    let unread = Unread::again(None, "x".into(), later);
+    assert_eq!(unread.next(START), START);
+    let unread = Unread::again(Some(&unread), "x".into(), START);
+    assert_eq!((unread.since, unread.count), (START, 2));
 }
 
 #[test]
@@ -347,6 +255,26 @@ fn drain_that_is_not_wanted_any_more_is_taken_back() {
     assert_eq!(machine.step(), ask("a", false));
     machine.run();
     assert!(machine.is_at("a"));
+}
+
+#[test]
+fn what_was_staged_is_dropped_once_its_target_is_not_wanted_any_more() {
+    for (wanted, agent_restarts) in [("a", false), ("a", true), ("c", false), ("c", true)] {
+        let mut machine = Machine::new(true, true);
+        while machine.facts.staged.is_none() {
+            machine.step();
+        }
+        machine.facts.desired = Target::new(wanted);
+        machine.facts.plan = Plan::Unknown;
+        machine.change = (false, true);
+        if agent_restarts {
+            machine.restart();
+        }
+        machine.run();
+        assert!(machine.is_at(wanted) && machine.facts.staging.is_none(), "{wanted}: {:?}", machine.facts);
+        let drops = machine.trail.iter().filter(|action| **action == Action::DropStaged).count();
+        assert_eq!(drops, 1, "{wanted}: {:?}", machine.trail);
+    }
 }
 
 #[test]
@@ -446,6 +374,48 @@ fn administrator_can_have_the_node_written_anew() {
 }
 
 #[test]
+fn forced_attempt_that_fails_is_told_and_has_its_pause() {
+    let mut machine = Machine::new(false, false);
+    machine.facts.forced = true;
+    machine.fails = Some(3);
+    let actions = std::array::from_fn::<_, 7, _>(|_| machine.step());
+    let expected = [
+        Action::MakePlan,
+        Action::Tell(NodeState::Working, String::new()),
+        Action::Stage,
+        Action::Apply,
+        Action::RollBack,
+        Action::Tell(NodeState::Degraded, "no room on the disk".into()),
+        Action::Wait { what: "the next attempt".into(), until: Some(START + SignedDuration::from_secs(1)) },
+    ];
+    assert_eq!(actions, expected);
+    machine.run();
+    assert!(machine.is_at("b"));
+}
+
+/// That nothing is tried again after a restart in vain is all that it overrides.
+#[test]
+fn administrator_can_have_it_tried_again_after_a_restart_in_vain() {
+    let mut machine = Machine::new(true, true);
+    machine.comes_back_old = true;
+    machine.run();
+    assert!(machine.facts.failure.as_ref().unwrap().after_reboot);
+    assert_eq!(machine.facts.failure.as_ref().unwrap().again(false, machine.now), None);
+    machine.facts.forced = true;
+    machine.run();
+    assert!(machine.is_at("b"), "{:?}", machine.facts);
+}
+
+#[test]
+fn force_file_means_nothing_on_a_node_that_was_told_no_configuration() {
+    let mut machine = Machine::new(true, true);
+    machine.facts.desired = Target::default();
+    machine.facts.forced = true;
+    machine.run();
+    assert!(machine.is_at("a"), "{:?}", machine.trail);
+}
+
+#[test]
 fn first_state_is_recorded_before_anything_is_changed() {
     let mut machine = Machine::new(true, true);
     machine.facts = AgentFacts { boot: "1".into(), ..AgentFacts::default() };
@@ -471,9 +441,66 @@ fn target_that_cannot_be_reached_is_told_once_with_its_cause() {
 
 #[test]
 fn attempts_come_later_and_later_up_to_a_minute() {
-    let failure =
-        |count| Failure { target: Target::new("b"), cause: String::new(), at: START, count, after_reboot: false };
-    let seconds = |count| failure(count).again().unwrap().as_second();
+    let failure = |count| Failure {
+        target: Target::new("b"),
+        cause: String::new(),
+        at: START,
+        count,
+        after_reboot: false,
+        begun_in: None,
+    };
+    let seconds = |count| failure(count).again(false, START).unwrap().as_second();
     assert_eq!([1, 2, 3, 6, 7, 8, 1000].map(seconds), [1, 2, 4, 32, 60, 60, 60]);
-    assert_eq!(Failure { after_reboot: true, ..failure(1) }.again(), None);
+    assert_eq!(Failure { after_reboot: true, ..failure(1) }.again(false, START), None);
+}
+
+#[test]
+fn what_is_to_be_taken_later_is_prepared_while_nothing_else_is_to_be_done() {
+    let ahead = Target::new("b");
+    let settled = AgentFacts {
+        desired: Target::new("a"),
+        current: Target::new("a"),
+        state: NodeState::Done,
+        record: Some(Target::new("a")),
+        check: Check::Passed,
+        ahead: Some(ahead.clone()),
+        ..AgentFacts::default()
+    };
+    assert_eq!(decide(&settled, START), Action::StageAhead(ahead.clone()));
+    let staged = AgentFacts { staged: Some(ahead.clone()), ..settled.clone() };
+    assert_eq!(decide(&staged, START), Action::Rest);
+    // It is not wanted any more, or was never finished.
+    assert_eq!(decide(&AgentFacts { ahead: None, ..staged.clone() }, START), Action::DropStaged);
+    let half = AgentFacts { staged: Some(Target::default()), ..settled.clone() };
+    assert_eq!(decide(&half, START), Action::StageAhead(ahead.clone()));
+    assert_eq!(decide(&AgentFacts { ahead: None, ..settled.clone() }, START), Action::Rest);
+    // What is on disk is kept as long as it is for what is to come.
+    let on_disk = AgentFacts { staging: Some(ahead.clone()), ..staged.clone() };
+    assert_eq!(decide(&on_disk, START), Action::Rest);
+    for other in [None, Some(Target::new("c"))] {
+        assert_eq!(decide(&AgentFacts { ahead: other, ..on_disk.clone() }, START), Action::DropStaged);
+    }
+    assert_eq!(decide(&AgentFacts { ahead: Some(Target::new("a")), ..settled.clone() }, START), Action::Rest);
+    // The node comes first: it deviates, or its state is not told yet.
+    let deviates = AgentFacts { check: Check::Failed("x".into()), ..settled.clone() };
+    assert!(matches!(decide(&deviates, START), Action::Tell(NodeState::Degraded, _)));
+    assert_eq!(decide(&AgentFacts { state: NodeState::Working, ..settled }, START), Action::TellDone);
+    // Once it is told, it is not prepared again.
+    let told = AgentFacts {
+        desired: ahead,
+        plan: Plan::Change { drains: true, reboots: true },
+        state: NodeState::Working,
+        ..staged
+    };
+    assert_eq!(decide(&told, START), ask("b", true));
+}
+
+#[test]
+fn cause_that_is_passed_on_in_other_characters_is_told_once() {
+    let cause = "rpm-ostree:\tno \u{1b}[31mspace";
+    let mut machine = Machine::new(true, true);
+    machine.facts.plan = Plan::Missing(cause.to_owned());
+    assert_eq!(decide(&machine.facts, START), Action::Tell(NodeState::Degraded, cause.to_owned()));
+    (machine.facts.state, machine.facts.reason) = (NodeState::Degraded, said(cause));
+    assert!(matches!(decide(&machine.facts, START), Action::Wait { .. }));
 }

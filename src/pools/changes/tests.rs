@@ -65,7 +65,7 @@ fn files_are_written_with_their_new_state_and_removed_without_one() {
     ]));
     let state = |text: &str, mode| {
         let owner = Owner { id: Some(0), name: None };
-        FileState { contents: text.as_bytes().to_vec(), mode, user: owner.clone(), group: owner }
+        FileState { contents: text.as_bytes().into(), mode, user: owner.clone(), group: owner }
     };
     let change = |path: &str, old, new| FileChange { path: path.to_owned(), old, new };
     let expected = Changes {
@@ -212,4 +212,26 @@ fn a_configuration_that_cannot_be_read_is_named() {
         "cannot read the old rendered configuration: storage.files[a].path is the path \"a\", which is not absolute"
     ));
     assert!(changes(&good, &bad).unwrap_err().to_string().starts_with("cannot read the new rendered configuration: "));
+}
+
+#[test]
+fn only_an_operating_system_and_packages_are_large() {
+    let of = |image: &str, extensions: &[&str], packages: &str, kernel: &str| {
+        fields(json!({
+            "osImageURL": image, "extensions": extensions, "baseOSExtensionsContainerImage": packages, "kernelType": kernel,
+        }))
+    };
+    let old = of("os@1", &[], "packages@1", "");
+    for (new, expected) in [
+        (of("os@1", &[], "packages@1", ""), false),
+        (of("os@2", &[], "packages@1", ""), true),
+        (of("", &[], "packages@1", ""), false),
+        (of("os@1", &[], "packages@2", ""), false),
+        (of("os@1", &["usbguard"], "packages@1", ""), true),
+        (of("os@1", &[], "packages@1", "realtime"), true),
+        (of("os@1", &[], "packages@1", "default"), false),
+    ] {
+        assert_eq!(downloads(&old, &new), expected, "{new:?}");
+    }
+    assert!(downloads(&of("os", &["usbguard"], "packages@1", ""), &of("os", &["usbguard"], "packages@2", "")));
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 fn state(text: &str) -> Option<FileState> {
     let owner = Owner::default();
-    Some(FileState { contents: text.as_bytes().to_vec(), mode: 0o644, user: owner.clone(), group: owner })
+    Some(FileState { contents: text.as_bytes().into(), mode: 0o644, user: owner.clone(), group: owner })
 }
 
 /// These files change from one text to another.
@@ -148,7 +148,7 @@ fn a_policy_of_the_administrator_replaces_the_built_in_one_with_the_same_path_or
     }))
     .unwrap();
     assert_eq!(outcome(&files(&["/etc/containers/policy.json"]), &policies), "drain, Restart crio.service");
-    assert_eq!(outcome(&units(&["iri-registry.service"]), &policies), "");
+    assert_eq!(outcome(&units(&["iri-registry.service"]), &policies), "DaemonReload");
     assert_eq!(outcome(&files(&["/etc/crio/policies/a"]), &policies), "Reload crio.service");
 }
 
@@ -232,4 +232,47 @@ fn policies_that_make_no_sense_are_refused() {
     ] {
         assert_eq!(policies(user).unwrap_err().to_string(), expected);
     }
+}
+
+#[test]
+fn units_that_change_are_read_again_whatever_the_policy_says() {
+    let none = json!([{"type": "None"}]);
+    let restart = json!([{"type": "Restart", "restart": {"serviceName": "a.service"}}]);
+    let of_unit = |actions: &Value| policies(json!({"units": [{"name": "a.service", "actions": actions}]})).unwrap();
+    assert_eq!(outcome(&units(&["a.service"]), &of_unit(&none)), "DaemonReload");
+    assert_eq!(outcome(&units(&["a.service"]), &of_unit(&restart)), "DaemonReload, Restart a.service");
+    let of_file = policies(json!({"files": [{"path": "/etc/systemd", "actions": none}]})).unwrap();
+    assert_eq!(outcome(&files(&["/etc/systemd/system/a.service.d/b.conf"]), &of_file), "DaemonReload");
+    assert_eq!(outcome(&files(&["/etc/systemd/logind.conf"]), &of_file), "");
+    assert_eq!(built_in(&units(&["a.service"])), "reboot");
+}
+
+#[test]
+fn built_in_policy_whose_service_the_node_lacks_does_not_hold() {
+    let lacking = |services: &[&str]| services.iter().map(|&it| it.to_owned()).collect::<BTreeSet<_>>();
+    let containerd = lacking(&["crio.service"]);
+    let on = |changes: &Changes, policies: &Policies| {
+        let found = disruption_on(&containerd, changes, policies, false);
+        (found.drains, found.reboots, found.actions)
+    };
+    let nothing = (false, false, Vec::new());
+    // What only CRI-O reads while it runs.
+    for path in
+        ["/etc/containers/policy.json", "/etc/containers/registries.d/a.yaml", REGISTRIES, "/etc/crio/policies/a"]
+    {
+        assert_eq!(on(&files(&[path]), &Policies::default()), nothing, "{path}");
+    }
+    let authority = files(&["/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt"]);
+    assert_eq!(on(&authority, &Policies::default()), (true, true, Vec::new()), "whatever runs containers starts anew");
+    let found = disruption(&authority, &Policies::default(), false);
+    assert_eq!(found.assumed, lacking(&["crio.service", CA_TRUST]));
+    let credentials = files(&["/etc/kubernetes/credential-providers/a"]);
+    assert!(disruption_on(&lacking(&[KUBELET]), &credentials, &Policies::default(), false).reboots);
+    // What administrators say is done, or fails before anything is changed.
+    let own = policies(json!({"files": [{"path": "/etc/containers/policy.json", "actions": [
+        {"type": "Reload", "reload": {"serviceName": "crio.service"}}]}]}));
+    let policy = files(&["/etc/containers/policy.json"]);
+    assert_eq!(on(&policy, &own.clone().unwrap()), (false, false, vec![reload(CRIO)]));
+    assert_eq!(disruption(&policy, &own.unwrap(), false).assumed, BTreeSet::new());
+    assert_eq!(disruption(&files(&["/etc/unknown", REGISTRIES]), &Policies::default(), false).assumed, BTreeSet::new());
 }

@@ -39,6 +39,42 @@ fn node_that_somebody_else_had_cordoned_stays_cordoned() {
     assert_eq!(step(&node), Step::Answer { uncordon: false });
 }
 
+/// Otherwise whoever cordons it for work on its hardware would find it drained, restarted and uncordoned.
+#[test]
+fn node_that_somebody_has_uncordoned_is_no_longer_one_that_was_cordoned_for_an_update() {
+    let failed = DrainFacts { answered: Some("drain-a".into()), cordoned_for_update: true, ..asked("drain-a") };
+    assert_eq!(step(&failed), Step::ForgetCordon);
+    assert_eq!(step(&DrainFacts { unschedulable: true, ..failed.clone() }), Step::Nothing, "it is still cordoned");
+    assert_eq!(step(&DrainFacts { cordoned_for_update: false, ..failed.clone() }), Step::Nothing);
+    assert_eq!(step(&DrainFacts { asked: None, answered: None, ..failed.clone() }), Step::ForgetCordon);
+    assert_eq!(step(&DrainFacts { answered: None, ..failed }), Step::Cordon, "the drain is under way");
+}
+
+/// Pods are dated by the API server, and the controller's clock may differ.
+#[test]
+fn a_drain_begins_when_the_api_server_says_so() {
+    let node = |fields: serde_json::Value| -> Node {
+        let annotations = serde_json::json!({format!("{GROUP}/{}", key::DRAIN_STARTED): "2026-01-01T12:00:00Z"});
+        let metadata = serde_json::json!({"name": "a", "annotations": annotations, "managedFields": fields});
+        serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap()
+    };
+    let time = |text: &str| Some(text.parse::<Timestamp>().unwrap());
+    let entry =
+        |manager: &str, time: &str| serde_json::json!({"manager": manager, "operation": "Update", "time": time});
+    let told = node(serde_json::json!([
+        entry("kubelet", "2026-01-01T11:30:00Z"),
+        entry(MANAGER, "2026-01-01T11:00:00Z"),
+        entry("cvo", "2026-01-01T11:45:00Z"),
+    ]));
+    assert_eq!(begun(&told), time("2026-01-01T11:00:00Z"));
+    assert_eq!(begun(&node(serde_json::json!([]))), time("2026-01-01T12:00:00Z"), "nothing else is known");
+    let none = Node {
+        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta { annotations: None, ..told.metadata },
+        ..told
+    };
+    assert_eq!(begun(&none), None, "no drain is under way");
+}
+
 #[test]
 fn answer_to_an_earlier_request_for_the_same_configuration_does_not_count() {
     let id = |id: &str| Some(id.to_owned());

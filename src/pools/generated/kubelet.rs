@@ -5,7 +5,7 @@ use crate::merge::inject::Tls;
 use serde_json::{Map, Value, json};
 
 /// The folder that the kubelet's `--config-dir` names.
-const FOLDER: &str = "/etc/kubernetes/kubelet.conf.d";
+pub(crate) const FOLDER: &str = "/etc/kubernetes/kubelet.conf.d";
 
 /// What belongs to the cluster, or to how the node was installed: a kubelet that differs in these does not work with it.
 const OF_THE_CLUSTER: [&str; 7] = [

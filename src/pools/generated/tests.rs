@@ -39,7 +39,7 @@ fn pool(name: &str, labels: Value) -> MachineConfigPool {
 fn made(sources: &[&Source], live: &[MachineConfig]) -> Generated {
     let pools =
         [pool("infra", json!({"pods": "many"})), pool("worker", json!({"pods": "many"})), pool("master", json!({}))];
-    generate(sources, &pools.iter().collect::<Vec<_>>(), live.iter(), "v1")
+    generate(sources, (&pools.iter().collect::<Vec<_>>(), &BTreeMap::new()), live.iter(), "v1")
 }
 
 fn names(generated: &Generated) -> Vec<&str> {
@@ -55,7 +55,7 @@ fn error(settings: Value) -> String {
 fn each_pool_that_is_selected_gets_a_machine_config() {
     let source = max_pods("pods", "2026-01-01T00:00:00Z");
     let generated = made(&[&source], &[]);
-    assert_eq!(generated.outcomes, [Ok(())]);
+    assert_eq!(generated.outcomes, [Ok(String::new())]);
     assert_eq!(names(&generated), ["99-infra-generated-kubelet", "99-worker-generated-kubelet"]);
     let (pool, config) = &generated.configs[1];
     assert_eq!(pool, "worker");
@@ -198,22 +198,56 @@ fn settings_of_the_container_runtime() {
 #[test]
 fn status_says_what_has_come_of_it_once() {
     let source = max_pods("pods", "2026-01-01T00:00:00Z");
-    let said = source.status(&Ok(()), NOW).unwrap();
+    let said = source.status(&Ok(String::new()), NOW).unwrap();
     let last = said.conditions.last().unwrap();
     assert_eq!((said.observed_generation, last.type_.as_str()), (3, "Success"));
     let mut source = source;
     source.status = said;
-    assert_eq!(source.status(&Ok(()), NOW), None);
+    assert_eq!(source.status(&Ok(String::new()), NOW), None);
     let failed = source.status(&Err("because".into()), NOW).unwrap();
     assert_eq!(
         failed.conditions.last().map(|it| (it.type_.as_str(), it.message.as_str())),
         Some(("Failure", "because"))
     );
     source.generation = 4;
-    assert!(source.status(&Ok(()), NOW).is_some(), "another generation was looked at");
+    assert!(source.status(&Ok(String::new()), NOW).is_some(), "another generation was looked at");
     let none = kubelet("none", "2026-01-01T00:00:00Z", &of(&json!({"pods": "none"}), json!({"maxPods": 5})));
     let error = made(&[&none], &[]).outcomes.remove(0).unwrap_err();
     assert!(error.starts_with("no MachineConfigPool has labels that"), "{error}");
     let empty = kubelet("empty", "2026-01-01T00:00:00Z", &json!({"kubeletConfig": {"maxPods": 5}}));
     assert!(made(&[&empty], &[]).outcomes[0].is_err(), "an absent selector selects nothing");
+}
+
+/// Nodes would be drained and restarted, and nothing would have changed.
+#[test]
+fn settings_that_no_kubelet_reads_reach_no_node() {
+    let source = max_pods("pods", "2026-01-01T00:00:00Z");
+    let pools = [pool("worker", json!({"pods": "many"}))];
+    let node = |(name, folder): &(&str, Option<&str>)| NodeFacts {
+        name: (*name).to_owned(),
+        current: crate::pools::node::Target::new("v1"),
+        kubelet_config_dir: folder.map(str::to_owned),
+        ..NodeFacts::default()
+    };
+    let of = |nodes: &[(&str, Option<&str>)]| {
+        let kubelets = [("worker".to_owned(), Kubelets::of(&nodes.iter().map(node).collect::<Vec<_>>()))].into();
+        let mut generated = generate(&[&source], (&pools.iter().collect::<Vec<_>>(), &kubelets), [].iter(), "v1");
+        (generated.outcomes.remove(0), generated.configs.len())
+    };
+    let folder = Some("/etc/kubernetes/kubelet.conf.d");
+    let (none, made) = of(&[("a", Some("none")), ("b", Some("/etc/other")), ("c", None)]);
+    let error = none.unwrap_err();
+    assert!(error.starts_with("no kubelet of pool worker reads /etc/kubernetes/kubelet.conf.d, so that"), "{error}");
+    assert!(error.ends_with("--config-dir=/etc/kubernetes/kubelet.conf.d, such as those of a, b"), "{error}");
+    assert_eq!(made, 0);
+    let (some, made) = of(&[("a", Some("none")), ("b", folder)]);
+    assert!(some.unwrap().starts_with("in pool worker the kubelets of a do not read"));
+    assert_eq!(made, 1);
+    assert_eq!(
+        of(&[("a", folder), ("b", None), ("c", Some("/etc/kubernetes/kubelet.conf.d/"))]),
+        (Ok(String::new()), 1)
+    );
+    let (unknown, made) = of(&[("a", None)]);
+    assert!(unknown.unwrap().starts_with("not verified: no agent of pool worker has told"));
+    assert_eq!((made, of(&[])), (1, (Ok(String::new()), 1)));
 }

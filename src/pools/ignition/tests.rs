@@ -392,3 +392,36 @@ fn a_rendered_configuration_overwrites_files_that_do_not_say_otherwise() {
     ]}});
     assert_eq!(ignition.overwriting().unwrap().value(), &config(expected));
 }
+
+#[test]
+fn names_that_the_agent_of_a_node_cannot_use_are_read_and_refused_for_a_pool() {
+    let (long, longest) = ("a".repeat(237), "a".repeat(236));
+    let unit =
+        |name: &str, dropin: &str| json!({"systemd": {"units": [{"name": name, "dropins": [{"name": dropin}]}]}});
+    let link = |path: &str| json!({"storage": {"links": [{"path": path, "target": "/x"}]}});
+    let deep = format!("/{}", "a/".repeat(2021));
+    let kept = "where the agent of a node keeps what it has to know; write to another folder";
+    let option = "is \"-a.service\", which a command would take for an option; choose another name";
+    for (sections, problem) in [
+        (json!({"storage": {"files": files(&[&format!("/etc/{long}")])}}), "which is too long"),
+        (json!({"storage": {"files": files(&[&format!("{deep}b")])}}), "which is too long"),
+        (link(&format!("/etc/{long}")), "which is too long"),
+        (json!({"storage": {"files": files(&["/etc/machine-config-daemon/currentconfig"])}}), kept),
+        (link("/var/lib/machine-config-daemon"), kept),
+        (unit("-a.service", "a.conf"), option),
+        (unit(&format!("{}.service", "a".repeat(229)), "a.conf"), "which is too long"),
+        (unit("a.service", &format!("{}.conf", "a".repeat(232))), "which is too long"),
+    ] {
+        let error = read(sections.clone()).check_names().unwrap_err().to_string();
+        assert!(error.contains(problem), "{sections}: {error}");
+    }
+    for sections in [
+        json!({"storage": {"files": files(&[&format!("/etc/{longest}"), "/etc/machine-config-daemon-x"])}}),
+        json!({"storage": {"files": files(&["/etc/machine-config-daemon/no-reboot/containers-gpg.pub"])}}),
+        json!({"storage": {"files": files(&[&format!("/{long}/a")])}}),
+        unit("-.slice", &format!("{}.conf", "a".repeat(231))),
+        unit(&format!("{}.service", "a".repeat(228)), "a.conf"),
+    ] {
+        assert_eq!(read(sections.clone()).check_names(), Ok(()), "{sections}");
+    }
+}

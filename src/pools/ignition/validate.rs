@@ -15,6 +15,13 @@ const MAX_NAME: usize = 255;
 /// Their contents come from the kernel.
 const KERNEL_FOLDERS: [&str; 3] = ["/dev", "/proc", "/sys"];
 const UNITS: &str = "/etc/systemd/system";
+/// Below this folder the agent of a node notes what was at a path before, under its name with these before and after it.
+const NOTED: (&str, &str, &str) = ("/etc/machine-config-daemon/noorig", ".", ".mcdnoorig.cvo-new");
+/// What the agent of a node keeps for itself, and what is of others below it.
+const OF_AGENT: [&str; 2] = ["/etc/machine-config-daemon", "/var/lib/machine-config-daemon"];
+const NOT_OF_AGENT: &str = "/etc/machine-config-daemon/no-reboot";
+/// Units of which there is one, named by the root.
+const ROOT_UNITS: [&str; 2] = ["-.mount", "-.slice"];
 const UNIT_SUFFIXES: [&str; 12] = [
     "automount",
     "device",
@@ -53,6 +60,49 @@ pub(super) fn validate(config: &Config) -> Result<(), IgnitionError> {
     no_other_configurations(config)?;
     contents(config)?;
     conflicts(config)
+}
+
+/// What the agent of a node writes. It can read what it could not write: nodes may have it already, and get rid of it.
+pub(super) fn written(config: &Config) -> Result<(), IgnitionError> {
+    let files = config.storage.files.iter().map(|file| ("files", &file.path));
+    let links = config.storage.links.iter().map(|link| ("links", &link.path));
+    for (list, path) in files.chain(links) {
+        let of_agent = OF_AGENT.iter().any(|folder| is_at_or_below(path, folder));
+        let problem = if of_agent && !is_at_or_below(path, NOT_OF_AGENT) {
+            "where the agent of a node keeps what it has to know; write to another folder"
+        } else if is_too_long(path) {
+            "which is too long for what the agent of a node adds to it to keep what was there before; shorten it"
+        } else {
+            continue;
+        };
+        let field = format!("storage.{list}[{path}].path");
+        return Err(IgnitionError::Path { field, path: path.clone(), problem: problem.to_owned() });
+    }
+    config.systemd.units.iter().try_for_each(written_unit)
+}
+
+fn written_unit(unit: &Unit) -> Result<(), IgnitionError> {
+    let refuse =
+        |field: String, name: &String, problem| Err(IgnitionError::Name { field, name: name.clone(), problem });
+    let too_long = "which is too long for what the agent of a node adds to it; shorten it";
+    let field = format!("systemd.units[{}]", unit.name);
+    if unit.name.starts_with('-') && !ROOT_UNITS.contains(&unit.name.as_str()) {
+        return refuse(field + ".name", &unit.name, "which a command would take for an option; choose another name");
+    }
+    if is_too_long(&unit.name) {
+        return refuse(field + ".name", &unit.name, too_long);
+    }
+    match unit.dropins.iter().find(|dropin| is_too_long(&dropin.name)) {
+        Some(dropin) => refuse(format!("{field}.dropins[{}].name", dropin.name), &dropin.name, too_long),
+        None => Ok(()),
+    }
+}
+
+fn is_too_long(path: &str) -> bool {
+    let (folder, before, after) = NOTED;
+    let added = before.len() + after.len();
+    let name = path.rsplit('/').next().map_or(0, str::len);
+    name + added > MAX_NAME || folder.len() + path.len() + added > MAX_PATH
 }
 
 /// Decodes the contents of all files, one after the other.

@@ -75,3 +75,39 @@ fn selector_without_requirements_selects_nothing() {
         assert_eq!(selects(pool.spec.node_selector.as_ref(), &labels), expected, "{selector}");
     }
 }
+
+#[test]
+fn nodes_that_no_pool_selects_are_told_of_with_the_command_that_labels_them() {
+    let pool = |name: &str, selector: serde_json::Value| {
+        let mut pool = MachineConfigPool::new(name, Default::default());
+        pool.spec.node_selector = serde_json::from_value(selector).unwrap();
+        pool
+    };
+    let by_label = |label: &str| serde_json::json!({"matchLabels": {format!("node-role.kubernetes.io/{label}"): ""}});
+    let pools = [pool(MASTER, by_label("master")), pool(WORKER, by_label("worker"))];
+    let labels = |keys: &[&str]| -> Labels { keys.iter().map(|key| ((*key).to_owned(), String::new())).collect() };
+    let mut windows = labels(&[]);
+    windows.insert("kubernetes.io/os".to_owned(), "windows".to_owned());
+    // As kubeadm makes them.
+    let nodes = [
+        ("cp", labels(&["node-role.kubernetes.io/control-plane"])),
+        ("n1", labels(&[])),
+        ("n2", labels(&[])),
+        ("in", labels(&["node-role.kubernetes.io/worker"])),
+        ("win", windows),
+    ];
+    let of = |pools: &[MachineConfigPool]| without_pool(nodes.iter().map(|(name, labels)| (*name, labels)), pools);
+    let expected = [
+        "node cp belongs to no MachineConfigPool, so that nothing configures it; to let pool master configure nodes: kubectl \
+         label node cp node-role.kubernetes.io/master=",
+        "nodes n1, n2 belong to no MachineConfigPool, so that nothing configures them; to let pool worker configure nodes: \
+         kubectl label node n1 n2 node-role.kubernetes.io/worker=",
+    ];
+    assert_eq!(of(&pools), expected);
+    assert!(of(&[]).is_empty(), "nodes are not configured by pools");
+    let found = of(&[pool("infra", by_label("infra"))]);
+    assert!(found[0].ends_with("give them labels that the nodeSelector of a pool selects"), "{found:?}");
+    let many: Vec<(String, Labels)> = (0..8).map(|number| (format!("n{number}"), Labels::new())).collect();
+    let found = without_pool(many.iter().map(|(name, labels)| (name.as_str(), labels)), &pools);
+    assert!(found[0].starts_with("nodes n0, n1, n2, n3, n4 and 3 more belong"), "{found:?}");
+}

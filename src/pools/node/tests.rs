@@ -15,7 +15,7 @@ fn facts(annotations: &Value, spec: &Value, conditions: &Value) -> NodeFacts {
 fn node_is_read_from_its_annotations_and_conditions() {
     let annotations = json!({"currentConfig": "a", "desiredConfig": "b", "state": "Degraded", "reason": "no room", "currentImage": "",
         "desiredImage": "i", "cordonedFor": "b", "doneSince": "2026-01-02T00:00:00Z", "drainBlocked": "pod a/b", "toldFor": "17",
-        "post-config-action": "Rebooting", "rebootStarted": "2026-01-04T00:00:00Z"});
+        "post-config-action": "Rebooting", "rebootStarted": "2026-01-04T00:00:00Z", "kubeletConfigDir": "/etc/k", "stageAhead": "c"});
     let conditions = json!([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-01-03T00:00:00Z"},
         {"type": "MemoryPressure", "status": "True"}, {"type": "NetworkUnavailable", "status": "False"}]);
     let found = facts(&annotations, &json!({"unschedulable": true}), &conditions);
@@ -37,6 +37,8 @@ fn node_is_read_from_its_annotations_and_conditions() {
         told_for: Some("17".into()),
         restarting_since: "2026-01-04T00:00:00Z".parse().ok(),
         drain_blocked: Some("pod a/b".into()),
+        kubelet_config_dir: Some("/etc/k".into()),
+        stage_ahead: Some("c".into()),
     };
     assert_eq!(found, expected);
     assert!(found.is_failing() && !found.is_ready() && found.is_managed() && !found.is_changing());
@@ -66,4 +68,23 @@ fn node_is_done_where_state_and_both_configurations_say_so() {
         assert_eq!(facts.is_done(), done, "{annotations}");
         assert_eq!(facts.is_at(&Target::new("a")), done && desired == "a");
     }
+}
+
+#[test]
+fn what_others_may_have_written_at_a_node_is_bounded_and_on_one_line() {
+    let annotations = json!({"state": "Degraded", "reason": "\u{1}x".repeat(125 << 10),
+        "drainBlocked": format!("pod a/b\n{}", "y".repeat(9000)), "currentConfig": "c".repeat(9000), "desiredConfig": "d"});
+    let conditions = json!([{"type": "Ready", "status": "Unknown", "reason": "\u{1b}z".repeat(9000)}]);
+    let found = facts(&annotations, &json!({}), &conditions);
+    let blocked = found.drain_blocked.unwrap();
+    assert!(blocked.starts_with("pod a/b yyy"), "{blocked}");
+    for text in [&found.reason, &blocked, &found.problems[0].what] {
+        assert!(text.len() <= SAID && !text.contains(char::is_control), "{} bytes: {text}", text.len());
+        assert_eq!(said(text), *text, "an agent recognizes what it has told");
+    }
+    assert_eq!(
+        (found.current, found.desired),
+        (Target::default(), Target::new("d")),
+        "no MachineConfig has such a name"
+    );
 }

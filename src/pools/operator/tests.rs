@@ -168,3 +168,30 @@ fn rendered_configuration_is_one_of_the_release_that_made_it() {
         assert_eq!(found.is_some(), expected.is_some());
     }
 }
+
+#[test]
+fn nodes_that_no_pool_selects_are_told_of_as_long_as_there_are_any() {
+    let said =
+        |status: &ClusterOperatorStatus| find(&status.conditions, NODES_WITHOUT_POOL).map(|it| it.message.clone());
+    let facts =
+        OperatorFacts { without_pool: vec!["node a".to_owned(), "node b".to_owned()], ..OperatorFacts::default() };
+    let told = status(&ClusterOperatorStatus::default(), &facts, Timestamp::UNIX_EPOCH);
+    assert_eq!(said(&told).as_deref(), Some("node a; node b"));
+    assert_eq!(find(&told.conditions, "Degraded").unwrap().status, ConditionStatus::False, "it is no fault");
+    let none = status(&told, &OperatorFacts::default(), Timestamp::UNIX_EPOCH);
+    assert_eq!(said(&none), None);
+}
+
+#[test]
+fn operator_names_each_pool_however_much_another_one_says() {
+    let troubled = |name: &str, text: &str| PoolSummary {
+        degraded: Some((text.repeat(8 << 10), at(0))),
+        blocked: Some(text.repeat(8 << 10)),
+        ..pool(name, 1, 3)
+    };
+    let found = status(&old(), &facts(vec![troubled("infra", "x"), troubled("master", "y")]), at(60));
+    for type_ in ["Degraded", "Progressing", "Upgradeable"] {
+        let (_, _, message) = says(&found, type_);
+        assert!(message.contains("master") && message.len() < 3000, "{type_}: {message}");
+    }
+}

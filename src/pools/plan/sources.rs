@@ -2,7 +2,7 @@
 
 use super::{Cluster, Unselected};
 use crate::api::machine_config::MachineConfig;
-use crate::pools::generated::{Source, SourceKind, generate, made_of, unwanted};
+use crate::pools::generated::{Kubelets, Source, SourceKind, generate, made_of, unwanted};
 use crate::pools::render::name;
 use std::collections::BTreeSet;
 
@@ -44,7 +44,9 @@ pub(super) fn made(
     let others = cluster.sources.iter().filter(|live| given.iter().all(|given| id(given) != id(live)));
     let all: Vec<&Source> = others.chain(&given).collect();
     let pools: Vec<_> = cluster.pools.iter().collect();
-    let generated = generate(&all, &pools, made.configs.iter(), version);
+    let (members, _) = super::members(&cluster.nodes, &cluster.pools);
+    let kubelets = members.iter().map(|(pool, nodes)| (pool.clone(), Kubelets::of(nodes))).collect();
+    let generated = generate(&all, (&pools, &kubelets), made.configs.iter(), version);
     let both = [SourceKind::ContainerRuntime, SourceKind::Kubelet];
     let gone = unwanted(&all, &generated, &both, made.configs.iter()).into_iter().map(name);
     let wanted = generated.configs.iter().map(|(_, config)| name(config));

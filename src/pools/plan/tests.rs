@@ -111,6 +111,30 @@ fn policies_of_administrators_say_what_follows() {
 }
 
 #[test]
+fn nothing_is_fine_that_rests_on_what_could_not_be_read() {
+    type Change = fn(&mut Cluster);
+    let table: [(&str, Change, usize); 4] = [
+        ("pods", |cluster| cluster.pods = None, 1),
+        ("budgets", |cluster| cluster.budgets = None, 1),
+        ("the owner of a pod", |cluster| cluster.undecided = vec!["pod a/b: forbidden".into()], 1),
+        ("policies", |cluster| cluster.settings_unread = true, 0),
+    ];
+    for (what, change, remarks) in table {
+        let planned = |spec: Value, content: &str| {
+            let mut cluster = usual(&spec, &[]);
+            change(&mut cluster);
+            plan(&cluster, &[config("10-a", "worker", file("/etc/a", content))], &[], NOW)
+        };
+        let changed = planned(json!({}), "three");
+        let found = (changed.verdict(), changed.incomplete, changed.remarks.len());
+        assert_eq!(found, (Verdict::Incomplete, true, remarks), "{what}: {:?}", changed.remarks);
+        let same = planned(json!({}), "one");
+        assert_eq!((same.verdict(), same.incomplete, same.remarks.len()), (Verdict::Fine, false, 0), "{what}");
+        assert_eq!(planned(json!({"paused": true}), "three").verdict(), Verdict::Waits, "{what}: what is known counts");
+    }
+}
+
+#[test]
 fn a_pool_that_cannot_be_rendered_names_the_machine_config_that_is_guilty() {
     let cluster = usual(&json!({}), &[]);
     let broken = json!({"config": {"ignition": {"version": "9.0.0"}}});
@@ -129,6 +153,28 @@ fn a_change_that_running_nodes_cannot_follow_names_the_machine_config_that_is_gu
     let error = of(&plan, "worker").error.as_ref().unwrap();
     assert!(error.contains("MachineConfig 50-disk: storage.disks[/dev/sdb] is added"), "{error}");
     assert_eq!(plan.verdict(), Verdict::Fails);
+}
+
+#[test]
+fn a_change_that_an_administrator_excepts_is_planned_as_the_controller_makes_it() {
+    let mut cluster = usual(&json!({}), &[]);
+    let overrides = json!({"spec": {"irreconcilableValidationOverrides": {"storage": ["Disks"]}}});
+    cluster.settings = Settings::of(Some(&overrides)).unwrap();
+    let disks = json!({"config": {"ignition": {"version": "3.5.0"}, "storage": {"disks": [{"device": "/dev/sdb"}]}}});
+    let plan = plan(&cluster, &[config("50-disk", "worker", disks)], &[], NOW);
+    let worker = of(&plan, "worker");
+    assert_eq!((worker.error.as_ref(), worker.changes(), plan.verdict()), (None, true, Verdict::Fine));
+    assert_eq!(worker.transitions[0].error, None);
+}
+
+#[test]
+fn nodes_that_no_pool_selects_are_remarked() {
+    let mut cluster = usual(&json!({}), &[]);
+    cluster.nodes.push(node("lost", "nowhere", "x"));
+    let remarks = plan(&cluster, &[config("10-a", "worker", file("/etc/a", "three"))], &[], NOW).remarks;
+    let [remark] = remarks.as_slice() else { panic!("{remarks:?}") };
+    assert!(remark.starts_with("Left alone: node lost belongs to no MachineConfigPool"), "{remark}");
+    assert!(remark.ends_with("to let pool worker configure nodes: kubectl label node lost pool=worker"), "{remark}");
 }
 
 #[test]

@@ -224,6 +224,12 @@ fn an_invalid_input_is_named_with_its_field() {
             "storage.files[/dev/a].path is the path \"/dev/a\", where the kernel provides all files; use kernel arguments, a sysctl file, a udev rule or a unit instead",
         ),
         (
+            file("/etc/machine-config-daemon/currentconfig", "data:,"),
+            "storage.files[/etc/machine-config-daemon/currentconfig].path is the path \
+             \"/etc/machine-config-daemon/currentconfig\", where the agent of a node keeps what it has to know; write to \
+             another folder",
+        ),
+        (
             json!({"config": []}),
             "config is a list, and an Ignition configuration is a JSON object; write one, or leave config out",
         ),

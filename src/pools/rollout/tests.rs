@@ -175,7 +175,8 @@ fn zone_may_have_a_limit_of_its_own() {
     assert_eq!(only(&facts).blocked.unwrap().0, BlockedReason::InvalidPool);
 }
 
-/// As in the published example: nodes that end out of order let the next ones begin, and there are never four.
+/// As in the example that the documentation of OpenShift gives: nodes end in the order 2, 1, 3, 5, 4 and not in that in which they
+/// began, each lets the next one begin, and there are never four.
 #[test]
 fn each_node_that_ends_lets_the_next_one_begin() {
     let mut facts = pool("worker", "v1", 3, (1..=5).map(|n| done(&n.to_string(), "v0")).collect());
@@ -194,14 +195,27 @@ fn each_node_that_ends_lets_the_next_one_begin() {
     assert_eq!(tell(&mut facts), [""; 0]);
     end(&mut facts, "2");
     assert_eq!(tell(&mut facts), ["4"]);
-    end(&mut facts, "4");
+    end(&mut facts, "1");
     assert_eq!(tell(&mut facts), ["5"]);
-    for name in ["3", "1", "5"] {
+    for name in ["3", "5", "4"] {
         end(&mut facts, name);
         assert_eq!(tell(&mut facts), [""; 0]);
     }
     let round = only(&facts);
     assert_eq!((round.unavailable.len(), round.waiting, round.blocked), (0, 0, None));
+}
+
+#[test]
+fn as_many_nodes_as_may_be_unavailable_come_next() {
+    let nodes: Vec<NodeFacts> = (0..6).map(|number| done(&number.to_string(), "v0")).collect();
+    let facts = pool("worker", "v1", 2, nodes);
+    let round = only(&facts);
+    assert_eq!((round.claim, round.next), (vec!["0".to_owned(), "1".into()], vec!["2".to_owned(), "3".into()]));
+    // They may prepare, too, while something holds them.
+    let hold = Hold { reason: BlockedReason::OutsideMaintenanceWindow, message: "wait".into(), nodes: 0, until: None };
+    let held = only(&PoolFacts { holds: vec![hold], ..facts.clone() });
+    assert_eq!((held.claim.len(), held.next), (0, vec!["0".to_owned(), "1".into()]));
+    assert!(only(&PoolFacts { paused: true, ..facts }).next.is_empty());
 }
 
 #[test]
@@ -244,6 +258,21 @@ fn arbiter_and_control_plane_are_never_away_together() {
     assert_eq!(all(&a), ["a"]);
     let [_, a] = both(&paused(vec![not_ready(done("m", "v0"))]), &arbiter(vec![done("a", "v0")]));
     assert_eq!(all(&a), [""; 0]);
+}
+
+#[test]
+fn control_plane_waits_for_etcd_and_a_node_whose_member_is_ill_does_not() {
+    let etcd = |node: &str| Etcd { troubles: [(node.to_owned(), "it is ill".to_owned())].into(), ..Etcd::default() };
+    let nodes = vec![done("a", "v1"), done("b", "v0"), done("c", "v0")];
+    let facts = PoolFacts { etcd: etcd("a"), ..pool("master", "v1", 2, nodes) };
+    let round = only(&facts);
+    let (reason, message) = round.blocked.clone().unwrap();
+    assert_eq!((all(&round).len(), round.waiting, reason), (0, 2, BlockedReason::AwaitingHealth));
+    assert!(message.starts_with("etcd must not lose another member: it is ill"), "{message}");
+    assert_eq!(all(&only(&PoolFacts { etcd: etcd("c"), ..facts.clone() })), ["c"]);
+    let unread = PoolFacts { etcd: Etcd { unknown: Some(None), ..Etcd::default() }, ..facts.clone() };
+    assert_eq!((all(&only(&unread)).len(), only(&unread).blocked), (0, None));
+    assert_eq!(all(&only(&PoolFacts { etcd: Etcd::default(), ..facts })), ["b", "c"]);
 }
 
 #[test]

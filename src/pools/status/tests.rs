@@ -195,3 +195,29 @@ fn risk_of_the_quorum_is_a_condition_while_it_lasts() {
     assert_eq!(at_risk(&over), None);
     assert_eq!(over.conditions.len(), 6, "the others stay");
 }
+
+/// Whoever has taken over a node can write there what they want.
+#[test]
+fn status_stays_small_whatever_nodes_say() {
+    let says = |number: usize, text: &str| {
+        let annotations = serde_json::json!({
+            "machineconfiguration.openshift.io/currentConfig": "v0",
+            "machineconfiguration.openshift.io/desiredConfig": "v1",
+            "machineconfiguration.openshift.io/state": "Degraded",
+            "machineconfiguration.openshift.io/reason": text,
+        });
+        let node = serde_json::json!({"metadata": {"name": format!("n{number}"), "annotations": annotations}});
+        NodeFacts::of(&serde_json::from_value(node).unwrap())
+    };
+    for (said, nodes) in [("\u{1}", 3), ("\"", 100), ("\u{200b}", 100)] {
+        let text = said.repeat((250 << 10) / said.len());
+        let nodes = (0..nodes).map(|number| says(number, &text));
+        let all = pool(nodes.chain([node("waits", "v0", "v0", NodeState::Done)]).collect());
+        let found = of(&MachineConfigPoolStatus::default(), &subject(), &all, 1);
+        let holds = holding(&found);
+        assert!(holds.iter().all(|(_, _, message)| message.len() <= 9 << 10), "{said:?}: {holds:?}");
+        assert!(holds.iter().any(|(_, reason, message)| *reason == "FailedNodes" && message.contains("node n0")));
+        let size = serde_json::to_vec(&found).unwrap().len();
+        assert!(size < 64 << 10, "{said:?}: {size} bytes");
+    }
+}

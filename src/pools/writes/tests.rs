@@ -64,3 +64,105 @@ fn node_that_others_have_cordoned_is_not_uncordoned() {
     assert_eq!(annotations["machineconfiguration.openshift.io/doneSince"], "1970-01-01T00:00:00Z");
     assert_eq!(annotations["machineconfiguration.openshift.io/cordonedFor"], Value::Null);
 }
+
+#[test]
+fn the_mark_of_a_cordon_goes_with_the_end_of_the_drain_whoever_has_uncordoned_the_node() {
+    let mark =
+        |patch: &Value| patch["metadata"]["annotations"].get("machineconfiguration.openshift.io/cordonedFor").cloned();
+    assert_eq!(mark(&answer("7", "uncordon-a", None, false, None)), Some(Value::Null));
+    assert_eq!(mark(&answer("7", "drain-a", None, false, None)), None, "it stays while the node is changed");
+    let patch = not_cordoned("8");
+    assert_eq!((mark(&patch), patch["metadata"]["resourceVersion"].as_str()), (Some(Value::Null), Some("8")));
+}
+
+#[test]
+fn node_that_is_told_is_not_asked_to_prepare_any_more() {
+    let of =
+        |patch: &Value| patch["metadata"]["annotations"].get("machineconfiguration.openshift.io/stageAhead").cloned();
+    assert_eq!(of(&stage_ahead("7", Some("b"))), Some(json!("b")));
+    assert_eq!(of(&stage_ahead("7", None)), Some(Value::Null));
+    assert_eq!(of(&tell("9", (&NodeFacts::default(), &[]), &Target::new("b"), None, None)), Some(Value::Null));
+}
+
+/// The policies that the API server decides by when a Node is changed.
+const GUARDS: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/manifests/machine-config/0000_80_machine-config_03_node-guard.yaml"
+));
+const CONTROLLER: &str = "system:serviceaccount:openshift-machine-config-operator:machine-config-operator";
+const AGENT: &str = "system:serviceaccount:openshift-machine-config-operator:machine-config-daemon";
+
+/// What refuses the change of a Node, which a user makes with its groups; `makes`: it may create MachineConfigs.
+fn refusals((user, makes): (&Value, bool), before: &Value, after: &Value) -> Vec<String> {
+    let may_make = "authorizer.group('machineconfiguration.openshift.io').resource('machineconfigs').check('create')\
+                    .allowed()";
+    let mut refusals = Vec::new();
+    for text in GUARDS.split("\n---\n") {
+        let policy: Value = serde_yaml::from_str(text).unwrap();
+        let holds = |rule: &Value| {
+            // The CEL of this test has no authorizer.
+            let rule = rule["expression"].as_str().unwrap().replace(may_make, "makes");
+            let mut context = cel::Context::default();
+            let request = json!({"userInfo": user});
+            for (name, value) in [("request", &request), ("object", after), ("oldObject", before)] {
+                context.add_variable(name, value.clone()).unwrap();
+            }
+            context.add_variable("makes", makes).unwrap();
+            match cel::Program::compile(&rule).unwrap().execute(&context) {
+                Ok(cel::Value::Bool(holds)) => holds,
+                other => panic!("{rule}: {other:?}"),
+            }
+        };
+        let rules = |place: &str| policy.pointer(place).and_then(Value::as_array).cloned().unwrap_or_default();
+        if rules("/spec/matchConditions").iter().all(holds) {
+            let broken = rules("/spec/validations").into_iter().filter(|rule| !holds(rule));
+            refusals.extend(broken.map(|rule| rule["message"].as_str().unwrap().to_owned()));
+        }
+    }
+    refusals
+}
+
+#[test]
+fn nodes_are_told_by_whom_the_policies_allow() {
+    let user = |name: &str, node: &str| {
+        json!({"username": name, "groups": ["system:authenticated"],
+        "extra": {"authentication.kubernetes.io/node-name": [node]}})
+    };
+    let plain = json!({"metadata": {"name": "n"}, "spec": {}});
+    let with = |field: &str, value: Value| {
+        let mut node = plain.clone();
+        node["metadata"][field] = value;
+        node
+    };
+    let told = |key: &str| with("annotations", json!({format!("{GROUP}/{key}"): "other"}));
+    let desired = "the configuration that a node is to have is said by the machine-config controller";
+    let admin = json!({"username": "kubeadmin", "groups": ["system:masters"]});
+    let someone = json!({"username": "labeller"});
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}]);
+    let own = "the agent of a node changes";
+    for (who, before, after, refused) in [
+        ((&user(CONTROLLER, "x"), true), &plain, &told("desiredConfig"), None),
+        ((&user(AGENT, "n"), false), &plain, &told("desiredConfig"), None),
+        ((&user(AGENT, "n"), false), &plain, &told("state"), None),
+        ((&user(AGENT, "m"), false), &plain, &told("state"), Some("the agent of a node changes its own node only")),
+        ((&user(AGENT, "n"), false), &plain, &with("labels", json!({"a": "b"})), Some(own)),
+        ((&user(AGENT, "n"), false), &plain, &with("finalizers", json!(["a/b"])), Some(own)),
+        ((&user(AGENT, "n"), false), &with("finalizers", json!(["a/b"])), &plain, Some(own)),
+        ((&user(AGENT, "n"), false), &plain, &with("ownerReferences", owner.clone()), Some(own)),
+        ((&user(AGENT, "n"), false), &with("ownerReferences", owner.clone()), &told("state"), Some(own)),
+        ((&admin, true), &plain, &told("desiredConfig"), None),
+        ((&someone, false), &plain, &told("desiredConfig"), Some(desired)),
+        ((&someone, false), &plain, &told("desiredImage"), Some(desired)),
+        ((&someone, false), &told("desiredConfig"), &plain, Some(desired)),
+        ((&someone, false), &told("desiredConfig"), &told("desiredConfig"), None),
+        ((&someone, false), &plain, &with("labels", json!({"a": "b"})), None),
+        ((&user("system:node:n", "n"), false), &plain, &told("desiredConfig"), Some(desired)),
+    ] {
+        let found = refusals(who, before, after);
+        let is_expected = match refused {
+            None => found.is_empty(),
+            Some(refused) => found.len() == 1 && found[0].starts_with(refused),
+        };
+        assert!(is_expected, "{who:?}: {before} -> {after}: {found:?}");
+    }
+}

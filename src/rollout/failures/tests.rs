@@ -1,6 +1,12 @@
 use super::*;
 use crate::status::failure::Reason;
 
+impl Failures {
+    fn failure(&self) -> Option<UpdateError> {
+        self.failure_beside(&Drained::new())
+    }
+}
+
 fn error(text: &str) -> Option<UpdateError> {
     Some(UpdateError::new(Reason::Other(text.into()), text))
 }

@@ -52,4 +52,9 @@ fn conflict_ends_when_the_window_has_passed() {
     assert!(repairs.conflict(&id, at(600)).is_some());
     assert_eq!((repairs.conflict(&id, at(601)), repairs.pause(at(603))), (None, Duration::ZERO));
     assert_eq!(repairs.pause(at(601)), PAUSE, "two are left in the window");
+    let back = at(-6 * 3600);
+    assert_eq!((repairs.conflict(&id, back), repairs.conflict_ends(back)), (None, None), "the clock was set back");
+    assert_eq!(repairs.pause(back), Duration::ZERO);
+    repairs.forget(back);
+    assert_eq!(repairs.conflict(&id, at(60)), None, "and has come to the same time again");
 }

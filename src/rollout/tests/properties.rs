@@ -13,12 +13,17 @@ struct Executor {
     now: i64,
     /// Positions whose last outcome was a failure or a closed gate.
     failing: HashSet<usize>,
+    /// Positions that were applied at least once.
+    written: HashSet<usize>,
 }
 
 fn node_of(command: &Command) -> Option<usize> {
     match command {
         Command::Precreate { node, .. } | Command::HandOverTimer { node, .. } => Some(*node),
-        Command::Reconcile(Reconcile { purpose: Purpose::Apply { node } | Purpose::Gate { node }, .. }) => Some(*node),
+        Command::Reconcile(Reconcile {
+            purpose: Purpose::Apply { node } | Purpose::Ahead { node } | Purpose::Gate { node },
+            ..
+        }) => Some(*node),
         _ => None,
     }
 }
@@ -26,7 +31,8 @@ fn node_of(command: &Command) -> Option<usize> {
 impl Executor {
     fn start(plan: Plan) -> Executor {
         let (rollout, commands) = Rollout::start(plan, at(0));
-        let mut executor = Executor { rollout, running: Vec::new(), now: 0, failing: HashSet::new() };
+        let (failing, written) = Default::default();
+        let mut executor = Executor { rollout, running: Vec::new(), now: 0, failing, written };
         executor.begin(commands);
         executor
     }
@@ -38,6 +44,9 @@ impl Executor {
                 let open = before.iter().find(|p| self.rollout.nodes()[**p].state != NodeState::Done);
                 assert_eq!(open, None, "node {node} started before one that it depends on");
                 assert_ne!(self.rollout.nodes()[node].state, NodeState::Pending);
+            }
+            if let Command::Reconcile(request) = &command {
+                self.assert_in_order(request);
             }
             self.running.push(command);
         }
@@ -55,10 +64,28 @@ impl Executor {
         );
     }
 
+    /// What is out of turn is never gated, and nothing has its turn before what is in front of it is applied.
+    fn assert_in_order(&self, request: &Reconcile) {
+        match request.purpose {
+            Purpose::Apply { node } | Purpose::Gate { node } => {
+                let in_front = self.rollout.plan().graph.nodes()[node].manifests.iter();
+                let missing = in_front.take_while(|p| **p != request.position).find(|p| !self.written.contains(p));
+                assert_eq!(missing, None, "{} has its turn before it", request.position);
+            }
+            Purpose::Ahead { .. } => {
+                let manifest = &self.rollout.plan().manifests[request.position];
+                assert!(request.gate.is_none() && manifest.id.kind != "ClusterOperator", "{}", manifest.id);
+            }
+            Purpose::Repair | Purpose::Configuration => {}
+        }
+    }
+
     fn on(&mut self, event: Event) -> Vec<Command> {
         self.now += 1;
         let before = self.rollout.is_completed();
-        let attempts = self.running.iter().filter(|command| reconciled(command).is_some()).count();
+        let contested = |command: &&Command| matches!(command, Command::Reconcile(Reconcile { contested: true, .. }));
+        let attempts =
+            self.running.iter().filter(|command| reconciled(command).is_some() && !contested(command)).count();
         let commands = self.rollout.on(event, at(self.now));
         if self.rollout.is_completed() && !before {
             assert_eq!((&self.failing, attempts), (&HashSet::new(), 0), "completed although not all is in place");
@@ -83,6 +110,9 @@ impl Executor {
                 let outcome = outcome(&request, choice);
                 let (position, failed) = (request.position, outcome.failure.is_some());
                 let node = node_of(&Command::Reconcile(request.clone()));
+                if !failed {
+                    self.written.insert(position);
+                }
                 match choice % 10 {
                     0..=3 | 6 => self.failing.remove(&position),
                     4 | 5 if request.gate.is_none() => self.failing.remove(&position),
@@ -131,7 +161,8 @@ fn outcome(request: &Reconcile, choice: u8) -> Outcome {
             true,
         ),
         7 => failed(Cause::KindNotServed),
-        8 => failed(Cause::NamespaceMissing("ns".into())),
+        8 if choice.is_multiple_of(4) => failed(Cause::NamespaceMissing("ns".into())),
+        8 => failed(Cause::WebhookAway(Some("ns".into()))),
         _ => failed(Cause::Other),
     }
 }
@@ -148,10 +179,6 @@ fn manifests(release: &[(u8, u8, usize)]) -> Vec<Arc<Manifest>> {
         .map(|(i, (level, component, kind))| (format!("0000_{level}0_c{component}_{i:02}.json"), KINDS[*kind]))
         .collect();
     files.iter().map(|(file, kind)| object(file, kind, &file.replace(['_', '.'], "-"))).collect()
-}
-
-fn any_mode() -> impl Strategy<Value = Mode> {
-    prop_oneof![Just(Mode::Install), Just(Mode::Update), Just(Mode::Reconcile)]
 }
 
 proptest! {

@@ -1,84 +1,10 @@
-//! Tables: what the rollout does after each event, in a short notation.
+//! What the rollout does up to the end of each turn.
 
+use super::run::*;
 use super::*;
+use crate::rollout::view::clock;
 use NodeState::{Done, Failing, Pending, Running, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// `apply 0`, `gate 0 after 500ms until namespace ns`, `repair 0`, ...
-fn text(command: &Command) -> String {
-    match command {
-        Command::CreatePrerequisite(position) => format!("prerequisite {position}"),
-        Command::Precreate { position, .. } => format!("precreate {position}"),
-        Command::ServeKinds(position) => format!("serve {position}"),
-        Command::HandOverTimer { after, .. } => format!("timer {after:?}"),
-        Command::Reconcile(Reconcile { position, purpose, delay, .. }) => {
-            let purpose = match purpose {
-                Purpose::Apply { .. } => "apply",
-                Purpose::Gate { .. } => "gate",
-                Purpose::Repair => "repair",
-                Purpose::Configuration => "configure",
-            };
-            let after = if delay.pause.is_zero() { String::new() } else { format!(" after {:?}", delay.pause) };
-            let until = match &delay.until {
-                Wake::Timeout => String::new(),
-                Wake::NamespaceChanged(name) => format!(" until namespace {name}"),
-                Wake::ObjectChanged => " until changed".into(),
-                Wake::KindServed { refresh: false } => " until served".into(),
-                Wake::KindServed { refresh: true } => " until served or refreshed".into(),
-                Wake::Refresh => " then refreshed".into(),
-            };
-            format!("{purpose} {position}{after}{until}")
-        }
-    }
-}
-
-/// A rollout with the commands that are under way.
-struct Run {
-    rollout: Rollout,
-    running: Vec<Command>,
-    now: i64,
-}
-
-impl Run {
-    fn start(plan: Plan) -> (Run, String) {
-        let (rollout, commands) = Rollout::start(plan, at(0));
-        let mut run = Run { rollout, running: Vec::new(), now: 0 };
-        let texts = run.begin(commands);
-        (run, texts)
-    }
-
-    fn begin(&mut self, commands: Vec<Command>) -> String {
-        let texts: Vec<String> = commands.iter().map(text).collect();
-        self.running.extend(commands);
-        texts.join(", ")
-    }
-
-    fn on(&mut self, event: Event) -> String {
-        let commands = self.rollout.on(event, at(self.now));
-        self.begin(commands)
-    }
-
-    /// Ends the attempt at this position.
-    fn ends(&mut self, position: usize, outcome: Outcome) -> String {
-        let is = |command: &Command| matches!(command, Command::Reconcile(r) if r.position == position);
-        let index = self.running.iter().position(is).expect("an attempt is under way");
-        let Command::Reconcile(request) = self.running.remove(index) else { unreachable!() };
-        self.on(Event::Reconciled(request, Box::new(outcome)))
-    }
-
-    fn node(&self, node: usize) -> NodeState {
-        self.rollout.nodes()[node].state
-    }
-}
-
-fn update(files: &[(&str, &str)]) -> (Run, String) {
-    start(files, Mode::Update)
-}
-
-fn start(files: &[(&str, &str)], mode: Mode) -> (Run, String) {
-    let manifests = files.iter().map(|(file, kind)| object(file, kind, &file.replace(['_', '.'], "-"))).collect();
-    Run::start(plan(manifests, mode))
-}
 
 #[test]
 fn manifests_of_a_node_follow_each_other_and_the_next_stage_waits() {
@@ -93,15 +19,7 @@ fn manifests_of_a_node_follow_each_other_and_the_next_stage_waits() {
 
 #[test]
 fn failed_attempt_is_repeated_with_the_wake_of_its_cause() {
-    let table = [
-        (Cause::Other, ""),
-        (Cause::Terminating, " until changed"),
-        (Cause::NamespaceMissing("ns".into()), " until namespace ns"),
-        // No definition of the release brings the kind, so the server is asked at once.
-        (Cause::KindNotServed, " until served or refreshed"),
-        (Cause::KindGone, " then refreshed"),
-    ];
-    for (cause, until) in table {
+    for (cause, until) in causes() {
         let (mut run, _) = update(&[("0000_10_a_1", "widget")]);
         for (failures, pause) in [(1, "500ms"), (2, "1s"), (3, "2s"), (4, "4s")] {
             assert_eq!(run.ends(0, failed(cause.clone())), format!("apply 0 after {pause}{until}"));
@@ -116,29 +34,74 @@ fn failed_attempt_is_repeated_with_the_wake_of_its_cause() {
 }
 
 #[test]
-fn manifest_that_waits_for_a_webhook_is_passed_over() {
-    let (mut run, _) = update(&[("0000_10_a_1", "widget"), ("0000_10_a_2", "config"), ("0000_10_a_3", "config")]);
-    let away = || failed(Cause::WebhookAway);
-    run.ends(0, away());
-    assert_eq!(run.ends(0, away()), "apply 0 after 1s");
-    assert_eq!(run.ends(0, away()), "apply 1", "with the third failure");
-    assert!(run.rollout.failure().is_some(), "reported");
-    assert_eq!(run.ends(1, applied()), "apply 2");
-    assert_eq!(run.ends(2, applied()), "apply 0", "which may have brought the webhook");
-    for next in ["500ms", "1s", "2s", "4s"] {
-        assert_eq!(run.ends(0, away()), format!("apply 0 after {next}"), "it is alone");
+fn order_of_a_node_is_kept_while_a_manifest_waits_for_a_webhook() {
+    let away = || failed(Cause::WebhookAway(Some("elsewhere".to_owned())));
+    let files = [("0000_10_a_1", "config"), ("0000_10_a_2", "deployment"), ("0000_20_b_1", "config")];
+    let (mut run, _) = update(&files);
+    for (failures, pause) in
+        [(1, "500ms"), (2, "1s"), (3, "2s"), (4, "4s"), (5, "8s"), (6, "16s"), (7, "30s"), (8, "30s")]
+    {
+        assert_eq!(run.ends(0, away()), format!("apply 0 after {pause} or deleted"));
+        assert_eq!(run.rollout.failure().is_some(), failures >= 3);
     }
-    assert_eq!((run.ends(0, applied()).as_str(), run.rollout.is_completed()), ("", true));
+    assert_eq!(run.ends(0, applied()), "apply 1");
+    assert_eq!(run.rollout.failure(), None);
+    // So it is where the next one is the own Deployment, whatever namespace the webhook is in.
+    let own = manifest("0000_10_a_2", "apps/v1", "Deployment", "own", json!({}));
+    let plan = Plan { hand_over: true, ..plan(vec![object("0000_10_a_1", "config", "a"), own], Mode::Update) };
+    let (mut run, _) = Run::start(plan);
+    for pause in ["500ms", "1s", "2s", "4s"] {
+        let away = failed(Cause::WebhookAway(Some("ns".to_owned())));
+        assert_eq!(run.ends(0, away), format!("apply 0 after {pause} or deleted"));
+    }
+}
 
-    // Two of them do not make room for each other without end.
-    let (mut run, _) = update(&[("0000_10_a_1", "widget"), ("0000_10_a_2", "config")]);
-    for (position, next) in [(0, "apply 0 after 500ms"), (0, "apply 0 after 1s"), (0, "apply 1")] {
-        assert_eq!(run.ends(position, away()), next);
-    }
-    for next in ["500ms", "1s", "2s", "4s", "8s"] {
-        assert_eq!(run.ends(1, away()), format!("apply 1 after {next}"));
-    }
-    assert_eq!(run.ends(1, applied()), "apply 0");
+#[test]
+fn webhook_that_a_component_brings_itself_is_written_before_its_turn() {
+    let files = [
+        ("0000_10_a_1", "widget"),
+        ("0000_10_a_2", "config"),
+        ("0000_10_a_3", "widget"),
+        ("0000_10_a_4", "operator"),
+        ("0000_10_a_5", "deployment"),
+        ("0000_10_a_6", "config"),
+    ];
+    let away = || failed(Cause::WebhookAway(Some("ns".to_owned())));
+    let (mut run, first) = update(&files);
+    assert_eq!(first, "precreate 3");
+    assert_eq!(run.on(Event::Precreated { node: 0 }), "apply 0");
+    assert_eq!(run.ends(0, away()), "apply 0 after 500ms or deleted");
+    assert_eq!(run.ends(0, away()), "apply 0 after 1s or deleted");
+    assert_eq!(run.ends(0, away()), "ahead 1", "with the third failure");
+    assert_eq!(run.ends(1, applied()), "ahead 4", "neither what the webhook catches too nor the ClusterOperator");
+    assert_eq!(run.ends(4, failed(Cause::Other)), "apply 0 after 2s until [3, 4]", "no gate is waited for");
+    assert!(run.rollout.failure().is_some_and(|error| error.message.contains("broken")), "of what waits");
+    assert_eq!(run.ends(0, away()), "ahead 1", "it may have been removed, and what failed may succeed");
+    assert_eq!(
+        (run.ends(1, applied()).as_str(), run.ends(4, applied()).as_str()),
+        ("ahead 4", "apply 0 after 4s until [3, 4]")
+    );
+    // From here on everything has its turn.
+    assert_eq!((run.ends(0, applied()).as_str(), run.ends(1, applied()).as_str()), ("apply 1", "apply 2"));
+    assert_eq!((run.ends(2, applied()).as_str(), run.ends(3, judged(Verdict::Ready)).as_str()), ("apply 3", "apply 4"));
+    assert_eq!((run.ends(4, judged(waiting())).as_str(), run.node(0)), ("", Waiting));
+}
+
+#[test]
+fn webhook_that_converts_a_kind_may_come_with_the_definition() {
+    let webhook = |name: &str| {
+        let definition = definition(name);
+        let widget = object("0000_10_a_2", "widget", "a");
+        let deployment = object("0000_10_a_3", "deployment", "d");
+        let (mut run, _) = Run::start(plan(vec![definition, widget, deployment], Mode::Update));
+        run.ends(0, applied());
+        run.ends(0, judged(Verdict::Ready));
+        run.ends(1, failed(Cause::WebhookAway(None)));
+        run.ends(1, failed(Cause::WebhookAway(None)));
+        run.ends(1, failed(Cause::WebhookAway(None)))
+    };
+    assert_eq!(webhook("widgets.example.com"), "ahead 2");
+    assert_eq!(webhook("gadgets.example.org"), "apply 1 after 2s or deleted");
 }
 
 #[test]
@@ -172,11 +135,45 @@ fn failing_gate_is_reported_as_its_effect_says() {
     let (mut run, _) = update(&[("0000_10_a_1", "operator"), ("0000_20_b_1", "config")]);
     assert_eq!(run.on(Event::Precreated { node: 0 }), "apply 0");
     assert_eq!((run.ends(0, judged(with(Effect::Fail))).as_str(), run.node(0)), ("", Failing));
-    assert_eq!(run.rollout.awaited_operators(), BTreeSet::from(["0000-10-a-1".to_owned()]));
+    let awaited = |run: &Run| run.rollout.awaited().into_iter().map(|id| id.name).collect::<Vec<_>>();
+    assert_eq!(awaited(&run), ["0000-10-a-1"]);
     run.on(Event::Changed { position: 0, content: false });
     assert_eq!((run.ends(0, judged(with(Effect::Report))).as_str(), run.node(0)), ("apply 1", Done), "it goes on");
     assert_eq!(run.rollout.failure().unwrap().message, "bad");
-    assert!(run.rollout.awaited_operators().contains("0000-10-a-1") && !run.rollout.is_ahead("0000-10-a-1"));
+    assert_eq!(awaited(&run), ["0000-10-a-1"], "beside what its node goes on with");
+    assert!(!run.rollout.is_ahead("clusteroperator/0000-10-a-1") && run.rollout.is_ahead("configmap/ns/0000-20-b-1"));
+}
+
+#[test]
+fn operator_that_is_away_with_its_node_is_waited_for_and_nothing_else_is() {
+    let away = |effect| {
+        let error = UpdateError::new(Reason::OperatorNotAvailable, "away");
+        Verdict::Failing(UpdateError { effect, names: vec!["0000-10-a-1".into()], ..error })
+    };
+    let (mut run, _) = update(&[("0000_10_a_1", "operator"), ("0000_20_b_1", "config")]);
+    run.on(Event::Precreated { node: 0 });
+    run.ends(0, judged(away(Effect::Fail)));
+    assert_eq!(run.rollout.unavailable_operators(), ["0000-10-a-1".to_owned()].into());
+    let drained = |name: &str, nodes: &[&str]| {
+        BTreeMap::from([(name.to_owned(), nodes.iter().map(|node| (*node).to_owned()).collect())])
+    };
+    let told = |run: &Run, drained: &Drained| {
+        let node = &run.rollout.nodes_beside(drained)[0];
+        let failure = run.rollout.failure_beside(drained).map(|error| error.reason.to_string());
+        (node.state, node.error.clone(), node.waiting[0].reason.clone(), failure.unwrap_or_default())
+    };
+    let not_available = ["away", "ClusterOperatorNotAvailable", "ClusterOperatorNotAvailable"].map(str::to_owned);
+    let [error, reason, failure] = not_available.clone();
+    assert_eq!(told(&run, &drained("other", &["n1"])), (Failing, error, reason, failure));
+    let [_, reason, _] = not_available;
+    assert_eq!(told(&run, &drained("0000-10-a-1", &[])), (Waiting, String::new(), reason, String::new()));
+    let updating = "NodesUpdating".to_owned();
+    assert_eq!(told(&run, &drained("0000-10-a-1", &["n1"])), (Waiting, String::new(), updating.clone(), updating));
+    assert_eq!(run.node(0), Failing, "what is known of it stays");
+    // It waits for something else by now.
+    run.on(Event::Changed { position: 0, content: false });
+    run.ends(0, judged(away(Effect::FailAfterInterval)));
+    assert_eq!(run.rollout.unavailable_operators(), BTreeSet::new());
 }
 
 #[test]
@@ -205,7 +202,7 @@ fn change_by_another_client_during_the_gate_is_undone_ever_more_slowly() {
     run.ends(0, judged(waiting()));
     assert_eq!(run.on(Event::Changed { position: 0, content: true }), "gate 0");
     let next: Vec<String> = (0..4).map(|_| run.ends(0, restored())).collect();
-    assert_eq!(next, ["gate 0", "gate 0 after 1s", "gate 0 after 2s", "gate 0 after 4s"]);
+    assert_eq!(next, ["gate 0", "gate 0 contested after 1s", "gate 0 contested after 2s", "gate 0 contested after 4s"]);
     let conflicts = run.rollout.conflicts(at(0));
     assert_eq!((conflicts.len(), conflicts[0].manager.as_str(), conflicts[0].repairs), (1, "x", 4));
     assert_eq!(run.rollout.conflict_ends(at(0)), Some(at(600)));
@@ -311,6 +308,32 @@ fn own_deployment_hands_over_and_a_missing_stop_is_a_failure() {
 }
 
 #[test]
+fn failed_write_during_the_hand_over_is_told_as_long_as_it_lasts() {
+    let plan = Plan { hand_over: true, ..plan(vec![object("0000_10_a_1", "deployment", "own")], Mode::Update) };
+    let (mut run, _) = Run::start(plan);
+    run.ends(0, applied());
+    let reason = |run: &Run| run.rollout.nodes()[0].waiting[0].reason.clone();
+    for (expired, expected) in [(false, "HandOver"), (true, "HandOverTimedOut")] {
+        if expired {
+            run.on(Event::HandOverExpired { node: 0 });
+        }
+        run.on(Event::Changed { position: 0, content: true });
+        for _ in 0..3 {
+            run.ends(0, failed(Cause::Other));
+        }
+        assert_eq!((run.rollout.failure().is_some(), reason(&run)), (true, "Broken".to_owned()));
+        let unchanged = || Outcome { applied: Some(Applied::Unchanged), ..Outcome::default() };
+        assert_eq!(run.ends(0, unchanged()), "");
+        assert_eq!((run.rollout.failure().is_some(), reason(&run)), (expired, expected.to_owned()));
+        // One that is too short to be told takes nothing away either.
+        run.on(Event::Changed { position: 0, content: true });
+        run.ends(0, failed(Cause::Other));
+        assert_eq!(run.ends(0, unchanged()), "");
+        assert_eq!((run.rollout.failure().is_some(), reason(&run)), (expired, expected.to_owned()));
+    }
+}
+
+#[test]
 fn own_deployment_is_brought_back_until_the_process_is_replaced() {
     let plan = Plan { hand_over: true, ..plan(vec![object("0000_10_a_1", "deployment", "own")], Mode::Update) };
     let (mut run, _) = Run::start(plan);
@@ -377,163 +400,18 @@ fn own_deployment_of_the_running_release_is_not_waited_for() {
 }
 
 #[test]
-fn release_without_its_own_deployment_never_completes() {
-    let plan = Plan { hand_over: true, ..plan(vec![object("0000_10_a_1", "config", "a")], Mode::Update) };
-    let (mut run, _) = Run::start(plan);
-    run.ends(0, applied());
+fn nothing_is_applied_of_a_release_without_its_own_deployment() {
+    let namespace = object("0000_00_a_0", "namespace", "a");
+    let manifests = vec![namespace, object("0000_10_a_1", "config", "a"), object("0000_10_a_2", "deployment", "a")];
+    let (mut run, first) = Run::start(Plan { hand_over: true, ..plan(manifests, Mode::Update) });
+    assert_eq!((first.as_str(), run.running.len()), ("", 0));
+    for content in [true, false] {
+        assert_eq!(run.on(Event::Changed { position: 2, content }), "");
+    }
+    assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Proxy])), "");
     let failure = run.rollout.failure().unwrap();
     assert!(!run.rollout.is_completed());
     assert!(failure.reason == Reason::NoSuccessor && failure.message.contains("ns/own"), "{failure:?}");
-}
-
-#[test]
-fn change_after_the_turn_is_repaired_one_at_a_time() {
-    let (mut run, _) = update(&[("0000_10_a_1", "config"), ("0000_20_b_1", "deployment")]);
-    run.ends(0, applied());
-    assert_eq!(run.on(Event::Changed { position: 0, content: false }), "", "nothing reads the status of a ConfigMap");
-    assert_eq!(run.on(Event::Changed { position: 0, content: true }), "repair 0");
-    assert_eq!(run.on(Event::Changed { position: 0, content: true }), "");
-    assert_eq!(run.ends(0, applied()), "repair 0", "it changed again meanwhile");
-    assert_eq!(run.ends(0, Outcome { applied: Some(Applied::Unchanged), ..Outcome::default() }), "");
-    assert_eq!(run.node(0), Done, "a repair does not move its node");
-}
-
-#[test]
-fn change_during_the_turn_is_looked_at_once_it_is_over() {
-    let (mut run, _) = update(&[("0000_10_a_1", "config"), ("0000_20_b_1", "config")]);
-    run.on(Event::Changed { position: 0, content: true });
-    assert_eq!(run.ends(0, applied()), "repair 0, apply 1");
-    // Before the attempt began it is no news.
-    let (mut run, _) = update(&[("0000_10_a_1", "config"), ("0000_10_a_2", "config")]);
-    run.on(Event::Changed { position: 1, content: true });
-    assert_eq!((run.ends(0, applied()), run.ends(1, applied())), ("apply 1".to_owned(), String::new()));
-}
-
-#[test]
-fn failed_repair_is_repeated_and_reported_with_the_third_failure() {
-    let (mut run, _) = update(&[("0000_10_a_1", "config")]);
-    run.ends(0, applied());
-    run.on(Event::Changed { position: 0, content: true });
-    for (failures, next) in [(1, "repair 0 after 1s"), (2, "repair 0 after 2s"), (3, "repair 0 after 4s")] {
-        assert_eq!(run.ends(0, failed(Cause::Other)), next);
-        assert_eq!(run.rollout.failure().is_some(), failures == 3);
-    }
-    assert_eq!((run.ends(0, applied()), run.rollout.failure()), (String::new(), None));
-}
-
-#[test]
-fn changed_configuration_is_applied_and_is_no_repair() {
-    let annotated = json!({"config.openshift.io/inject-proxy": "main"});
-    let workload = manifest("0000_10_a_1", "apps/v1", "Deployment", "a", annotated);
-    let (mut run, _) = Run::start(plan(vec![workload, object("0000_10_a_2", "config", "b")], Mode::Reconcile));
-    let updated = || Outcome { applied: Some(Applied::Updated { fields: vec![], by: None }), ..judged(Verdict::Ready) };
-    assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Proxy])), "", "the attempt under way comes first");
-    assert_eq!(run.ends(0, judged(Verdict::Ready)), "repair 0, apply 1");
-    run.ends(0, judged(Verdict::Ready));
-    run.ends(1, applied());
-    for _ in 0..5 {
-        assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Infrastructure])), "", "not a part of it");
-        assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Proxy])), "configure 0");
-        run.ends(0, updated());
-    }
-    assert_eq!(run.rollout.conflicts(at(0)), []);
-}
-
-#[test]
-fn completion_waits_for_an_object_whose_gate_closes_again() {
-    let (mut run, _) = update(&[("0000_10_a_1", "deployment"), ("0000_20_b_1", "config")]);
-    run.ends(0, judged(Verdict::Ready));
-    assert_eq!(run.on(Event::Changed { position: 0, content: false }), "repair 0");
-    run.ends(1, applied());
-    assert!(!run.rollout.is_completed(), "it is being looked at");
-    assert_eq!(run.ends(0, judged(waiting())), "");
-    assert_eq!((run.rollout.is_completed(), run.rollout.done()), (false, 1));
-    assert_eq!(
-        run.rollout.failure().map(|error| (error.message, error.effect)),
-        Some(("not yet".into(), Effect::Wait))
-    );
-    assert_eq!(run.on(Event::Changed { position: 0, content: false }), "repair 0");
-    run.ends(0, judged(Verdict::Ready));
-    assert_eq!((run.rollout.is_completed(), run.rollout.done(), run.rollout.failure()), (true, 2, None));
-}
-
-#[test]
-fn completion_waits_for_an_object_that_cannot_be_restored() {
-    let (mut run, _) = update(&[("0000_10_a_1", "config"), ("0000_20_b_1", "config")]);
-    run.ends(0, applied());
-    run.on(Event::Changed { position: 0, content: true });
-    run.ends(0, failed(Cause::Other));
-    run.ends(1, applied());
-    assert_eq!((run.rollout.is_completed(), run.rollout.done()), (false, 1));
-    run.ends(0, failed(Cause::Other));
-    run.ends(0, failed(Cause::Other));
-    assert_eq!(run.rollout.failure().map(|error| error.message), Some("it is broken".into()));
-    assert_eq!((run.ends(0, applied()).as_str(), run.rollout.is_completed()), ("", true));
-}
-
-#[test]
-fn completion_waits_for_an_object_that_changed_while_it_was_judged() {
-    let (mut run, _) = update(&[("0000_10_a_1", "deployment"), ("0000_20_b_1", "config")]);
-    run.ends(0, judged(Verdict::Ready));
-    run.on(Event::Changed { position: 0, content: true });
-    let overtaken = Judged { verdict: Verdict::Ready, as_desired: false };
-    run.ends(0, Outcome { judged: Some(overtaken), ..applied() });
-    run.ends(1, applied());
-    assert!(!run.rollout.is_completed());
-    assert!(run.rollout.failure().unwrap().message.contains("changes again"));
-    run.on(Event::Changed { position: 0, content: true });
-    run.ends(0, judged(Verdict::Ready));
-    assert!(run.rollout.is_completed());
-}
-
-#[test]
-fn install_completes_with_a_degraded_operator_which_counts_from_then_on() {
-    let (mut run, _) = start(&[("0000_10_a_1", "operator")], Mode::Install);
-    run.on(Event::Precreated { node: 0 });
-    let error = UpdateError { effect: Effect::Report, ..UpdateError::new(Reason::OperatorDegraded, "degraded") };
-    assert_eq!(run.ends(0, judged(Verdict::Failing(error))), "repair 0");
-    assert!(run.rollout.is_completed());
-    let Some(Command::Reconcile(Reconcile { gate: Some(Mode::Reconcile), .. })) = run.running.last() else {
-        panic!("it is not judged again: {:?}", run.running);
-    };
-}
-
-#[test]
-fn failed_repair_is_woken_when_its_cause_goes() {
-    let table = [
-        (Cause::Other, ""),
-        (Cause::Terminating, " until changed"),
-        (Cause::NamespaceMissing("ns".into()), " until namespace ns"),
-        (Cause::KindNotServed, " until served or refreshed"),
-        (Cause::KindGone, " then refreshed"),
-    ];
-    for (cause, until) in table {
-        let (mut run, _) = update(&[("0000_10_a_1", "widget"), ("0000_20_b_1", "config")]);
-        run.ends(0, applied());
-        run.on(Event::Changed { position: 0, content: true });
-        for pause in [1, 2, 4, 8, 16, 30, 30] {
-            assert_eq!(run.ends(0, failed(cause.clone())), format!("repair 0 after {pause}s{until}"));
-        }
-        // Once the rollout has completed, nothing waits for the object.
-        run.ends(0, applied());
-        run.ends(1, applied());
-        run.on(Event::Changed { position: 0, content: true });
-        for pause in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300] {
-            assert_eq!(run.ends(0, failed(cause.clone())), format!("repair 0 after {pause}s{until}"));
-        }
-    }
-}
-
-#[test]
-fn repair_in_a_conflict_is_not_woken_early() {
-    let (mut run, _) = update(&[("0000_10_a_1", "widget")]);
-    run.ends(0, applied());
-    for _ in 0..3 {
-        run.on(Event::Changed { position: 0, content: true });
-        run.ends(0, applied());
-    }
-    run.on(Event::Changed { position: 0, content: true });
-    assert_eq!(run.ends(0, failed(Cause::Terminating)), "repair 0 after 2s");
 }
 
 #[test]
@@ -562,4 +440,22 @@ fn wait_that_began_before_this_process_keeps_its_beginning() {
     assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(20)));
     run.rollout.backdate(&BTreeMap::from([(clock("Deployment", "ns", "0000-10-a-1"), at(40))]));
     assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(20)), "the earlier one counts");
+}
+
+#[test]
+fn unfinished_workloads_are_only_judged_for_failures_where_that_is_asked_for() {
+    let gate = |unfinished_pass, manifest| {
+        let (run, _) = Run::start(Plan { unfinished_pass, ..plan(vec![manifest], Mode::Update) });
+        run.running.iter().find_map(|command| match command {
+            Command::Reconcile(request) => request.gate,
+            _ => None,
+        })
+    };
+    let set = || manifest("0000_10_a_1", "apps/v1", "DaemonSet", "set", json!({}));
+    let of = |kind| object("0000_10_a_1", kind, kind);
+    for unfinished_pass in [false, true] {
+        let loose = Some(if unfinished_pass { Mode::Reconcile } else { Mode::Update });
+        assert_eq!((gate(unfinished_pass, set()), gate(unfinished_pass, of("job"))), (loose, loose));
+        assert_eq!(gate(unfinished_pass, of("deployment")), Some(Mode::Update));
+    }
 }

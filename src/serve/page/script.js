@@ -111,6 +111,10 @@
   function blockers(view) {
     const items = [];
     const add = (weight, key, title, text, since, step, until) => items.push({ weight, key, title, text, since, step, until });
+    for (const it of view.silences ?? []) {
+      add(0, `silence ${it.lease}`, "Not up to date: nobody renews " + it.lease, it.message, it.since, it.causes.length ? "" : it.nextStep);
+      for (const cause of it.causes) add(0, `reason ${it.lease} ${cause.object}`, `Why, as far as is known: ${cause.object}`, cause.message, null, cause.nextStep);
+    }
     for (const it of view.concerns) {
       const fine = it.status === "Unknown" || ["Upgradeable", "RetrievedUpdates"].includes(it.type);
       const value = it.status === "True" ? "" : `=${it.status}`;
@@ -290,7 +294,10 @@
   function connection() {
     const cluster = clean(told?.source);
     const broken = lost ?? (told?.connected === false ? told.unreachableSince : null);
-    name(at("connection"), [broken ? "bad" : "faint"]);
+    // What was collected is as old as it is.
+    const silence = told?.live ? told.view.silences?.[0] : null;
+    name(at("connection"), [broken || silence ? "bad" : "faint"]);
+    if (!broken && silence) return write(at("connection"), `✕ Not up to date: ${silence.message}.`);
     if (!broken) return write(at("connection"), told ? (told.live ? `Follows ${cluster}` : cluster) : "Waiting for the first state");
     if (source?.readyState === EventSource.CLOSED) return write(at("connection"), "✕ Not up to date: cvo page has been started anew, and prints another address.");
     const who = lost ? "cvo page does not answer" : `${cluster} cannot be reached`;
@@ -354,7 +361,7 @@
     const waits = items.length - bad;
     const counts = [bad && `${bad} failing`, waits && `${waits} waiting`].filter(Boolean);
     const percent = moving && view.pass ? [`${Math.floor((100 * view.pass.done) / Math.max(1, view.pass.total))}%`] : [];
-    document.title = clean([view.target.version || "cluster", ...percent, ...counts, ...(lost || !told.connected ? ["not up to date"] : [])].join(" · "));
+    document.title = clean([view.target.version || "cluster", ...percent, ...counts, ...(lost || !told.connected || (told.live && view.silences?.length) ? ["not up to date"] : [])].join(" · "));
     write(at("status"), [title, ...counts].join(", "));
   }
 

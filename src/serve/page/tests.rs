@@ -10,6 +10,7 @@ fn shared() -> (Shared, watch::Sender<Arc<str>>) {
         hosts: ["127.0.0.1:8080".to_owned(), "localhost:8080".to_owned()].into(),
         states,
         viewers: Arc::new(Semaphore::new(VIEWERS)),
+        count: watch::Sender::new(0),
         stop: CancellationToken::new(),
     };
     (shared, sender)
@@ -97,9 +98,9 @@ async fn slow_browser_gets_the_last_state() {
     assert_eq!(std::str::from_utf8(&first).unwrap(), "event: state\ndata: {\"n\":3}\n\n");
     sender.send_replace("{\"n\":4}".into());
     assert!(body.next().await.unwrap().unwrap().ends_with(b"{\"n\":4}\n\n"));
-    assert_eq!(shared.viewers.available_permits(), VIEWERS - 1);
+    assert_eq!((shared.viewers.available_permits(), *shared.count.borrow()), (VIEWERS - 1, 1));
     drop(body);
-    assert_eq!(shared.viewers.available_permits(), VIEWERS);
+    assert_eq!((shared.viewers.available_permits(), *shared.count.borrow()), (VIEWERS, 0));
 }
 
 #[tokio::test]
@@ -119,4 +120,17 @@ async fn viewers_are_limited_and_end_with_the_server() {
     assert!(body.next().await.is_some());
     shared.stop.cancel();
     assert!(body.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn page_is_told_that_the_server_is_there_while_nothing_happens() {
+    let (shared, sender) = shared();
+    sender.send_replace("{}".into());
+    let request = http::Request::get("/events?token=t0ken").header("host", "localhost:8080");
+    let response = router(shared).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let mut body = response.into_body().into_data_stream();
+    assert!(body.next().await.is_some());
+    let alive = body.next().await.unwrap().unwrap();
+    // An event without a line of data is none.
+    assert_eq!(std::str::from_utf8(&alive).unwrap(), "event: alive\ndata: yes\n\n");
 }

@@ -3,7 +3,7 @@
 use super::{FAILING, INVALID_CLUSTER_VERSION, NewCondition, PROGRESSING};
 use crate::api::condition::ConditionStatus;
 use crate::graph::Mode;
-use crate::status::failure::{Effect, Reason, UpdateError};
+use crate::status::failure::{Effect, Reason, UpdateError, aggregate};
 use crate::status::{Facts, release, summary};
 use jiff::{SignedDuration, Timestamp};
 
@@ -13,7 +13,11 @@ const DEGRADED_LIMIT: SignedDuration = SignedDuration::from_mins(40);
 const UPDATING_LIMIT: SignedDuration = SignedDuration::from_mins(30);
 const NODES_LIMIT: SignedDuration = SignedDuration::from_mins(90);
 const NODES_OPERATOR: &str = "machine-config";
+/// A definition usually is established within a second, and purged within a few.
+const DEFINITION_LIMIT: SignedDuration = SignedDuration::from_mins(1);
 const SLOW: &str = "SlowClusterOperator";
+/// The same of anything else that is waited for.
+const SLOW_RESOURCE: &str = "SlowResource";
 
 /// What the failure of the rollout amounts to.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ enum Verdict {
     /// Nothing is broken, but it takes too long: `Failing` cannot be known.
     Slow {
         reason: Reason,
+        /// What is slow: the reason of `Failing`.
+        slow: &'static str,
         late: String,
         text: String,
     },
@@ -44,14 +50,49 @@ pub(super) fn conditions(facts: &Facts, history_empty: bool, now: Timestamp) -> 
 }
 
 fn judge(facts: &Facts, history_empty: bool, now: Timestamp) -> Verdict {
-    match &facts.failure {
+    let at_once = facts.mode == Mode::Reconcile || history_empty;
+    // Nodes that are updated are no failure, whatever the time.
+    let one = |error: &UpdateError| match error.reason {
+        Reason::NodesUpdating => judge_one(error, facts, now),
+        _ if at_once => fails(error),
+        _ => judge_one(error, facts, now),
+    };
+    let failure =
+        facts.failure.as_ref().map(|error| if at_once { past_grace(error, facts, now) } else { Some(error.clone()) });
+    match &failure.flatten() {
         None => Verdict::Fine,
-        Some(error) if facts.mode == Mode::Reconcile || history_empty => fails(error),
+        Some(error) if at_once && !has(error, &Reason::NodesUpdating) => fails(error),
         Some(error) if error.reason == Reason::MultipleErrors && !error.nested.is_empty() => {
-            judge_several(error.nested.iter().map(|child| judge_one(child, facts, now)).collect())
+            judge_several(error.nested.iter().map(one).collect())
         }
-        Some(error) => judge_one(error, facts, now),
+        Some(error) => one(error),
     }
+}
+
+/// What is left of an error without the definitions that are given time.
+fn past_grace(error: &UpdateError, facts: &Facts, now: Timestamp) -> Option<UpdateError> {
+    let left = || {
+        let left: Vec<UpdateError> = error.nested.iter().filter_map(|child| past_grace(child, facts, now)).collect();
+        if left.len() == error.nested.len() { Some(error.clone()) } else { aggregate(left) }
+    };
+    match error.reason {
+        Reason::DefinitionNotEstablished if error.effect == Effect::Wait => {
+            let late = |name: &String| waits_longer_than(DEFINITION_LIMIT, name, facts, now);
+            error.names.iter().any(late).then(|| error.clone())
+        }
+        Reason::DefinitionsNotEstablished | Reason::MultipleErrors if !error.nested.is_empty() => left(),
+        _ => Some(error.clone()),
+    }
+}
+
+/// A wait whose start is unknown is not late: else Failing would be True for a moment after a restart.
+fn waits_longer_than(limit: SignedDuration, name: &str, facts: &Facts, now: Timestamp) -> bool {
+    facts.waiting_since.get(name).is_some_and(|since| now.duration_since(*since) > limit)
+}
+
+/// Whether the error, or one of those that it sums up, has this reason.
+fn has(error: &UpdateError, reason: &Reason) -> bool {
+    error.reason == *reason || error.nested.iter().any(|child| child.reason == *reason)
 }
 
 fn fails(error: &UpdateError) -> Verdict {
@@ -61,9 +102,7 @@ fn fails(error: &UpdateError) -> Verdict {
 fn judge_one(error: &UpdateError, facts: &Facts, now: Timestamp) -> Verdict {
     let late = |limit: SignedDuration, counts: fn(&str) -> bool| {
         let names = error.names.iter().filter(|name| counts(name));
-        // A wait whose start is unknown is not late: else Failing would be True for a moment after a restart.
-        let over =
-            |name: &&String| facts.waiting_since.get(*name).is_some_and(|since| now.duration_since(*since) > limit);
+        let over = |name: &&String| waits_longer_than(limit, name, facts, now);
         names.filter(over).map(String::as_str).collect::<Vec<_>>().join(", ")
     };
     let waiting = |effect, text| Verdict::Waiting { reason: error.reason.clone(), effect, text };
@@ -77,6 +116,9 @@ fn judge_one(error: &UpdateError, facts: &Facts, now: Timestamp) -> Verdict {
             }
         },
         Effect::Wait => {
+            if !is_of_operators(&error.reason) {
+                return judge_resources(error, facts, now);
+            }
             let late_operators = late(UPDATING_LIMIT, |name| name != NODES_OPERATOR);
             let late_nodes = late(NODES_LIMIT, |name| name == NODES_OPERATOR);
             let late = match (late_operators.as_str(), late_nodes.as_str()) {
@@ -85,9 +127,32 @@ fn judge_one(error: &UpdateError, facts: &Facts, now: Timestamp) -> Verdict {
                 ("", nodes) => format!("waiting on {nodes} over 90 minutes"),
                 (names, nodes) => format!("waiting on {names} over 30 minutes and {nodes} over 90 minutes"),
             };
-            Verdict::Slow { reason: error.reason.clone(), text: late.clone(), late }
+            Verdict::Slow { reason: error.reason.clone(), slow: SLOW, text: late.clone(), late }
         }
     }
+}
+
+fn is_of_operators(reason: &Reason) -> bool {
+    !matches!(
+        reason,
+        Reason::WorkloadUpdating
+            | Reason::WorkloadsUpdating
+            | Reason::DefinitionNotEstablished
+            | Reason::DefinitionsNotEstablished
+    )
+}
+
+/// Workloads and definitions that are waited for. Of those that take too long it is said what they lack.
+fn judge_resources(error: &UpdateError, facts: &Facts, now: Timestamp) -> Verdict {
+    let each = if error.nested.is_empty() { std::slice::from_ref(error) } else { error.nested.as_slice() };
+    let is_late = |one: &&UpdateError| one.names.iter().any(|name| waits_longer_than(UPDATING_LIMIT, name, facts, now));
+    let late: Vec<&str> = each.iter().filter(is_late).map(|one| one.message.as_str()).collect();
+    let reason = error.reason.clone();
+    if late.is_empty() {
+        return Verdict::Waiting { reason, effect: Effect::Wait, text: format!("waiting on {}", who(error)) };
+    }
+    let late = format!("waiting over 30 minutes: {}", late.join("; "));
+    Verdict::Slow { reason, slow: SLOW_RESOURCE, text: late.clone(), late }
 }
 
 /// What the update waits for; the message of an error without names.
@@ -99,13 +164,16 @@ fn who(error: &UpdateError) -> String {
 /// its time.
 fn judge_several(children: Vec<Verdict>) -> Verdict {
     let (mut failed, mut late, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut slow_reason, mut strongest) = (None, None::<(Effect, Reason)>);
+    let (mut slow_reason, mut strongest) = (None::<(Reason, &str)>, None::<(Effect, Reason)>);
     for child in children {
         match child {
             Verdict::Fine => {}
             Verdict::Failing { error, summary } => failed.push((error, summary)),
-            Verdict::Slow { reason, late: text, .. } => {
-                slow_reason.get_or_insert(reason);
+            Verdict::Slow { reason, slow, late: text, .. } => {
+                // An operator is named before anything else.
+                if slow_reason.as_ref().is_none_or(|(_, held)| *held != SLOW && slow == SLOW) {
+                    slow_reason = Some((reason, slow));
+                }
                 texts.push(text.clone());
                 late.push(text);
             }
@@ -125,7 +193,7 @@ fn judge_several(children: Vec<Verdict>) -> Verdict {
     let text = texts.join(", ");
     match (failed.pop(), slow_reason, strongest) {
         (Some((error, summary)), ..) => Verdict::Failing { error, summary },
-        (None, Some(reason), _) => Verdict::Slow { reason, late: late.join(", "), text },
+        (None, Some((reason, slow)), _) => Verdict::Slow { reason, slow, late: late.join(", "), text },
         (None, None, Some((effect, reason))) => Verdict::Waiting { reason, effect, text },
         (None, None, None) => Verdict::Fine,
     }
@@ -134,7 +202,7 @@ fn judge_several(children: Vec<Verdict>) -> Verdict {
 fn failing(verdict: &Verdict) -> NewCondition {
     match verdict {
         Verdict::Fine | Verdict::Waiting { .. } => NewCondition::new(FAILING, ConditionStatus::False, "", ""),
-        Verdict::Slow { late, .. } => NewCondition::new(FAILING, ConditionStatus::Unknown, SLOW, late),
+        Verdict::Slow { slow, late, .. } => NewCondition::new(FAILING, ConditionStatus::Unknown, slow, late),
         Verdict::Failing { error, .. } => {
             NewCondition::new(FAILING, ConditionStatus::True, error.reason.as_str(), error.whole())
         }
@@ -155,6 +223,9 @@ fn progressing(verdict: &Verdict, facts: &Facts) -> NewCondition {
         _ if !facts.invalid.is_empty() => {
             let lead = if reconciling { "Stopped at" } else { "Reconciling" };
             (INVALID_CLUSTER_VERSION, format!("{lead} {v}: the cluster version is invalid"))
+        }
+        Verdict::Waiting { reason, text, .. } if reconciling => {
+            (reason.as_str(), format!("Cluster version is {v}: {text}"))
         }
         _ if reconciling => ("", format!("Cluster version is {v}")),
         Verdict::Fine => ("", working_towards(v, facts, None)),

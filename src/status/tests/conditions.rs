@@ -264,4 +264,10 @@ fn refused_release_says_how_often_it_was_tried_and_how_the_request_was_understoo
     let (status, _, text) = said(&Facts { load: Some(refused), ..facts() }, "ReleaseAccepted");
     assert_eq!(status, False);
     assert!(text.ends_with("no (from the history) (tried 3 times)"), "{text}");
+    for (tries, expected) in [(1, "(refused once before)"), (3, "(refused 3 times before)")] {
+        let running = LoadStatus { tries, ..LoadStatus::started(release("1.1.0", "img-2")) };
+        let (status, _, text) = said(&Facts { load: Some(running), ..facts() }, "ReleaseAccepted");
+        assert_eq!(status, Unknown);
+        assert!(text.ends_with(expected), "{text}");
+    }
 }

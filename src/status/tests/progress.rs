@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::api::condition::ConditionStatus::Unknown;
-use crate::status::failure::{Effect, Reason};
+use crate::payload::ObjectId;
+use crate::status::failure::{Effect, Reason, aggregate};
+use std::collections::BTreeMap;
 
 const WELL: (ConditionStatus, &str, &str) = (False, "", "");
 
@@ -153,6 +155,70 @@ fn slow_operators_and_slow_nodes_have_different_limits() {
     check(&facts, (Unknown, "SlowClusterOperator", text), (True, "ClusterOperatorsUpdating", &progress));
 }
 
+/// What is waited for and is no operator.
+fn resource(reason: Reason, id: &ObjectId, message: &str) -> UpdateError {
+    let names = vec![UpdateError::name_of(id)];
+    UpdateError { effect: Effect::Wait, names, ..UpdateError::new(reason, format!("{id} {message}")) }
+}
+
+#[test]
+fn workload_that_takes_too_long_is_told_with_what_it_lacks() {
+    let set = ObjectId::new("apps", "DaemonSet", "dns", "dns");
+    let job = ObjectId::new("batch", "Job", "dns", "migrate");
+    let error = resource(Reason::WorkloadUpdating, &set, "is rolling out: 2 of 3 pods updated, 2 available");
+    let waiting = Facts { failure: Some(error.clone()), ..facts() };
+    let text = "Working towards 1.0.1: waiting on daemonset.apps \"dns/dns\"";
+    check(&waiting, WELL, (True, "WorkloadUpdating", text));
+    let since = |ids: &[&ObjectId], minutes| {
+        let since = |id: &&ObjectId| (UpdateError::name_of(id), at(NOW - minutes * MINUTE).0);
+        ids.iter().map(since).collect::<BTreeMap<_, _>>()
+    };
+    check(&Facts { waiting_since: since(&[&set], 30), ..waiting.clone() }, WELL, (True, "WorkloadUpdating", text));
+    let slow = "waiting over 30 minutes: daemonset.apps \"dns/dns\" is rolling out: 2 of 3 pods updated, 2 available";
+    let progress = format!("Working towards 1.0.1: {slow}");
+    let late = Facts { waiting_since: since(&[&set], 31), ..waiting.clone() };
+    check(&late, (Unknown, "SlowResource", slow), (True, "WorkloadUpdating", &progress));
+    // An operator of the same name has a time of its own.
+    let operator_waits = BTreeMap::from([("dns".to_owned(), at(NOW - 95 * MINUTE).0)]);
+    check(&Facts { waiting_since: operator_waits, ..waiting.clone() }, WELL, (True, "WorkloadUpdating", text));
+    // Of several only those that are late, and an operator that is slow comes first.
+    let both = aggregate(vec![error.clone(), resource(Reason::WorkloadUpdating, &job, "is not complete")]);
+    check(
+        &Facts { failure: both, ..late.clone() },
+        (Unknown, "SlowResource", slow),
+        (True, "WorkloadsUpdating", &progress),
+    );
+    let with_operator = multiple(vec![error, operator(Reason::OperatorUpdating, "a", Effect::Wait)]);
+    let mut facts = Facts { failure: Some(with_operator), ..late };
+    facts.waiting_since.insert("a".into(), at(NOW - 31 * MINUTE).0);
+    let both = format!("{slow}, {SLOW}");
+    let progress = format!("Working towards 1.0.1: {both}");
+    check(&facts, (Unknown, "SlowClusterOperator", &both), (True, UPDATING, &progress));
+}
+
+#[test]
+fn definition_is_given_a_minute_while_everything_else_fails_at_once() {
+    let [one, other] = ["a.example.com", "b.example.com"]
+        .map(|name| ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", name));
+    let error = |id| resource(Reason::DefinitionNotEstablished, id, "is not served by the API server yet");
+    let reconciling = |failure| Facts { failure, mode: Mode::Reconcile, ..facts() };
+    let well = (False, "", "Cluster version is 1.0.1");
+    check(&reconciling(Some(error(&one))), WELL, well);
+    let mut facts = reconciling(aggregate(vec![error(&one), error(&other)]));
+    facts.waiting_since.insert(UpdateError::name_of(&one), at(NOW - MINUTE).0);
+    check(&facts, WELL, well);
+    facts.waiting_since.insert(UpdateError::name_of(&one), at(NOW - MINUTE - 1).0);
+    let message = "customresourcedefinition.apiextensions.k8s.io \"a.example.com\" is not served by the API server yet";
+    let definition = "CustomResourceDefinitionNotEstablished";
+    let progress = format!("Error while reconciling 1.0.1: {message}");
+    check(&facts, (True, definition, message), (False, definition, &progress));
+    // What is beside it is told at once.
+    let forbidden = UpdateError::new(Reason::ResourceForbidden, "forbidden");
+    let facts = reconciling(Some(multiple(vec![error(&other), forbidden])));
+    let progress = "Error while reconciling 1.0.1: the API server refuses changes of the release";
+    check(&facts, (True, FORBIDDEN, "forbidden"), (False, FORBIDDEN, progress));
+}
+
 #[test]
 fn every_failure_counts_at_once_while_reconciling_or_without_history() {
     for effect in [Effect::Report, Effect::Wait, Effect::FailAfterInterval, Effect::Fail] {
@@ -212,4 +278,32 @@ fn several_errors_are_judged_individually() {
     let reconciling = Facts { mode: Mode::Reconcile, ..with(&[&down, &forbidden]) };
     let (_, reason, message) = said(&reconciling, "Progressing");
     assert_eq!((reason, message), ("MultipleErrors".into(), format!("Error while reconciling 1.0.1: {causes}")));
+}
+
+const UPDATING_NODE: &str = "a, whose pods had to leave node n1, which is being updated";
+
+/// In every mode, whatever the time.
+#[test]
+fn operator_that_is_away_with_its_node_is_waited_for() {
+    let drained = || UpdateError { effect: Effect::Wait, ..UpdateError::new(Reason::NodesUpdating, UPDATING_NODE) };
+    let down = operator(Reason::OperatorNotAvailable, "b", Effect::Fail);
+    let updating = operator(Reason::OperatorUpdating, "c", Effect::Wait);
+    let waits = format!("Working towards 1.0.1: waiting on {UPDATING_NODE}");
+    let fails = |error| Facts { failure: Some(error), ..facts() };
+    check(&fails(drained()), WELL, (True, "NodesUpdating", &waits));
+    let both = format!("{waits}, waiting on c");
+    check(&fails(multiple(vec![drained(), updating])), WELL, (True, "NodesUpdating", &both));
+    // What fails beside it is told alone.
+    let apart = (True, DOWN, "operator b is not well");
+    check(
+        &fails(multiple(vec![down.clone(), drained()])),
+        apart,
+        (True, DOWN, "Unable to apply 1.0.1: the cluster operator b is not available"),
+    );
+    let reconciling = |error| Facts { mode: Mode::Reconcile, completed: true, ..fails(error) };
+    let rests = format!("Cluster version is 1.0.1: waiting on {UPDATING_NODE}");
+    check(&reconciling(drained()), WELL, (False, "NodesUpdating", &rests));
+    let error = "Error while reconciling 1.0.1: the cluster operator b is not available";
+    check(&reconciling(multiple(vec![down.clone(), drained()])), apart, (False, DOWN, error));
+    check(&reconciling(down), apart, (False, DOWN, error));
 }

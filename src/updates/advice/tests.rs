@@ -99,8 +99,10 @@ fn one_question_at_a_time_is_asked_and_repeated_after_the_period() {
 
 #[test]
 fn clock_that_is_set_back_does_not_put_the_question_off() {
-    let mut advice = answered(updates(&[]));
-    assert!(advice.ask(at(-3 * DAY)).is_some());
+    for (back, asked) in [(3 * DAY, true), (3600, true), (30, false)] {
+        let mut advice = answered(updates(&[]));
+        assert_eq!(advice.ask(at(-back)).is_some(), asked, "by {back} s");
+    }
 }
 
 #[test]
@@ -223,7 +225,8 @@ fn risks_are_evaluated_before_the_first_publication_and_again_on_request() {
     advice.on_verdict("q", Ok(true), at(1));
     assert!(advice.is_settled(at(1)));
     assert_eq!(offers(&advice, 1), (true, Vec::new()));
-    let gated = Request { accepted_risks: Some(BTreeSet::from(["Risk".to_owned()])), ..request() };
+    let accepted_risks = Some(BTreeSet::from(["Risk".to_owned()]));
+    let gated = Request { accepted_risks, own_risks: Some(Vec::new()), ..request() };
     advice.on_request(gated.clone(), at(60));
     assert_eq!(offers(&advice, 60), (true, vec!["4.1.1".into()]), "the risk is accepted now");
     assert_eq!(advice.queries(at(60)), ["q"]);
@@ -273,6 +276,33 @@ fn next_process_goes_on_with_what_was_known() {
     assert!(!gated.published(at(100)).unwrap().known && gated.published(at(100)).unwrap().keep);
 }
 
+/// Otherwise an update would be recommended for a moment after each start, whatever the cluster says.
+#[test]
+fn nothing_new_is_published_before_the_risks_of_the_cluster_are_known() {
+    let own = Risk { name: "AdminAck".into(), message: "m".into(), url: "https://r".into() };
+    let gated = |own_risks| Request { accepted_risks: Some(BTreeSet::new()), own_risks, ..request() };
+    let mut advice = Advice::new(asker(), None, at(0));
+    advice.on_request(gated(None), at(0));
+    let question = advice.ask(at(0)).unwrap();
+    advice.on_answer(&question, Ok(updates(&["4.2.0"])), 0.0, at(0));
+    let published = advice.published(at(0)).unwrap();
+    assert_eq!((published.known, published.keep, &published.updates), (false, true, &Judged::default()));
+    assert_eq!((published.outcome, published.current), (Ok(String::new()), Some(release("4.1.0"))));
+    advice.on_request(gated(Some(vec![own])), at(1));
+    let published = advice.published(at(1)).unwrap();
+    assert!(published.known && published.updates.available.is_empty());
+    assert_eq!(published.updates.conditional[0].risks[0].name, "AdminAck");
+    // What status has is for another channel.
+    let other = |own_risks| Request { channel: "fast".into(), ..gated(own_risks) };
+    advice.on_request(other(None), at(2));
+    let question = advice.ask(at(2)).unwrap();
+    advice.on_answer(&question, Ok(updates(&["4.2.0"])), 0.0, at(2));
+    let published = advice.published(at(2)).unwrap();
+    assert_eq!((published.known, published.keep), (false, false));
+    advice.on_request(other(Some(Vec::new())), at(3));
+    assert_eq!(offers(&advice, 3), (true, vec!["4.2.0".into()]));
+}
+
 #[test]
 fn what_is_left_out_is_said_in_bounded_length() {
     let notes: Vec<String> = (0..500).map(|n| format!("update to 4.1.{n}: {}: excluded", "x".repeat(999))).collect();
@@ -281,4 +311,30 @@ fn what_is_left_out_is_said_in_bounded_length() {
     assert!(message.starts_with("Not everything in the update graph is offered: update to 4.1.0: "), "{message}");
     assert!(message.len() < 2200 && message.ends_with("more, which the log names"), "{message}");
     assert_eq!(answered(updates(&[])).published(at(0)).unwrap().outcome, Ok(String::new()));
+}
+
+/// Each change writes the whole record.
+#[test]
+fn questions_do_not_change_the_record_and_answers_every_half_hour() {
+    let (mut advice, mut question) = asked();
+    let before = advice.record();
+    for now in [0, 10, 30] {
+        advice.on_answer(&question, fails(Reason::RemoteFailed), 0.0, at(now));
+        question = advice.ask(advice.deadline(at(now)).unwrap()).unwrap();
+        assert_eq!(advice.record(), before, "after {now} s");
+    }
+    let mut ask = |now: i64| {
+        advice.on_answer(&question, Ok(updates(&[])), 0.0, at(now));
+        question = advice.ask(advice.deadline(at(now)).unwrap()).unwrap();
+        advice.record().unwrap().answered
+    };
+    for (now, recorded) in [(70, 70), (270, 70), (70 + 1799, 70), (70 + 1800, 1870), (2000, 1870)] {
+        assert_eq!(ask(now), Some(at(recorded)), "answered after {now} s");
+    }
+    let recorded = advice.record();
+    let mut next = Advice::new(asker(), recorded, at(2100));
+    next.on_request(request(), at(2100));
+    let question = next.ask(at(2100)).unwrap();
+    next.on_answer(&question, Ok(updates(&[])), 0.0, at(2101));
+    assert_eq!(next.record().unwrap().answered, Some(at(2101)), "the first answer of a process");
 }

@@ -69,7 +69,12 @@ fn available_update_is_requested_with_all_fields() {
     assert_eq!(asked(&cluster(), &image(&mirror)).unwrap().patch, Some(desired("1.1.0", &mirror)));
     let latest = asked(&cluster(), &Ask::new(Wanted::Latest)).unwrap();
     assert_eq!(latest.target.unwrap().version, "1.1.0");
-    let forced = asked(&cluster(), &Ask { force: true, ..to("1.0.1") }).unwrap();
+    // As the daemon demands: a tag may mean other bytes tomorrow.
+    for ask in [to("1.0.1"), Ask::new(Wanted::MultiArch)] {
+        let refused = asked(&cluster(), &Ask { force: true, ..ask }).unwrap_err();
+        assert!(refused.contains("force needs the image by its digest"), "{refused}");
+    }
+    let forced = asked(&cluster(), &Ask { force: true, ..to("1.1.0") }).unwrap();
     assert_eq!(forced.patch.unwrap()["spec"]["desiredUpdate"]["force"], true);
     assert_eq!(forced.warnings.len(), 1);
 }
@@ -99,7 +104,13 @@ fn update_that_is_not_recommended_has_to_be_allowed() {
     );
     let allowed = asked(&cluster(), &Ask { not_recommended: true, ..to("1.2.0") }).unwrap();
     assert_eq!(allowed.patch, Some(desired("1.2.0", "r.example/a@1.2.0")));
-    assert_eq!(allowed.warnings.len(), 1);
+    assert_eq!(allowed.warnings.len(), 2);
+    let unless_forced = "the daemon does not begin it as long as that is so, unless it is forced by --force, which overrides the check of its signature, too";
+    assert_eq!(allowed.warnings[1], unless_forced);
+    assert!(
+        error.ends_with(&format!("--allow-not-recommended requests it all the same, and {unless_forced}")),
+        "{error}"
+    );
     let latest = Ask { not_recommended: true, ..Ask::new(Wanted::Latest) };
     assert_eq!(asked(&cluster(), &latest).unwrap().target.unwrap().version, "1.2.0");
     // One that is recommended is among the available ones; one that nothing is known of yet is not offered.
@@ -107,6 +118,27 @@ fn update_that_is_not_recommended_has_to_be_allowed() {
         let error = asked(&cluster(), &Ask { not_recommended: true, ..to(version) }).unwrap_err();
         assert!(error.contains("is not one of the possible updates, which are 1.2.0, 1.1.0, 1.0.1"), "{error}");
     }
+}
+
+#[test]
+fn risks_that_the_daemon_wants_to_be_accepted_are_named() {
+    let mut value = cluster();
+    let update = &mut value["status"]["conditionalUpdates"][0];
+    update["riskNames"] = json!(["R"]);
+    update["risks"][0]["conditions"] = json!([condition("Applies", "True", "Match")]);
+    let warnings = |value: &Value, ask: Ask| asked(value, &Ask { not_recommended: true, ..ask }).unwrap().warnings;
+    let told = warnings(&value, to("1.2.0"));
+    assert!(told.len() == 2 && told[1].contains("unless its risks are accepted by --accept-risk R, or"), "{told:?}");
+    let accepting = || Ask { accept: vec!["R".into()], ..to("1.2.0") };
+    assert_eq!(warnings(&value, accepting()).len(), 1);
+    let error = asked(&value, &accepting()).unwrap_err();
+    assert!(error.ends_with("--allow-not-recommended requests it all the same"), "{error}");
+    value["spec"]["desiredUpdate"] = json!({"acceptRisks": [{"name": "R"}]});
+    assert_eq!(warnings(&value, to("1.2.0")).len(), 1, "it has been accepted before");
+    // Nobody knows whether it applies.
+    let unknown = json!([condition("Applies", "Unknown", "EvaluationFailed")]);
+    value["status"]["conditionalUpdates"][0]["risks"][0]["conditions"] = unknown;
+    assert!(warnings(&value, to("1.2.0"))[1].contains("as long as that is so, unless it is forced"));
 }
 
 #[test]
@@ -160,9 +192,13 @@ fn accepted_risks_stay_and_are_added_to() {
     assert_eq!(update["acceptRisks"], json!([{"name": "B"}, {"name": "A"}]));
     assert_eq!(update.as_object().unwrap().get("mode"), Some(&Value::Null), "it would stay otherwise");
     let cleared = clear(&object(&value)).patch.unwrap();
-    let expected =
+    let mut expected =
         json!({"architecture": "", "version": "", "image": "", "force": false, "acceptRisks": [{"name": "B"}]});
+    expected["mode"] = Value::Null;
     assert_eq!(cleared["spec"]["desiredUpdate"], expected);
+    value["spec"]["desiredUpdate"]["mode"] = json!("");
+    let cleared = clear(&object(&value)).patch.unwrap();
+    assert_eq!(cleared["spec"]["desiredUpdate"].get("mode"), None, "there is nothing to remove");
 }
 
 #[test]
@@ -175,6 +211,18 @@ fn request_is_withdrawn() {
     assert_eq!(change.said, "Withdrew the request for 1.0.1");
     value["spec"]["desiredUpdate"] = json!({"version": "1.0.0", "image": "r.example/a@1.0.0"});
     assert_eq!(clear(&object(&value)).said, "Withdrew the request, and the cluster stays at 1.0.0");
+    // It has begun.
+    value["spec"]["desiredUpdate"] = json!({"version": "1.0.1", "image": "r.example/a@1.0.1"});
+    value["status"]["desired"] = json!({"version": "1.0.1", "image": "r.example/a@1.0.1"});
+    let mut entry = value["status"]["history"][0].clone();
+    (entry["state"], entry["completionTime"]) = (json!("Partial"), Value::Null);
+    (entry["version"], entry["image"]) = (json!("1.0.1"), json!("r.example/a@1.0.1"));
+    value["status"]["history"].as_array_mut().unwrap().insert(0, entry);
+    let said = clear(&object(&value)).said;
+    assert!(
+        said.starts_with("Withdrew the request for 1.0.1, which has begun") && said.ends_with("goes back to 1.0.0"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -199,6 +247,12 @@ fn way_back_is_to_the_release_before_within_the_minor_version() {
     let change = back(&value).unwrap();
     assert_eq!(change.patch, Some(desired("1.0.0-rc.1", "r.example/a@0.9.9")));
     assert_eq!(change.said, "Requested the way back from 1.0.0 to 1.0.0-rc.1");
+    let mut preflight = value.clone();
+    preflight["spec"]["desiredUpdate"] =
+        json!({"version": "1.0.1", "mode": "Preflight", "acceptRisks": [{"name": "B"}]});
+    let update = &back(&preflight).unwrap().patch.unwrap()["spec"]["desiredUpdate"];
+    assert_eq!(update.get("mode"), Some(&Value::Null), "it would stay otherwise");
+    assert_eq!(update["acceptRisks"], json!([{"name": "B"}]), "what is accepted stays accepted");
     for (edit, expected) in [
         (("/status/history/1/version", json!("0.9.9")), "has another minor version"),
         (("/status/history/1/version", json!("1.0.1")), "is not older than"),

@@ -173,6 +173,13 @@ fn clock_that_is_set_back_does_not_put_queries_off() {
     evaluations.begin(at(0));
     evaluations.on_answer("a", Ok(true), at(0));
     assert_eq!(evaluations.begin(at(-7200)), ["a"]);
+    // Nor while the source cannot be reached.
+    let mut evaluations = needing(&["a"]);
+    evaluations.begin(at(0));
+    evaluations.on_answer("a", away(), at(0));
+    assert!(evaluations.begin(at(1)).is_empty());
+    assert_eq!(evaluations.deadline(at(-7200)), Some(at(-7200)));
+    assert_eq!(evaluations.begin(at(-7200)), ["a"]);
 }
 
 #[test]

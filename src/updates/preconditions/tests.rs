@@ -41,7 +41,15 @@ fn findings(status: &ClusterVersionStatus, target: &str, risks: Option<&[Risk]>,
     let (target, overrides) = (release(target), [ComponentOverride { unmanaged, ..ComponentOverride::default() }]);
     let available = [target.clone()];
     let advice = Advice { available: &available, conditional: &[], current: true };
-    let situation = Situation { target: &target, status, overrides: &overrides, channel: "fast", risks, advice };
+    let situation = Situation {
+        target: &target,
+        status,
+        overrides: &overrides,
+        own_unmanaged: false,
+        channel: "fast",
+        risks,
+        advice,
+    };
     let mark = |finding: Finding| format!("{}{}", if finding.blocks { "!" } else { "" }, finding.reason);
     check(&situation).into_iter().map(mark).collect()
 }
@@ -164,15 +172,44 @@ fn update_that_is_not_recommended_is_refused_and_one_that_is_unknown_is_recorded
     ] {
         let (target, status) = (release("4.1.1"), status(&["+4.1.0"]));
         let advice = Advice { available: &available, conditional: &conditional, current };
-        let situation =
-            Situation { target: &target, status: &status, overrides: &[], channel, risks: Some(&[]), advice };
+        let situation = Situation { channel, advice, ..situation(&target, &status) };
         let mark = |finding: Finding| {
-            let names_way_out = finding.message.ends_with(". spec.desiredUpdate.force overrides that");
+            const WAY_OUT: &str = ". spec.desiredUpdate.force overrides that, and the check of the signature with it";
+            let names_way_out = finding.message.ends_with(WAY_OUT);
             assert_eq!(names_way_out, finding.blocks, "{finding:?}");
             format!("{}{}", if finding.blocks { "!" } else { "" }, finding.reason)
         };
         let found: Vec<String> = check(&situation).into_iter().map(mark).collect();
         assert_eq!(found.join(" "), expected, "{available:?} {conditional:?}");
+    }
+}
+
+#[test]
+fn risks_that_can_be_accepted_are_named() {
+    let condition = |status: &str| MetaCondition {
+        type_: "Applies".into(),
+        status: status.into(),
+        reason: "Match".into(),
+        message: String::new(),
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        observed_generation: None,
+    };
+    for (gate, applies, way_out) in [
+        (true, ["True", "False"], "acceptRisks with Broken makes it recommended; spec.desiredUpdate.force"),
+        (true, ["True", "True"], "acceptRisks with Broken, Other makes it recommended; spec.desiredUpdate.force"),
+        (true, ["True", "Unknown"], "example.com. spec.desiredUpdate.force"),
+        (false, ["True", "False"], "example.com. spec.desiredUpdate.force"),
+    ] {
+        let mut update = conditional("4.1.1", Some(("False", "Broken")));
+        update.risks.push(ConditionalUpdateRisk { name: "Other".into(), ..update.risks[0].clone() });
+        for (risk, status) in update.risks.iter_mut().zip(applies) {
+            risk.conditions = vec![condition(status)];
+        }
+        update.risk_names = if gate { vec!["Broken".into(), "Other".into()] } else { Vec::new() };
+        let (target, status) = (release("4.1.1"), status(&["+4.1.0"]));
+        let advice = Advice { available: &[], conditional: &[update], current: true };
+        let found = check(&Situation { advice, ..situation(&target, &status) });
+        assert!(found[0].blocks && found[0].message.contains(way_out), "{gate} {applies:?}: {found:?}");
     }
 }
 
@@ -194,7 +231,30 @@ fn summary_names_each_finding_and_says_only_of_blocking_ones_that_they_are_force
 fn hindrances_are_recorded_and_stop_nothing() {
     let one = ("node n1".to_owned(), "somebody has cordoned it".to_owned(), "kubectl uncordon".to_owned());
     let findings = of_hindrances(&vec![one; 30]);
-    assert_eq!((findings.len(), is_blocked(&findings)), (HINDRANCES, false));
+    assert_eq!((findings.len(), is_blocked(&findings, false)), (HINDRANCES, false));
     let text = "Precondition ClusterHealth (Hindrance): node n1: somebody has cordoned it. kubectl uncordon";
     assert_eq!(findings[0].text(), text);
+}
+
+#[test]
+fn update_without_a_successor_cannot_be_forced() {
+    let (target, status) = (release("4.1.1"), status(&["+4.1.0"]));
+    let available = [target.clone()];
+    let advice = Advice { available: &available, conditional: &[], current: true };
+    let possible = Situation { advice, ..situation(&target, &status) };
+    assert_eq!(check(&possible), []);
+    let found = check(&Situation { own_unmanaged: true, ..possible });
+    assert_eq!(found.iter().map(|finding| finding.reason.as_str()).collect::<Vec<_>>(), ["OwnDeploymentUnmanaged"]);
+    assert!(is_blocked(&found, false) && is_blocked(&found, true));
+    assert!(!summary(&found, true).contains("Forced"));
+    // All others can.
+    let older = release("4.0.0");
+    let found = check(&Situation { advice, ..situation(&older, &status) });
+    assert!(is_blocked(&found, false) && !is_blocked(&found, true), "{found:?}");
+}
+
+/// Nothing speaks against it but that nobody knows the release.
+fn situation<'a>(target: &'a Release, status: &'a ClusterVersionStatus) -> Situation<'a> {
+    let advice = Advice { available: &[], conditional: &[], current: true };
+    Situation { target, status, overrides: &[], own_unmanaged: false, channel: "fast", risks: Some(&[]), advice }
 }

@@ -108,12 +108,12 @@ fn message_says_of_each_risk_whether_it_applies() {
         vec![risk("No", "0a"), risk("Broken", "x"), risk("Accepted", "1b"), risk("Yes", "1c"), risk("All", "always")];
     let judged = judged_with(&[], &[update("4.1.1", risks)], &[], Some(&["Accepted"]));
     let (_, _, message) = recommended(&judged.conditional[0]);
-    let expected = "Yes hurts. https://example.com/Yes (Risk Yes applies, as evaluated at 2023-11-14T22:13:20Z)\n\n\
+    let expected = "Yes hurts. https://example.com/Yes (Risk Yes applies)\n\n\
         All hurts. https://example.com/All (Risk All applies)\n\n\
         Whether risk Broken applies is unknown: 0 samples. If it applies: Broken hurts. https://example.com/Broken\n\n\
-        Risk Accepted applies and is accepted, as evaluated at 2023-11-14T22:13:20Z: Accepted hurts. \
+        Risk Accepted applies and is accepted: Accepted hurts. \
         https://example.com/Accepted\n\n\
-        Risk No does not apply, as evaluated at 2023-11-14T22:13:20Z.";
+        Risk No does not apply.";
     assert_eq!(message, expected);
 }
 

@@ -2,7 +2,7 @@
 //! is `ack-<major>.<minor>-<name>`; it counts while the cluster is at that minor version, and until the same key of the
 //! administrator's ConfigMap says `true`.
 
-use super::Read;
+use crate::read::Read;
 use crate::status::Risk;
 use crate::version;
 use serde::Serialize;
@@ -17,16 +17,19 @@ const MAJORS: [u64; 2] = [4, 5];
 
 type Data = BTreeMap<String, String>;
 
-/// A gate of the present minor version.
+/// A gate of the present minor version, or one that counts at any because its key names none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Gate {
     pub name: String,
     /// What it asks for.
     pub text: String,
     pub acknowledged: bool,
+    /// Why it cannot be acknowledged: the release has to be corrected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
 }
 
-/// All gates of the present minor version, by name, or why they are not known.
+/// All gates that count at the present minor version, by name, or why they are not known.
 pub(crate) fn gates(current: &str, gates: &Read<Data>, acks: &Read<Data>) -> Result<Vec<Gate>, String> {
     let minor = version::minor(current)
         .ok_or_else(|| format!("the version of the cluster, {current:?}, is not a semantic version"))?;
@@ -35,12 +38,14 @@ pub(crate) fn gates(current: &str, gates: &Read<Data>, acks: &Read<Data>) -> Res
         Read::Absent => return Err(format!("ConfigMap {GATES} of the release does not exist")),
         Read::Failed(cause) => return Err(format!("ConfigMap {GATES} cannot be read: {cause}")),
     };
-    let of_minor = gates.iter().filter(|(key, _)| minor_of(key) == Some(minor));
-    let gate = |(key, text): (&String, &String)| {
-        let acknowledged = matches!(acks, Read::Value(acks) if acks.get(key).is_some_and(|value| value == "true"));
-        Gate { name: key.clone(), text: text.clone(), acknowledged }
+    let counting = gates.iter().filter(|(key, _)| minor_of(key).is_none_or(|of| of == minor));
+    let gate = |(key, text): (&String, &String)| Gate {
+        name: key.clone(),
+        text: text.clone(),
+        acknowledged: gate(key, text, minor, acks).is_none(),
+        invalid: problem(key, text),
     };
-    Ok(of_minor.map(gate).collect())
+    Ok(counting.map(gate).collect())
 }
 
 /// The gates that are not acknowledged, by name.
@@ -67,15 +72,11 @@ pub(super) fn risks(current: &str, gates: &Read<Data>, acks: &Read<Data>, url: &
 
 /// Why the gate is not passed, and the address in its text; `None` if it is passed or does not count at this minor version.
 fn gate<'a>(key: &str, text: &'a str, current: (u64, u64), acks: &Read<Data>) -> Option<(String, Option<&'a str>)> {
-    let Some(minor) = minor_of(key) else {
-        let form = "ack-<major>.<minor>-<name>, with the major version 4 or 5";
-        return Some((format!("ConfigMap {GATES}: the gate {key:?} is invalid, its key must be {form}"), None));
-    };
-    if minor != current {
+    if minor_of(key).is_some_and(|minor| minor != current) {
         return None;
     }
-    if text.is_empty() {
-        return Some((format!("ConfigMap {GATES}: the gate {key} has no text, it must say what it asks for"), None));
+    if let Some(problem) = problem(key, text) {
+        return Some((problem, None));
     }
     let way_out = match acks {
         Read::Value(acks) => match acks.get(key).map(String::as_str) {
@@ -87,6 +88,15 @@ fn gate<'a>(key: &str, text: &'a str, current: (u64, u64), acks: &Read<Data>) ->
         Read::Failed(cause) => format!("whether it is acknowledged in ConfigMap {ACKS} is not known: {cause}"),
     };
     Some((format!("{text} ({way_out})"), address(text)))
+}
+
+/// Why nobody can pass the gate.
+fn problem(key: &str, text: &str) -> Option<String> {
+    if minor_of(key).is_none() {
+        let form = "ack-<major>.<minor>-<name>, with the major version 4 or 5";
+        return Some(format!("ConfigMap {GATES}: the gate {key:?} is invalid, its key must be {form}"));
+    }
+    text.is_empty().then(|| format!("ConfigMap {GATES}: the gate {key} has no text, it must say what it asks for"))
 }
 
 /// The minor version in the key of a gate.

@@ -146,12 +146,7 @@ fn each_source_is_a_risk_that_names_what_it_is_about() {
 
 #[test]
 fn gates_of_the_minor_version_are_listed_with_their_state() {
-    let given = data(&[
-        ("ack-4.21-apis", "APIs go away"),
-        ("ack-4.21-keys", "Keys change"),
-        ("ack-4.20-old", "old"),
-        ("x", "y"),
-    ]);
+    let given = data(&[("ack-4.21-apis", "APIs go away"), ("ack-4.21-keys", "Keys change"), ("ack-4.20-old", "old")]);
     let acks = data(&[("ack-4.21-keys", "true"), ("ack-4.21-apis", "True")]);
     let listed = |acks: &Read<BTreeMap<String, String>>| -> Vec<(String, bool)> {
         let gates = admin_gates::gates("4.21.3", &given, acks).unwrap();
@@ -160,6 +155,13 @@ fn gates_of_the_minor_version_are_listed_with_their_state() {
     let named = |apis, keys| vec![("ack-4.21-apis".to_owned(), apis), ("ack-4.21-keys".to_owned(), keys)];
     assert_eq!(listed(&acks), named(false, true));
     assert_eq!(listed(&Read::Absent), named(false, false));
+    let broken = data(&[("ack-4.21-keys", ""), ("ack-4.21", "y"), ("ack-4.20-old", "")]);
+    let broken =
+        admin_gates::gates("4.21.3", &broken, &data(&[("ack-4.21-keys", "true"), ("ack-4.21", "true")])).unwrap();
+    let told: Vec<_> = broken.iter().map(|gate| (gate.name.as_str(), gate.acknowledged)).collect();
+    assert_eq!(told, [("ack-4.21", false), ("ack-4.21-keys", false)], "as the daemon takes them");
+    let problems: Vec<_> = broken.iter().filter_map(|gate| gate.invalid.as_deref()).collect();
+    assert!(problems[0].contains("is invalid") && problems[1].contains("has no text"), "{problems:?}");
     assert!(admin_gates::gates("x", &given, &acks).unwrap_err().contains("is not a semantic version"));
     assert!(admin_gates::gates("4.21.3", &Read::Absent, &acks).unwrap_err().contains("does not exist"));
     assert!(admin_gates::gates("4.21.3", &Read::Failed("no".into()), &acks).unwrap_err().ends_with("no"));

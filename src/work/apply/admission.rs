@@ -4,12 +4,13 @@
 use super::server_keeps::ServerKeeps;
 use crate::cluster::{Clients, Index, Kind, Kinds, WatchBackoff};
 use crate::payload::defined_group;
-use futures::stream::{self, BoxStream, StreamExt};
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 const DEFINITIONS: &str = "CustomResourceDefinition";
@@ -49,16 +50,27 @@ pub(super) async fn follow(
 
 /// Asks again after each change.
 async fn watch(clients: &Clients, kinds: &Kinds, keeps: &ServerKeeps, index: &Index) {
-    let mut events = stream::select_all(WATCHED.iter().filter_map(|watched| events(clients, kinds, *watched)));
+    let events = stream::select_all(WATCHED.iter().filter_map(|watched| events(clients, kinds, *watched)));
+    let ask = |concerned: &[Option<String>]| {
+        keeps.ask_again(index, |id| concerned.iter().any(|group| group.as_ref().is_none_or(|g| *g == id.group)));
+    };
+    ask_after_changes(events, ask).await;
+}
+
+/// Asks again after each change; `ask` gets the groups whose kinds may be accepted then, `None` for all.
+async fn ask_after_changes(
+    mut events: impl Stream<Item = (&'static str, watcher::Event<Metadata>)> + Unpin,
+    ask: impl Fn(&[Option<String>]),
+) {
     let mut known: BTreeMap<&str, Known> = BTreeMap::new();
-    // The groups whose kinds may be accepted now; `None`: all.
     let mut concerned: Vec<Option<String>> = Vec::new();
     let mut turns = TAKEN_IN.iter();
+    // Events that change nothing do not put it off.
+    let mut due = None;
     loop {
-        let pause = turns.as_slice().first().copied().filter(|_| !concerned.is_empty());
         let next = async {
-            match pause {
-                Some(pause) => tokio::time::timeout(pause, events.next()).await,
+            match due {
+                Some(due) => tokio::time::timeout_at(due, events.next()).await,
                 None => Ok(events.next().await),
             }
         };
@@ -69,6 +81,7 @@ async fn watch(clients: &Clients, kinds: &Kinds, keeps: &ServerKeeps, index: &In
                     |name: String| (kind == DEFINITIONS).then(|| defined_group(&name).unwrap_or_default().to_owned());
                 if !changed.is_empty() {
                     turns = TAKEN_IN.iter();
+                    due = after(turns.next());
                     concerned.extend(changed.into_iter().map(group));
                     concerned.sort();
                     concerned.dedup();
@@ -76,15 +89,18 @@ async fn watch(clients: &Clients, kinds: &Kinds, keeps: &ServerKeeps, index: &In
             }
             Ok(None) => return std::future::pending().await,
             Err(_) => {
-                turns.next();
-                keeps
-                    .ask_again(index, |id| concerned.iter().any(|group| group.as_ref().is_none_or(|g| *g == id.group)));
-                if turns.as_slice().is_empty() {
+                ask(&concerned);
+                due = after(turns.next());
+                if due.is_none() {
                     concerned.clear();
                 }
             }
         }
     }
+}
+
+fn after(pause: Option<&Duration>) -> Option<Instant> {
+    pause.map(|pause| Instant::now() + *pause)
 }
 
 type Metadata = PartialObjectMeta<DynamicObject>;

@@ -20,6 +20,10 @@ pub(crate) enum ApplyError {
     OwnerGone,
     /// The object has to be deleted and created again, and these finalizers keep the old one.
     Terminating(Vec<String>),
+    /// The object has to be deleted and created again, and gives rights to this process, by its name.
+    OwnRights(String),
+    /// Other clients create and delete the object all the time.
+    Unsteady,
     /// The manifest itself is wrong.
     Manifest(String),
 }
@@ -61,11 +65,23 @@ impl ApplyError {
                 Reason::ResourceConflict,
                 "the ClusterVersion that owns it is being deleted, so it is left alone".to_owned(),
             ),
+            ApplyError::Unsteady => (
+                Reason::ResourceConflict,
+                "another client keeps creating and deleting it, so that it could not be written".to_owned(),
+            ),
             ApplyError::Terminating(finalizers) => (
                 Reason::ResourceConflict,
                 format!(
                     "it has to be deleted and created again, and the old object still exists; finalizers that keep it: {}",
                     if finalizers.is_empty() { "none".to_owned() } else { finalizers.join(", ") }
+                ),
+            ),
+            ApplyError::OwnRights(user) => (
+                Reason::ResourceConflict,
+                format!(
+                    "its roleRef is not that of the release, and cannot be changed without deleting it, which could take from \
+                     {user} the right to create it again: replace it as an administrator (cvo rbac prints the roles and \
+                     bindings of the release), or let it be"
                 ),
             ),
             ApplyError::Manifest(problem) => (Reason::Integrity, problem.clone()),

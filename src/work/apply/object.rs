@@ -4,6 +4,7 @@ use super::desired::Desired;
 use super::error::ApplyError;
 use super::server_keeps::ServerKeeps;
 use crate::api::object_meta;
+use crate::cluster::access;
 use crate::cluster::index::View;
 use crate::cluster::objects::{FIELD_MANAGER, Removed};
 use crate::cluster::revision::Revision;
@@ -75,14 +76,16 @@ impl ObjectApply<'_> {
             };
             match self.apply_to(&live).await {
                 Ok(applied) => return Ok(applied),
-                Err(ApplyError::Api(error)) if error.is_conflict() || error.is_not_found() => {
+                Err(ApplyError::Api(error))
+                    if error.is_conflict() || error.is_not_found() || error.is_already_exists() =>
+                {
                     index.invalidate(id);
                     last = Some(error);
                 }
                 Err(other) => return Err(other),
             }
         }
-        Err(last.map_or_else(|| ApplyError::Manifest("appears and disappears".to_owned()), ApplyError::Api))
+        Err(last.map_or(ApplyError::Unsteady, ApplyError::Api))
     }
 
     /// Whether the object is in the API version of the manifest.
@@ -204,6 +207,7 @@ impl ObjectApply<'_> {
             Step::Replace { object, fields } => self.replace(live, &object, fields).await,
             Step::Delete => self.delete(live).await.map(|_| Applied::Deleted),
             Step::Skip(_) | Step::Create(_) => {
+                self.server_keeps.forget(self.id);
                 self.record(live.clone());
                 Ok(Applied::Unchanged)
             }
@@ -264,27 +268,50 @@ impl ObjectApply<'_> {
         let configuration = self.desired.configuration(Some(live))?;
         let objects = &self.cluster.objects;
         let answer = objects.apply(self.kind, &self.id.namespace, &self.id.name, configuration).await?;
-        serde_json::from_str(answer.get()).map_err(|e| ApplyError::Manifest(e.to_string()))
+        serde_json::from_str(answer.get()).map_err(|error| {
+            let attempt = format!("read the answer to the apply of {}", self.id);
+            ApplyError::Api(ApiError { attempt, cause: Cause::Answer(error.to_string()) })
+        })
     }
 
     /// DELETE and, once the old object is gone, POST. If this is interrupted in between, the next attempt finds the object
     /// absent and creates it.
     async fn replace(&self, live: &Value, object: &Value, fields: Vec<String>) -> Result<Applied, ApplyError> {
         let (index, id) = (&self.cluster.index, self.id);
+        if let Some(user) = self.bound(live).await? {
+            return Err(ApplyError::OwnRights(user));
+        }
         if object_meta::is_terminating(live) || self.delete(live).await? == Removed::Terminating {
             index.record_read(id, Some(live.clone()), None, None);
             return Err(ApplyError::Terminating(finalizers(live)));
         }
         index.hold_events(id);
         let created = self.cluster.objects.create(self.kind, &id.namespace, object).await;
-        let created = created.map(|answer| self.record(answer));
+        let created = created.map(|answer| {
+            self.server_keeps.forget(id);
+            self.record(answer);
+        });
         index.release_events(id);
-        match created {
-            // Another client was faster: it has to be read.
-            Err(error) if error.is_already_exists() => index.invalidate(id),
-            created => created?,
-        }
+        // If another client was faster, its object is looked at like any other.
+        created?;
         Ok(Applied::Updated { fields, by: last_writer(live) })
+    }
+
+    /// Who this process is, if the object is a binding that gives it rights: without that binding it might not be allowed to
+    /// create it again, nor to say so.
+    async fn bound(&self, live: &Value) -> Result<Option<String>, ApiError> {
+        let subjects = live.get("subjects").and_then(Value::as_array).filter(|subjects| !subjects.is_empty());
+        let (Some(subjects), "rbac.authorization.k8s.io") = (subjects, self.id.group.as_str()) else { return Ok(None) };
+        let (user, groups) = access::identity(self.cluster.objects.client()).await?;
+        let is_us = |subject: &Value| {
+            let text = |key: &str| subject.get(key).and_then(Value::as_str).unwrap_or_default();
+            match text("kind") {
+                "ServiceAccount" => format!("system:serviceaccount:{}:{}", text("namespace"), text("name")) == user,
+                "Group" => groups.iter().any(|group| group == text("name")),
+                _ => text("name") == user,
+            }
+        };
+        Ok(subjects.iter().any(is_us).then_some(user))
     }
 
     /// DELETE of exactly the object that was read.

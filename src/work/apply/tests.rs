@@ -3,13 +3,14 @@
 mod applied;
 mod configuration;
 mod reading;
-mod server;
+pub(crate) mod server;
 
 use super::*;
 use crate::cluster::Clients;
 use crate::graph::{self, Mode};
 use crate::merge::Owner;
 use crate::payload::{Origin, load};
+use crate::read::Read;
 use crate::rollout::{Applied, Plan};
 use crate::work::rollout::RunningRollout;
 use serde_json::{Value, json};
@@ -50,7 +51,7 @@ async fn process(server: &Server) -> Arc<Applier> {
     process_with(server, vec![]).await
 }
 
-async fn process_with(server: &Server, more: Vec<Kind>) -> Arc<Applier> {
+pub(crate) async fn process_with(server: &Server, more: Vec<Kind>) -> Arc<Applier> {
     let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let clients = Arc::new(Clients::new(kube::Config::new(server.start().await)).unwrap());
     let objects = Objects::new(clients.call.clone(), Arc::new(|| true));
@@ -323,6 +324,27 @@ async fn field_that_the_server_keeps_is_written_once() {
     assert_eq!(server.writes().len(), 1);
 }
 
+/// Not before somebody else has brought the field to the desired state.
+#[tokio::test]
+async fn field_that_the_server_kept_is_forgotten_when_it_is_as_desired() {
+    let server = Server::default();
+    let one = manifest(&config("1"));
+    server.put(CONFIG, config("theirs"));
+    server.set_webhook(Box::new(|object| {
+        if object["kind"] == "ConfigMap" {
+            object["data"]["key"] = json!("as the server likes it");
+        }
+    }));
+    let applier = process(&server).await;
+    apply_one(&applier, &one).await;
+    assert_eq!(applier.kept().len(), 1);
+    server.set_webhook(Box::new(|_| ()));
+    server.edit(CONFIG, |live| live["data"]["key"] = json!("1"));
+    applier.index().invalidate(&applier.resolve(&one).unwrap().1);
+    assert_eq!(applier.apply(&one).await.unwrap(), Applied::Unchanged);
+    assert!(applier.kept().is_empty());
+}
+
 /// The webhook is changed, and the configuration of webhooks says so.
 #[tokio::test]
 async fn field_that_the_server_kept_is_written_when_webhooks_change() {
@@ -388,6 +410,48 @@ async fn object_with_an_immutable_field_is_replaced() {
 }
 
 #[tokio::test]
+async fn binding_that_gives_this_process_its_rights_is_not_taken_away() {
+    let server = Server::default();
+    let account = |name: &str| json!({"kind": "ServiceAccount", "namespace": "b", "name": name});
+    let of = |kind: &str, name: &str| json!({"kind": kind, "apiGroup": "rbac.authorization.k8s.io", "name": name});
+    for (subject, ours) in [
+        (account("daemon"), true),
+        (of("User", "system:serviceaccount:b:daemon"), true),
+        (of("Group", "system:serviceaccounts"), true),
+        (account("other"), false),
+        (of("Group", "system:masters"), false),
+    ] {
+        let with = |role: &str| {
+            let mut binding = binding(role);
+            binding["subjects"] = json!([account("another"), subject]);
+            binding
+        };
+        server.put(BINDING, with("old"));
+        let applier = process(&server).await;
+        let outcome = applier.apply(&manifest(&with("new"))).await;
+        let role = server.get(BINDING).unwrap()["roleRef"]["name"].clone();
+        assert_eq!(role, if ours { "old" } else { "new" }, "{subject}: {outcome:?}");
+        if ours {
+            assert!(matches!(outcome, Err(ApplyError::OwnRights(_))), "{outcome:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn object_that_another_client_puts_in_the_place_of_a_replaced_one_is_replaced_too() {
+    let server = Server::default();
+    server.put(BINDING, binding("old"));
+    server.recreate(binding("theirs"));
+    let applier = process(&server).await;
+    let applied = apply_one(&applier, &manifest(&binding("new"))).await;
+    assert!(updated(&applied).contains(&"roleRef.name".to_owned()), "{applied:?}");
+    assert_eq!(server.get(BINDING).unwrap()["roleRef"]["name"], "new");
+    let collection = BINDING.trim_end_matches("/a");
+    let once = [format!("DELETE {BINDING}"), format!("POST {collection}")];
+    assert_eq!(server.writes(), [once.clone(), once].concat());
+}
+
+#[tokio::test]
 async fn terminating_object_is_waited_for_without_requests() {
     let server = Server::default();
     let manifest = manifest(&binding("new"));
@@ -434,6 +498,7 @@ fn plan(manifests: Vec<Arc<Manifest>>, mode: Mode) -> Plan {
         graph: graph::build::build(&manifests, mode, None),
         own_deployment: ObjectId::default(),
         hand_over: false,
+        unfinished_pass: false,
         manifests,
     }
 }

@@ -1,7 +1,8 @@
-//! Since when the daemon waits for each cluster operator. The clocks outlive the process in the progress record, and belong to
-//! one release: the wait for another one, and for the way back from it, begins anew.
+//! Since when the daemon waits for each object. The clocks outlive the process in the progress record, and belong to one
+//! release: the wait for another one, and for the way back from it, begins anew.
 
-use crate::rollout::clock;
+use crate::payload::ObjectId;
+use crate::rollout::clock_of;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Clocks {
     /// Image of the release that they belong to.
     image: String,
+    /// By the key of the object.
     times: BTreeMap<String, Timestamp>,
 }
 
@@ -27,19 +29,16 @@ impl Clocks {
 
     /// Those that are awaited have a clock from now on. The others lose theirs, so that they start afresh the next time, unless
     /// their turn has not come yet in this process: then the clock of the process before goes on.
-    pub(super) fn observe(&mut self, awaited: &BTreeSet<String>, is_ahead: impl Fn(&str) -> bool, now: Timestamp) {
-        for name in awaited {
-            self.times.entry(clock("ClusterOperator", "", name)).or_insert(now);
+    pub(super) fn observe(&mut self, awaited: &[ObjectId], is_ahead: impl Fn(&str) -> bool, now: Timestamp) {
+        let awaited: BTreeSet<String> = awaited.iter().map(clock_of).collect();
+        for key in &awaited {
+            self.times.entry(key.clone()).or_insert(now);
         }
-        let of_operators = clock("ClusterOperator", "", "");
-        self.times.retain(|key, _| {
-            let operator = key.strip_prefix(&of_operators).unwrap_or_default();
-            awaited.contains(operator) || is_ahead(operator)
-        });
+        self.times.retain(|key, _| awaited.contains(key) || is_ahead(key));
     }
 
-    pub(super) fn of_operator(&self, name: &str) -> Option<Timestamp> {
-        self.times.get(&clock("ClusterOperator", "", name)).copied()
+    pub(super) fn of(&self, id: &ObjectId) -> Option<Timestamp> {
+        self.times.get(&clock_of(id)).copied()
     }
 
     /// By the key of the object.

@@ -2,22 +2,26 @@
 //! every turn.
 
 use super::ClusterVersionController;
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, Release};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, OWN_DEPLOYMENT, Release};
 use crate::graph::Mode;
+use crate::payload::ObjectId;
+use crate::payload::filter::makes_unmanaged;
+use crate::read::Read;
 use crate::status::Risk;
 use crate::status::facts::Retrieval;
 use crate::updates::preconditions::{self, Advice, Finding, Situation};
-use crate::updates::upgradeable::{self, NotUpgradeable, Read, Sources};
+use crate::updates::upgradeable::{self, NotUpgradeable, Sources};
 use crate::updates::{self, Target};
 
-/// What speaks against this release. The newest answer of the update service counts, or what the process before has
-/// published of one.
+/// What speaks against this release. `own_deployment`: that of the daemon. The newest answer of the update service counts, or
+/// what the process before has published of one.
 fn judge(
     release: &Release,
     spec: &ClusterVersionSpec,
     status: &ClusterVersionStatus,
     risks: Option<&[Risk]>,
     retrieval: Option<&Retrieval>,
+    own_deployment: &ObjectId,
 ) -> Vec<Finding> {
     let advice = match retrieval.filter(|retrieval| retrieval.answered) {
         Some(answer) => {
@@ -30,15 +34,22 @@ fn judge(
         },
     };
     let (overrides, channel) = (spec.overrides.as_slice(), spec.channel.as_str());
-    preconditions::check(&Situation { target: release, status, overrides, channel, risks, advice })
+    let own_unmanaged = makes_unmanaged(overrides, own_deployment);
+    preconditions::check(&Situation { target: release, status, overrides, own_unmanaged, channel, risks, advice })
 }
 
 impl ClusterVersionController {
+    /// That of the daemon itself.
+    pub(super) fn own_deployment(&self) -> ObjectId {
+        ObjectId::new("apps", "Deployment", &self.parts.namespace, OWN_DEPLOYMENT)
+    }
+
     /// Judges the release that is loaded, if there is one.
     pub(super) fn judge_load(&mut self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
         let Some(release) = self.load.as_ref().and_then(|load| load.release().cloned()) else { return };
         let risks = self.risks(spec);
-        let findings = judge(&release, spec, status, risks.as_deref(), self.retrieval().as_ref());
+        let (retrieval, own) = (self.retrieval(), self.own_deployment());
+        let findings = judge(&release, spec, status, risks.as_deref(), retrieval.as_ref(), &own);
         if let Some(load) = &mut self.load {
             load.judge(findings);
         }

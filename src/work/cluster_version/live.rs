@@ -1,8 +1,9 @@
 //! The ClusterVersion as the controller sees it: the latest of what the watch and our own writes returned.
 
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, object_meta};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, object_meta};
 use crate::cluster::watcher::{self, Event, Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind};
+use crate::work::task;
 use futures::stream::{BoxStream, StreamExt};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -17,6 +18,8 @@ pub(crate) struct Live {
     pub status: ClusterVersionStatus,
     pub generation: i64,
     pub uid: String,
+    /// It was made anew, and its history in the API server is still empty.
+    pub restored: bool,
 }
 
 /// Keeps the newest version of the one object that counts, and the names of the other ClusterVersions, which are ignored.
@@ -26,6 +29,9 @@ pub(crate) struct Latest {
     live: Option<Live>,
     unreadable: Option<String>,
     others: BTreeSet<String>,
+    /// The history of the cluster as it was known last: a ClusterVersion that is made anew goes on with it. Without one the
+    /// release would be installed over the one that runs.
+    history: Vec<HistoryEntry>,
 }
 
 /// What the watch says of one ClusterVersion.
@@ -37,8 +43,13 @@ pub(crate) enum Change {
 }
 
 impl Latest {
-    pub(crate) fn new(name: &str) -> Self {
-        Latest { name: name.to_owned(), live: None, unreadable: None, others: BTreeSet::new() }
+    /// `history`: as a process before has recorded it.
+    pub(crate) fn new(name: &str, history: Vec<HistoryEntry>) -> Self {
+        Latest { name: name.to_owned(), live: None, unreadable: None, others: BTreeSet::new(), history }
+    }
+
+    pub(crate) fn history(&self) -> &[HistoryEntry] {
+        &self.history
     }
 
     pub(crate) fn live(&self) -> Option<&Live> {
@@ -52,6 +63,21 @@ impl Latest {
             format!("metadata.name: Forbidden: ClusterVersion {other:?} is ignored, only {name:?} counts: delete it")
         };
         self.others.iter().map(ignored).chain(self.unreadable.clone()).collect()
+    }
+
+    /// Takes in what the watch tells. `false`: nothing is told any more. The process stops, which would be blind otherwise for the
+    /// rest of its life, and answer all the same.
+    pub(crate) fn on_told(&mut self, told: Option<Change>, stop: &CancellationToken) -> bool {
+        match told {
+            Some(change) => self.on_change(change),
+            None if stop.is_cancelled() => return false,
+            None => {
+                tracing::error!("stopping because nobody follows the ClusterVersion any more");
+                stop.cancel();
+                return false;
+            }
+        }
+        true
     }
 
     pub(crate) fn on_change(&mut self, change: Change) {
@@ -98,7 +124,7 @@ impl Latest {
             return;
         }
         let part = |key: &str| raw.get(key).cloned().unwrap_or_else(|| Value::Object(Map::new()));
-        let status = match serde_json::from_value::<ClusterVersionStatus>(part("status")) {
+        let mut status = match serde_json::from_value::<ClusterVersionStatus>(part("status")) {
             Ok(status) => status,
             // Without the history nothing may be decided.
             Err(error) => {
@@ -106,6 +132,13 @@ impl Latest {
                 return;
             }
         };
+        let restored = status.history.is_empty() && !self.history.is_empty();
+        if restored {
+            tracing::warn!("the ClusterVersion has no history; going on with the one that was recorded");
+            status.history.clone_from(&self.history);
+        } else {
+            self.history.clone_from(&status.history);
+        }
         let spec = serde_json::from_value::<ClusterVersionSpec>(part("spec"));
         self.unreadable = spec.as_ref().err().map(|e| format!("spec: Invalid: cannot be read: {e}"));
         let spec = match (spec, &self.live) {
@@ -115,7 +148,7 @@ impl Latest {
             (Err(_), None) => ClusterVersionSpec::default(),
         };
         let generation = raw.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-        self.live = Some(Live { spec, status, generation, uid: object_meta::uid(&raw).to_owned(), raw });
+        self.live = Some(Live { spec, status, generation, uid: object_meta::uid(&raw).to_owned(), restored, raw });
     }
 }
 
@@ -126,12 +159,12 @@ fn version(raw: &Value) -> u128 {
 }
 
 /// Watches all ClusterVersions: there should be one.
-pub(crate) fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receiver<Change> {
+pub(crate) fn watch(clients: &Clients, stop: &CancellationToken) -> mpsc::Receiver<Change> {
     let (sender, receiver) = mpsc::channel(16);
     match clients.for_watch() {
         Ok(client) => {
             let events = watcher::events(client, Selection::new(Kind::cluster_version(), "", Selector::All)).boxed();
-            tokio::spawn(async move { stop.run_until_cancelled(forward(events, sender)).await });
+            task::spawn("cluster version", stop, forward(events, sender));
         }
         Err(error) => tracing::error!(%error, "cannot watch the ClusterVersion"),
     }
@@ -141,17 +174,25 @@ pub(crate) fn watch(clients: &Clients, stop: CancellationToken) -> mpsc::Receive
 async fn forward(mut events: BoxStream<'static, Result<Event<Value>, ApiError>>, sender: mpsc::Sender<Change>) {
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut listed: BTreeSet<String> = BTreeSet::new();
+    let mut unread = None;
     while let Some(event) = events.next().await {
         let mut out = Vec::new();
         match event {
-            Err(error) => tracing::debug!(%error, "the ClusterVersion was not read; trying again"),
+            // Nothing else tells that the daemon waits for this.
+            Err(error) if unread.replace(error.to_string()) != Some(error.to_string()) => {
+                tracing::warn!(%error, "the ClusterVersion cannot be read; trying again");
+            }
+            Err(error) => tracing::debug!(%error, "the ClusterVersion cannot be read; trying again"),
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
+                // The list may break off, and the object be gone before the next one.
+                known.insert(object_meta::name(&object).to_owned());
                 listed.insert(object_meta::name(&object).to_owned());
                 out.push(Change::Applied(Box::new(object)));
             }
             // Deletions during a broken watch show as absence.
             Ok(Event::InitDone) => {
+                unread = None;
                 out.extend(known.difference(&listed).cloned().map(Change::Deleted));
                 known.clone_from(&listed);
             }

@@ -1,33 +1,39 @@
 //! A release on its way beside the rollout that runs: loaded, then held until no precondition speaks against it, then tried by
 //! its own preflight.
 
-use crate::api::Release;
+use super::retry;
+use crate::api::{HistoryEntry, Release};
 use crate::plan::Trouble;
 use crate::status::facts::LoadStatus;
 use crate::status::facts::LoadStep;
 use crate::updates::Target;
 use crate::updates::preconditions::{self, Finding};
-use crate::work::retrieve::{Loaded, Refusal, Retriever, Terms};
+use crate::work::retrieve::{Loaded, Refusal, Retriever, Terms, folder};
 use futures::FutureExt;
 use futures::future::try_join;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// A release on its way, or loaded and not yet started.
 pub(crate) struct Load {
     pub target: Target,
-    /// Of the spec that asked for it.
-    pub generation: i64,
+    /// What it is accepted by.
+    pub accepted_by: retry::Terms,
+    /// The way to the stores of signatures when it began.
+    pub begun_with: retry::FoundWay,
     /// The last step that was told of.
     pub status: LoadStatus,
     pub loaded: Option<Loaded>,
     /// What speaks against it, as last judged.
     findings: Vec<Finding>,
-    /// What would hinder any update, as read beside the release.
+    /// What would hinder any update, as read beside the release, and again before it starts if it had to wait.
     hindrances: Vec<Finding>,
+    loaded_at: Instant,
     preflight: Preflight,
     task: Option<JoinHandle<Result<Ended, Box<Refusal>>>>,
     steps: watch::Receiver<LoadStatus>,
@@ -39,7 +45,8 @@ pub(crate) struct Load {
 enum Ended {
     /// What in the cluster would hinder any update is read meanwhile.
     Loaded(Box<Loaded>, Vec<Finding>),
-    Preflight,
+    /// The same, if it was read again.
+    Preflight(Option<Vec<Finding>>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,29 +80,30 @@ impl Load {
     pub(crate) fn start(
         retriever: Arc<Retriever>,
         target: Target,
-        generation: i64,
+        accepted_by: retry::Terms,
         terms: Terms,
         payloads: BTreeMap<String, String>,
         hindrances: impl Future<Output = Vec<Trouble>> + Send + 'static,
     ) -> Load {
         let status = LoadStatus::started(target.release.clone());
+        let begun_with = retriever.way.borrow().clone();
         let (sender, steps) = watch::channel(status.clone());
         let cancel = CancellationToken::new();
         let loading = retriever.load(target.clone(), terms, payloads, sender.clone(), cancel.clone());
         let task = tokio::spawn(async move {
             // A release that cannot be loaded is told at once.
             let (loaded, hindrances) = try_join(loading, hindrances.map(Ok)).await?;
-            let told = |it: Trouble| (it.object, it.message, it.next_step);
-            let hindrances: Vec<_> = hindrances.into_iter().map(told).collect();
-            Ok(Ended::Loaded(Box::new(loaded), preconditions::of_hindrances(&hindrances)))
+            Ok(Ended::Loaded(Box::new(loaded), findings_of(hindrances)))
         });
         Load {
             target,
-            generation,
+            accepted_by,
+            begun_with,
             status,
             loaded: None,
             findings: Vec::new(),
             hindrances: Vec::new(),
+            loaded_at: Instant::now(),
             preflight: Preflight::Pending,
             task: Some(task),
             steps,
@@ -107,7 +115,7 @@ impl Load {
     pub(crate) fn stage(&self) -> Stage {
         match (&self.loaded, self.preflight) {
             (None, _) => Stage::Loading,
-            _ if preconditions::is_blocked(&self.findings) && !self.target.force => Stage::Blocked,
+            _ if preconditions::is_blocked(&self.findings, self.target.force) => Stage::Blocked,
             (_, Preflight::Pending) => Stage::Admitted,
             (_, Preflight::Running) => Stage::Preflight,
             (_, Preflight::Passed) => Stage::Ready,
@@ -122,6 +130,10 @@ impl Load {
     /// What speaks against it now.
     pub(crate) fn judge(&mut self, mut findings: Vec<Finding>) {
         findings.extend(self.hindrances.iter().cloned());
+        // What is found before it starts has to be of now, and it may be days until nothing speaks against it any more.
+        if self.preflight == Preflight::Passed && preconditions::is_blocked(&findings, self.target.force) {
+            self.preflight = Preflight::Pending;
+        }
         if self.findings != findings {
             let text = preconditions::summary(&findings, self.target.force);
             tracing::info!(image = %self.target.release.image, findings = text, "preconditions judged");
@@ -129,12 +141,21 @@ impl Load {
         }
     }
 
-    /// Begins the preflight of the loaded release.
-    pub(crate) fn run_preflight(&mut self, retriever: Arc<Retriever>) {
+    /// Begins the preflight of the loaded release. What the update is to be accepted in spite of is what there is now.
+    pub(crate) fn run_preflight(
+        &mut self,
+        retriever: Arc<Retriever>,
+        hindrances: impl Future<Output = Vec<Trouble>> + Send + 'static,
+    ) {
         let Some(loaded) = &self.loaded else { return };
         let (release, verified) = (loaded.payload.release.clone(), loaded.verified);
         let running = retriever.preflight(release, verified, self.sender.clone(), self.cancel.clone());
-        self.task = Some(tokio::spawn(async move { running.await.map(|()| Ended::Preflight) }));
+        let outdated = self.loaded_at.elapsed() > CURRENT;
+        self.task = Some(tokio::spawn(async move {
+            let hindrances = async { if outdated { Some(findings_of(hindrances.await)) } else { None } };
+            let ((), hindrances) = try_join(running, hindrances.map(Ok)).await?;
+            Ok(Ended::Preflight(hindrances))
+        }));
         self.preflight = Preflight::Running;
     }
 
@@ -166,9 +187,28 @@ impl Load {
     }
 }
 
+fn findings_of(troubles: Vec<Trouble>) -> Vec<Finding> {
+    let told = |it: Trouble| (it.object, it.message, it.next_step);
+    preconditions::of_hindrances(&troubles.into_iter().map(told).collect::<Vec<_>>())
+}
+
+/// What was read of the cluster beside a release is current for so long.
+const CURRENT: Duration = Duration::from_secs(60);
+
+/// So many of the newest releases in the history may be asked for again soon.
+const KEPT: usize = 2;
+
+/// Forgets extracted payloads, which are folders on the disk of a node, except those of these images and of the newest releases
+/// in the history: any number of others may have been asked for and never applied.
+pub(crate) fn retain_needed(payloads: &mut BTreeMap<String, String>, images: [&str; 2], history: &[HistoryEntry]) {
+    let newest = history.iter().take(KEPT).map(|entry| entry.image.as_str());
+    let needed: BTreeSet<String> = images.into_iter().chain(newest).map(folder).collect();
+    payloads.retain(|name, _| needed.contains(name));
+}
+
 /// Waits for what is new; for ever without a load, or after its end. Cancel safe.
 pub(crate) async fn next(load: &mut Option<Load>) -> LoadNews {
-    let Some(Load { target, status, loaded, hindrances, preflight, task: running, steps, .. }) = load else {
+    let Some(Load { target, status, loaded, hindrances, loaded_at, preflight, task: running, steps, .. }) = load else {
         return std::future::pending().await;
     };
     let Some(task) = running else { return std::future::pending().await };
@@ -183,18 +223,23 @@ pub(crate) async fn next(load: &mut Option<Load>) -> LoadNews {
     *running = None;
     match ended {
         Ok(Ok(Ended::Loaded(result, found))) => {
-            (*loaded, *hindrances) = (Some(*result), found);
+            (*loaded, *hindrances, *loaded_at) = (Some(*result), found, Instant::now());
             LoadNews::Moved
         }
-        Ok(Ok(Ended::Preflight)) => {
+        Ok(Ok(Ended::Preflight(found))) => {
             *preflight = Preflight::Passed;
+            if let Some(found) = found {
+                *hindrances = found;
+            }
             LoadNews::Moved
         }
         Ok(Err(failed)) => LoadNews::Failed(failed),
         Err(error) => {
             let cause = format!("loading ended badly: {error}");
-            let status = LoadStatus::failed(LoadStep::RetrievePayload, target.release.clone(), cause);
-            LoadNews::Failed(Box::new(Refusal { status, tree: None }))
+            LoadNews::Failed(Box::new(Refusal::new(&target.release, (LoadStep::RetrievePayload, cause))))
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

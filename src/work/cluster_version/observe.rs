@@ -74,7 +74,7 @@ impl ClusterVersionController {
 }
 
 fn seen(current: &Current, now: Timestamp) -> SeenRollout {
-    let rollout = current.rollout.state();
+    let mut rollout = current.rollout.state();
     let waits = |node: &&NodeProgress| !node.waiting.is_empty();
     SeenRollout {
         version: rollout.plan().release.version.clone(),

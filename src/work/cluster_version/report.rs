@@ -6,20 +6,26 @@ use super::{ClusterVersionController, Current};
 use crate::api::progress::{self, Progress, SCHEMA};
 use crate::api::{ClusterVersionStatus, HistoryState};
 use crate::graph::Mode;
+use crate::payload::ObjectId;
 use crate::rollout::Rollout;
 use crate::status::facts::{LoadStatus, Retrieval};
+use crate::status::failure::UpdateError;
 use crate::status::{self, Facts};
 use crate::updates::timeline::Course;
-use crate::work::events;
+use crate::work::{drained, events};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When the report of a waiting operator changes by time alone.
-const REPORT_AFTER: [SignedDuration; 3] =
-    [SignedDuration::from_mins(30), SignedDuration::from_mins(40), SignedDuration::from_mins(90)];
+/// When the report of what is waited for changes by time alone.
+const REPORT_AFTER: [SignedDuration; 4] = [
+    SignedDuration::from_mins(1),
+    SignedDuration::from_mins(30),
+    SignedDuration::from_mins(40),
+    SignedDuration::from_mins(90),
+];
 
 impl ClusterVersionController {
     /// Everything that the status is computed from.
@@ -44,11 +50,11 @@ impl ClusterVersionController {
         if let Some(Current { rollout, selection, .. }) = &self.current {
             facts.version_hash.clone_from(&selection.hash);
             (facts.unwatched, facts.kept) = rollout.hindrances();
-            let rollout = rollout.state();
+            let mut rollout = rollout.state();
             facts.actual.clone_from(&rollout.plan().release);
             (facts.mode, facts.completed) = (rollout.current_mode(), rollout.is_completed());
             (facts.done, facts.total) = (rollout.done(), rollout.plan().manifests.len());
-            facts.failure = rollout.failure();
+            facts.failure = rollout.failure_beside(&self.drained.explained());
             facts.conflicts = rollout.conflicts(now);
         }
         facts.risks = self.live.live().and_then(|live| self.risks_in(facts.mode, &live.spec));
@@ -64,12 +70,12 @@ impl ClusterVersionController {
     /// The last attempt to load a release, as long as it is asked for; otherwise the release that runs was accepted.
     fn load_status(&self) -> Option<LoadStatus> {
         let loading = self.load.as_ref().map(Load::status);
-        let refused = self.refused.as_ref().map(Refused::status);
-        // While it is tried again, the last cause stands: otherwise it would never be told for how long it has been so.
         let failed = |status: &LoadStatus| matches!(status.outcome, Some(Err(_)));
-        let told = match (loading, refused) {
-            (Some(loading), Some(refused)) if !failed(&loading) && self.is_refused_before() => Some(refused),
-            (loading, refused) => loading.or(refused),
+        let told = match (loading, &self.refused) {
+            (Some(loading), Some(refused)) if !failed(&loading) && self.is_refused_before() => {
+                Some(refused.beside(loading))
+            }
+            (loading, refused) => loading.or_else(|| refused.as_ref().map(Refused::status)),
         };
         let accepted = || self.current.as_ref().map(|_| LoadStatus::accepted(self.accepted.payload.release.clone()));
         told.or_else(accepted).map(|status| LoadStatus { note: self.note.clone(), ..status })
@@ -80,19 +86,28 @@ impl ClusterVersionController {
         self.load.as_ref().zip(self.refused.as_ref()).is_some_and(|(load, refused)| refused.target.is(&load.target))
     }
 
-    /// When the daemon began to wait, by ClusterOperator.
+    /// When the daemon began to wait, by what errors name.
     fn waiting_since(&self) -> BTreeMap<String, Timestamp> {
-        let awaited = self.current.as_ref().map(|current| current.rollout.state().awaited_operators());
-        let since = |name: String| Some((name.clone(), self.clocks.of_operator(&name)?));
+        let awaited = self.current.as_ref().map(|current| current.rollout.state().awaited());
+        let since = |id: ObjectId| Some((UpdateError::name_of(&id), self.clocks.of(&id)?));
         awaited.into_iter().flatten().filter_map(since).collect()
+    }
+
+    /// Finds out about operators that are not available whether nodes explain that.
+    pub(super) fn follow_drained(&mut self) {
+        let Some(Current { rollout, .. }) = &self.current else {
+            return self.drained.follow(&BTreeSet::new(), |_| BTreeSet::new());
+        };
+        let rollout = rollout.state();
+        let manifests = &rollout.plan().manifests;
+        self.drained.follow(&rollout.unavailable_operators(), |operator| drained::homes(manifests, operator));
     }
 
     /// Brings clocks and durations up to date with the rollout.
     pub(super) fn observe_rollout(&mut self, now: Timestamp) {
         let Some(current) = &self.current else { return };
         let mut rollout = current.rollout.state();
-        let awaited = rollout.awaited_operators();
-        self.clocks.observe(&awaited, |operator| rollout.is_ahead(operator), now);
+        self.clocks.observe(&rollout.awaited(), |key| rollout.is_ahead(key), now);
         rollout.backdate(self.clocks.all());
         // A rollout that finds everything in place says nothing about how long an update takes.
         if rollout.plan().mode != Mode::Reconcile {
@@ -201,7 +216,7 @@ impl ClusterVersionController {
     pub(super) fn status_to_write(&self, now: Timestamp) -> Option<(Value, ClusterVersionStatus)> {
         let live = self.live.live()?;
         let next = self.writer.acceptable(status::compute(&live.status, &self.facts(now), now));
-        (next != live.status).then(|| (live.raw.clone(), next))
+        (live.restored || next != live.status).then(|| (live.raw.clone(), next))
     }
 
     fn record(&self, rollout: &Rollout) -> Progress {
@@ -215,12 +230,12 @@ impl ClusterVersionController {
                 done: rollout.done(),
                 total: plan.manifests.len(),
             },
-            nodes: rollout.nodes().to_vec(),
+            nodes: rollout.nodes_beside(&self.drained.explained()),
             clocks: self.clocks.all().clone(),
             durations: self.durations.clone(),
             payloads: self.payloads.clone(),
             dropped: self.dropped.record(),
-            history: self.live.live().map(|l| l.status.history.clone()).unwrap_or_default(),
+            history: self.live.history().to_vec(),
             advice: self.parts.updates.borrow().as_ref().and_then(|told| told.record.clone()),
             refused: self.refused.as_ref().map(Refused::record),
             updates: self.timeline.records().to_vec(),

@@ -3,9 +3,11 @@
 
 use crate::api::{ClusterVersionStatus, object_meta};
 use crate::cluster::error::Cause;
+use crate::cluster::lease::Note;
 use crate::cluster::{ApiError, Kind, Objects};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
@@ -19,6 +21,20 @@ const ATTEMPTS: usize = 8;
 
 /// The object as written, and what had to be left out.
 type Written = (Value, Refused);
+
+/// A write that failed.
+#[derive(Debug)]
+struct NotWritten {
+    error: ApiError,
+    /// The object as it is, if it is known that another status is in the way.
+    newer: Option<Value>,
+}
+
+impl From<ApiError> for NotWritten {
+    fn from(error: ApiError) -> NotWritten {
+        NotWritten { error, newer: None }
+    }
+}
 
 /// What the cluster's schema does not accept. The rest of the status must not be held up by it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,7 +51,7 @@ struct Refused {
 pub(crate) struct StatusWriter {
     objects: Objects,
     name: String,
-    writing: Option<JoinHandle<Result<Written, ApiError>>>,
+    writing: Option<JoinHandle<Result<Written, NotWritten>>>,
     /// When the status that was offered may be written.
     due: Option<Instant>,
     last: Option<Instant>,
@@ -43,6 +59,8 @@ pub(crate) struct StatusWriter {
     refused: Option<(Instant, Refused)>,
     /// How often in a row something was refused.
     refusals: u32,
+    /// Says why the status is old, where somebody can read it.
+    note: Arc<Note>,
 }
 
 /// Whether something changed that an administrator or another program waits for: generations, releases, history, updates,
@@ -60,7 +78,7 @@ fn turned(before: &ClusterVersionStatus, after: &ClusterVersionStatus) -> bool {
 }
 
 impl StatusWriter {
-    pub(crate) fn new(objects: Objects, name: &str) -> Self {
+    pub(crate) fn new(objects: Objects, name: &str, note: Arc<Note>) -> Self {
         StatusWriter {
             objects,
             name: name.to_owned(),
@@ -70,6 +88,7 @@ impl StatusWriter {
             failures: 0,
             refused: None,
             refusals: 0,
+            note,
         }
     }
 
@@ -119,7 +138,7 @@ impl StatusWriter {
         self.due.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Waits for the write under way and returns the object as written. Cancel safe.
+    /// Waits for the write under way and returns the object as written, or as it is instead. Cancel safe.
     pub(crate) async fn ended(&mut self) -> Option<Value> {
         let Some(writing) = &mut self.writing else { return std::future::pending().await };
         let ended = writing.await;
@@ -127,21 +146,24 @@ impl StatusWriter {
         match ended {
             Ok(Ok((object, refused))) => {
                 self.failures = 0;
+                self.note.over();
                 if refused != Refused::default() {
                     self.remember(refused);
                 }
                 return Some(object);
             }
-            // A conflict heals with the event that the other write causes.
-            Ok(Err(error)) if error.is_conflict() => {
+            Ok(Err(NotWritten { error, newer })) if error.is_conflict() => {
                 tracing::debug!(%error, "status not written; computing it anew");
-                self.failures = 1;
-                return None;
+                self.failures = self.failures.saturating_add(1);
+                return newer;
             }
-            Ok(Err(error)) => tracing::warn!(%error, "status not written; trying again"),
+            Ok(Err(NotWritten { error, .. })) => {
+                self.note.failed(&error.to_string());
+                tracing::warn!(%error, "status not written; trying again");
+            }
             Err(error) => tracing::error!(%error, "writing the status ended badly"),
         }
-        self.failures += 1;
+        self.failures = self.failures.saturating_add(1);
         None
     }
 
@@ -162,7 +184,7 @@ impl StatusWriter {
 
     /// The last write before the process ends.
     pub(crate) async fn write_last(&self, live: Value, status: &ClusterVersionStatus) -> Result<(), ApiError> {
-        write(&self.objects, &self.name, live, status).await.map(drop)
+        write(&self.objects, &self.name, live, status).await.map(drop).map_err(|failed| failed.error)
     }
 
     /// The object as it is now.
@@ -176,7 +198,7 @@ async fn write(
     name: &str,
     mut live: Value,
     status: &ClusterVersionStatus,
-) -> Result<Written, ApiError> {
+) -> Result<Written, NotWritten> {
     let refused = match put(objects, name, &mut live, status).await {
         Ok(object) => {
             let refused = Refused { fields: dropped(&live, &object), ..Refused::default() };
@@ -185,9 +207,9 @@ async fn write(
             }
             return Ok((object, refused));
         }
-        Err(error) => match Refused::of(&error, status) {
+        Err(failed) => match Refused::of(&failed.error, status) {
             Some(refused) => refused,
-            None => return Err(error),
+            None => return Err(failed),
         },
     };
     tracing::warn!(
@@ -205,7 +227,7 @@ async fn put(
     name: &str,
     live: &mut Value,
     status: &ClusterVersionStatus,
-) -> Result<Value, ApiError> {
+) -> Result<Value, NotWritten> {
     // A PUT, because merge patches cannot carry the nulls that the schema requires.
     let status = serde_json::to_value(status).unwrap_or_default();
     let before = set_status(live, status.clone());
@@ -213,20 +235,21 @@ async fn put(
     for _ in 1..ATTEMPTS {
         let conflict = match objects.replace_status(&kind, "", name, live).await {
             Err(error) if error.is_conflict() => error,
-            answer => return answer,
+            answer => return Ok(answer?),
         };
         // Others may have changed anything but the status, which was computed from a spec that it names by its generation.
         match objects.get(&kind, "", name).await? {
             Some(mut newer) if object_meta::uid(&newer) == object_meta::uid(live) => {
-                if set_status(&mut newer, status.clone()) != before {
-                    return Err(conflict);
+                if newer.get("status") != before.as_ref() {
+                    return Err(NotWritten { error: conflict, newer: Some(newer) });
                 }
+                set_status(&mut newer, status.clone());
                 *live = newer;
             }
-            _ => return Err(conflict),
+            _ => return Err(conflict.into()),
         }
     }
-    objects.replace_status(&kind, "", name, live).await
+    Ok(objects.replace_status(&kind, "", name, live).await?)
 }
 
 /// Returns the one before.

@@ -33,16 +33,28 @@ fn bundle_replaces_the_roots_unless_it_is_empty() {
 fn way_is_told_when_both_objects_were_read_and_when_it_changes() {
     let mut known = Known::default();
     let proxy = |url: &str| Read::Value(json!({"status": {"httpsProxy": url}}));
-    let failed = Read::Failed("no".to_owned());
-    assert!(!known.on(Source::TrustBundle, &failed));
-    assert!(!known.on(Source::Proxy, &proxy("http://p")));
-    assert!(!known.on(Source::Proxy, &proxy("http://q")));
-    assert!(!known.on(Source::TrustBundle, &failed), "an object that cannot be read may exist");
-    assert!(known.on(Source::TrustBundle, &Read::Absent));
-    assert_eq!(known.egress.proxy.as_ref().map(|proxy| proxy.https.as_str()), Some("http://q"));
-    assert!(!known.on(Source::TrustBundle, &Read::Absent));
-    assert!(!known.on(Source::Proxy, &failed), "the last settings stay");
-    assert!(!known.on(Source::Proxy, &proxy("http://q")));
-    assert!(known.on(Source::Proxy, &Read::Absent));
-    assert_eq!(known.egress, Egress::default());
+    let failed = || Read::Failed("configmaps is forbidden".to_owned());
+    let proxy_of = |known: &Known| match known.way(true) {
+        Some(Ok(Egress { proxy, .. })) => proxy.map(|proxy| proxy.https),
+        other => Some(format!("{other:?}")),
+    };
+    known.on(Source::TrustBundle, failed());
+    known.on(Source::Proxy, proxy("http://p"));
+    known.on(Source::Proxy, proxy("http://q"));
+    assert_eq!(known.way(true), None, "an object that cannot be read may exist");
+    let told = known.way(false).unwrap().unwrap_err();
+    assert!(
+        told.ends_with("ConfigMap openshift-config-managed/trusted-ca-bundle cannot be read: configmaps is forbidden")
+    );
+    known.on(Source::TrustBundle, Read::Absent);
+    assert_eq!(proxy_of(&known).as_deref(), Some("http://q"));
+    for unreadable in [Source::Proxy, Source::TrustBundle] {
+        known.on(unreadable, failed());
+        assert_eq!(proxy_of(&known).as_deref(), Some("http://q"), "the last settings stay");
+    }
+    known.on(Source::Proxy, Read::Absent);
+    assert_eq!(known.way(true), Some(Ok(Egress::default())));
+    // Of neither is anything known.
+    let told = Known::default().way(false).unwrap().unwrap_err();
+    assert!(told.contains("Proxy cluster cannot be read: there is no answer yet; ConfigMap"), "{told}");
 }

@@ -5,11 +5,13 @@ use crate::pools::approval::{PERIOD, confirmed, next, past};
 use crate::pools::holds::Answer;
 use crate::updates::evaluations::QueryError;
 use crate::work::promql::Querier;
+use crate::work::task;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 /// For one answer: the next is asked for soon.
@@ -18,6 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Approvals {
     querier: Querier,
     changed: Arc<Notify>,
+    stop: CancellationToken,
     /// By the name of the pool.
     asked: BTreeMap<String, Asked>,
 }
@@ -30,8 +33,8 @@ struct Asked {
 }
 
 impl Approvals {
-    pub(super) fn new(querier: Querier, changed: Arc<Notify>) -> Self {
-        Approvals { querier, changed, asked: BTreeMap::new() }
+    pub(super) fn new(querier: Querier, changed: Arc<Notify>, stop: CancellationToken) -> Self {
+        Approvals { querier, changed, stop, asked: BTreeMap::new() }
     }
 
     /// What is known of this query of the pool.
@@ -55,7 +58,8 @@ impl Approvals {
                 answer: answer.clone(),
                 changed: self.changed.clone(),
             };
-            let _asking = AbortOnDropHandle::new(tokio::spawn(asking.run(recorded)));
+            let asking = task::guarded("approval query", &self.stop, asking.run(recorded));
+            let _asking = AbortOnDropHandle::new(tokio::spawn(asking));
             self.asked.insert(pool, Asked { query, answer, _asking });
         }
     }
@@ -71,24 +75,39 @@ struct Asking {
 impl Asking {
     /// `recorded`: what an earlier process has found out.
     async fn run(self, recorded: Answer) {
-        let sample = self.sample(&self.query).await;
-        let mut known = match (&recorded, &sample) {
-            (Answer::True { since }, Ok(true)) => {
-                let now = Timestamp::now();
-                let past = match past(&self.query, *since, now) {
-                    Some(past) => Some(self.sample(&past).await == Ok(true)),
-                    None => None,
-                };
-                confirmed(recorded, past, now)
-            }
-            _ => recorded,
-        };
-        known = self.on_sample(&known, sample);
+        let mut known = Answer::Unknown;
+        let mut recorded = Some(recorded);
         loop {
+            known = self.turn(known, &mut recorded).await;
             tokio::time::sleep(PERIOD).await;
-            let sample = self.sample(&self.query).await;
-            known = self.on_sample(&known, sample);
         }
+    }
+
+    /// Asks once. `recorded` is what an earlier process has found out, as long as nobody could say whether it holds: until that
+    /// is known, what this process sees itself counts.
+    async fn turn(&self, known: Answer, recorded: &mut Option<Answer>) -> Answer {
+        let sample = self.sample(&self.query).await;
+        let known = match recorded.take() {
+            Some(Answer::True { since }) if sample == Ok(true) => {
+                let now = Timestamp::now();
+                let past = match past(&self.query, since, now) {
+                    Some(past) => self.sample(&past).await.map(Some),
+                    None => Ok(None),
+                };
+                match past {
+                    Ok(Some(false)) => known,
+                    Ok(past) => confirmed(Answer::True { since }, past, now),
+                    // It may take longer than what is asked every few seconds.
+                    Err(_) => {
+                        *recorded = Some(Answer::True { since });
+                        known
+                    }
+                }
+            }
+            Some(recorded) if known == Answer::Unknown => recorded,
+            _ => known,
+        };
+        self.on_sample(&known, sample)
     }
 
     async fn sample(&self, query: &str) -> Result<bool, String> {
@@ -110,3 +129,6 @@ impl Asking {
         answer
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use crate::pools::budgets::Budget;
 use crate::pools::drain::{ATTEMPT, Delay, Drain, EVICTION_RETRY};
 use crate::pools::writes;
 use crate::work::pods::{self, DaemonSets, Leaving};
+use crate::work::task;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
@@ -36,6 +37,8 @@ pub(super) struct Drains {
 struct Task {
     /// The request with its id: another one is another drain. `None` as long as the pods are only followed.
     request: Option<(String, Option<String>)>,
+    /// When the drain began, by the API server.
+    since: Option<Timestamp>,
     begin: watch::Sender<Option<Begun>>,
     state: Arc<Mutex<Option<usize>>>,
     stop: CancellationToken,
@@ -45,6 +48,8 @@ struct Task {
 #[derive(Clone, Debug)]
 struct Begun {
     drain: Drain,
+    /// When it began, by the API server; `None` until that has told.
+    since: Option<Timestamp>,
     /// What has been told of it already.
     told: Option<String>,
 }
@@ -73,14 +78,16 @@ impl Drains {
     /// Begins to drain the node, unless that is under way.
     pub(super) fn begin(&mut self, node: &NodeView, drain: Drain) {
         let (name, request) = (&node.facts.name, request(node));
-        match self.tasks.get(name).map(|task| task.request.as_ref()) {
-            Some(Some(known)) if *known == request => return,
-            Some(None) => {}
-            Some(Some(_)) | None => self.start(name),
+        match self.tasks.get(name).map(|task| (task.request.as_ref(), task.since)) {
+            Some((Some(known), since)) if *known == request && since == node.begun => return,
+            Some((Some(known), _)) if *known == request => {}
+            Some((None, _)) => {}
+            Some((Some(_), _)) | None => self.start(name),
         }
         if let Some(task) = self.tasks.get_mut(name) {
-            task.request = Some(request);
-            task.begin.send_replace(Some(Begun { drain, told: node.facts.drain_blocked.clone() }));
+            (task.request, task.since) = (Some(request), node.begun);
+            let told = node.facts.drain_blocked.clone();
+            task.begin.send_replace(Some(Begun { drain, since: node.begun, told }));
         }
     }
 
@@ -100,16 +107,20 @@ impl Drains {
             present: BTreeMap::new(),
             daemon_sets: DaemonSets::new(),
             complete: false,
+            unread: None,
             retry: HashMap::new(),
             refused: BTreeMap::new(),
             begun,
             drain: None,
+            since: None,
             attempt: None,
             told: None,
         };
         let until = stop.clone();
-        tokio::spawn(async move { until.run_until_cancelled(run.run()).await });
-        if let Some(before) = self.tasks.insert(name.to_owned(), Task { request: None, begin, state, stop }) {
+        tokio::spawn(task::guarded("drain", &self.stop, async move { until.run_until_cancelled(run.run()).await }));
+        if let Some(before) =
+            self.tasks.insert(name.to_owned(), Task { request: None, since: None, begin, state, stop })
+        {
             before.stop.cancel();
         }
     }
@@ -153,12 +164,16 @@ struct Run {
     daemon_sets: DaemonSets,
     /// All pods that exist are known.
     complete: bool,
-    /// When the eviction of a pod may be tried again, by uid.
+    /// Why they cannot be read at present, and since when.
+    unread: Option<(Instant, String)>,
+    /// When the eviction of a pod may be tried again although nothing tells that it would be granted, by uid.
     retry: HashMap<String, Instant>,
     refused: BTreeMap<PodKey, Refusal>,
     begun: watch::Receiver<Option<Begun>>,
     /// `None` until the node is to be drained.
     drain: Option<Drain>,
+    /// When it began, by the API server.
+    since: Option<Timestamp>,
     /// When the present attempt began.
     attempt: Option<Instant>,
     told: Option<String>,
@@ -167,8 +182,9 @@ struct Run {
 impl Run {
     async fn run(mut self) {
         loop {
-            let deadline = match self.drain.filter(|_| self.complete) {
-                Some(drain) => self.step(drain).await,
+            let deadline = match self.drain {
+                Some(drain) if self.complete => self.step(drain).await,
+                Some(_) => self.tell_unread().await,
                 None => None,
             };
             let pause = async {
@@ -184,6 +200,7 @@ impl Run {
                     while let Some(Some(event)) = futures::FutureExt::now_or_never(self.pods.next()) {
                         self.on_event(event);
                     }
+                    self.on_budgets();
                 }
                 Ok(()) = self.budgets_changed.changed() => self.on_budgets(),
                 Ok(()) = self.begun.changed() => self.on_begun(),
@@ -193,12 +210,14 @@ impl Run {
     }
 
     fn on_begun(&mut self) {
-        if let Some(Begun { drain, told }) = self.begun.borrow_and_update().clone() {
+        let Some(Begun { drain, since, told }) = self.begun.borrow_and_update().clone() else { return };
+        self.since = since;
+        if self.drain.is_none() {
             (self.drain, self.told) = (Some(drain), told);
         }
     }
 
-    /// A pod is tried again when the budgets that kept it have changed and let it go.
+    /// A pod is tried again at once when the budgets that kept it have changed and let it go, or no longer cover it.
     fn on_budgets(&mut self) {
         let budgets = self.budgets.all().unwrap_or_default();
         for (key, refusal) in self.refused.iter().filter(|(_, refusal)| !refusal.budgets.is_empty()) {
@@ -222,18 +241,22 @@ impl Run {
             Ok(Event::InitApply(pod) | Event::Apply(pod)) => {
                 self.present.insert(key(&pod), pod);
             }
-            Ok(Event::InitDone) => self.complete = true,
+            Ok(Event::InitDone) => (self.complete, self.unread) = (true, None),
             Ok(Event::Delete(pod)) => {
                 self.present.remove(&key(&pod));
             }
-            Err(error) => tracing::warn!(node = self.node, %error, "trying again"),
+            Err(error) => {
+                tracing::warn!(node = self.node, %error, "trying again");
+                let since = self.unread.take().map_or_else(Instant::now, |(since, _)| since);
+                self.unread = Some((since, format!("the pods of the node are not known: {error}")));
+            }
         }
     }
 
     /// Does what is due, and returns when there is more to do although no pod has changed.
     async fn step(&mut self, drain: Drain) -> Option<Instant> {
         let known = &mut self.daemon_sets;
-        let survey = pods::survey(&self.objects, self.present.values(), Some(drain.started), known).await;
+        let survey = pods::survey(&self.objects, self.present.values(), self.since, known).await;
         let number = survey.number();
         let before = self.state.lock().unwrap_or_else(PoisonError::into_inner).replace(number);
         if before != Some(number) {
@@ -246,27 +269,29 @@ impl Run {
             return None;
         }
         let (now, clock) = (Timestamp::now(), Instant::now());
-        let next = drain.next_attempt(now);
-        if next > now {
-            let wait = Duration::try_from(next.duration_since(now)).unwrap_or_default();
-            return Some(clock + wait);
-        }
-        let begun = *self.attempt.get_or_insert(clock);
-        let limit = begun + Duration::try_from(ATTEMPT).unwrap_or_default();
-        if clock >= limit {
-            self.on_vain_attempt(drain, &survey.leaving, &survey.unknown, now).await;
-            return Some(clock);
-        }
         // Those that have been told to end are not asked again.
         let evictable: Vec<&Leaving> = survey.leaving.iter().filter(|pod| !pod.terminating).collect();
         self.retry.retain(|uid, _| evictable.iter().any(|pod| pod.uid == *uid));
         let is_due = |pod: &&&Leaving| self.retry.get(&pod.uid).is_none_or(|until| *until <= clock);
         let due: Vec<Leaving> = evictable.iter().filter(is_due).map(|pod| (*pod).clone()).collect();
+        // Nothing tells when the rest can be looked up.
+        let retry = Duration::try_from(EVICTION_RETRY).unwrap_or_default();
+        let unknown = (!survey.unknown.is_empty()).then(|| clock + retry);
+        let paused = clock + until(drain.next_attempt(now), now);
+        // What has changed since for some pod ends the pause for that pod.
+        if self.attempt.is_none() && due.is_empty() && paused > clock {
+            return [Some(paused), unknown].into_iter().flatten().min();
+        }
+        let limit = *self.attempt.get_or_insert(clock) + Duration::try_from(ATTEMPT).unwrap_or_default();
+        if clock >= limit {
+            self.on_vain_attempt(drain, &survey.leaving, &survey.unknown, now).await;
+            return Some(clock);
+        }
         self.evict(due).await;
         self.tell_blocked().await;
         let again = evictable.iter().map(|pod| self.retry.get(&pod.uid).copied().unwrap_or(clock)).min();
         let told = self.refused.values().map(|refusal| refusal.since + TOLD_AFTER).filter(|time| *time > clock).min();
-        [again, Some(limit), told].into_iter().flatten().min()
+        [again, unknown, Some(limit), told].into_iter().flatten().min()
     }
 
     /// Evicts the pods side by side.
@@ -302,6 +327,20 @@ impl Run {
         self.on_budgets();
     }
 
+    /// Says why nothing is done, once that has lasted; returns when it will have. The watch goes on trying, and each error is
+    /// an event.
+    async fn tell_unread(&mut self) -> Option<Instant> {
+        let (since, text) = self.unread.clone()?;
+        let due = since + TOLD_AFTER;
+        if due > Instant::now() {
+            return Some(due);
+        }
+        if self.told.as_ref() != Some(&text) && tell(&self.objects, &self.node, &text, None).await {
+            self.told = Some(text);
+        }
+        None
+    }
+
     /// Says which pods keep the node from being drained, once that has lasted.
     async fn tell_blocked(&mut self) {
         let lasting = self.refused.values().filter(|refusal| refusal.since.elapsed() >= TOLD_AFTER);
@@ -320,12 +359,16 @@ impl Run {
             Some(refusal) => refusal.text.clone(),
             None => format!("pod {}/{} has been told to end and has not", pod.namespace, pod.name),
         };
-        let texts: Vec<String> = leaving.iter().map(ending).chain(unknown.iter().cloned()).collect();
+        // What is known of the pods may be old.
+        let unread = self.unread.iter().map(|(_, text)| text.clone());
+        let texts: Vec<String> = unread.chain(leaving.iter().map(ending)).chain(unknown.iter().cloned()).collect();
         let text = listed(&texts.iter().map(String::as_str).collect::<Vec<_>>());
         let drain = Drain { failed: Some(now), ..drain };
         self.drain = Some(drain);
         self.attempt = None;
         self.daemon_sets.clear();
+        let again = Instant::now() + until(drain.next_attempt(now), now);
+        self.retry.extend(leaving.iter().map(|pod| (pod.uid.clone(), again)));
         let delay = drain.delay(now);
         tracing::warn!(node = self.node, pods = text, ?delay, "not drained yet");
         if delay > Delay::Usual {
@@ -336,6 +379,10 @@ impl Run {
             self.told = Some(text);
         }
     }
+}
+
+fn until(time: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(time.duration_since(now)).unwrap_or_default()
 }
 
 /// Says at the node what keeps it from being drained.

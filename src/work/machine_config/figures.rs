@@ -7,7 +7,7 @@ use crate::api::machine_config::{MachineConfigPool, OS_IMAGE_OVERRIDDEN};
 use crate::cluster::requests::RequestCounts;
 use crate::metrics::pools::{NodeFigures, PoolFigures, PoolsSnapshot, text};
 use crate::pools::drain::{Step, step};
-use crate::pools::membership::Membership;
+use crate::pools::membership::{Membership, is_windows};
 use crate::serve::process;
 use jiff::Timestamp;
 use std::sync::{Arc, OnceLock};
@@ -80,6 +80,7 @@ fn figures(node: &NodeView, pools: &[MachineConfigPool]) -> NodeFigures {
     NodeFigures {
         name: node.facts.name.clone(),
         overlapping: matches!(membership, Membership::Overlapping(_)),
+        without_pool: membership == Membership::Unmanaged && !is_windows(&node.labels),
         pool: match membership {
             Membership::Member { pool, .. } => pool,
             Membership::Overlapping(_) | Membership::Unmanaged => String::new(),

@@ -2,6 +2,7 @@
 
 use crate::cluster::watcher::{Event, Selection, events};
 use crate::cluster::{ApiError, Clients};
+use crate::work::task;
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -32,6 +33,8 @@ struct State<V> {
     views: BTreeMap<String, Arc<V>>,
     /// Names that have been told of since everything is read anew.
     seen: Option<Vec<String>>,
+    /// The highest resourceVersion that the watch has told of: it tells in the order of these, and so has told of all that is older.
+    told: u64,
     /// Everything that exists is known.
     ready: bool,
     error: Option<String>,
@@ -47,11 +50,22 @@ impl<V: View> Followed<V> {
         changed: Arc<Notify>,
         stop: CancellationToken,
     ) -> Arc<Self> {
+        Self::start_until(clients, selection, changed, &stop, stop.clone())
+    }
+
+    /// The same until `until` as well, which is nothing to the process.
+    pub(super) fn start_until(
+        clients: &Clients,
+        selection: Selection,
+        changed: Arc<Notify>,
+        stop: &CancellationToken,
+        until: CancellationToken,
+    ) -> Arc<Self> {
         let followed = Arc::new(Self::new(changed));
         let client = clients.for_watch().unwrap_or_else(|_| clients.call.clone());
         let (told, mut stream) = (followed.clone(), events::<V::Object>(client, selection).boxed());
-        tokio::spawn(async move {
-            while let Some(Some(event)) = stop.run_until_cancelled(stream.next()).await {
+        task::spawn("machine config", stop, async move {
+            while let Some(Some(event)) = until.run_until_cancelled(stream.next()).await {
                 told.on_event(event);
             }
         });
@@ -59,7 +73,7 @@ impl<V: View> Followed<V> {
     }
 
     fn new(changed: Arc<Notify>) -> Self {
-        let state = State { views: BTreeMap::new(), seen: None, ready: false, error: None, absent: false };
+        let state = State { views: BTreeMap::new(), seen: None, told: 0, ready: false, error: None, absent: false };
         Followed { state: Mutex::new(state), changed, subscribers: watch::Sender::new(()) }
     }
 
@@ -84,17 +98,24 @@ impl<V: View> Followed<V> {
             let mut state = self.lock();
             match event {
                 Ok(Event::Init) => {
-                    state.seen = Some(Vec::new());
+                    (state.seen, state.told) = (Some(Vec::new()), 0);
                     false
                 }
                 Ok(Event::InitApply(object)) => {
                     let name = name(object.meta());
                     state.seen.iter_mut().for_each(|seen| seen.push(name.clone()));
+                    state.on_told(object.meta());
                     state.put(name, V::of(object), true)
                 }
                 Ok(Event::InitDone) => state.complete(),
-                Ok(Event::Apply(object)) => state.put(name(object.meta()), V::of(object), false),
-                Ok(Event::Delete(object)) => state.views.remove(&name(object.meta())).is_some(),
+                Ok(Event::Apply(object)) => {
+                    state.on_told(object.meta());
+                    state.put(name(object.meta()), V::of(object), false)
+                }
+                Ok(Event::Delete(object)) => {
+                    state.on_told(object.meta());
+                    state.views.remove(&name(object.meta())).is_some()
+                }
                 Err(error) => {
                     let text = error.to_string();
                     if state.error.as_ref() != Some(&text) {
@@ -122,9 +143,16 @@ impl<V: View> Followed<V> {
         self.subscribers.subscribe()
     }
 
-    /// What a write has returned is known before the watch tells of it.
+    /// What a write has returned is known before the watch tells of it. What the watch has told of already and is not there any
+    /// more has been deleted since.
     pub(crate) fn on_written(&self, object: V::Object) {
-        let changed = self.lock().put(name(object.meta()), V::of(object), false);
+        let mut state = self.lock();
+        let name = name(object.meta());
+        if version(object.meta()).is_some_and(|version| version <= state.told) && !state.views.contains_key(&name) {
+            return;
+        }
+        let changed = state.put(name, V::of(object), false);
+        drop(state);
         if changed {
             self.tell();
         }
@@ -150,6 +178,10 @@ impl<V: View> Followed<V> {
 }
 
 impl<V: View> State<V> {
+    fn on_told(&mut self, metadata: &ObjectMeta) {
+        self.told = self.told.max(version(metadata).unwrap_or_default());
+    }
+
     /// `anew`: the server tells what exists, which may be older than what was known before a backup was restored.
     fn put(&mut self, name: String, view: V, anew: bool) -> bool {
         let number = |view: &V| view.version().parse::<u64>().ok();
@@ -173,10 +205,56 @@ impl<V: View> State<V> {
     }
 }
 
+fn version(metadata: &ObjectMeta) -> Option<u64> {
+    metadata.resource_version.as_deref()?.parse().ok()
+}
+
 fn name(metadata: &ObjectMeta) -> String {
     let name = metadata.name.clone().unwrap_or_default();
     match metadata.namespace.as_deref() {
         Some(namespace) if !namespace.is_empty() => format!("{namespace}/{name}"),
         _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::machine_config::views::NodeView;
+    use k8s_openapi::api::core::v1::Node;
+    use serde_json::json;
+
+    fn node(name: &str, version: &str) -> Node {
+        serde_json::from_value(json!({"metadata": {"name": name, "resourceVersion": version}})).unwrap()
+    }
+
+    fn versions(followed: &Followed<NodeView>) -> Vec<(String, String)> {
+        let all = followed.all().unwrap();
+        all.iter().map(|(name, view)| (name.clone(), view.version.clone())).collect()
+    }
+
+    #[test]
+    fn the_answer_to_a_write_does_not_bring_back_what_was_deleted_after_it() {
+        let followed: Arc<Followed<NodeView>> = Followed::with([node("a", "5"), node("b", "6")]);
+        followed.on_event(Ok(Event::Apply(node("a", "7"))));
+        followed.on_event(Ok(Event::Delete(node("a", "8"))));
+        followed.on_written(node("a", "7"));
+        assert_eq!(versions(&followed), [("b".to_owned(), "6".to_owned())]);
+        // One that was created since is known before the watch tells of it.
+        followed.on_written(node("a", "9"));
+        followed.on_written(node("b", "10"));
+        let expected = [("a", "9"), ("b", "10")].map(|(name, version)| (name.to_owned(), version.to_owned()));
+        assert_eq!(versions(&followed), expected);
+    }
+
+    #[test]
+    fn a_backup_that_is_restored_is_followed_although_its_versions_are_older() {
+        let followed: Arc<Followed<NodeView>> = Followed::with([node("a", "50")]);
+        for event in [Event::Init, Event::InitApply(node("b", "20")), Event::InitDone] {
+            followed.on_event(Ok(event));
+        }
+        followed.on_written(node("c", "21"));
+        let expected = [("b", "20"), ("c", "21")].map(|(name, version)| (name.to_owned(), version.to_owned()));
+        assert_eq!(versions(&followed), expected);
     }
 }

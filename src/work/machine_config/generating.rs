@@ -8,9 +8,10 @@ use crate::api::machine_config::{MachineConfig, MachineConfigPool};
 use crate::api::node_config::{ContainerRuntimeConfig, KubeletConfig, NodeConfigStatus};
 use crate::cluster::watcher::{Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
-use crate::pools::generated::{self, Generated, Source, SourceKind, generate, is_current};
+use crate::pools::generated::{self, Generated, Kubelets, Source, SourceKind, generate, is_current};
 use crate::pools::inputs::is_input;
 use crate::pools::render::name;
+use crate::pools::rollout::PoolFacts;
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -86,7 +87,7 @@ impl Generating {
     /// left alone then, because a server that has just started does not serve every kind at once.
     pub(super) fn needed(
         &self,
-        pools: &BTreeMap<String, Arc<PoolView>>,
+        (pools, facts): (&BTreeMap<String, Arc<PoolView>>, &[PoolFacts]),
         configs: &Configs,
         version: &str,
     ) -> Option<Needed> {
@@ -110,7 +111,11 @@ impl Generating {
         }
         let pools: Vec<&MachineConfigPool> = pools.values().map(|pool| &*pool.0).collect();
         let of: Vec<&Source> = sources.iter().map(Arc::as_ref).collect();
-        let generated = generate(&of, &pools, configs.values().map(|config| &*config.0), version);
+        let kubelets = match sources.iter().any(|source| source.kind == SourceKind::Kubelet) {
+            true => facts.iter().map(|facts| (facts.name.clone(), Kubelets::of(&facts.nodes))).collect(),
+            false => BTreeMap::new(),
+        };
+        let generated = generate(&of, (&pools, &kubelets), configs.values().map(|config| &*config.0), version);
         Some(Needed { sources, generated, served })
     }
 

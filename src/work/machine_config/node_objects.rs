@@ -151,7 +151,8 @@ impl Wanted {
     }
 }
 
-/// First the spec, so that the status is that of the present generation.
+/// First the spec, so that the status is that of the present generation. Two writes, because an API server takes the status of an
+/// object through its subresource alone and everything else without it, and each update changes both.
 async fn write(
     objects: &Objects,
     live: &Followed<ObjectView>,

@@ -5,8 +5,8 @@ use super::views::{ConfigView, NodeView, PoolView};
 use crate::api::machine_config::{MachineConfig, MachineConfigPool, PoolConfiguration};
 use crate::cluster::{ApiError, Kind, Objects};
 use crate::pools::inputs::is_input;
-use crate::pools::reconcile;
-use crate::pools::render::{Defaults, Rendered, render};
+use crate::pools::reconcile::{self, ReconcileError, StorageOverride};
+use crate::pools::render::{Defaults, Rendered, generated_by, render};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 /// Whoever changes several MachineConfigs changes them one after the other. What lies in between is not what nodes should
 /// have.
 const REST: Duration = Duration::from_secs(1);
+/// Whoever changes them all the time must not keep the pool from having any.
+const LONGEST_REST: Duration = Duration::from_secs(10);
 /// So many rendered MachineConfigs of a pool are kept besides those that are in use.
 const KEPT: usize = 5;
 
@@ -38,21 +40,116 @@ pub(super) struct Output {
 
 /// The last rendering of a pool.
 struct Rendering {
-    /// Names and versions of the inputs, and since when they are so.
-    inputs: Vec<(String, String)>,
+    /// The inputs, and since when they are so.
+    inputs: Vec<Arc<ConfigView>>,
     since: Instant,
-    /// `None` until these inputs have come to rest.
+    /// Since when the outcome is not that of the inputs; `None` if it is.
+    outdated: Option<Instant>,
+    /// `None` until some inputs have come to rest.
     outcome: Option<Result<Arc<Output>, String>>,
 }
 
-#[derive(Default)]
+/// Why the nodes of a pool cannot be taken to what was rendered.
+struct Refused {
+    /// The rendered configuration, and the one that the pool has.
+    rendered: String,
+    before: String,
+    /// As it is without any override.
+    error: ReconcileError,
+}
+
+/// The last refusal of each pool.
+type Refusals = Arc<Mutex<BTreeMap<String, Refused>>>;
+
+/// Which exceptions administrators have made, as far as that is known.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Overrides {
+    /// They have not been read; the reason, if there is one.
+    Unknown(Option<String>),
+    Known(BTreeSet<StorageOverride>),
+}
+
+/// Whether a pool may have what was rendered for it.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    /// Nodes have not been compared with it.
+    Open,
+    /// It depends on exceptions that have not been read yet.
+    Waits,
+    Refused(String),
+    /// Only because of the exceptions.
+    Exempted,
+}
+
+/// Whether the same is rendered of them: what else changes at a MachineConfig does not count.
+fn is_same(before: &[Arc<ConfigView>], now: &[&Arc<ConfigView>]) -> bool {
+    let labels = |config: &ConfigView| (config.0.metadata.labels.clone(), generated_by(&config.0).map(str::to_owned));
+    let version = |config: &ConfigView| config.0.metadata.resource_version.clone();
+    let same = |before: &ConfigView, now: &ConfigView| {
+        let rendered = || before.0.spec == now.0.spec && labels(before) == labels(now);
+        before.name() == now.name() && (version(before) == version(now) || rendered())
+    };
+    before.len() == now.len() && before.iter().zip(now).all(|(before, now)| same(before, now))
+}
+
 pub(super) struct Renderings {
     pools: BTreeMap<String, Rendering>,
-    /// Why nodes cannot be taken to what was rendered, by its name and what they have.
-    refused: Arc<Mutex<BTreeMap<(String, String), String>>>,
+    refused: Refusals,
+    overrides: Overrides,
+}
+
+impl Default for Renderings {
+    fn default() -> Self {
+        Renderings { pools: BTreeMap::new(), refused: Refusals::default(), overrides: Overrides::Unknown(None) }
+    }
 }
 
 impl Renderings {
+    /// Forgets pools that are gone, and refusals of what is not to be published any more.
+    pub(super) fn retain(&mut self, pools: &BTreeMap<String, Arc<PoolView>>) {
+        self.pools.retain(|name, _| pools.contains_key(name));
+        // Also while newer inputs come to rest.
+        let rendered = |name: &str| {
+            let last = self.pools.get(name)?.outcome.as_ref()?;
+            last.as_ref().ok().map(|output| output.rendered.name.clone())
+        };
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.retain(|name, refused| {
+            let before = pools.get(name).map(|pool| pool.0.spec.configuration.name.as_str());
+            before == Some(refused.before.as_str()) && rendered(name).as_ref() == Some(&refused.rendered)
+        });
+    }
+
+    /// Whether a pool is refused what an exception may allow, so that the exceptions have to be followed.
+    pub(super) fn depends_on_overrides(&self) -> bool {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.values().any(|refused| refused.error.may_be_exempted())
+    }
+
+    pub(super) fn set_overrides(&mut self, overrides: Overrides) {
+        self.overrides = overrides;
+    }
+
+    fn verdict(&self, pool: &MachineConfigPool, output: &Output) -> Verdict {
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |refused: &&Refused| {
+            refused.rendered == output.rendered.name && refused.before == pool.spec.configuration.name
+        };
+        let Some(refused) = refused.get(name).filter(is_it) else { return Verdict::Open };
+        match &self.overrides {
+            Overrides::Unknown(None) if refused.error.may_be_exempted() => Verdict::Waits,
+            Overrides::Unknown(Some(cause)) if refused.error.may_be_exempted() => {
+                Verdict::Refused(format!("{}; which exceptions are allowed cannot be read: {cause}", refused.error))
+            }
+            Overrides::Unknown(_) => Verdict::Refused(refused.error.to_string()),
+            Overrides::Known(overrides) => match refused.error.clone().without(overrides) {
+                Some(error) => Verdict::Refused(error.to_string()),
+                None => Verdict::Exempted,
+            },
+        }
+    }
+
     /// Renders the pool anew if its inputs have changed and come to rest; returns when they will have.
     pub(super) fn update(
         &mut self,
@@ -62,22 +159,20 @@ impl Renderings {
     ) -> Option<Instant> {
         let name = pool.metadata.name.clone().unwrap_or_default();
         let selected: Vec<&Arc<ConfigView>> = configs.values().filter(|config| is_input(pool, &config.0)).collect();
-        let version = |config: &ConfigView| config.0.metadata.resource_version.clone().unwrap_or_default();
-        let inputs: Vec<(String, String)> =
-            selected.iter().map(|config| (config.name().to_owned(), version(config))).collect();
         let now = Instant::now();
         let rendering = self.pools.entry(name.clone()).or_insert_with(|| Rendering {
-            inputs: inputs.clone(),
+            inputs: selected.iter().copied().cloned().collect(),
             since: now,
+            outdated: Some(now),
             outcome: None,
         });
-        if rendering.inputs != inputs {
-            *rendering = Rendering { inputs, since: now, outcome: None };
+        if !is_same(&rendering.inputs, &selected) {
+            rendering.since = now;
+            rendering.outdated.get_or_insert(now);
         }
-        if rendering.outcome.is_some() {
-            return None;
-        }
-        let rested = rendering.since + REST;
+        rendering.inputs = selected.iter().copied().cloned().collect();
+        let outdated = rendering.outdated?;
+        let rested = (rendering.since + REST).min(outdated + LONGEST_REST);
         if rested > now {
             return Some(rested);
         }
@@ -87,33 +182,36 @@ impl Renderings {
             tracing::info!(pool = name, config = rendered.name, warnings = ?rendered.warnings, "rendered");
         }
         let outcome = outcome.map(|rendered| Arc::new(Output { rendered, inputs })).map_err(|e| e.to_string());
-        rendering.outcome = Some(outcome);
+        (rendering.outcome, rendering.outdated) = (Some(outcome), None);
         None
     }
 
     /// What the pool should have.
     pub(super) fn output(&self, pool: &str) -> Option<Arc<Output>> {
-        self.pools.get(pool)?.outcome.as_ref()?.as_ref().ok().cloned()
+        let rendering = self.pools.get(pool).filter(|rendering| rendering.outdated.is_none())?;
+        rendering.outcome.as_ref()?.as_ref().ok().cloned()
     }
 
-    /// Why the pool has no configuration of its present inputs.
+    /// Why the pool has no configuration of its inputs, those that came to rest last.
     pub(super) fn error(&self, pool: &MachineConfigPool) -> Option<String> {
         let name = pool.metadata.name.as_deref().unwrap_or_default();
         match self.pools.get(name)?.outcome.as_ref()? {
             Err(error) => Some(error.clone()),
-            Ok(output) => {
-                let key = (output.rendered.name.clone(), pool.spec.configuration.name.clone());
-                self.refused.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
-            }
+            Ok(output) => match self.verdict(pool, output) {
+                Verdict::Refused(error) => Some(error),
+                Verdict::Open | Verdict::Waits | Verdict::Exempted => None,
+            },
         }
     }
 
     /// What is to be written so that the pool has its rendered configuration, if anything is.
     pub(super) fn publishing(&self, pool: &Arc<MachineConfigPool>, configs: &Configs) -> Option<Publishing> {
         let output = self.output(pool.metadata.name.as_deref()?)?;
-        if self.error(pool).is_some() {
-            return None;
-        }
+        let exempted = match self.verdict(pool, &output) {
+            Verdict::Refused(_) | Verdict::Waits => return None,
+            Verdict::Exempted => true,
+            Verdict::Open => false,
+        };
         let live = configs.get(&output.rendered.name);
         let annotations = live.and_then(|live| live.0.metadata.annotations.as_ref());
         let annotated = annotations
@@ -125,7 +223,7 @@ impl Renderings {
         let needed = !exists || !annotated || !configured;
         let refused = self.refused.clone();
         let pool = pool.clone();
-        needed.then_some(Publishing { pool, output, exists, annotated, configured, configuration, refused })
+        needed.then_some(Publishing { pool, output, exists, annotated, configured, configuration, exempted, refused })
     }
 }
 
@@ -137,7 +235,9 @@ pub(super) struct Publishing {
     annotated: bool,
     configured: bool,
     configuration: PoolConfiguration,
-    refused: Arc<Mutex<BTreeMap<(String, String), String>>>,
+    /// Nodes have been compared with it, and an exception allows what they cannot follow.
+    exempted: bool,
+    refused: Refusals,
 }
 
 impl Publishing {
@@ -149,7 +249,7 @@ impl Publishing {
         pools: Arc<Followed<PoolView>>,
     ) -> Result<(), ApiError> {
         let rendered = &self.output.rendered;
-        if !self.configured && self.is_refused(&objects).await? {
+        if !self.configured && !self.exempted && self.is_refused(&objects).await? {
             return Ok(());
         }
         if !self.exists {
@@ -176,7 +276,7 @@ impl Publishing {
         Ok(())
     }
 
-    /// Whether running nodes cannot follow, which is remembered.
+    /// Whether running nodes cannot follow, which is remembered until the pool is to have something else.
     async fn is_refused(&self, objects: &Objects) -> Result<bool, ApiError> {
         let before = &self.pool.spec.configuration.name;
         let rendered = &self.output.rendered;
@@ -190,9 +290,9 @@ impl Publishing {
         let Err(error) = reconcile::check((before, &live.spec), new, &self.output.inputs, &BTreeSet::new()) else {
             return Ok(false);
         };
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.clear();
-        refused.insert((rendered.name.clone(), before.clone()), error.to_string());
+        let name = self.pool.metadata.name.clone().unwrap_or_default();
+        let refused = Refused { rendered: rendered.name.clone(), before: before.clone(), error };
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(name, refused);
         Ok(true)
     }
 

@@ -85,12 +85,12 @@ impl Reporting {
         self.operator.all()?.get(NAME).cloned()
     }
 
-    /// Writes the status of the ClusterOperator if it changes. `overlaps`: nodes that several pools claim.
+    /// Writes the status of the ClusterOperator if it changes. `overlaps`: nodes that several pools claim; `without_pool`: what is
+    /// to be said of nodes that none does.
     pub(super) fn operator(
         &self,
         settings: &Settings,
-        pools: Vec<PoolSummary>,
-        overlaps: Vec<String>,
+        (pools, overlaps, without_pool): (Vec<PoolSummary>, Vec<String>, Vec<String>),
         failures: &BTreeMap<String, String>,
         (objects, writer): (&Objects, &Arc<Writer>),
         now: Timestamp,
@@ -106,7 +106,8 @@ impl Reporting {
         };
         add("NodeMembership", overlaps);
         add("Write", failures.iter().map(|(what, error)| format!("{what}: {error}")).collect());
-        let facts = OperatorFacts { version: settings.version.clone(), image: settings.image.clone(), pools, errors };
+        let (version, image) = (settings.version.clone(), settings.image.clone());
+        let facts = OperatorFacts { version, image, pools, errors, without_pool };
         let before = live.as_ref().map(|live| live.status.clone()).unwrap_or_default();
         let status = operator::status(&before, &facts, now);
         if live.as_ref().is_some_and(|live| live.status == status) {

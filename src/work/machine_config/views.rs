@@ -4,9 +4,10 @@ use super::followed::View;
 use crate::api::machine_config::{GROUP, MachineConfig, MachineConfigPool, annotation as key};
 use crate::pools::approval;
 use crate::pools::budgets::Budget;
-use crate::pools::drain::{Drain, DrainFacts};
+use crate::pools::drain::{self, Drain, DrainFacts};
 use crate::pools::inputs;
 use crate::pools::node::NodeFacts;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub(crate) struct NodeView {
     pub drain: DrainFacts,
     /// When the drain that is under way began, and failed last.
     pub draining: Option<Drain>,
+    /// When it began, by the API server.
+    pub begun: Option<Timestamp>,
     pub topology: String,
     pub taints: Vec<Taint>,
 }
@@ -44,6 +47,7 @@ impl View for NodeView {
             uid: node.metadata.uid.clone().unwrap_or_default(),
             labels: NodeFacts::labels(&node),
             draining: Drain::of(&node),
+            begun: drain::begun(&node),
             topology: topology.cloned().unwrap_or_default(),
             facts: NodeFacts::of(&node),
             drain: DrainFacts::of(&node),

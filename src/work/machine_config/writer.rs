@@ -14,6 +14,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// the renewal of the lease.
 const MOST: usize = 32;
 
+/// A write that has failed so often is told of.
+const LASTING: u32 = 5;
+
 /// What is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
@@ -151,6 +154,8 @@ impl Writer {
         });
         let times = slots.values().filter_map(|slot| match slot {
             Slot::UnderWay | Slot::Written { .. } => None,
+            // What is not wanted any more is not told any more.
+            Slot::Failed { until, count, .. } if *until <= now && *count >= LASTING => Some(*until + LONGEST_PAUSE),
             Slot::Failed { until, .. } | Slot::Pausing { until } => Some(*until),
         });
         times.filter(|until| *until > now).min()
@@ -158,10 +163,11 @@ impl Writer {
 
     /// What keeps failing, by key.
     pub(super) fn failures(&self) -> Vec<(String, String)> {
-        const LASTING: u32 = 5;
-        let slots = self.lock();
+        let (slots, now) = (self.lock(), Instant::now());
         let lasting = slots.iter().filter_map(|(key, slot)| match slot {
-            Slot::Failed { count, error, .. } if *count >= LASTING => Some((key.to_string(), error.clone())),
+            Slot::Failed { count, error, until } if *count >= LASTING && *until + LONGEST_PAUSE > now => {
+                Some((key.to_string(), error.clone()))
+            }
             _ => None,
         });
         lasting.collect()

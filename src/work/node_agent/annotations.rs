@@ -2,7 +2,7 @@
 //! joined into one.
 
 use crate::api::machine_config::{GROUP, annotation as key};
-use crate::pools::drain::Request;
+use crate::pools::drain::{Request, begun};
 use crate::pools::node::{NodeFacts, NodeState, Target};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -52,7 +52,7 @@ pub(super) fn seen(object: &Value, pending: &Pending) -> Result<Seen, String> {
         asked,
         answered,
         single_node: given(key::CONTROL_PLANE_TOPOLOGY) == Some("SingleReplica"),
-        drain_started: given(key::DRAIN_STARTED).and_then(|text| text.parse().ok()),
+        drain_started: begun(&node),
         rebooting: given(key::POST_CONFIG_ACTION).is_some(),
         node: NodeFacts::of(&node),
     })
@@ -109,6 +109,11 @@ impl Pending {
             self.set(key::POST_CONFIG_ACTION, "");
             self.0.insert(key::REBOOT_STARTED, None);
         }
+    }
+
+    /// Which folder the kubelet reads.
+    pub(super) fn tell_kubelet(&mut self, folder: &str) {
+        self.set(key::KUBELET_CONFIG_DIR, folder);
     }
 
     pub(super) fn clear(&mut self) {

@@ -1,19 +1,23 @@
 //! Performs the steps that were decided.
 
-use super::annotations::Seen;
-use super::plan::plan;
+use super::annotations::{Pending, Seen, seen};
+use super::plan::{Given, plan};
 use super::{Agent, Made, StepError};
 use crate::api::machine_config::MachineConfig;
 use crate::cluster::{ApiError, Kind};
 use crate::host::machine::{MachineError, Planned, bounded};
-use crate::host::record;
-use crate::pools::agent::{Action, Check, Plan};
+use crate::host::record::{self, Record, Repairs};
+use crate::pools::agent::{Action, Check, Plan, Unread};
 use crate::pools::node::Target;
 use crate::pools::settings::Settings;
+use crate::read::Read;
 use crate::work::pods;
+use futures::StreamExt;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +30,16 @@ fn machine_config_kind() -> Kind {
 
 fn machine_configuration_kind() -> Kind {
     Kind::known("operator.openshift.io", "v1", "MachineConfiguration", "machineconfigurations", false)
+}
+
+/// Whether the node is still to be prepared for the target.
+fn is_wanted(event: &Read<Value>, target: &Target) -> bool {
+    match event {
+        Read::Failed(_) => true,
+        Read::Absent => false,
+        Read::Value(node) => seen(node, &Pending::default())
+            .is_ok_and(|seen| seen.node.desired == *target || seen.node.stage_ahead.as_ref() == Some(&target.config)),
+    }
 }
 
 impl Agent {
@@ -46,10 +60,6 @@ impl Agent {
                 self.pending.ask(&request, uuid::Uuid::new_v4().to_string());
             }
             Action::TellDone => {
-                // Prepared for a target that is not wanted any more.
-                if self.staged.take().is_some() {
-                    self.machine.drop_staged().await?;
-                }
                 tracing::info!(config = record.as_ref().map(|record| &record.config), "done");
                 self.pending.tell_done(seen, &record.ok_or(MachineError::NoRecord)?);
             }
@@ -67,10 +77,14 @@ impl Agent {
                 }
                 let planned = self.planned()?;
                 match stop.run_until_cancelled(self.machine.stage(&planned)).await {
-                    None => {}
-                    Some(Ok(())) => self.staged = Some(planned.to),
+                    None => self.machine.commands.stop_left().await,
+                    Some(Ok(())) => self.staged = Some(planned.to.clone()),
                     Some(Err(error)) => self.give_up(&planned.to, &error.to_string())?,
                 }
+            }
+            Action::StageAhead(target) => {
+                self.flush().await?;
+                self.stage_ahead(target, stop).await?;
             }
             action => {
                 // What follows may take long, or end the process.
@@ -82,10 +96,20 @@ impl Agent {
     }
 
     /// What touches the disk. Each of these is finished even if the process is told to stop.
-    async fn change(&mut self, action: Action, stop: &CancellationToken) -> Result<(), StepError> {
+    pub(super) async fn change(&mut self, action: Action, stop: &CancellationToken) -> Result<(), StepError> {
         match action {
             Action::RecordFirst => self.record_first().await?,
             Action::Check => self.check().await,
+            Action::DropStaged => {
+                self.staged = None;
+                let seen = self.seen()?;
+                let stays = self.disk.record.as_ref().is_some_and(|record| record.target == seen.node.desired);
+                self.machine.drop_staged().await.map_err(|error| match stays {
+                    // The node is as it should be; what is left is in the way of the next update only, which will tell.
+                    true => StepError::Node(format!("cannot drop what was prepared for later: {error}")),
+                    false => error.into(),
+                })?;
+            }
             Action::Apply => {
                 let planned = self.planned()?;
                 tracing::info!(config = planned.to.config, reboots = planned.reboots, "applying");
@@ -105,6 +129,8 @@ impl Agent {
             Action::GiveUp(cause) => self.give_up_journal(&cause)?,
             Action::RollBack => {
                 tracing::info!("restoring what was there before the update");
+                // Its contents would be in memory beside those that are put back.
+                self.made = None;
                 self.machine.roll_back(&self.disk, &self.boot).await?;
                 self.check = Check::Outdated;
             }
@@ -112,11 +138,13 @@ impl Agent {
                 self.machine.forget()?;
                 self.check = Check::Outdated;
             }
+            Action::ForgetFailure => self.machine.forget_failure()?,
             Action::Commit => self.machine.commit(&self.disk)?,
             // Performed elsewhere, or nothing to perform.
             Action::MakePlan
             | Action::Tell(..)
             | Action::Stage
+            | Action::StageAhead(_)
             | Action::Ask(_)
             | Action::CountPods
             | Action::TellDone
@@ -129,14 +157,23 @@ impl Agent {
     async fn check(&mut self) {
         // What changes while it is checked is checked again.
         self.fingerprint = self.machine.fingerprint(&self.disk);
-        self.check = self.machine.check(&self.disk).await;
+        let before = self.unread.take();
+        self.check = match self.machine.check(&self.disk).await {
+            Ok(check) => check,
+            Err(cause) => {
+                tracing::warn!(cause, "not known whether the node is as it should be");
+                let unread = Unread::again(before.as_ref(), cause, Timestamp::now());
+                self.unread = Some(unread.clone());
+                Check::Unread(unread)
+            }
+        };
         if let Check::Failed(deviation) = &self.check {
             tracing::warn!(deviation, "the node is not as it should be");
         }
     }
 
     /// The present plan.
-    fn planned(&self) -> Result<Planned, StepError> {
+    fn planned(&self) -> Result<Arc<Planned>, StepError> {
         let planned = self.made.as_ref().and_then(|made| made.plan.as_ref().ok());
         planned.cloned().ok_or_else(|| StepError::Node("there is no plan for the update".to_owned()))
     }
@@ -193,24 +230,109 @@ impl Agent {
         let record = self.disk.record.clone().ok_or(MachineError::NoRecord)?;
         let forced = record::is_forced(&self.machine.root);
         let to = seen.node.desired.clone();
+        let plan = self.plan_to(&record, &to, forced).await?;
+        match &plan {
+            Ok(Planned { drains, reboots, .. }) => tracing::info!(config = to.config, drains, reboots, "planned"),
+            Err(plan) => tracing::warn!(config = to.config, ?plan, "no way to the desired configuration"),
+        }
+        self.made = Some(Made { from: record.target, to, forced, plan: plan.map(Arc::new) });
+        Ok(())
+    }
+
+    async fn plan_to(&self, record: &Record, to: &Target, forced: bool) -> Result<Result<Planned, Plan>, StepError> {
         let settings = match self.configuration().await? {
             Ok(found) => Settings::of(found.as_ref()).map_err(|error| error.to_string()),
             Err(cause) => Err(cause),
         };
         let read = match settings {
+            // The disk has what the node is said to have, also where no MachineConfig is of it.
+            Ok(settings) if record.target == *to => Ok((settings, record.config.clone())),
             Ok(settings) => self.machine_config(&to.config).await?.map(|next| (settings, next)),
             Err(cause) => Err(cause),
         };
-        let plan = match read {
-            Err(cause) => Err(Plan::Missing(bounded(&cause))),
-            Ok((settings, next)) => plan(&record, next, &to, &settings, self.machine.system, forced),
-        };
-        match &plan {
-            Ok(Planned { drains, reboots, .. }) => tracing::info!(config = to.config, drains, reboots, "planned"),
-            Err(plan) => tracing::warn!(config = to.config, ?plan, "no way to the desired configuration"),
+        match read {
+            Err(cause) => Ok(Err(Plan::Missing(bounded(&cause)))),
+            Ok((settings, next)) => Ok(self.plan(record, next, to, settings, forced).await?),
         }
-        self.made = Some(Made { from: record.target, to, forced, plan });
+    }
+
+    /// Prepares what the node is to take later, as long as that is wanted. What fails is told when the node is to take it.
+    async fn stage_ahead(&mut self, target: Target, stop: &CancellationToken) -> Result<(), StepError> {
+        let record = self.disk.record.clone().ok_or(MachineError::NoRecord)?;
+        let planned = match self.plan_to(&record, &target, false).await {
+            Ok(Ok(planned)) => planned,
+            Ok(Err(plan)) => {
+                self.give_up_ahead(target, &format!("{plan:?}"));
+                return Ok(());
+            }
+            Err(StepError::Api(error)) => return Err(error.into()),
+            Err(error) => {
+                self.give_up_ahead(target, &error.to_string());
+                return Ok(());
+            }
+        };
+        tracing::info!(config = target.config, "preparing what the node is to take later");
+        let (machine, events) = (&self.machine, &mut self.events);
+        let mut last = None;
+        let outcome = {
+            let mut staging = std::pin::pin!(machine.stage(&planned));
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => break None,
+                    outcome = &mut staging => break Some(outcome),
+                    Some(event) = events.next() => {
+                        let wanted = is_wanted(&event, &target);
+                        last = Some(event).filter(|event| !matches!(event, Read::Failed(_))).or(last);
+                        if !wanted {
+                            break None;
+                        }
+                    }
+                }
+            }
+        };
+        if outcome.is_none() {
+            machine.commands.stop_left().await;
+        }
+        last.into_iter().for_each(|event| self.take_in(event));
+        match outcome {
+            Some(Ok(())) => self.staged = Some(target),
+            Some(Err(error)) => self.give_up_ahead(target, &error.to_string()),
+            // What is half prepared is dropped with the next step, or replaced.
+            None => self.staged = Some(Target::default()),
+        }
         Ok(())
+    }
+
+    fn give_up_ahead(&mut self, target: Target, cause: &str) {
+        tracing::warn!(config = target.config, cause, "what the node is to take later is prepared when it is told");
+        self.tried_ahead = Some(target);
+    }
+
+    /// By what the node is like.
+    async fn plan(
+        &self,
+        record: &Record,
+        next: MachineConfig,
+        to: &Target,
+        settings: Settings,
+        forced: bool,
+    ) -> Result<Result<Planned, Plan>, MachineError> {
+        let repairs = match forced {
+            true => self.machine.repairs(&next, to).await?,
+            false => Repairs::default(),
+        };
+        let system = self.machine.system;
+        let mut given = Given { settings, system, forced, repairs, lacking: BTreeSet::new() };
+        let planned = match plan(record, next, to, &given) {
+            Ok(planned) => planned,
+            Err(plan) => return Ok(Err(plan)),
+        };
+        given.lacking = self.machine.lacking(&planned).await?;
+        if given.lacking.is_empty() {
+            return Ok(Ok(planned));
+        }
+        tracing::info!(lacking = ?given.lacking, "the built-in policies do not hold");
+        Ok(plan(record, planned.next, to, &given))
     }
 
     /// The process ends with the node. It goes on only where the node is not restarted.

@@ -139,3 +139,17 @@ async fn address_of_the_service_is_dialled_under_the_name_of_the_url() {
     std::fs::write(ca.path(), pem).unwrap();
     assert_eq!(querier.query("good").await, Ok(true));
 }
+
+#[test]
+fn token_is_sent_where_nobody_else_can_read_it() {
+    for (url, private) in [
+        ("https://thanos.example.com:9091/api", true),
+        ("http://thanos.example.com:9091/api", false),
+        ("http://10.0.0.1/api", false),
+        ("http://127.0.0.1:9090/api", true),
+        ("http://[::1]:9090/api", true),
+        ("http://localhost.example.com/api", false),
+    ] {
+        assert_eq!(is_private(&url.parse().unwrap()), private, "{url}");
+    }
+}

@@ -11,7 +11,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Client;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -50,8 +50,7 @@ impl JobRunner<'_> {
     pub(crate) async fn run(&self, job: &Job) -> Result<String, JobError> {
         let name = job.metadata.name.as_deref().unwrap_or_default();
         let uid = self.create(name, job).await?;
-        // While an image is pulled there is nothing else to report, so say where to look.
-        (self.report)(&format!("Job {name} in namespace {} is running", self.namespace));
+        (self.report)(&running(name, self.namespace));
         let limit = Duration::from_secs(DEADLINE_SECONDS.into()) + GRACE;
         let outcome = tokio::time::timeout(limit, self.wait(name, &uid)).await.unwrap_or_else(|_| {
             Err(failed(name, format!("its end was not seen within {} s; it will be run again", limit.as_secs())))
@@ -66,11 +65,9 @@ impl JobRunner<'_> {
         let by_job = Selector::Labels(format!("batch.kubernetes.io/job-name={name}"));
         let mut jobs = self.watch::<Job>(kind(), Selector::Name(name.to_owned()));
         let pod = Kind::known("", "v1", "Pod", "pods", true);
-        // A deleted pod needs no reaction: the Job's status accounts for it. Anybody can give a pod the label.
-        let own = |pod: Option<Pod>| std::future::ready(pod.filter(|pod| belongs(pod, uid)));
-        let mut pods = self.watch::<Pod>(pod, by_job).filter_map(own);
-        let mut seen: BTreeMap<String, Pod> = BTreeMap::new();
-        let mut complete = false;
+        let mut events = self.events::<Pod>(pod, by_job);
+        let mut pods = Pods::of(uid);
+        let (mut complete, mut told) = (false, String::new());
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => return Err(JobError::Stopped(name.to_owned())),
@@ -80,25 +77,22 @@ impl JobRunner<'_> {
                     Some(None) => {}
                     Some(Some(Ok(()))) => complete = true,
                     Some(Some(Err(cause))) => {
-                        let cause = format!("{cause}{}{}", problems(seen.values()), not_started(seen.values()));
-                        return Err(failed(name, cause));
+                        return Err(failed(name, format!("{cause}{}{}", problems(pods.seen()), not_started(pods.seen()))));
                     }
                 },
-                Some(pod) = pods.next() => {
-                    if let Some(cause) = permanent_failure(&pod) {
+                Some(event) = events.next() => {
+                    if let Some(cause) = pods.on(event).and_then(permanent_failure) {
                         return Err(failed(name, cause));
                     }
-                    seen.insert(pod.metadata.name.clone().unwrap_or_default(), pod);
-                    let text = problems(seen.values());
-                    if !text.is_empty() {
-                        (self.report)(&format!("Job {name}{text}"));
+                    if let Some(text) = news(&mut told, name, self.namespace, problems(pods.seen())) {
+                        (self.report)(&text);
                     }
                 }
                 () = tokio::time::sleep(POD_LOST), if complete => {
                     return Err(failed(name, "is complete, but its pod was deleted before it was seen; it will be run again"));
                 }
             }
-            if complete && let Some(message) = seen.values().find_map(success) {
+            if complete && let Some(message) = pods.seen().find_map(success) {
                 return Ok(message);
             }
         }
@@ -165,19 +159,94 @@ impl JobRunner<'_> {
     where
         T: Clone + serde::de::DeserializeOwned + Send + 'static,
     {
-        let selection = Selection::new(kind, self.namespace, selector);
         let mut listed = 0;
-        let events = watcher::events(self.client.clone(), selection).filter_map(move |event| {
-            let change = match event {
-                Ok(event) => change(event, &mut listed),
-                Err(error) => {
-                    tracing::debug!(%error, "watch of a retrieval failed; retrying");
-                    None
-                }
-            };
-            std::future::ready(change)
+        let change = move |event| std::future::ready(change(event, &mut listed));
+        self.events(kind, selector).filter_map(change).boxed()
+    }
+
+    fn events<T>(&self, kind: Kind, selector: Selector) -> BoxStream<'static, Event<T>>
+    where
+        T: Clone + serde::de::DeserializeOwned + Send + 'static,
+    {
+        let selection = Selection::new(kind, self.namespace, selector);
+        let events = watcher::events(self.client.clone(), selection).filter_map(|event| {
+            let failed = |error: &ApiError| tracing::debug!(%error, "watch of a retrieval failed; retrying");
+            std::future::ready(event.inspect_err(failed).ok())
         });
         events.boxed()
+    }
+}
+
+/// While an image is pulled there is nothing else to report, so say where to look.
+fn running(name: &str, namespace: &str) -> String {
+    format!("Job {name} in namespace {namespace} is running")
+}
+
+/// What is to be told of a Job whose pods have these problems, unless they are those that were told last.
+fn news(told: &mut String, name: &str, namespace: &str, problems: String) -> Option<String> {
+    if *told == problems {
+        return None;
+    }
+    *told = problems;
+    Some(if told.is_empty() { running(name, namespace) } else { format!("Job {name}{told}") })
+}
+
+/// The pods of one Job. One that is gone is still told of until there is another one: its Job may have failed because of it,
+/// which is known a moment later. One that has done its work is kept for its message.
+#[derive(Default)]
+struct Pods {
+    /// The uid of the Job. Anybody can give a pod its label.
+    job: String,
+    /// By name.
+    seen: BTreeMap<String, Pod>,
+    /// Of those seen.
+    gone: BTreeSet<String>,
+    /// In the list that is being read.
+    listed: BTreeSet<String>,
+}
+
+impl Pods {
+    fn of(job: &str) -> Pods {
+        Pods { job: job.to_owned(), ..Pods::default() }
+    }
+
+    fn seen(&self) -> impl Iterator<Item = &Pod> {
+        self.seen.values()
+    }
+
+    /// Takes an event in; the pod that it shows, if it belongs to the Job.
+    fn on(&mut self, event: Event<Pod>) -> Option<&Pod> {
+        let pod = match event {
+            Event::Apply(pod) | Event::InitApply(pod) if belongs(&pod, &self.job) => pod,
+            Event::Apply(_) | Event::InitApply(_) => return None,
+            Event::Delete(pod) => {
+                self.gone.extend(pod.metadata.name.filter(|name| self.seen.contains_key(name)));
+                return None;
+            }
+            Event::Init => {
+                self.listed.clear();
+                return None;
+            }
+            Event::InitDone => {
+                self.gone.extend(self.seen.keys().filter(|name| !self.listed.contains(*name)).cloned());
+                self.forget_gone();
+                return None;
+            }
+        };
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        self.gone.remove(&name);
+        self.listed.insert(name.clone());
+        self.seen.insert(name.clone(), pod);
+        self.forget_gone();
+        self.seen.get(&name)
+    }
+
+    fn forget_gone(&mut self) {
+        let Pods { seen, gone, .. } = self;
+        if seen.keys().any(|name| !gone.contains(name)) {
+            seen.retain(|name, pod| !gone.contains(name) || success(pod).is_some());
+            gone.retain(|name| seen.contains_key(name));
+        }
     }
 }
 

@@ -3,16 +3,20 @@
 
 use crate::api::MANAGED_NAMESPACE;
 use crate::cluster::{ApiError, Kind, Objects};
-use crate::verify::{Digest, SIGNATURES_LABEL};
+use crate::verify::{Digest, SIGNATURES_LABEL, canonical};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The ConfigMap of ours; others are written by administrators and tools.
 const NAME: &str = "signatures-managed";
-/// Digests whose signatures are kept; each takes one or two kilobytes, and a ConfigMap has room for a megabyte.
+/// Digests whose signatures are kept; each takes one or two kilobytes.
 const MAX_DIGESTS: usize = 150;
+/// Bytes of all signatures, as the ConfigMap has them. It has room for a megabyte, and others may have put something into it.
+const MAX_BYTES: usize = 700 << 10;
+/// Bytes of one signature. Real ones have about a thousand; what is valid and larger was inflated on its way.
+const MAX_SIGNATURE: usize = 16 << 10;
 /// A conflict means that somebody else has written: what they wrote is kept.
 const TRIES: usize = 3;
 
@@ -23,12 +27,16 @@ pub(super) async fn save(
     signatures: &[Vec<u8>],
     history: &BTreeSet<Digest>,
 ) -> Result<(), ApiError> {
+    let signatures: Vec<Vec<u8>> = signatures.iter().filter_map(|signature| kept(signature)).collect();
+    if signatures.is_empty() {
+        return Ok(());
+    }
     let kind = Kind::config_map();
     let mut tries = 0;
     loop {
         tries += 1;
         let live = objects.get(&kind, MANAGED_NAMESPACE, NAME).await?;
-        let Some(next) = with(live.as_ref(), digest, signatures, history) else { return Ok(()) };
+        let Some(next) = with(live.as_ref(), digest, &signatures, history) else { return Ok(()) };
         let written = match live {
             Some(_) => objects.replace(&kind, MANAGED_NAMESPACE, NAME, &next).await,
             None => objects.create(&kind, MANAGED_NAMESPACE, &next).await,
@@ -38,6 +46,16 @@ pub(super) async fn save(
             written => return written.map(drop),
         }
     }
+}
+
+/// The form in which a signature is kept; `None` if it is too large for that.
+fn kept(signature: &[u8]) -> Option<Vec<u8>> {
+    let found = canonical(signature).filter(|canonical| canonical.len() <= MAX_SIGNATURE);
+    if found.is_none() {
+        let bytes = signature.len();
+        tracing::warn!(bytes, "a signature is not kept in the cluster: it is larger than {MAX_SIGNATURE} bytes");
+    }
+    found
 }
 
 /// The ConfigMap with these signatures; `None` if it has them all.
@@ -63,15 +81,24 @@ fn with(live: Option<&Value>, digest: &Digest, signatures: &[Vec<u8>], history: 
     Some(map)
 }
 
-/// Removes the signatures of the digests that count least, if there are too many: first those that the cluster has never run.
+/// Removes the signatures of the digests that count least, if there are too many or they take too much: first those that the
+/// cluster has never run.
 fn limit(data: &mut Map<String, Value>, newest: &str, history: &BTreeSet<Digest>) {
     let of = |key: &str| key.rsplit_once('-').map_or(key, |(prefix, _)| prefix).to_owned();
     let history: BTreeSet<String> = history.iter().map(Digest::config_map_prefix).collect();
-    let digests: BTreeSet<String> = data.keys().map(|key| of(key)).collect();
-    let mut ranked: Vec<String> = digests.into_iter().collect();
-    ranked.sort_by_key(|prefix| (prefix != newest, !history.contains(prefix)));
-    let removed: BTreeSet<String> = ranked.split_off(ranked.len().min(MAX_DIGESTS)).into_iter().collect();
-    data.retain(|key, _| !removed.contains(&of(key)));
+    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+    for (key, value) in &*data {
+        *sizes.entry(of(key)).or_default() += key.len() + value.as_str().map_or(0, str::len);
+    }
+    let mut ranked: Vec<(String, usize)> = sizes.into_iter().collect();
+    ranked.sort_by_key(|(prefix, _)| (prefix != newest, !history.contains(prefix)));
+    let mut total = 0;
+    let fitting = ranked.into_iter().take(MAX_DIGESTS).take_while(|(prefix, size)| {
+        total += size;
+        prefix == newest || total <= MAX_BYTES
+    });
+    let kept: BTreeSet<String> = fitting.map(|(prefix, _)| prefix).collect();
+    data.retain(|key, _| kept.contains(&of(key)));
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ const KEY: &str = "ca.crt";
 
 /// A client that trusts the CA beside those of the cluster's bundle. The error says why the store cannot be asked: one whose
 /// CA is missing is not trusted with any other.
-pub(super) async fn build(
+pub(crate) async fn build(
     objects: &Objects,
     version: &str,
     egress: &Egress,

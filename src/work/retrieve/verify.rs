@@ -6,6 +6,7 @@ use crate::api::cluster_version::{ConfigMapName, SignatureStore};
 use crate::api::{MANAGED_NAMESPACE, object_meta};
 use crate::cluster::{Kind, Objects};
 use crate::error::without_password;
+use crate::net::http::Egress;
 use crate::net::signatures::{self, Found};
 use crate::payload::Payload;
 use crate::verify::{Config, Digest, SIGNATURES_LABEL, Store, Verification, Verifier, VerifyError};
@@ -15,6 +16,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -35,6 +37,8 @@ pub(crate) struct Search<'a> {
     pub way: Way,
     /// The running release, whose keyrings must have signed.
     pub own: &'a Payload,
+    /// Becomes the resourceVersion of the signatures in the cluster once all of them have been read.
+    pub as_of: &'a OnceLock<u64>,
 }
 
 impl Search<'_> {
@@ -53,7 +57,8 @@ impl Search<'_> {
         };
         let mut verification = Verifier::new(config).begin(digest);
         let end = Instant::now() + LIMIT;
-        let in_cluster = signatures::within(in_config_maps(self.objects, digest), STORE_LIMIT, IN_CLUSTER.to_owned());
+        let in_cluster = in_config_maps(self.objects, digest, self.as_of);
+        let in_cluster = signatures::within(in_cluster, STORE_LIMIT, IN_CLUSTER.to_owned());
         let in_cluster = in_cluster.map(|found| (found, false));
         let mut found = stream::select(in_cluster, self.in_stores(stores, digest).map(|found| (found, true)));
         let mut counted = Vec::new();
@@ -71,7 +76,7 @@ impl Search<'_> {
                 Ok(None) => break,
                 Err(_) => {
                     let cause = format!("the search was ended after {} s", LIMIT.as_secs());
-                    verification.record("all stores", cause, self.now());
+                    verification.record_unread("all stores", cause, self.now());
                     break;
                 }
             }
@@ -94,9 +99,19 @@ impl Search<'_> {
     ) -> BoxStream<'a, Found> {
         let prepared = async move {
             let mut way = self.way.clone();
+            // Not held any longer: it is borrowed from the channel.
             let egress = match way.wait_for(Option::is_some).await {
-                Ok(egress) => egress.clone().unwrap_or_default(),
+                Ok(egress) => egress.clone(),
                 Err(_) => return stream::empty().boxed(),
+            };
+            let named = |store: &Store| without_password(&store.location(digest, 1)).into_owned();
+            let egress = match egress.unwrap_or_else(|| Ok(Egress::default())) {
+                Ok(egress) => egress,
+                Err(unknown) => {
+                    let failures =
+                        stores.iter().map(|(store, _)| Found::Failure { source: named(store), cause: unknown.clone() });
+                    return stream::iter(failures.collect::<Vec<_>>()).boxed();
+                }
             };
             let version = &self.own.release.version;
             let (mut asked, mut failed) = (Vec::new(), Vec::new());
@@ -104,8 +119,7 @@ impl Search<'_> {
                 match store_client::build(self.objects, version, &egress, ca.as_ref()).await {
                     Ok(client) => asked.push((store, client)),
                     Err(cause) => {
-                        let source = without_password(&store.location(digest, 1)).into_owned();
-                        failed.push(Found::Failure { source, cause });
+                        failed.push(Found::Failure { source: named(&store), cause });
                     }
                 }
             }
@@ -120,8 +134,12 @@ fn not_before(clock: Timestamp, built: Option<Timestamp>) -> Timestamp {
 }
 
 /// Keys of `binaryData` in labelled ConfigMaps that begin with the digest.
-fn in_config_maps<'a>(objects: &'a Objects, digest: &Digest) -> BoxStream<'a, Found> {
-    let pages = Pages { objects, prefix: digest.config_map_prefix(), next: Some(None), candidates: 0 };
+pub(crate) fn in_config_maps<'a>(
+    objects: &'a Objects,
+    digest: &Digest,
+    as_of: &'a OnceLock<u64>,
+) -> BoxStream<'a, Found> {
+    let pages = Pages { objects, prefix: digest.config_map_prefix(), next: Some(None), candidates: 0, as_of };
     let found = stream::unfold((pages, VecDeque::new()), |(mut pages, mut ready)| async move {
         while ready.is_empty() {
             ready = pages.next().await?;
@@ -138,6 +156,7 @@ struct Pages<'a> {
     /// Where the next page begins; `None` after the last.
     next: Option<Option<String>>,
     candidates: usize,
+    as_of: &'a OnceLock<u64>,
 }
 
 impl Pages<'_> {
@@ -161,6 +180,10 @@ impl Pages<'_> {
                 "there are more than {MAX_CANDIDATES} signatures of this digest, of which no more are checked: remove those \
                  that are not needed from namespace {MANAGED_NAMESPACE}"
             )));
+        }
+        // All pages show the same version of the list.
+        if let (None, Ok(version)) = (&self.next, page.metadata.resource_version.parse()) {
+            let _set_once = self.as_of.set(version);
         }
         Some(found)
     }
@@ -190,7 +213,7 @@ async fn take(mut verification: Verification, found: Found, now: Timestamp) -> R
             });
             return checked.await.map_err(|e| VerifyError::Ended(e.to_string()));
         }
-        Found::Failure { source, cause } => verification.record(&source, cause, now),
+        Found::Failure { source, cause } => verification.record_unread(&source, cause, now),
         Found::Nothing { source } => verification.record(&source, "no signature of this digest", now),
     }
     Ok(verification)

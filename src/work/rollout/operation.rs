@@ -7,11 +7,19 @@ use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
 use crate::rollout::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
 use crate::work::apply::{Applier, ApplyError, namespace_id};
+use futures::future::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+/// A definition that could not be read is read again after longer and longer pauses.
+const READ_AGAIN: Duration = Duration::from_millis(500);
+const READ_AGAIN_CAP: Duration = Duration::from_secs(30);
 
 /// What all operations of a rollout share.
 #[derive(Clone, Debug)]
@@ -20,6 +28,30 @@ pub(crate) struct Operations {
     pub manifests: Arc<[Arc<Manifest>]>,
     pub cancel: CancellationToken,
     pub logged: Logged,
+    pub namespaces: Namespaces,
+}
+
+/// The namespaces that manifests wait for, by position, from the first wait until the manifest is applied: what happens to one
+/// during an attempt ends the next wait.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Namespaces(Arc<Mutex<HashMap<usize, Waited>>>);
+
+/// The name, and its changes.
+type Waited = (String, watch::Receiver<u64>);
+
+impl Namespaces {
+    fn take(&self, position: usize, name: &str) -> Option<watch::Receiver<u64>> {
+        let (of, changed) = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&position)?;
+        (of == name).then_some(changed)
+    }
+
+    fn keep(&self, position: usize, name: &str, changed: watch::Receiver<u64>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(position, (name.to_owned(), changed));
+    }
+
+    fn forget(&self, position: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&position);
+    }
 }
 
 /// What the log has of failures: all that the server says, once for as long as it says the same. Everywhere else long texts
@@ -104,14 +136,32 @@ impl Operations {
         let Some((kind, id)) = self.applier.resolve(manifest) else { return };
         let Ok(desired) = Observed::of_manifest(manifest) else { return };
         let mut changed = self.applier.index().subscribe(&id);
+        let mut failures = 0;
         loop {
             changed.mark_unchanged();
-            let view = self.applier.view(&kind, &id).await.unwrap_or_default();
-            // A definition is judged alike in every mode.
-            if gate::judge(&desired, view.as_deref(), Mode::Update) == Verdict::Ready {
-                return self.applier.crd_established(&id, manifest, &self.manifests);
-            }
-            let moved = async { changed.changed().await.is_ok() };
+            let pause = match self.applier.view(&kind, &id).await {
+                // A definition is judged alike in every mode.
+                Ok(view) if gate::judge(&desired, view.as_deref(), Mode::Update) == Verdict::Ready => {
+                    return self.applier.crd_established(&id, manifest, &self.manifests);
+                }
+                Ok(_) => {
+                    failures = 0;
+                    None
+                }
+                // It may be established already, so that nothing changes any more.
+                Err(error) => {
+                    failures += 1;
+                    tracing::debug!(object = %id, %error, "not read; trying again");
+                    Some(crate::cluster::jittered(READ_AGAIN, failures, READ_AGAIN_CAP))
+                }
+            };
+            let moved = async {
+                match pause {
+                    // The end of the pause is a reason to look, too.
+                    Some(pause) => !matches!(tokio::time::timeout(pause, changed.changed()).await, Ok(Err(_))),
+                    None => changed.changed().await.is_ok(),
+                }
+            };
             if self.cancel.run_until_cancelled(moved).await != Some(true) {
                 return;
             }
@@ -136,9 +186,11 @@ impl Operations {
                 let namespace = namespace_id(name);
                 // One that the release does not contain is seen by the feed of the others.
                 index.track([&namespace]);
-                let mut changed = index.subscribe(&namespace);
+                let known = self.namespaces.take(position, name);
+                let mut changed = known.unwrap_or_else(|| index.subscribe(&namespace));
                 // Not for ever: it may be there without being known, or not be known to be gone.
                 let _elapsed = tokio::time::timeout(pause, changed.changed()).await;
+                self.namespaces.keep(position, name, changed);
             }
             Wake::ObjectChanged => {
                 let Some((_, id)) = kinds.resolve(manifest) else { return };
@@ -146,6 +198,12 @@ impl Operations {
                 if index.view(&id) != View::Absent {
                     let _elapsed = tokio::time::timeout(pause, changed.changed()).await;
                 }
+            }
+            Wake::ObjectDeleted => {
+                let _elapsed = tokio::time::timeout(pause, self.deleted(manifest)).await;
+            }
+            Wake::AnyChanged(positions) => {
+                let _elapsed = tokio::time::timeout(pause, self.any_changed(positions)).await;
             }
             Wake::KindServed { refresh } => {
                 let served = kinds.served(&manifest.api_version, &manifest.id.kind);
@@ -163,6 +221,34 @@ impl Operations {
         }
     }
 
+    /// Waits for the object to be deleted. One that is not there has to be created first.
+    async fn deleted(&self, manifest: &Manifest) {
+        let index = self.applier.index();
+        let Some((_, id)) = self.applier.kinds().resolve(manifest) else { return std::future::pending().await };
+        let mut changed = index.subscribe(&id);
+        let mut there = index.view(&id) != View::Absent;
+        while !(there && index.view(&id) == View::Absent) {
+            if changed.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            there |= index.view(&id) != View::Absent;
+        }
+    }
+
+    /// Waits for a change of one of these manifests' objects.
+    async fn any_changed(&self, positions: &[usize]) {
+        let manifests = positions.iter().filter_map(|position| self.manifests.get(*position));
+        let ids = manifests.filter_map(|manifest| self.applier.kinds().resolve(manifest)).map(|(_, id)| id);
+        let changes = ids.map(|id| {
+            let mut changed = self.applier.index().subscribe(&id);
+            async move { changed.changed().await }.boxed()
+        });
+        let mut changes: FuturesUnordered<_> = changes.collect();
+        if changes.next().await.is_none() {
+            std::future::pending().await
+        }
+    }
+
     async fn refresh_kinds(&self) {
         if let Err(error) = self.applier.kinds().refresh(self.applier.objects().client()).await {
             tracing::warn!(%error, "kinds not refreshed");
@@ -176,6 +262,12 @@ impl Operations {
             self.logged.failure(request.position, error);
             Some(failure(error, manifest))
         };
+        let mut before = None;
+        if let (true, Some(mode)) = (request.contested, request.gate)
+            && let Some((kind, id)) = self.applier.resolve(manifest)
+        {
+            before = self.judge(manifest, &kind, &id, mode).await.ok();
+        }
         match self.applier.apply(manifest).await {
             Ok(applied) => {
                 log(request.purpose, manifest, &applied);
@@ -185,7 +277,12 @@ impl Operations {
         }
         let resolved = self.applier.resolve(manifest);
         if let (None, Some(mode), Some((kind, id))) = (&outcome.failure, request.gate, &resolved) {
-            match self.judge(manifest, kind, id, mode).await {
+            let judged = match before.filter(|_| outcome.applied != Some(Applied::Unchanged)) {
+                // As what it was, which is not what is desired.
+                Some(before) => Ok(Judged { as_desired: true, ..before }),
+                None => self.judge(manifest, kind, id, mode).await,
+            };
+            match judged {
                 Ok(judged) => {
                     if judged.as_desired && judged.verdict == Verdict::Ready {
                         self.gate_passed(request.purpose, manifest, id);
@@ -197,6 +294,7 @@ impl Operations {
         }
         if outcome.failure.is_none() {
             self.logged.success(request.position);
+            self.namespaces.forget(request.position);
         }
         outcome.id = resolved.map(|(_, id)| id);
         Some(outcome)
@@ -226,8 +324,14 @@ fn failure(error: &ApplyError, manifest: &Manifest) -> Failure {
         ApplyError::Terminating(_) => Cause::Terminating,
         ApplyError::KindNotServed => Cause::KindNotServed,
         ApplyError::KindGone(_) => Cause::KindGone,
-        ApplyError::Api(error) if error.is_of_webhook() => Cause::WebhookAway,
-        ApplyError::Api(_) | ApplyError::OwnerGone | ApplyError::Manifest(_) => Cause::Other,
+        ApplyError::Api(error) if error.is_of_webhook() => {
+            Cause::WebhookAway(error.webhook_namespace().map(str::to_owned))
+        }
+        ApplyError::Api(_)
+        | ApplyError::OwnerGone
+        | ApplyError::OwnRights(_)
+        | ApplyError::Unsteady
+        | ApplyError::Manifest(_) => Cause::Other,
     };
     let error = error.update_error(manifest);
     tracing::debug!(object = %manifest.id, %error, "cannot apply yet");
@@ -238,7 +342,7 @@ fn log(purpose: Purpose, manifest: &Manifest, applied: &Applied) {
     let object = &manifest.id;
     match (purpose, applied) {
         (_, Applied::Unchanged) => {}
-        (Purpose::Apply { .. }, applied) => tracing::info!(%object, ?applied, "applied"),
+        (Purpose::Apply { .. } | Purpose::Ahead { .. }, applied) => tracing::info!(%object, ?applied, "applied"),
         (Purpose::Configuration, Applied::Updated { fields, .. }) => {
             tracing::info!(%object, ?fields, "follows the cluster configuration");
         }

@@ -1,11 +1,13 @@
 //! Who may read the metrics: the Prometheus of the platform by its client certificate, and whoever the cluster gives the right
 //! to by a token.
 
-use super::tokens::{self, Known, Tokens, Verdict};
+use super::tokens::{self, Bearer, Known, Tokens, Verdict};
+use crate::api::METRICS_AUDIENCE;
 use crate::cluster::{Clients, Kind, Kinds, named};
+use crate::read::Read;
 use crate::serve::caller::{Caller, Refusal};
 use crate::serve::certificate::Authorities;
-use crate::updates::upgradeable::Read;
+use crate::work::task;
 use axum::http::StatusCode;
 use futures::StreamExt;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -57,8 +59,7 @@ impl Access {
                 let _last = told.send_replace(authorities);
             }
         };
-        let stop = stop.clone();
-        tokio::spawn(async move { stop.run_until_cancelled(following).await });
+        task::spawn("client certificates", stop, following);
         Access::new(authorities, clients.call.clone())
     }
 
@@ -103,8 +104,8 @@ impl Access {
     }
 
     async fn check_token(&self, token: &str, caller: &Caller) -> Result<(), Refusal> {
-        let hash = tokens::hash(token);
-        match self.known().look(&hash, caller.address, Instant::now()) {
+        let bearer = Bearer::of(token, caller.address);
+        match self.known().look(&bearer, Instant::now()) {
             Known::Verdict(verdict) => return verdict.0,
             Known::TooMany => {
                 return Err(Refusal {
@@ -127,7 +128,7 @@ impl Access {
             Refusal { status: StatusCode::SERVICE_UNAVAILABLE, cause }
         })?;
         let lifetime = tokens::lifetime(&verdict, token, jiff::Timestamp::now());
-        self.known().keep(hash, verdict.clone(), Instant::now() + lifetime);
+        self.known().keep(&bearer, verdict.clone(), Instant::now() + lifetime);
         verdict.0
     }
 
@@ -137,11 +138,15 @@ impl Access {
 
     /// Asks the API server whose token it is, and whether that user may read metrics.
     async fn review(&self, token: &str) -> kube::Result<Verdict> {
-        let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
+        // Without an audience the API server asks for its own.
+        let audiences = tokens::is_for_metrics(token).then(|| vec![METRICS_AUDIENCE.to_owned()]);
+        let spec = TokenReviewSpec { token: token.to_owned(), audiences: audiences.clone() };
         let asked = TokenReview { spec, ..TokenReview::default() };
         let answer = Api::<TokenReview>::all(self.client.clone()).create(&PostParams::default(), &asked).await?;
         let status = answer.status.unwrap_or_default();
-        let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
+        // A server that knows nothing of audiences names none, and has not looked at them.
+        let for_us = audiences.is_none() || status.audiences == audiences;
+        let Some(user) = status.user.filter(|_| status.authenticated == Some(true) && for_us) else {
             return Ok(Verdict(Err(Refusal::unauthorized("the token is not valid"))));
         };
         let name = user.username.clone().unwrap_or_default();

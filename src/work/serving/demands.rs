@@ -2,8 +2,9 @@
 
 use crate::cluster::{Clients, Kind, Kinds, named};
 use crate::merge::inject::Tls;
+use crate::read::Read;
 use crate::serve::tls;
-use crate::updates::upgradeable::Read;
+use crate::work::task;
 use futures::StreamExt;
 use serde_json::Value;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Demanded {
                 }
             }
         };
-        tokio::spawn(async move { stop.run_until_cancelled(following).await });
+        task::spawn("demands on TLS", &stop, following);
     }
 
     /// Takes over what the APIServer says; what cannot be served leaves the last settings in place.

@@ -45,7 +45,7 @@ fn service(update_service: String) -> Service {
     let objects = Objects::new(kube::Client::new(mock, "default"), Arc::new(|| true));
     let source = Source { url: String::new(), service: None, ca_bundle: None, token: None };
     let own = crate::api::Release { version: "4.1.0".into(), image: "img".into(), ..Default::default() };
-    let (_way, way) = watch::channel(Some(Egress::default()));
+    let (_, way) = watch::channel(Some(Ok(Egress::default())));
     Service {
         asker: Asker { update_service: Some(update_service), own, architecture: "amd64".into(), period: PERIOD },
         recorded: None,
@@ -92,6 +92,48 @@ async fn channel_that_changes_during_a_request_gets_no_advice_of_the_other() {
     // The controller may know of the next change before this task does.
     assert_eq!((answer.for_request(Some(&request("slow"))), answer.for_request(None)), (None, None));
     assert_eq!(answer.record.unwrap().channel, "fast");
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_asked_while_the_way_cannot_be_read_and_that_is_told() {
+    let (asked, asking) = watch::channel(false);
+    let graph = async move || {
+        asked.send_replace(true);
+        r#"{"nodes":[{"version":"4.1.0","payload":"img"}],"edges":[]}"#
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/graph", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().route("/graph", get(graph))).await });
+    let (way, follow) = watch::channel(None);
+    let request = Request {
+        channel: "a".into(),
+        cluster_id: "01234567-89ab-4cde-8f01-23456789abcd".into(),
+        ..Request::default()
+    };
+    let (_requests, requested) = watch::channel(Some(request));
+    let (told, mut telling) = watch::channel(None);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(run(Service { way: follow, ..service(url) }, requested, told, stop.clone()));
+    let mut outcome = async |well: bool| {
+        let retrieved = |told: &Option<Told>| {
+            let retrieval = told.as_ref().and_then(|told| told.retrieval.as_ref());
+            retrieval.is_some_and(|retrieval| retrieval.outcome.is_ok() == well)
+        };
+        let told = tokio::time::timeout(Duration::from_secs(60), telling.wait_for(retrieved)).await.unwrap();
+        told.unwrap().clone().unwrap().retrieval.unwrap().outcome
+    };
+    way.send_replace(Some(Err("Proxy cluster cannot be read: forbidden".to_owned())));
+    let failure = format!("{:?}", outcome(false).await.unwrap_err());
+    assert!(
+        failure.contains("RemoteFailed") && failure.contains("Proxy cluster cannot be read: forbidden"),
+        "{failure}"
+    );
+    assert!(!*asking.borrow());
+    way.send_replace(Some(Ok(Egress::default())));
+    outcome(true).await.unwrap();
+    assert!(*asking.borrow());
     stop.cancel();
     running.await.unwrap();
 }

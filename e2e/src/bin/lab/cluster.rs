@@ -81,6 +81,7 @@ async fn start(up: Up) -> anyhow::Result<()> {
         audit: up.audit,
         controllers: up.controllers,
         feature_gates: None,
+        ..Options::default()
     };
     let cluster = tokio::select! {
         up = Cluster::up(options) => up?,

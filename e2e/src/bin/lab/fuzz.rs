@@ -121,8 +121,9 @@ impl Runner {
         let tally = self.count((first..inputs).step_by(usize::try_from(step)?), |number| {
             place.write_all_at(&number.to_le_bytes(), 0).context("cannot write the number of the input")
         })?;
-        println!("{}", serde_json::to_string(&tally)?);
-        Ok(())
+        // Not to a pipe, which holds less than many findings and is read only when the worker has ended.
+        let file = results(&self.save, first);
+        fs::write(&file, serde_json::to_string(&tally)?).with_context(|| file.display().to_string())
     }
 
     /// Runs inputs; `before` is called with the number of each.
@@ -231,6 +232,11 @@ fn progress(save: &Path, worker: u64) -> PathBuf {
     save.join(format!("worker-{worker}"))
 }
 
+/// The tally of a worker that is done.
+fn results(save: &Path, worker: u64) -> PathBuf {
+    save.join(format!("worker-{worker}.json"))
+}
+
 /// Collects the messages of panics for the finding, instead of printing them.
 fn catch_messages() -> Arc<Mutex<String>> {
     let said = Arc::new(Mutex::new(String::new()));
@@ -293,13 +299,14 @@ fn supervise(fuzz: &Fuzz, runner: &Runner) -> anyhow::Result<()> {
 fn start(fuzz: &Fuzz, runner: &Runner, number: u64, workers: u64) -> anyhow::Result<Worker> {
     // The file of an earlier worker would be read as progress of this one.
     let _ = fs::remove_file(progress(&fuzz.save, number));
+    let _ = fs::remove_file(results(&fuzz.save, number));
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["fuzz", &fuzz.inputs.to_string(), "--seed", &runner.seed.to_string()]);
     command.args(["--part", &format!("{number}/{workers}"), "--save"]).arg(&fuzz.save);
     if let Some(only) = &fuzz.only {
         command.args(["--only", only]);
     }
-    let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start a worker")?;
+    let process = command.stdin(Stdio::null()).spawn().context("cannot start a worker")?;
     Ok(Worker { number, process, at: None, since: Instant::now() })
 }
 
@@ -317,8 +324,9 @@ fn watch(worker: &mut Worker, runner: &Runner, limit: Duration) -> anyhow::Resul
     };
     match worker.process.try_wait()? {
         Some(status) if status.success() => {
-            let mut out = worker.process.stdout.take().context("no output")?;
-            Ok(Some(serde_json::from_str(&std::io::read_to_string(&mut out)?)?))
+            let file = results(&runner.save, worker.number);
+            let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            Ok(Some(serde_json::from_str(&text)?))
         }
         Some(status) => Err(culprit(&format!("the process ended with {status}"))),
         None if worker.since.elapsed() > limit => {

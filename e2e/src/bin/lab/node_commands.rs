@@ -30,20 +30,28 @@ fn log(root: &Path, line: &str) -> anyhow::Result<()> {
 
 /// `root` is the node's: the agent has changed into it.
 fn systemctl(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
+    let arguments = arguments.iter().map(String::as_str).filter(|word| *word != "--").collect::<Vec<_>>();
     let (verb, units) = arguments.split_first().context("a verb is missing")?;
     let below = |path: PathBuf| root.join(path.strip_prefix("/").unwrap_or(&path));
     let wanted = |unit: &str| below(Path::new(UNITS).join("multi-user.target.wants").join(unit));
-    if verb != "is-enabled" {
+    if !matches!(*verb, "is-enabled" | "is-active" | "is-system-running" | "show") {
         log(root, &format!("{SYSTEMCTL} {}", arguments.join(" ")))?;
     }
-    if verb == "daemon-reload" {
-        return Ok(());
+    match *verb {
+        "daemon-reload" => return Ok(()),
+        "is-system-running" => {
+            println!("running");
+            return Ok(());
+        }
+        _ => {}
     }
-    for unit in units {
+    for unit in units.iter().filter(|unit| !unit.starts_with("--")) {
         let (link, definition) = (wanted(unit), below(Path::new(UNITS).join(unit)));
-        match verb.as_str() {
+        match *verb {
+            "show" => println!("{}", if definition.exists() { "loaded" } else { "not-found" }),
             "is-enabled" if link.is_symlink() => println!("enabled"),
             "is-enabled" => println!("disabled"),
+            "is-active" => println!("active"),
             "enable" if !link.is_symlink() => {
                 fs::create_dir_all(link.parent().context("it has no folder")?)?;
                 std::os::unix::fs::symlink(Path::new(UNITS).join(unit), link)?;

@@ -107,6 +107,8 @@ pub(crate) async fn run(args: OperatorArgs) -> anyhow::Result<()> {
         bail!("an operator without an operand has nothing to do: give --operand KIND/NAME at least once");
     }
     println!("operator of {} at {}", args.component, args.version);
+    // Once: a signal that comes while the operator acts must not be lost.
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let (stores, mut events) = facts::watch(&client, &args);
     let mut retry = false;
     let mut awaited = Versions::new();
@@ -120,7 +122,7 @@ pub(crate) async fn run(args: OperatorArgs) -> anyhow::Result<()> {
                 // The written object has been deleted or changed meanwhile.
                 Err(_) => awaited.clear(),
             },
-            () = stopped() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
         };
         let Some(facts) = stores.facts(jiff::Timestamp::now()) else { continue };
         // A decision on a state without our last writes would repeat them.
@@ -136,13 +138,6 @@ pub(crate) async fn run(args: OperatorArgs) -> anyhow::Result<()> {
                 true
             }
         };
-    }
-}
-
-async fn stopped() {
-    match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(mut term) => _ = term.recv().await,
-        Err(_) => std::future::pending().await,
     }
 }
 

@@ -39,7 +39,9 @@ pub(crate) fn run(simulate: &Simulate) -> anyhow::Result<()> {
     tallies.into_iter().for_each(|part| tally.add(part));
     println!(
         "{} runs of {} steps with {} nodes in {:.0} s: {} nodes told, {} updates finished, {} rolled back, {} agents killed, {} \
-         outdated writes refused; at most {} % of the nodes that may be unavailable were",
+         outdated writes refused, {} force files, {} clocks set back, {} targets wanted again that had failed, {} looks without \
+         an answer; what becomes of a node was tried from {} states, {} of them given up after a restart; at most {} % of the \
+         nodes that may be unavailable were",
         simulate.seeds,
         simulate.steps,
         simulate.nodes,
@@ -49,6 +51,12 @@ pub(crate) fn run(simulate: &Simulate) -> anyhow::Result<()> {
         tally.rolled_back,
         tally.killed,
         tally.refused,
+        tally.forced,
+        tally.set_back,
+        tally.again,
+        tally.unread,
+        tally.prospects,
+        tally.given_up,
         tally.fullest,
     );
     Ok(())

@@ -67,7 +67,13 @@ impl Updates {
             found.writes >= 25 && found.gates >= 50 && found.stages.len() >= 8,
             "too few writes to say anything: {found:?}"
         );
-        println!("{}: {:.1} s, {:?}", release.version, took.as_secs_f64(), self.proxy.tally());
+        let tally = self.proxy.tally();
+        println!("{}: {:.1} s, {tally:?}", release.version, took.as_secs_f64());
+        if let Disturbance::Faults(faults) = disturbance {
+            let happened = (faults.refuse_one_in == 0 || !tally.refused.is_empty())
+                && (faults.watch_life.is_none() || tally.watches_cut >= 10);
+            assert!(happened, "no fault was injected: {tally:?}");
+        }
         took
     }
 }

@@ -214,14 +214,17 @@ impl Recording {
         Self { states, _watching: AbortOnDropHandle::new(watching) }
     }
 
-    /// Conditions that are written together agree.
+    /// Conditions that are written together agree. For recordings in which there was an update.
     pub(super) fn check_agreement(&self) {
+        let mut updates = 0;
         for state in self.states.borrow().iter() {
             let [progressing, upgradeable] = ["Progressing", "Upgradeable"].map(|t| find(&state["conditions"], t));
-            let updating = upgradeable.is_some_and(|c| text(&c["message"]).contains("update is in progress"));
+            let updating = upgradeable.is_some_and(|c| c["reason"] == "ClusterVersionUpdating");
             let done = progressing.is_some_and(|c| c["status"] == "False");
             assert!(!(updating && done), "{progressing:?}\n{upgradeable:?}");
+            updates += usize::from(updating);
         }
+        assert!(updates > 0, "no state says that there is an update");
     }
 
     /// The time of a condition changes exactly when its status does.

@@ -109,7 +109,7 @@ pub(super) async fn payload_is_in_the_last_layer() {
     }
     assert!(files.keys().all(|name| name.starts_with(FOLDER)), "{:?}", files.keys());
     assert!(files.len() > 10, "{:?}", files.keys());
-    platform.cluster.down().await.unwrap();
+    platform.close().await.unwrap();
 }
 
 /// On a cluster with a node, as an image is asked for by what runs.
@@ -152,7 +152,7 @@ pub(super) async fn oc_reads_releases() {
     who.run(oc(&format!("adm release extract --insecure --file {file} --from {}", second.image)).says(&["settings"]))
         .await;
     what_is_included(&platform, &who, &names(&running)).await;
-    platform.cluster.down().await.unwrap();
+    platform.close().await.unwrap();
 }
 
 /// What the daemon applies: `oc` works that out of its Deployment, the ClusterVersion and the cluster's configuration.

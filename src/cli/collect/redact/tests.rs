@@ -24,6 +24,28 @@ fn passwords_tokens_and_keys_are_replaced_and_nothing_else_is() {
 }
 
 #[test]
+fn json_in_a_text_is_json_afterwards() {
+    let record =
+        json!({"durations": {"cluster-secret": 3.2}, "nodes": [{"error": "invalid token: \"abc\", asked again"}]});
+    let mut value = json!({"data": {"progress.json": record.to_string()}});
+    texts(&mut value);
+    let inner = value.pointer("/data/progress.json").and_then(Value::as_str).unwrap();
+    let inner: Value = serde_json::from_str(inner).unwrap();
+    assert_eq!(inner.pointer("/durations/cluster-secret"), Some(&json!(3.2)));
+    assert_eq!(inner.pointer("/nodes/0/error"), Some(&json!("invalid token: \"[removed]\", asked again")));
+}
+
+#[test]
+fn fields_of_json_in_a_text_that_are_named_like_secrets_are_replaced() {
+    let mut value =
+        json!({"message": r#"answer {"a"}"#, "body": r#"{"token":"s3cret","api-key":"k","tokens":3,"url":"u"}"#});
+    texts(&mut value);
+    assert_eq!(value["message"], r#"answer {"a"}"#);
+    let body: Value = serde_json::from_str(value["body"].as_str().unwrap()).unwrap();
+    assert_eq!(body, json!({"token": REPLACED, "api-key": REPLACED, "tokens": 3, "url": "u"}));
+}
+
+#[test]
 fn of_a_pod_leave_neither_environment_nor_arguments_nor_annotations() {
     let given = json!({
         "metadata": {"name": "p", "namespace": "n", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "PLANTED"},

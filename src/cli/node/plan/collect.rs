@@ -15,7 +15,6 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::Arc;
 
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
@@ -50,21 +49,20 @@ pub(super) async fn collect(clients: &Clients) -> Result<(Cluster, Vec<String>),
     );
     let mut remarks = Vec::new();
     // A plan never writes.
-    let objects = Objects::new(client.clone(), Arc::new(|| false));
+    let objects = Objects::reader(client.clone());
     let kind = Kind::known("operator.openshift.io", "v1", "MachineConfiguration", "machineconfigurations", false);
-    let settings = match objects.get(&kind, "", "cluster").await {
-        Ok(configuration) => Settings::of(configuration.as_ref())?,
+    let (settings, settings_unread) = match objects.get(&kind, "", "cluster").await {
+        Ok(configuration) => (Settings::of(configuration.as_ref())?, false),
         Err(error) => {
             remarks.push(format!("What a change disrupts is told by the built-in policies: {error}"));
-            Settings::default()
+            (Settings::default(), true)
         }
     };
-    let pods = pods(client, &objects, &mut remarks).await;
-    let (pods, controller) = match pods {
-        Ok((pods, controller)) => (Some(pods), controller),
+    let (pods, undecided, controller) = match pods(client, &objects).await {
+        Ok(Pods { leaving, undecided, controller }) => (Some(leaving), undecided, controller),
         Err(error) => {
             remarks.push(error.to_string());
-            (None, Controller::default())
+            (None, Vec::new(), Controller::default())
         }
     };
     let budgets = budgets.map(|budgets| budgets.into_iter().map(Budget::of).collect());
@@ -72,7 +70,9 @@ pub(super) async fn collect(clients: &Clients) -> Result<(Cluster, Vec<String>),
     let mut sources: Vec<Source> = or_none(kubelets, &mut remarks).iter().map(Source::of_kubelet).collect();
     sources.extend(or_none(runtimes, &mut remarks).iter().map(Source::of_runtime));
     let (configs, nodes) = (configs?, nodes?);
-    Ok((Cluster { pools, configs, sources, nodes, settings, controller, pods, budgets }, remarks))
+    let cluster =
+        Cluster { pools, configs, sources, nodes, settings, settings_unread, controller, pods, undecided, budgets };
+    Ok((cluster, remarks))
 }
 
 /// None, and a remark, if they cannot be read. A kind that is not served has no objects.
@@ -110,12 +110,16 @@ where
     }
 }
 
-/// Pods that leave when their node is drained, by node, and what the controller's own pod tells.
-async fn pods(
-    client: &Client,
-    objects: &Objects,
-    remarks: &mut Vec<String>,
-) -> Result<(BTreeMap<String, Vec<PodToMove>>, Controller), ApiError> {
+struct Pods {
+    /// Those that leave when their node is drained, by node.
+    leaving: BTreeMap<String, Vec<PodToMove>>,
+    /// Those of which that is not known, and why.
+    undecided: Vec<String>,
+    /// What the controller's own pod tells.
+    controller: Controller,
+}
+
+async fn pods(client: &Client, objects: &Objects) -> Result<Pods, ApiError> {
     let (mut by_node, mut controller): (BTreeMap<String, Vec<Pod>>, _) = (BTreeMap::new(), None);
     let keep = |mut pod: Pod| {
         controller = controller.take().or_else(|| Controller::of(&pod));
@@ -125,10 +129,10 @@ async fn pods(
     };
     each(client, "list the pods", keep).await?;
     let mut known = DaemonSets::new();
-    let (mut leaving, mut unknown) = (BTreeMap::new(), Vec::new());
+    let (mut leaving, mut undecided) = (BTreeMap::new(), Vec::new());
     for (node, pods) in by_node {
         let found = survey(objects, &pods, None, &mut known).await;
-        unknown.extend(found.unknown);
+        undecided.extend(found.unknown);
         let to_move = found.leaving.into_iter().filter(|pod| !pod.terminating).map(|pod| PodToMove {
             namespace: pod.namespace,
             name: pod.name,
@@ -137,8 +141,5 @@ async fn pods(
         });
         leaving.insert(node, to_move.collect());
     }
-    if let Some(first) = unknown.first() {
-        remarks.push(format!("Whether {} pods leave a node is not known, such as {first}", unknown.len()));
-    }
-    Ok((leaving, controller.unwrap_or_default()))
+    Ok(Pods { leaving, undecided, controller: controller.unwrap_or_default() })
 }

@@ -18,7 +18,7 @@ fn field(path: &str, from: Option<Value>, to: Option<Value>) -> Field {
     Field { path: path.into(), from, to }
 }
 
-fn forecast() -> Forecast {
+pub(in crate::cli::plan) fn forecast() -> Forecast {
     let gate = |now, message: &str| Some(PlannedGate { awaits: "to be well".into(), now, message: message.into() });
     let fields = vec![field("data.a", Some(json!("x")), None), field("data[example.com/b]", None, None)];
     let steps = vec![

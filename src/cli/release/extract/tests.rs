@@ -35,3 +35,12 @@ fn failed_write_leaves_nothing_behind() {
     assert!(write_folder(&root.path().join("out"), files).is_err());
     assert!(names(root.path()).is_empty());
 }
+
+#[test]
+fn folder_without_a_name_is_refused_before_any_work() {
+    for dir in [".", "/", "..", "a/.."] {
+        let message = check_target(Path::new(dir)).unwrap_err().to_string();
+        assert!(message.contains("is not the name of a folder"), "{dir}: {message}");
+    }
+    check_target(Path::new("does-not-exist/here")).unwrap();
+}

@@ -5,8 +5,9 @@ use crate::cli::release::mark::mark;
 use crate::gate::reported::ANNOTATION as REPORT_WORKLOADS;
 use crate::payload::Origin;
 use crate::payload::load::manifests_of;
-use crate::plan::is_cluster_scoped;
+use crate::plan::{is_cluster_scoped, is_of_kubernetes};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How the component is to be made.
@@ -230,10 +231,24 @@ fn file_name(object: &Value, component: &Component<'_>, taken: &BTreeMap<String,
     let (level, name) = (component.level, component.name);
     let kind = text(object, "/kind").unwrap_or_default().to_lowercase();
     let object_name = clean(text(object, "/metadata/name").unwrap_or_default());
-    let stem = format!("0000_{level:02}_{name}_{:02}_{kind}-{object_name}", order(object));
+    let stem = short(format!("0000_{level:02}_{name}_{:02}_{kind}-{object_name}", order(object)));
     let numbered = (2u32..).map(|n| format!("{stem}-{n}.yaml"));
     let mut names = std::iter::once(format!("{stem}.yaml")).chain(numbered);
     names.find(|name| !taken.contains_key(name)).unwrap_or_default()
+}
+
+/// A file name has at most 255 bytes, and the name of an object alone may have 253: what is longer is cut, and a hash keeps it apart
+/// from others.
+fn short(stem: String) -> String {
+    const MOST: usize = 200;
+    let kept = stem.floor_char_boundary(MOST);
+    match stem.get(..kept) {
+        Some(kept) if kept.len() < stem.len() => {
+            let hash = hex::encode(Sha256::digest(stem.as_bytes()));
+            format!("{kept}-{}", hash.get(..16).unwrap_or(&hash))
+        }
+        _ => stem,
+    }
 }
 
 fn order(object: &Value) -> u8 {
@@ -249,10 +264,6 @@ fn order(object: &Value) -> u8 {
 
 fn group(object: &Value) -> &str {
     text(object, "/apiVersion").and_then(|version| version.split_once('/')).map_or("", |(group, _)| group)
-}
-
-fn is_of_kubernetes(group: &str) -> bool {
-    matches!(group, "" | "apps" | "batch" | "autoscaling" | "policy") || group.ends_with(".k8s.io")
 }
 
 /// With characters that file names and tags may have.

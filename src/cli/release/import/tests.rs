@@ -206,3 +206,33 @@ fn names_are_checked() {
         assert_eq!(name(given).is_ok(), fine, "{given}");
     }
 }
+
+/// Its definition comes from elsewhere, so that nobody knows here whether it is in a namespace.
+#[test]
+fn kinds_that_are_defined_in_a_group_like_those_of_kubernetes_are_own_kinds() {
+    let class =
+        json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "shop"}});
+    let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "shop"}});
+    let laid = lay_out::lay_out(vec![class, ingress], &COMPONENT).unwrap();
+    assert_eq!(
+        laid.remarks,
+        ["GatewayClass shop names no namespace, and its kind is not defined here: add one to its file if it needs one"]
+    );
+    let (name, bytes) = laid.files.iter().find(|(name, _)| name.contains("gatewayclass")).unwrap();
+    assert_eq!(name, "0000_50_ingress_60_gatewayclass-shop.yaml", "after the workloads that may define it");
+    assert!(!String::from_utf8_lossy(bytes).contains("namespace: ingress"));
+    let (_, bytes) = laid.files.iter().find(|(name, _)| name.contains("ingressclass")).unwrap();
+    assert!(!String::from_utf8_lossy(bytes).contains("namespace"), "it is in none");
+}
+
+#[test]
+fn long_names_of_objects_become_file_names_that_can_be_written() {
+    let map = |end: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{}{end}", "a".repeat(252))}});
+    let laid = lay_out::lay_out(vec![map("b"), map("c")], &COMPONENT).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    for name in laid.files.keys() {
+        std::fs::write(root.path().join(name), "").unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    let maps = laid.files.keys().filter(|name| name.starts_with("0000_50_ingress_20_configmap-aaa"));
+    assert_eq!(maps.count(), 2);
+}

@@ -47,3 +47,19 @@ fn invalid_release_is_refused() {
     let foreign = files(&[("image-references", "kind: Pod\napiVersion: v1\nspec: {}")]);
     assert!(of_files(&foreign).unwrap_err().to_string().contains("ImageStream"));
 }
+
+#[test]
+fn only_files_of_a_release_are_read_within_the_bounds_of_one() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(root.path().join(name), bytes).unwrap();
+    for (name, bytes) in files(&[("a.yaml", "kind: A")]) {
+        write(name.trim_start_matches(RELEASE_MANIFESTS), &bytes);
+    }
+    // It takes no space on the disk.
+    std::fs::File::create(root.path().join("disk.img")).unwrap().set_len(payload_dir::MAX_TOTAL + 1).unwrap();
+    let info = of_folder(root.path()).unwrap();
+    assert_eq!((info.manifests, info.metadata["version"].as_str()), (1, Some("1.0.0")));
+    std::fs::File::create(root.path().join("large.yaml")).unwrap().set_len(payload_dir::MAX_FILE + 1).unwrap();
+    let error = of_folder(root.path()).unwrap_err().to_string();
+    assert!(error.contains("large.yaml is larger than"), "{error}");
+}

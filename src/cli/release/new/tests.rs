@@ -113,3 +113,11 @@ fn creation_time_is_fixed_unless_given() {
     assert!(created(None, Some(-1)).is_err());
     assert!(created(None, Some(i64::MAX)).unwrap_err().to_string().contains("SOURCE_DATE_EPOCH"));
 }
+
+#[test]
+fn files_that_no_release_may_have_are_refused() {
+    let dir = tree(&[("a.yaml", "a")]);
+    std::fs::File::create(dir.path().join("large.yaml")).unwrap().set_len(payload_dir::MAX_FILE + 1).unwrap();
+    let error = Listing::of(dir.path()).map(|listing| listing.manifests.len()).unwrap_err().to_string();
+    assert!(error.contains("large.yaml is larger than"), "{error}");
+}

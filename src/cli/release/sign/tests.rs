@@ -112,6 +112,16 @@ fn next_signature_gets_the_next_number() {
 }
 
 #[test]
+fn each_signature_is_published_as_what_it_is() {
+    let (root, folder) = (Path::new("/store"), "sha256=ab");
+    let said = |n: u32| instructions(&root.join(folder).join(format!("signature-{n}")), root, folder, "sha256-ab");
+    assert!(said(1).contains("create configmap sha256-ab --from-file=sha256-ab-1=signature-1)"), "{}", said(1));
+    let second = said(2);
+    assert!(second.contains("create configmap sha256-ab-2 --from-file=sha256-ab-2=signature-2)"), "{second}");
+    assert!(second.contains("label configmap sha256-ab-2 "), "the ConfigMap of the first one may exist: {second}");
+}
+
+#[test]
 fn failures_name_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let mut args = SignArgs {

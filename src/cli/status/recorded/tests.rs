@@ -41,6 +41,23 @@ fn what_was_written_is_read_again() {
 }
 
 #[test]
+fn cluster_without_a_cluster_version_is_read_again() {
+    let pool = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+        "metadata": {"name": "worker"}, "spec": {}});
+    let without = |version: Option<&serde_json::Value>| {
+        let mut archive = Archive::new(&about(1)).unwrap();
+        archive.put(Archive::POOLS, &json!([pool])).unwrap();
+        if let Some(version) = version {
+            archive.put(Archive::VERSION, version).unwrap();
+        }
+        State::of_archive(&archive).unwrap().0
+    };
+    for state in [without(None), without(Some(&serde_json::Value::Null))] {
+        assert_eq!((state.cluster_version.is_none(), state.pools.len()), (true, 1));
+    }
+}
+
+#[test]
 fn other_files_are_refused_with_what_is_wrong() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("record");

@@ -40,6 +40,7 @@ async fn disk_that_becomes_full_while_it_is_written_is_restored_bit_by_bit() {
     ];
     let mut node = Node { dir: tempfile::tempdir_in(disk.path()).unwrap(), ..Node::new() };
     fs::create_dir(node.dir.path().join("etc")).unwrap();
+    fs::create_dir_all(node.dir.path().join("var/lib")).unwrap();
     node.add(machine_config("a", &old, &[]));
     node.add(machine_config("b", &new, &[]));
     let machine = node.machine();
@@ -51,7 +52,7 @@ async fn disk_that_becomes_full_while_it_is_written_is_restored_bit_by_bit() {
     }
     node.desired = "b".to_owned();
     let before = node.tree();
-    let planned = node.planned(&machine, &node.disk());
+    let planned = node.planned(&machine, &node.disk()).await;
     // The journal itself needs room for the configuration, so that what is large is left out of it.
     let planned = Planned { next: machine_config("b", &[], &[]), ..planned };
     let error = machine.apply(&planned, "1").await.unwrap_err().to_string();

@@ -41,6 +41,7 @@ async fn image_is_staged_while_the_node_serves_and_released_once_it_is_drained_a
         assert_eq!(at_drain, before, "{system:?}: nothing is written before the drain");
         assert_eq!(next_boot, "r/os@sha256:1", "{system:?}: no restart boots what is staged");
         assert_eq!((node.read("/etc/app").as_deref(), node.drains, node.reboots), (Some("two"), 2, 2));
+        assert_eq!(*node.host().in_agent.lock().unwrap(), Vec::<String>::new(), "it has a limit of memory");
         let reboot = "systemd-run --collect --unit=machine-config-daemon-reboot";
         let calls = node.host().take_changes();
         let calls = calls.iter().map(|call| if call.starts_with(reboot) { reboot } else { call.as_str() });
@@ -64,6 +65,28 @@ async fn image_is_staged_while_the_node_serves_and_released_once_it_is_drained_a
     }
 }
 
+/// By another process than the one that has staged it.
+#[tokio::test]
+async fn what_was_staged_is_dropped_when_its_target_is_withdrawn() {
+    for (system, drops) in [(System::RpmOstree, "rpm-ostree cleanup --pending"), (System::Bootc, "systemctl stop")] {
+        for wanted in ["a", "files"] {
+            let mut node = node(system).await;
+            node.add(with_image("files", "r/os@sha256:1", json!({}), &[file(POLICY, "{}", 0o644)]));
+            (node.desired, node.withdraws) = ("b".to_owned(), true);
+            let machine = node.machine();
+            node.live(&machine).await.unwrap();
+            assert_eq!(node.disk().staging, Some(Target::new("b")), "{system:?}");
+            assert_eq!(node.host().deployments().staged.is_some(), system == System::RpmOstree);
+            node.withdraws = false;
+            node.services.take();
+            node.reach(wanted).await;
+            assert_eq!((node.disk().staging, node.host().deployments().staged.is_none()), (None, true), "{system:?}");
+            let calls = node.services.take();
+            assert!(calls.iter().any(|call| call.starts_with(drops)), "{system:?}: {calls:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn image_that_cannot_be_staged_is_told_before_any_drain() {
     for (system, failing) in [(System::RpmOstree, "rpm-ostree rebase"), (System::Bootc, "podman pull")] {
@@ -75,7 +98,7 @@ async fn image_that_cannot_be_staged_is_told_before_any_drain() {
         let told = node.told.last().unwrap();
         assert!(told.starts_with(failing) && told.ends_with("error: no connection"), "{told}");
         assert_eq!((node.drains, node.reboots), (1, 1), "those of the first configuration");
-        node.forget_failure();
+        node.pause();
         node.reach("b").await;
     }
 }
@@ -93,7 +116,7 @@ async fn image_that_cannot_be_released_is_dropped_and_the_files_are_restored() {
         assert_eq!(node.tree(), before, "{system:?}");
         assert!(node.host().deployments().staged.is_none(), "{system:?}");
         assert!(node.told.last().unwrap().starts_with(failing), "{:?}", node.told);
-        node.forget_failure();
+        node.pause();
         node.reach("b").await;
         assert_eq!(node.drains, 2, "{system:?}");
     }
@@ -118,6 +141,56 @@ async fn node_that_comes_back_with_the_old_image_is_degraded_and_names_both() {
     }
 }
 
+#[tokio::test]
+async fn force_file_brings_back_the_operating_system_that_somebody_has_changed() {
+    for system in SYSTEMS {
+        let mut node = node(system).await;
+        node.reach("b").await;
+        let booted = node.host().deployments().booted.clone();
+        let other = Deployment { image: "r/other@sha256:9".into(), arguments: Vec::new(), packages: Vec::new() };
+        node.host().deployments().booted = other.clone();
+        let machine = node.machine();
+        node.live(&machine).await.unwrap();
+        assert!(node.told.last().unwrap().contains("the booted image is r/other@sha256:9"), "{:?}", node.told);
+        node.put(record::FORCE, "", 0o600);
+        // One attempt in vain, after the restart: back to what was there.
+        node.host().deployments().refuses = true;
+        let machine = node.machine();
+        node.live(&machine).await.unwrap();
+        assert_eq!((&node.host().deployments().booted, node.read(record::FORCE)), (&other, None), "{system:?}");
+        node.put(record::FORCE, "", 0o600);
+        node.pause();
+        node.reach("b").await;
+        let found = node.host().deployments().booted.clone();
+        assert_eq!((found.image, found.packages), (booted.image, booted.packages), "{system:?}");
+        assert_eq!(node.read(record::FORCE), None);
+    }
+}
+
+/// Nobody knows what is booted while the command fails that says it: the node is neither given up nor restarted.
+#[tokio::test]
+async fn operating_system_that_does_not_answer_after_the_restart_is_asked_again() {
+    for (system, look) in [(System::RpmOstree, "rpm-ostree status"), (System::Bootc, "bootc status")] {
+        let mut node = node(system).await;
+        *node.host().mute.lock().unwrap() = Some(("r/os@sha256:2".to_owned(), look.to_owned()));
+        node.desired = "b".to_owned();
+        for _ in 0..10 {
+            let machine = node.machine();
+            node.live(&machine).await.unwrap();
+            node.pause();
+        }
+        let told = node.told.last().unwrap();
+        let expected = format!("what the node is like after the update could not be read: {look} --");
+        let expected =
+            if system == System::Bootc { expected.replace("status --", "status --format") } else { expected };
+        assert!(told.starts_with(&expected) && told.ends_with("error: no connection"), "{told}");
+        assert_eq!((node.reboots, node.disk().failure), (2, None), "{system:?}: {:?}", node.told);
+        *node.host().mute.lock().unwrap() = None;
+        node.reach("b").await;
+        assert_eq!((node.reboots, node.drains), (2, 2), "{system:?}");
+    }
+}
+
 /// It booted the image, and something else is wrong with it: the former image is booted again.
 #[tokio::test]
 async fn image_that_does_not_hold_the_configuration_is_left_again() {
@@ -131,7 +204,33 @@ async fn image_that_does_not_hold_the_configuration_is_left_again() {
         node.live(&machine).await.unwrap();
         assert_eq!(node.host().deployments().booted.image, "r/os@sha256:1", "{system:?}: {:?}", node.told);
         assert_eq!(node.read("/etc/app").as_deref(), Some("one"));
-        assert!(node.told.last().unwrap().contains("/etc/app is missing"), "{:?}", node.told);
+        let cause = "the node is not as c: /etc/app is missing";
+        assert_eq!(node.told.last().map(String::as_str), Some(cause), "{system:?}");
+        let told = node.told.iter().position(|told| told == cause).unwrap();
+        assert_eq!(node.told_by[told], "r/os@sha256:3", "{system:?}: before the restart, which may be the end of it");
+        assert_eq!(node.told.iter().filter(|told| *told == cause).count(), 1, "{:?}", node.told);
+        // To a, to c, back, and once more for the files, which the former image was booted with as they were for c.
+        assert_eq!((node.reboots, node.disk().update), (4, None), "{system:?}");
+        assert!(node.disk().failure.unwrap().after_reboot);
+    }
+}
+
+#[tokio::test]
+async fn image_alone_is_left_again_by_one_restart() {
+    for system in SYSTEMS {
+        let mut node = node(system).await;
+        node.add(with_image("c", "r/os@sha256:3", json!({}), &[file("/etc/app", "one", 0o644)]));
+        node.desired = "c".to_owned();
+        let path = node.dir.path().join("etc/app");
+        *node.host().removes.lock().unwrap() = Some(("r/os@sha256:3".to_owned(), path));
+        let machine = node.machine();
+        node.live(&machine).await.unwrap();
+        assert_eq!(node.host().deployments().booted.image, "r/os@sha256:1", "{system:?}: {:?}", node.told);
+        let cause = "the node is not as c: /etc/app is missing";
+        assert_eq!((node.told.last().map(String::as_str), node.reboots), (Some(cause), 3), "{system:?}");
+        *node.host().removes.lock().unwrap() = None;
+        node.reach("a").await;
+        node.reach("c").await;
     }
 }
 
@@ -151,7 +250,7 @@ async fn agent_killed_after_any_write_boots_the_image_of_its_configuration() {
             let machine = node.machine();
             node.live(&machine).await.unwrap();
             if node.current == "a" {
-                node.forget_failure();
+                node.pause();
                 node.reach("b").await;
             }
             let booted = node.host().deployments().booted.clone();

@@ -70,6 +70,25 @@ async fn image_keeps_its_digest_through_a_folder_and_nothing_is_copied_twice() {
     assert_eq!(counted(&from, &at(&two, "direct/release"), "1").await.unwrap().0, digest);
 }
 
+/// As the images of a release that have layers in common, or are the same one.
+#[tokio::test]
+async fn content_of_several_images_is_copied_once() {
+    let (one, two, folder) = (Fake::start().await, Fake::start().await, tempfile::tempdir().unwrap());
+    let (image, layers) = base();
+    one.repository("org/base:1", &Access::default()).push(&image, layers, None).await.unwrap();
+    let layout = Place::Folder(Layout::create(folder.path()).await.unwrap());
+    for (from, to) in [(at(&one, "org/base:1"), layout.clone()), (layout, at(&two, "mirror/release"))] {
+        let counts = Arc::new(Counts::default());
+        let progress: Arc<dyn Progress> = counts.clone();
+        let names = ["first", "second", "third"].map(|tag| Name { tag: tag.into(), annotations: BTreeMap::new() });
+        let copies = names.iter().map(|name| copy(&from, &to, &image.digest, Some(name), &progress));
+        let digests = futures::future::try_join_all(copies).await.unwrap();
+        assert_eq!(digests, vec![image.digest.clone(); 3]);
+        let [expected, done, copied] = counts.0.each_ref().map(|count| count.load(Ordering::SeqCst));
+        assert!(copied > 0 && expected == 3 * copied && done == expected, "{expected} {done} {copied}");
+    }
+}
+
 #[tokio::test]
 async fn content_that_is_not_as_its_digest_leaves_nothing_behind() {
     let (one, folder) = (Fake::start().await, tempfile::tempdir().unwrap());

@@ -4,6 +4,7 @@ use super::*;
 const CONFIG: &str = r#"{"auths": {
         "quay.io": {"auth": "YToxCg=="}, "quay.io/org": {"auth": "Yjoy"},
         "quay.io/org/repo": {"username": "c", "password": "3:4"},
+        "quay.io/team/v2": {"username": "v", "password": "2"},
         "https://index.docker.io/v1/": {"auth": "ZDo1"}, "empty.example": {}}, "credsStore": "desktop"}"#;
 
 #[test]
@@ -17,6 +18,8 @@ fn longest_prefix_wins() {
     assert_eq!(user("quay.io", "org/else"), "b/2");
     assert_eq!(user("quay.io", "org/repo"), "c/3:4");
     assert_eq!(user("quay.io", "org/repository"), "b/2", "a prefix ends at a slash");
+    assert_eq!(user("quay.io", "team/v2"), "v/2");
+    assert_eq!(user("quay.io", "team/other"), "a/1", "a repository may be named like a version of the API");
     assert_eq!(user("docker.io", "library/x"), "d/5");
     assert_eq!(user("index.docker.io", "library/x"), "d/5");
     assert_eq!(user("empty.example", "x"), "Anonymous");

@@ -11,6 +11,7 @@ fn base() -> Image {
         entrypoint: vec!["/usr/bin/cvo".into()],
         labels: [("vendor".to_string(), "x".to_string())].into(),
         env: vec!["A=b".into()],
+        user: Some(65534),
         architecture: "amd64".into(),
     };
     scratch(&[one("usr/bin/cvo", "binary")], &start, Timestamp::UNIX_EPOCH).unwrap()
@@ -27,6 +28,7 @@ fn appended_layer_keeps_the_base_and_replaces_its_labels() {
     assert_eq!(image.manifest.layers[1].digest, top.digest);
     assert_eq!(image.config["rootfs"]["diff_ids"][1], json!(top.diff_id));
     assert_eq!(image.config["config"]["Entrypoint"], json!(["/usr/bin/cvo"]));
+    assert_eq!(image.config["config"]["User"], "65534");
     assert_eq!(image.config["created"], json!("2026-01-02T03:04:05Z"));
     assert_eq!(image.label("io.openshift.release"), Some("1.0.0"));
     assert_eq!(image.label("vendor"), None);

@@ -27,3 +27,31 @@ async fn index_that_cannot_be_read_is_named() {
         assert!(error.contains("index.json"), "{error}");
     }
 }
+
+/// Two images of a release may be the same one, or have a layer in common.
+#[tokio::test]
+async fn content_is_written_by_two_at_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::create(folder.path()).await.unwrap();
+    let content = Bytes::from_static(b"layer");
+    let digest = crate::net::registry::layer::sha256(&content);
+    let descriptor = OciDescriptor { digest, size: 5, ..OciDescriptor::default() };
+    let (ended, end) = tokio::sync::oneshot::channel();
+    let slow = futures::stream::once({
+        let content = content.clone();
+        async move {
+            end.await.unwrap();
+            Ok(content)
+        }
+    });
+    let quick = async {
+        let written = layout.write(&descriptor, futures::stream::once(async { Ok(content) }).boxed()).await;
+        ended.send(()).unwrap();
+        written
+    };
+    let (first, second) = tokio::join!(layout.write(&descriptor, slow.boxed()), quick);
+    assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
+    assert!(layout.has(&descriptor).await.unwrap());
+    let files = std::fs::read_dir(folder.path().join("blobs/sha256")).unwrap().count();
+    assert_eq!(files, 1, "nothing is left beside it");
+}

@@ -88,3 +88,35 @@ async fn configuration_that_no_manifest_needs_is_not_read() {
     assert_eq!(apply_one(&applier, &manifest(&config("1"))).await, Applied::Created);
     assert!(!server.requests().iter().any(|r| r.contains("proxies")));
 }
+
+/// Requests that leave the cluster take the proxy that is injected into workloads.
+#[tokio::test]
+async fn proxy_is_told_as_a_whole_by_the_one_watch_of_it() {
+    let server = Server::default();
+    server.put(PROXY, proxy("http://one"));
+    let applier = process_with(&server, vec![proxies()]).await;
+    let mut told = applier.proxy();
+    let address = |state: &ProxyState| match state {
+        Some(Read::Value(object)) => object["status"]["httpProxy"].as_str().unwrap_or_default().to_owned(),
+        Some(other) => format!("{other:?}"),
+        None => String::new(),
+    };
+    let mut until = async |expected: &str| {
+        let state = tokio::time::timeout(LIMIT, told.wait_for(|state| address(state) == expected)).await;
+        assert!(state.is_ok(), "{expected} is not told");
+    };
+    until("http://one").await;
+    let mut rollout = completed(&applier, &manifest(&operator()), Mode::Install).await;
+    server.edit(PROXY, |live| live["status"]["httpProxy"] = json!("http://two"));
+    until("http://two").await;
+    server.remove(PROXY);
+    until("Absent").await;
+    let requests = server.requests();
+    let watches = requests.iter().filter(|r| r.starts_with("WATCH") && r.contains("proxies"));
+    assert_eq!(watches.count(), 1, "{requests:?}");
+    rollout.cancel().await;
+
+    let unserved = process(&server).await;
+    let absent = |state: &ProxyState| *state == Some(Read::Absent);
+    assert!(tokio::time::timeout(LIMIT, unserved.proxy().wait_for(absent)).await.is_ok(), "the kind is not served");
+}

@@ -99,6 +99,22 @@ async fn kind_that_is_not_served_any_more_is_waited_for() {
     assert_eq!(server.requests(), ["WATCH /apis/example.com/v1/widgets"]);
 }
 
+#[tokio::test]
+async fn version_that_is_not_served_any_more_says_nothing_about_the_others() {
+    let server = Server::default();
+    let old = Kind::known("example.com", "v1alpha1", "Widget", "widgets", true);
+    server.close("example.com/v1alpha1/widgets", 404, "NotFound");
+    let applier = process_with(&server, vec![old.clone()]).await;
+    let widget = manifest(&object("example.com/v1", "Widget", json!({"spec": {"a": 1}})));
+    apply(&applier, &[&widget]).await;
+    let (_, id) = applier.resolve(&widget).unwrap();
+    let mut state = applier.cluster.feeds.start(&old);
+    let ready = tokio::time::timeout(LIMIT, state.wait_for(|state| state.ready)).await;
+    assert!(ready.unwrap().unwrap().error.as_ref().is_some_and(|error| error.is_not_found()));
+    assert!(applier.kinds().get("example.com/v1alpha1", "Widget").is_none(), "it is not looked for there any more");
+    assert!(applier.index().is_present(&id));
+}
+
 /// With and without initial events: also those that the release does not contain, and however many there are of them.
 #[tokio::test]
 async fn every_cluster_operator_of_the_cluster_is_known() {

@@ -35,6 +35,8 @@ struct Store {
     away: Vec<String>,
     /// Collections that are not served, whatever discovery says.
     gone: Vec<String>,
+    /// What another client creates the moment that an object is deleted.
+    recreated: Option<Value>,
 }
 
 #[derive(Clone, Default)]
@@ -127,6 +129,11 @@ impl Server {
         self.lock().gone.push(collection.into());
     }
 
+    /// Another client creates this the moment that the next object is deleted.
+    pub(crate) fn recreate(&self, object: Value) {
+        self.lock().recreated = Some(object);
+    }
+
     /// From now on it changes every object that is written.
     pub(crate) fn set_webhook(&self, webhook: Webhook) {
         self.lock().webhook = Some(webhook);
@@ -203,6 +210,13 @@ impl Store {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         self.send(place, "DELETED", &object);
+    }
+
+    fn delete(&mut self, place: &Place) {
+        self.remove(place);
+        if let Some(object) = self.recreated.take() {
+            self.store(place, object);
+        }
     }
 
     fn send(&mut self, place: &Place, event: &str, object: &Value) {
@@ -307,7 +321,7 @@ impl Store {
                     return Err((409, "Conflict"));
                 }
                 if live["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
-                    self.remove(place);
+                    self.delete(place);
                     return Ok(json!({"apiVersion": "v1", "kind": "Status", "status": "Success"}));
                 }
                 live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -368,6 +382,12 @@ fn line(event: &str, object: &Value) -> String {
     format!("{{\"type\":\"{event}\",\"object\":{object}}}\n")
 }
 
+/// Whom the server takes every client for.
+fn review() -> Value {
+    let user = json!({"username": "system:serviceaccount:b:daemon", "groups": ["system:serviceaccounts"]});
+    json!({"metadata": {}, "status": {"userInfo": user}})
+}
+
 async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: Bytes) -> Response {
     let json = |code: u16, body: Value| {
         Response::builder()
@@ -389,6 +409,9 @@ async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: By
     }
     if uri.path() == "/readyz" {
         return Response::new(Body::from("ok"));
+    }
+    if uri.path().ends_with("/selfsubjectreviews") {
+        return json(201, review());
     }
     let place = Place::of(uri.path());
     let query = uri.query().unwrap_or_default();

@@ -119,12 +119,14 @@ proptest! {
             known: true,
             risks: Vec::new(),
         };
-        let findings = judge(&target, &cluster.spec, &status, Some(&risks), Some(&answer));
+        // The overrides may make it unmanaged.
+        let own = ObjectId::new("", "Deployment", "b", "a");
+        let findings = judge(&target, &cluster.spec, &status, Some(&risks), Some(&answer), &own);
         let state = ClusterState { operators, gates, acks, deletions };
-        let blockers = plan::preconditions(&cluster, &state, &target);
+        let blockers = plan::preconditions(&cluster, &state, &target, &own);
         let daemon: Vec<_> = findings.iter().map(|f| (f.reason.as_str(), f.message.as_str(), f.blocks)).collect();
         let plan: Vec<_> = blockers.iter().map(|b| (b.reason.as_str(), b.message.as_str(), b.severity == Severity::Blocks)).collect();
         prop_assert_eq!(daemon, plan);
-        prop_assert_eq!(preconditions::is_blocked(&findings), blockers.iter().any(|b| b.severity == Severity::Blocks));
+        prop_assert_eq!(preconditions::is_blocked(&findings, false), blockers.iter().any(|b| b.severity == Severity::Blocks));
     }
 }

@@ -39,7 +39,7 @@ fn name_that_the_schema_refuses_is_found_and_left_out() {
 #[tokio::test]
 async fn status_that_needs_no_write_is_no_longer_due() {
     let client = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    let mut writer = StatusWriter::new(Objects::new(client, std::sync::Arc::new(|| false)), "version");
+    let mut writer = StatusWriter::new(Objects::reader(client), "version", Arc::default());
     let offer = |writer: &mut StatusWriter| writer.offer(Value::Null, ClusterVersionStatus::default());
     offer(&mut writer);
     assert_eq!(writer.finish().await, None);
@@ -76,4 +76,36 @@ fn fields_that_the_server_drops_are_left_out_of_what_is_compared_and_written() {
     Refused { fields, ..Refused::default() }.leave_out(&mut left);
     assert_eq!(left, serde_json::from_value(answer["status"].clone()).unwrap());
     assert_eq!(dropped(&whole, &whole), BTreeSet::new());
+}
+
+/// The watch may be broken at that moment.
+#[tokio::test]
+async fn a_status_that_another_client_has_written_is_returned_and_slows_the_next_attempt() {
+    use serde_json::json;
+    let object = |version: &str, hash: &str| {
+        json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+            "metadata": {"name": "version", "uid": "u", "resourceVersion": version}, "status": {"versionHash": hash}})
+    };
+    let newer = object("2", "another");
+    let (service, mut requests) =
+        tower_test::mock::pair::<http::Request<kube::client::Body>, http::Response<kube::client::Body>>();
+    let answer = newer.clone();
+    tokio::spawn(async move {
+        while let Some((request, respond)) = requests.next_request().await {
+            let conflict =
+                json!({"kind": "Status", "apiVersion": "v1", "code": 409, "reason": "Conflict", "message": "no"});
+            let put = request.method() == http::Method::PUT;
+            let (code, body) = if put { (409, &conflict) } else { (200, &answer) };
+            let body = kube::client::Body::from(body.to_string().into_bytes());
+            respond.send_response(http::Response::builder().status(code).body(body).unwrap());
+        }
+    });
+    let objects = Objects::new(kube::Client::new(service, "default"), std::sync::Arc::new(|| true));
+    let mut writer = StatusWriter::new(objects, "version", Arc::default());
+    for failures in 1..=3 {
+        writer.last = None;
+        writer.offer(object("1", "old"), ClusterVersionStatus::default());
+        assert_eq!(writer.finish().await, Some(newer.clone()));
+        assert_eq!(writer.failures, failures);
+    }
 }

@@ -68,3 +68,21 @@ async fn marks_leave_half_of_the_places_to_others() {
     (MOST / 2..MOST + 5).for_each(forever);
     assert_eq!(under_way(&writer.lock()), MOST, "and there is a limit for all");
 }
+
+#[tokio::test]
+async fn a_failure_of_what_is_not_wanted_any_more_is_forgotten_at_a_time_that_is_told() {
+    let writer = Writer::new(Arc::default());
+    let ago = |duration: Duration| Instant::now() - duration;
+    let fail = |until: Instant| {
+        let slot = Slot::Failed { count: LASTING, until, error: "no".to_owned() };
+        writer.lock().insert(Key::Node("a".to_owned()), slot);
+    };
+    // Its time has come, and it is not written again.
+    let until = ago(Duration::from_secs(1));
+    fail(until);
+    assert_eq!(writer.failures(), [("Node a".to_owned(), "no".to_owned())], "it may be about to be");
+    assert_eq!(writer.next(), Some(until + LONGEST_PAUSE));
+    fail(ago(LONGEST_PAUSE));
+    assert!(writer.failures().is_empty(), "whoever comes back then tells it no more");
+    assert_eq!(writer.next(), None);
+}

@@ -8,8 +8,14 @@ fn config(name: &str, spec: Value) -> MachineConfig {
 
 fn planned(old: Value, new: Value, configuration: Option<&Value>) -> Result<Planned, Plan> {
     let record = Record { target: Target::new("old"), config: config("old", old) };
-    let settings = Settings::of(configuration).unwrap();
-    plan(&record, config("new", new), &Target::new("new"), &settings, System::Plain, false)
+    let given = Given {
+        settings: Settings::of(configuration).unwrap(),
+        system: System::Plain,
+        forced: false,
+        repairs: Repairs::default(),
+        lacking: BTreeSet::new(),
+    };
+    plan(&record, config("new", new), &Target::new("new"), &given)
 }
 
 fn file(path: &str, content: &str) -> Value {

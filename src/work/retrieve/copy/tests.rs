@@ -69,3 +69,53 @@ fn copies_into_one_store_are_serialized() {
     });
     assert_eq!(payload_dir::tree_hash(&to).unwrap(), payload_dir::tree_hash(&image).unwrap());
 }
+
+#[test]
+fn a_copy_in_place_of_another_one_is_there_at_every_moment() {
+    let root = tempfile::tempdir().unwrap();
+    let image = root.path().join("image");
+    for folder in ["manifests", "release-manifests"] {
+        fs::create_dir_all(image.join(folder)).unwrap();
+    }
+    for i in 0..50 {
+        fs::write(image.join(format!("manifests/{i}.yaml")), format!("a: {i}")).unwrap();
+    }
+    for file in ["image-references", "release-metadata"] {
+        fs::write(image.join("release-manifests").join(file), "{}").unwrap();
+    }
+    let to = root.path().join("store/sha256-new");
+    copy(&image, &to, &[]).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let missing = scope.spawn(|| {
+            let complete = || to.join("manifests/0.yaml").exists() && to.join("manifests/49.yaml").exists();
+            let mut missing = 0;
+            while !done.load(std::sync::atomic::Ordering::SeqCst) {
+                missing += usize::from(!complete());
+            }
+            missing
+        });
+        for round in 0..50 {
+            fs::write(image.join("manifests/1.yaml"), format!("a: another {round}")).unwrap();
+            let tree = copy(&image, &to, &[]).unwrap();
+            assert_eq!(payload_dir::tree_hash(&to).unwrap(), tree);
+        }
+        done.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(missing.join().unwrap(), 0, "somebody who looked found none");
+    });
+    assert_eq!(fs::read_dir(to.parent().unwrap()).unwrap().count(), 2, "the copy and the lock");
+}
+
+#[test]
+fn lock_is_for_its_owner_and_is_not_waited_for_without_end() {
+    let store = tempfile::tempdir().unwrap();
+    let path = store.path().join(".lock");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let held = lock(store.path(), Duration::ZERO).unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600, "as an earlier release has made it");
+    let error = lock(store.path(), Duration::from_millis(1)).unwrap_err().to_string();
+    assert!(error.contains("another process has kept") && error.contains(path.to_str().unwrap()), "{error}");
+    drop(held);
+    lock(store.path(), Duration::ZERO).unwrap();
+}

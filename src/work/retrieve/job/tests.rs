@@ -74,3 +74,46 @@ fn only_pods_that_the_job_controls_are_believed() {
     assert!(belongs(&pod("1", true), "1"));
     assert!(!belongs(&pod("2", true), "1") && !belongs(&pod("1", false), "1") && !belongs(&Pod::default(), "1"));
 }
+
+#[test]
+fn pod_that_is_gone_is_told_of_until_there_is_another_one() {
+    let pod = |name: &str, state: serde_json::Value| -> Pod {
+        let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": true});
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "ownerReferences": [owner]},
+            "status": {"containerStatuses": [{"name": "payload", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+                "state": state}]},
+        }))
+        .unwrap()
+    };
+    let stuck = || pod("a", json!({"waiting": {"reason": "ErrImagePull", "message": "500"}}));
+    let runs = || pod("b", json!({"running": {}}));
+    let done = || pod("c", json!({"terminated": {"exitCode": 0, "message": "digest"}}));
+    let told = |pods: &Pods| problems(pods.seen());
+    let mut pods = Pods::of("1");
+    assert!(pods.on(Event::Apply(stuck())).is_some() && told(&pods).contains("ErrImagePull"));
+    pods.on(Event::Delete(stuck()));
+    assert!(told(&pods).contains("ErrImagePull"), "the Job may have failed because of it");
+    let mut last = told(&pods);
+    pods.on(Event::Apply(runs()));
+    assert_eq!((told(&pods), pods.seen.len()), (String::new(), 1));
+    let mut news = |problems: &str| news(&mut last, "j", "n", problems.to_owned());
+    let again = Some("Job j in namespace n is running".to_owned());
+    assert_eq!(
+        [news(""), news(""), news("; container a: 500")],
+        [again, None, Some("Job j; container a: 500".to_owned())],
+        "what the pod before waited for is not told any more"
+    );
+    // The same where the watch has missed the deletion.
+    let mut pods = Pods::of("1");
+    for event in [Event::Apply(stuck()), Event::Init, Event::InitApply(runs()), Event::InitDone] {
+        pods.on(event);
+    }
+    assert_eq!((told(&pods), pods.seen.len()), (String::new(), 1));
+    // What a pod said at its end is not lost with it.
+    for event in [Event::Apply(done()), Event::Delete(done()), Event::Apply(runs()), Event::Init, Event::InitDone] {
+        pods.on(event);
+    }
+    assert_eq!(pods.seen().find_map(success).as_deref(), Some("digest"));
+    assert!(Pods::of("2").on(Event::Apply(runs())).is_none(), "it belongs to another Job");
+}

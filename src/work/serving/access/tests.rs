@@ -14,6 +14,16 @@ fn api_server(asked: Arc<AtomicUsize>) -> kube::Client {
             let spec = &body["spec"];
             let (code, answer) = match path.as_str() {
                 "/apis/authentication.k8s.io/v1/tokenreviews" => match spec["token"].as_str().unwrap() {
+                    // Of a service account, for the metrics: a server that knows audiences, and one that does not.
+                    token if token.contains('.') => {
+                        assert_eq!(spec["audiences"], json!([METRICS_AUDIENCE]));
+                        let audiences = token.starts_with("aware").then_some(&spec["audiences"]);
+                        let user = json!({"username": "good", "uid": "1", "groups": ["g"], "extra": {"e": ["x"]}});
+                        (
+                            201,
+                            json!({"spec": {}, "status": {"authenticated": true, "user": user, "audiences": audiences}}),
+                        )
+                    }
                     "away" => (500, json!({"kind": "Status", "code": 500, "message": "secret of the server"})),
                     token @ ("good" | "weak") => {
                         let user = json!({"username": token, "uid": "1", "groups": ["g"], "extra": {"e": ["x"]}});
@@ -112,6 +122,22 @@ async fn tokens_are_reviewed_once_for_a_time() {
     let (answer, asked) = check("yet another").await;
     assert_eq!((answer.unwrap_err().0, asked), (429, 0));
     assert_eq!(check("good").await, (Ok(()), 0));
+}
+
+#[tokio::test]
+async fn token_for_the_metrics_alone_is_reviewed_as_such() {
+    use base64::Engine;
+    let token = |server: &str, audience: &str| {
+        let claims = json!({"aud": [audience], "exp": 4_000_000_000_i64}).to_string();
+        format!("{server}.{}.signature", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(claims))
+    };
+    let (access, _) = access(Err("no bundle".to_owned()));
+    access.check(caller(Some(&token("aware", METRICS_AUDIENCE)), None)).await.unwrap();
+    let refusal = access.check(caller(Some(&token("unaware", METRICS_AUDIENCE)), None)).await.unwrap_err();
+    assert_eq!(refusal.status.as_u16(), 401, "nobody has looked at whom it is for");
+    assert!(
+        !tokens::is_for_metrics(&token("aware", "https://kubernetes.default.svc")) && !tokens::is_for_metrics("good")
+    );
 }
 
 #[test]

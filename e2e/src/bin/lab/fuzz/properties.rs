@@ -325,13 +325,42 @@ impl NodeRoot {
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let root = base.join(format!("cvo-fuzz-{}", std::process::id()));
         fs::create_dir_all(root.join("etc/machine-config-daemon/saved")).map_err(|e| e.to_string())?;
-        Ok(NodeRoot(root))
+        let root = NodeRoot(root);
+        // Both a link and names of files can lead to it.
+        let outside = root.outside();
+        fs::create_dir_all(&outside).map_err(|e| e.to_string())?;
+        for name in ["file", "currentconfig", "journal.json"] {
+            fs::write(outside.join(name), OUTSIDE).map_err(|e| e.to_string())?;
+        }
+        for link in ["etc/machine-config-daemon/saved/out", "etc/out"] {
+            let _ = std::os::unix::fs::symlink(&outside, root.0.join(link));
+        }
+        Ok(root)
+    }
+
+    /// A folder beside the root.
+    fn outside(&self) -> PathBuf {
+        self.0.with_extension("outside")
+    }
+
+    /// What is beside the root is as it was.
+    fn is_kept(&self) -> Result<(), String> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.outside()).map_err(|e| format!("the folder beside the root: {e}"))?.flatten() {
+            let content = fs::read(entry.path()).unwrap_or_default();
+            property(content == OUTSIDE, "a file beside the root was changed")?;
+            names.push(entry.file_name());
+        }
+        property(names.len() == 3, "a file beside the root was made or removed")
     }
 }
+
+const OUTSIDE: &[u8] = b"not of this node";
 
 impl Drop for NodeRoot {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(self.outside());
     }
 }
 
@@ -385,5 +414,6 @@ pub(super) fn node_record(_: &Fixture, input: &[u8]) -> Verdict {
             useful = false;
         }
     }
+    dir.is_kept()?;
     Ok(useful)
 }

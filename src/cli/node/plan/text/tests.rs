@@ -39,7 +39,8 @@ fn pool(transitions: Vec<Transition>, rollout: Rollout) -> PoolPlan {
 }
 
 fn shown(pools: Vec<PoolPlan>) -> String {
-    text(&NodePlan { schema: SCHEMA, pools, unselected: Vec::new(), refused: Vec::new(), remarks: Vec::new() }, &PAGE)
+    let (unselected, refused, remarks) = (Vec::new(), Vec::new(), Vec::new());
+    text(&NodePlan { schema: SCHEMA, pools, unselected, refused, incomplete: false, remarks }, &PAGE)
 }
 
 fn restarted() -> Transition {
@@ -137,6 +138,7 @@ fn failures_and_several_configurations_are_told_apart() {
         pools: vec![],
         unselected: vec![lost],
         refused: vec![],
+        incomplete: false,
         remarks: names(["a remark"]),
     };
     assert_eq!(text(&plan, &PAGE), "MachineConfig 50-x: no pool\na remark\n");
