@@ -52,7 +52,7 @@ async fn read(args: &OverviewArgs) -> anyhow::Result<State> {
     let state = State::gather(&clients.call, &args.source).await;
     let mut state = state.map_err(|error| reach::explain(&clients.server(), error))?;
     state.explain_silence(&clients, &args.source).await;
-    state.look_behind(&clients.call, false, Timestamp::now()).await;
+    state.find_causes(&clients.call, false, Timestamp::now()).await;
     Ok(state)
 }
 

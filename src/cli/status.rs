@@ -131,8 +131,14 @@ impl State {
         self.cluster_version.is_some() || !self.pools.is_empty()
     }
 
-    /// Follows what is waited for down to the pods.
+    /// Follows what is waited for down to the pods, and tells what was left out.
     pub(crate) async fn look_behind(&mut self, client: &Client, all: bool, now: Timestamp) {
+        self.find_causes(client, all, now).await;
+        self.remarks.extend(details::left_out(&View::of(self, now), all));
+    }
+
+    /// The same without that, for whoever shows no more than one cause.
+    pub(crate) async fn find_causes(&mut self, client: &Client, all: bool, now: Timestamp) {
         let view = View::of(self, now);
         let mut remarks = std::mem::take(&mut self.remarks);
         let details = details::gather(client, &view, &self.operators, all, now, &mut remarks).await;
@@ -276,7 +282,6 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let now = Timestamp::now();
     state.explain_silence(&clients, &args.source).await;
     state.look_behind(&clients.call, args.details, now).await;
-    state.remarks.extend(details::left_out(&View::of(&state, now), args.details));
     show(&View::of(&state, now), args.output, now)
 }
 

@@ -1,5 +1,7 @@
 use super::*;
 use crate::api::progress::{NodeProgress, WaitingFor};
+use crate::cli::status::State;
+use crate::cli::status::tests::operator;
 use kube::client::Body;
 use serde_json::{Value, json};
 
@@ -171,6 +173,20 @@ fn objects_that_were_not_looked_behind_are_counted() {
     assert_eq!(left_out(&view(6), false).as_deref(), Some(first));
     let first = "Only the first 50 of 51 objects that are waited for were looked behind";
     assert_eq!(left_out(&view(51), true).as_deref(), Some(first));
+}
+
+#[tokio::test]
+async fn whoever_looks_behind_waits_is_told_what_was_left_out() {
+    let (mock, _requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+    let client = Client::new(mock, "default");
+    let unwell = |count: usize| (0..count).map(|n| operator(&format!("operator-{n}"), &[])).collect();
+    for (count, all, told) in [(5, false, ""), (6, false, "Only the first 5 of 6 "), (6, true, ""), (51, true, "Only")]
+    {
+        let mut state = State { operators: Read::Value(unwell(count)), ..State::default() };
+        state.look_behind(&client, all, Timestamp::UNIX_EPOCH).await;
+        assert_eq!(state.remarks.len(), usize::from(!told.is_empty()), "{count} {all}: {:?}", state.remarks);
+        assert!(state.remarks.iter().all(|remark| remark.starts_with(told)), "{count} {all}: {:?}", state.remarks);
+    }
 }
 
 /// What it failed of may be over, and hide what is wrong now.
