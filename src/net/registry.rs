@@ -1,13 +1,14 @@
 //! OCI registries: pulls and pushes images and their layers. Adds to the client library what it lacks: credentials files,
 //! plain HTTP for local registries, bounds, and errors that say what to do.
 
+mod content;
 pub(crate) mod copy;
 pub(crate) mod credentials;
 pub(crate) mod image;
 pub(crate) mod layer;
 pub(crate) mod layout;
 
-use crate::error::chain;
+use crate::error::{CAUSE, chain, shortened};
 use credentials::{Credentials, CredentialsError};
 use futures::StreamExt;
 use image::{Image, ImageError};
@@ -50,6 +51,9 @@ pub(crate) enum RegistryError {
     Failed { registry: String, repository: String, attempt: String, cause: String, way_out: &'static str },
     #[error("image {image}: {source}")]
     Layer { image: String, source: LayerError },
+    /// Where content comes from, while it is written elsewhere.
+    #[error("{0}")]
+    Source(String),
     #[error(transparent)]
     Image(#[from] ImageError),
     #[error(transparent)]
@@ -72,6 +76,11 @@ pub(crate) struct Access {
 #[derive(Clone)]
 pub(crate) struct Repository {
     client: Client,
+    /// For content that is sent. The limit between two reads of the other one would begin with the first byte that is sent, and so
+    /// limit the whole.
+    sender: Client,
+    /// Longest pause in the middle of content.
+    pause: Duration,
     /// For manifests, whose size the client library does not limit.
     http: reqwest::Client,
     auth: RegistryAuth,
@@ -100,6 +109,10 @@ pub(crate) fn pull_spec(reference: &Reference, digest: &str) -> String {
 impl Access {
     /// The repository of the reference. Sends nothing yet.
     pub(crate) fn repository(&self, reference: &Reference) -> Result<Repository, RegistryError> {
+        self.connect(reference, READ_TIMEOUT)
+    }
+
+    fn connect(&self, reference: &Reference, pause: Duration) -> Result<Repository, RegistryError> {
         let registry = reference.resolve_registry();
         let auth = self.credentials.of(registry, reference.repository());
         let plain = is_local(registry) || self.plain_http.iter().any(|host| host == registry);
@@ -110,28 +123,37 @@ impl Access {
             cause: cause.to_string(),
             way_out: "",
         };
-        let mut http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
-        let mut config = ClientConfig {
-            protocol: if plain { ClientProtocol::Http } else { ClientProtocol::Https },
-            connect_timeout: Some(CONNECT_TIMEOUT),
-            read_timeout: Some(READ_TIMEOUT),
-            // One upload request per blob, because not every registry accepts chunks.
-            use_monolithic_push: true,
-            user_agent: concat!("cvo/", env!("CARGO_PKG_VERSION")),
-            ..ClientConfig::default()
-        };
+        let mut http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(pause);
         if !self.extra_ca.is_empty() {
-            config.extra_root_certificates =
-                vec![Certificate { encoding: CertificateEncoding::Pem, data: self.extra_ca.clone() }];
             http = http.tls_certs_merge(reqwest::Certificate::from_pem_bundle(&self.extra_ca).map_err(|e| failed(&e))?);
         }
+        let client = |limit| Client::try_from(self.config(plain, limit)).map_err(|e| failed(&e));
+        let (client, mut sender) = (client(Some(pause))?, client(None)?);
+        sender.tokens = client.tokens.clone();
         Ok(Repository {
-            client: Client::try_from(config).map_err(|e| failed(&e))?,
+            client,
+            sender,
+            pause,
             http: http.build().map_err(|e| failed(&e))?,
             auth,
             scheme: if plain { "http" } else { "https" },
             reference: reference.clone(),
         })
+    }
+
+    fn config(&self, plain: bool, read_timeout: Option<Duration>) -> ClientConfig {
+        let certificate = Certificate { encoding: CertificateEncoding::Pem, data: self.extra_ca.clone() };
+        let certificates = (!self.extra_ca.is_empty()).then_some(certificate);
+        ClientConfig {
+            protocol: if plain { ClientProtocol::Http } else { ClientProtocol::Https },
+            connect_timeout: Some(CONNECT_TIMEOUT),
+            read_timeout,
+            // One upload request per blob, because not every registry accepts chunks.
+            use_monolithic_push: true,
+            user_agent: concat!("cvo/", env!("CARGO_PKG_VERSION")),
+            extra_root_certificates: certificates.into_iter().collect(),
+            ..ClientConfig::default()
+        }
     }
 }
 
@@ -186,8 +208,8 @@ impl Repository {
     async fn manifest(&self, name: &str) -> Result<(Vec<u8>, String), RegistryError> {
         let attempt = || format!("pull manifest {name}");
         let (registry, repository) = (self.reference.resolve_registry(), self.reference.repository());
-        let token = self.client.auth(&self.reference, &self.auth, RegistryOperation::Pull).await;
-        let token = token.map_err(|e| self.refused(attempt(), e))?;
+        let token = self.client.auth(&self.reference, &self.auth, RegistryOperation::Pull);
+        let token = self.within(&attempt(), token).await?;
         let url = format!("{}://{registry}/v2/{repository}/manifests/{name}", self.scheme);
         let mut request = self.http.get(url).header("Accept", MANIFEST_TYPES);
         request = match (&token, &self.auth) {
@@ -306,22 +328,21 @@ impl Repository {
         self.upload(&image.manifest.config.digest, image.config_bytes.clone()).await?;
         let attempt = || format!("push manifest {}", image.digest);
         let content_type = image.media_type.parse().map_err(|e| self.failed(attempt(), e, ""))?;
-        let pushed = self.client.push_manifest_raw(&self.reference, image.manifest_bytes.clone(), content_type).await;
-        pushed.map_err(|e| self.refused(attempt(), e))?;
+        let pushed = self.client.push_manifest_raw(&self.reference, image.manifest_bytes.clone(), content_type);
+        self.within(&attempt(), pushed).await?;
         Ok(image.digest.clone())
     }
 
     async fn has(&self, digest: &str) -> Result<bool, RegistryError> {
-        let found = self.client.blob_exists(&self.reference, digest).await;
-        found.map_err(|e| self.refused(format!("look for blob {digest}"), e))
+        self.within(&format!("look for blob {digest}"), self.client.blob_exists(&self.reference, digest)).await
     }
 
     async fn upload(&self, digest: &str, bytes: Vec<u8>) -> Result<(), RegistryError> {
         if self.has(digest).await? {
             return Ok(());
         }
-        let pushed = self.client.push_blob(&self.reference, bytes, digest).await;
-        pushed.map(drop).map_err(|e| self.refused(format!("push blob {digest}"), e))
+        let size = bytes.len() as u64;
+        self.send(digest, size, content::parts(bytes)).await
     }
 
     /// Copies a layer from another repository: mounts it if the registry can, else streams it through this machine.
@@ -333,20 +354,20 @@ impl Repository {
         if self.mounts(descriptor, from).await {
             return Ok(());
         }
-        let attempt = format!("copy layer {digest} from {}/{}", from.reference.registry(), from.reference.repository());
-        from.client.store_auth_if_needed(from.reference.resolve_registry(), &from.auth).await;
-        let source = from.client.pull_blob_stream(&from.reference, digest).await;
-        let source = source.map_err(|e| from.refused(format!("pull layer {digest}"), e))?;
-        let size = u64::try_from(descriptor.size).ok();
-        let body = source.stream.map(|chunk| chunk.map_err(OciDistributionError::from));
-        let pushed = self.client.push_blob_stream(&self.reference, body, digest, size).await;
-        pushed.map(drop).map_err(|e| self.refused(attempt, e))
+        let attempt = || format!("copy layer {digest}");
+        let size = u64::try_from(descriptor.size);
+        let size = size.map_err(|_| from.failed(attempt(), "the manifest gives it a negative size", ""))?;
+        let (content, failure) = content::kept(from.content(digest).await?);
+        self.send(digest, size, content).await.map_err(|error| content::cause_of(&failure, error))
     }
 
     /// Takes content over from another repository of the same registry, if the registry can do that.
     async fn mounts(&self, part: &OciDescriptor, from: &Repository) -> bool {
         self.reference.resolve_registry() == from.reference.resolve_registry()
-            && self.client.mount_blob(&self.reference, &from.reference, &part.digest).await.is_ok()
+            && self
+                .within("mount", self.client.mount_blob(&self.reference, &from.reference, &part.digest))
+                .await
+                .is_ok()
     }
 
     fn failed(&self, attempt: String, cause: impl Display, way_out: &'static str) -> RegistryError {
@@ -368,7 +389,7 @@ impl Repository {
             OciDistributionError::RequestError(e) => e.status().map(|s| s.as_u16()),
             _ => Some(0),
         };
-        self.failed(attempt, chain(&error), way_out(status))
+        self.failed(attempt, shortened(&chain(&error), CAUSE), way_out(status))
     }
 }
 

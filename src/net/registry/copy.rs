@@ -1,16 +1,13 @@
 //! Copies images between registries and folders, by digest and with everything they consist of. What is at the target already is
 //! not sent again, so a copy that was interrupted goes on where it was.
 
+use super::content::{Content, cause_of, kept};
 use super::layout::{Entry, Layout};
 use super::{RegistryError, Repository};
-use axum::body::Bytes;
-use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 use oci_client::Reference;
-use oci_client::errors::OciDistributionError;
 use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciManifest};
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tokio::sync::OwnedMutexGuard;
 
@@ -128,26 +125,18 @@ impl Place {
         }
         let told = progress.clone();
         let content = from.stream(part).await?.inspect_ok(move |chunk| told.done(chunk.len() as u64, true)).boxed();
-        match self {
-            Place::Folder(layout) => Ok(layout.write(part, content).await?),
-            Place::Registry(repository) => {
-                let content = content.map_err(OciDistributionError::from);
-                let pushed =
-                    repository.client.push_blob_stream(&repository.reference, content, &part.digest, Some(size(part)));
-                pushed.await.map(drop).map_err(|e| repository.refused(format!("push {}", part.digest), e))
-            }
-        }
+        let (content, failure) = kept(content);
+        let taken = match self {
+            Place::Folder(layout) => layout.write(part, content).await.map_err(RegistryError::from),
+            Place::Registry(repository) => repository.send(&part.digest, size(part), content).await,
+        };
+        taken.map_err(|error| cause_of(&failure, error))
     }
 
-    async fn stream(&self, part: &OciDescriptor) -> Result<BoxStream<'static, io::Result<Bytes>>, RegistryError> {
+    async fn stream(&self, part: &OciDescriptor) -> Result<Content, RegistryError> {
         match self {
             Place::Folder(layout) => Ok(layout.stream(&part.digest).await?),
-            Place::Registry(repository) => {
-                repository.client.store_auth_if_needed(repository.reference.resolve_registry(), &repository.auth).await;
-                // Not from the `urls` of a foreign layer: they could name any server.
-                let source = repository.client.pull_blob_stream(&repository.reference, part.digest.as_str()).await;
-                Ok(source.map_err(|e| repository.refused(format!("pull {}", part.digest), e))?.stream)
-            }
+            Place::Registry(repository) => repository.content(&part.digest).await,
         }
     }
 
@@ -175,8 +164,8 @@ impl Place {
                 };
                 let attempt = || format!("push manifest {digest}");
                 let content_type = media_type.parse().map_err(|e| repository.failed(attempt(), e, ""))?;
-                let pushed = repository.client.push_manifest_raw(&reference, manifest, content_type).await;
-                pushed.map(drop).map_err(|e| repository.refused(attempt(), e))
+                let pushed = repository.client.push_manifest_raw(&reference, manifest, content_type);
+                repository.within(&attempt(), pushed).await.map(drop)
             }
         }
     }

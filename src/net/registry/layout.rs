@@ -4,8 +4,8 @@
 
 use super::MAX_DOCUMENT;
 use axum::body::Bytes;
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use oci_client::manifest::OciDescriptor;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -114,7 +114,8 @@ impl Layout {
     pub(crate) async fn stream(&self, digest: &str) -> Result<BoxStream<'static, io::Result<Bytes>>, LayoutError> {
         let path = self.blob(digest)?;
         let file = tokio::fs::File::open(&path).await.map_err(of(&path))?;
-        Ok(ReaderStream::with_capacity(file, 256 << 10).boxed())
+        let failed = move |error| io::Error::other(of(&path)(error));
+        Ok(ReaderStream::with_capacity(file, 256 << 10).map_err(failed).boxed())
     }
 
     /// Writes content under its digest. What is not as the descriptor says leaves nothing behind.

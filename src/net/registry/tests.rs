@@ -20,6 +20,8 @@ struct Stored {
     can_mount: bool,
     /// Sent instead of any blob.
     wrong_blob: Option<Bytes>,
+    /// Sends no more than the beginning of a blob, and takes none.
+    stalls: bool,
 }
 
 #[derive(Clone, Default)]
@@ -37,6 +39,10 @@ impl Fake {
         let app = axum::Router::new().fallback(move |request: Request<Body>| {
             let stored = stored.clone();
             async move {
+                let stalls = stored.lock().unwrap().stalls;
+                if stalls && request.method() == Method::PUT {
+                    std::future::pending::<()>().await;
+                }
                 let (parts, body) = request.into_parts();
                 let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
                 answer(&mut stored.lock().unwrap(), &parts.method, &parts.uri, &parts.headers, body)
@@ -112,6 +118,10 @@ fn answer(stored: &mut Stored, method: &Method, uri: &Uri, headers: &HeaderMap, 
     match found {
         None => reply(404, &[], Bytes::new()),
         Some(_) if *method == Method::HEAD => reply(StatusCode::OK.as_u16(), &[], Bytes::new()),
+        Some(bytes) if stored.stalls => {
+            let beginning = futures::stream::once(async move { Ok::<_, std::convert::Infallible>(bytes.slice(..1)) });
+            Response::new(Body::from_stream(beginning.chain(futures::stream::pending())))
+        }
         Some(bytes) => {
             stored.log.push("GET blob");
             reply(200, &[], stored.wrong_blob.clone().unwrap_or(bytes))
@@ -131,6 +141,16 @@ pub(super) fn base() -> (Image, Vec<Layer>) {
 }
 
 impl Fake {
+    /// From now on it sends no more than the beginning of a blob, and takes none.
+    pub(super) fn stall(&self) {
+        self.stored.lock().unwrap().stalls = true;
+    }
+
+    /// A repository that waits for no longer than this in the middle of content.
+    pub(super) fn impatient(&self, name: &str, pause: Duration) -> Repository {
+        Access::default().connect(&parse_reference(&format!("{}/{name}", self.address)).unwrap(), pause).unwrap()
+    }
+
     /// Sends this instead of any blob, or the blobs again.
     pub(super) fn falsify(&self, content: Option<&'static str>) {
         self.stored.lock().unwrap().wrong_blob = content.map(Bytes::from);
