@@ -6,6 +6,10 @@ use clap::Command;
 /// Folder of the pages in the repository.
 const FOLDER: &str = ".github/docs";
 
+/// Said by each command that has a kubeconfig.
+pub(crate) const PROXY: &str = "The API server is reached as the kubeconfig says, through its proxy-url where it has one: HTTPS_PROXY \
+    of the environment has no effect on that.";
+
 /// A command below `cvo`, with a space before the name of a nested one, and its pages, with the heading that is about it.
 type Row = (&'static str, &'static [&'static str]);
 
@@ -75,8 +79,10 @@ fn with(command: Command, path: &str, told: &str) -> Command {
             command.long_about(format!("{about}\n\nExit code {codes}."))
         }
     };
+    let reaches = command.get_arguments().any(|flag| flag.get_id().as_str() == "kubeconfig");
+    let told = if reaches { format!("{PROXY}\n\n{told}") } else { told.to_owned() };
     let long = command.get_after_long_help().map(|before| format!("{before}\n\n{told}"));
-    let command = command.after_help(told.to_owned());
+    let command = command.after_help(told);
     match long {
         Some(long) => command.after_long_help(long),
         None => command,
@@ -114,6 +120,17 @@ mod tests {
             for help in [command.clone().render_help(), command.clone().render_long_help()] {
                 let expected = format!("Documentation: {FOLDER}/");
                 assert!(help.to_string().contains(&expected), "{path}: {help}");
+            }
+        }
+    }
+
+    #[test]
+    fn help_of_whatever_has_a_kubeconfig_tells_of_the_proxy() {
+        let line = crate::cli::line();
+        for (path, told) in [("status", true), ("wait", true), ("node plan", true), ("start", true), ("graph", false)] {
+            let command = path.split(' ').try_fold(&line, |it, name| it.find_subcommand(name)).unwrap();
+            for help in [command.clone().render_help(), command.clone().render_long_help()] {
+                assert_eq!(help.to_string().contains("HTTPS_PROXY"), told, "{path}: {help}");
             }
         }
     }

@@ -115,7 +115,9 @@ fn reference(mut line: Command) -> String {
         (code(format!("cvo {path}")), format!("{} ({})", about(command), links.join(", ")))
     });
     table(&mut out, ["Command", "What it does, and the page that tells of it"], rows);
-    out.push_str("`cvo COMMAND --help` says more, and so do the manual pages (`cvo man-pages DIR`).\n\n");
+    out.push_str("`cvo COMMAND --help` says more, and so do the manual pages (`cvo man-pages DIR`). ");
+    out.push_str(pages::PROXY);
+    out.push_str("\n\n");
     out.push_str(
         "## Exit codes\n\n0: success; 1: failure, with the cause on standard error; 2: wrong usage. Some commands say more by them:\n\n",
     );

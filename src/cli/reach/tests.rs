@@ -33,3 +33,24 @@ fn error_from_the_server_gets_no_hint() {
     let said = explain(DOWN, ApiError { attempt: "read it".into(), cause }).to_string();
     assert_eq!(said, "cannot read it: you may not");
 }
+
+#[test]
+fn proxy_of_the_environment_is_told_of_where_it_would_apply() {
+    for (server, https, none, told) in [
+        ("https://api.example.com:6443/", "http://proxy:3128", "", true),
+        ("https://api.example.com:6443/", "proxy:3128", "localhost,.svc", true),
+        ("https://api.example.com:6443/", "", "", false),
+        ("https://api.example.com:6443/", "http://proxy:3128", ".example.com", false),
+        ("https://127.0.0.1:6443/", "http://proxy:3128", "", false),
+        ("http://api.example.com/", "http://proxy:3128", "", false),
+    ] {
+        let environment = ProxySettings { https: https.into(), none: none.into(), ..ProxySettings::default() };
+        let said = hint_in(server, &environment);
+        assert!(said.contains("is it running?"), "{said}");
+        assert_eq!(
+            said.contains("HTTPS_PROXY") && said.contains("proxy-url"),
+            told,
+            "{server} {https:?} {none:?}: {said}"
+        );
+    }
+}
