@@ -7,7 +7,8 @@
 //! - Without initial events (servers before 1.32, some extension servers) the kind is listed in pages, then watched.
 //! - A kind that can be neither listed nor watched (not allowed, an object that cannot be decoded, a conversion webhook that
 //!   does not run) is read object by object, so that the rest of a release does not wait for it; the feed goes on trying.
-//! - A kind that is not served any more is waited for until its definition changes.
+//! - A kind that is not served any more is waited for until its definition changes or discovery names it again, and asked for now and
+//!   then, less and less often.
 //!
 //! Every half hour, and when the server does not know any more what happened since the watch was cut off, everything is read
 //! again, compared with what is known, and the differences are told as changes.
@@ -33,8 +34,6 @@ use tokio::sync::watch;
 
 /// A kind without a watch for this long is told of.
 const UNWATCHED: Duration = Duration::from_secs(60);
-/// A kind that is not served is asked for again this often, whatever its definition does: an extension server has none.
-const NOT_SERVED: Duration = Duration::from_secs(120);
 
 /// An object that a feed has read, compared with the desired one.
 #[derive(Debug, Default)]
@@ -146,7 +145,11 @@ impl Feed {
                         tokio::time::sleep(pause).await;
                     }
                 }
-                Next::Served => self.wait_until_served(definition.take()).await,
+                Next::Served(pause) => {
+                    if self.wait_until_served(definition.take(), pause).await {
+                        course.changed();
+                    }
+                }
             }
         }
     }
@@ -184,8 +187,9 @@ impl Feed {
     }
 
     /// The kind is not served in this version. If it is in no other, whose feed knows the same objects, none of it exists. Waits
-    /// until its definition has changed since it was missed first. A kind of an extension server has none, so not for ever.
-    async fn wait_until_served(&self, definition: Option<watch::Receiver<u64>>) {
+    /// until its definition has changed since it was missed first, or discovery names it: then something has changed. A kind of an
+    /// extension server has no definition, so not for longer than this.
+    async fn wait_until_served(&self, definition: Option<watch::Receiver<u64>>, pause: Duration) -> bool {
         let elsewhere = self.kinds.forget(&self.kind);
         if !elsewhere {
             self.tell_whole(ObjectEvent::Begin);
@@ -196,7 +200,12 @@ impl Feed {
         let Kind { kind, version, .. } = &self.kind;
         tracing::info!(%kind, %version, elsewhere, "not served any more; waiting for its definition");
         let mut definition = definition.unwrap_or_else(|| self.definition());
-        let _elapsed = tokio::time::timeout(NOT_SERVED, definition.changed()).await;
+        let api_version = self.kind.api_version();
+        tokio::select! {
+            Ok(()) = definition.changed() => true,
+            _served = self.kinds.served(&api_version, kind) => true,
+            () = tokio::time::sleep(pause) => false,
+        }
     }
 
     fn tracked(&self) -> HashSet<ObjectId> {

@@ -49,8 +49,8 @@ pub(super) enum Next {
     After(Duration),
     /// As soon as the server is ready again; after the pause if it is ready already.
     Ready(Duration),
-    /// When the kind is served again.
-    Served,
+    /// When the kind is served again, and after the pause in any case: an extension server has no definition that would tell.
+    Served(Duration),
 }
 
 /// After so many errors in a row the position of a watch is given up: a server may have lost it without saying so, and then
@@ -63,6 +63,9 @@ const BY_PAGES: u32 = 2;
 const DETOUR: Duration = Duration::from_secs(60);
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// A kind that is not served is asked for again after this; doubled each time that nothing has changed.
+const NOT_SERVED: Duration = Duration::from_secs(120);
+const LONGEST_NOT_SERVED: Duration = Duration::from_secs(1800);
 
 #[derive(Debug)]
 pub(super) struct Course {
@@ -79,13 +82,30 @@ pub(super) struct Course {
     detour: Duration,
     /// The last watch ended because the server did not know its position.
     gone: bool,
+    /// How often the kind has been waited for, in a row.
+    not_served: u32,
 }
 
 impl Course {
     pub(super) fn new(relist: Duration) -> Course {
         // All feeds start at the same time; their later lists are spread over the whole period.
         let lasts = spread(relist);
-        Course { relist, mode: Mode::Stream, from: None, lasts, failures: 0, errors: 0, detour: DETOUR, gone: false }
+        Course {
+            relist,
+            mode: Mode::Stream,
+            from: None,
+            lasts,
+            failures: 0,
+            errors: 0,
+            detour: DETOUR,
+            gone: false,
+            not_served: 0,
+        }
+    }
+
+    /// The definition of a kind that was waited for has changed, or the server says that it serves it.
+    pub(super) fn changed(&mut self) {
+        self.not_served = 0;
     }
 
     /// `took`: the attempt as a whole.
@@ -96,6 +116,9 @@ impl Course {
         let was_gone = std::mem::replace(&mut self.gone, matches!(end, End::Gone));
         let read_all = self.from.is_none();
         self.from = None;
+        if watched.is_some() {
+            self.not_served = 0;
+        }
         if watched.is_some() && read_all {
             self.errors = 0;
             if self.mode != Mode::Pages {
@@ -136,9 +159,13 @@ impl Course {
             self.mode = Mode::Stream;
             if self.failures >= POSITION_LOST {
                 self.failures = 0;
-                return Next::Served;
+                self.not_served = self.not_served.saturating_add(1);
+                return Next::Served(jittered(NOT_SERVED, self.not_served, LONGEST_NOT_SERVED));
             }
             return Next::After(self.pause());
+        }
+        if error.is_answer() {
+            self.not_served = 0;
         }
         self.from = position.filter(|_| !error.is_gone() && self.failures < POSITION_LOST);
         if self.from.is_none() && error.is_answer() {

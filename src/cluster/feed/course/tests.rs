@@ -83,6 +83,31 @@ fn kind_that_is_not_served_is_waited_for() {
     for _ in 1..POSITION_LOST {
         assert!(matches!(course.next(failed(404), MOMENT), Next::After(pause) if !pause.is_zero()));
     }
-    assert_eq!(course.next(failed(404), MOMENT), Next::Served);
+    assert!(matches!(course.next(failed(404), MOMENT), Next::Served(_)));
     assert!(matches!(course.next(failed(404), MOMENT), Next::After(_)), "it is tried again a few times then");
+}
+
+#[test]
+fn kind_that_stays_away_is_asked_for_less_and_less_until_something_changes() {
+    let waits = |course: &mut Course, seconds: &[u64]| {
+        for expected in seconds.iter().map(|seconds| Duration::from_secs(*seconds)) {
+            let pause = loop {
+                match course.next(failed(404), MOMENT) {
+                    Next::After(pause) => assert!(!pause.is_zero()),
+                    Next::Served(pause) => break pause,
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert!((expected..=expected.mul_f64(1.25)).contains(&pause), "{pause:?} and not {expected:?}");
+        }
+    };
+    let mut course = Course::new(RELIST);
+    waits(&mut course, &[120, 240, 480, 960, 1800, 1800]);
+    course.changed();
+    waits(&mut course, &[120, 240]);
+    course.next(watched(End::Relist, RELIST), RELIST);
+    waits(&mut course, &[120, 240]);
+    // The server of its group is named again, and does not answer yet.
+    course.next(failed(503), MOMENT);
+    waits(&mut course, &[120, 240]);
 }
