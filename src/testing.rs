@@ -65,7 +65,9 @@ pub mod merge {
 pub mod pools {
     pub use crate::pools::{changes, disruption, ignition, reconcile, render};
     pub mod agent {
-        pub use crate::pools::agent::{Action, AgentFacts, Check, Failure, Journal, Phase, Plan, Unread, decide};
+        pub use crate::pools::agent::{
+            Action, AgentFacts, Check, Failure, Journal, Phase, Plan, TriedAhead, Unread, decide,
+        };
     }
     pub mod drain {
         pub use crate::pools::drain::{

@@ -31,8 +31,10 @@ pub struct AgentFacts {
     pub check: Check,
     /// For this target everything has been prepared that can be without disturbing the node.
     pub staged: Option<Target>,
-    /// The target that the controller wants to be prepared before it tells the node to take it; `None` once that has failed.
+    /// The target that the controller wants to be prepared before it tells the node to take it.
     pub ahead: Option<Target>,
+    /// What could not be prepared so.
+    pub tried_ahead: Option<TriedAhead>,
     /// What something may be staged for: on disk from the beginning of it until it is used or dropped.
     pub staging: Option<Target>,
     /// The last attempt that failed.
@@ -133,6 +135,24 @@ fn next_attempt(last: Timestamp, count: u32, now: Timestamp) -> Timestamp {
     let seconds = 1_i64 << count.saturating_sub(1).min(6);
     let pause = SignedDuration::from_secs(seconds.min(60));
     if last > now { now } else { last.checked_add(pause).unwrap_or(now) }
+}
+
+/// What could not be prepared before the node was told to take it, and when that was tried last. It is no failure of the node, and not
+/// kept on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriedAhead {
+    pub target: Target,
+    pub at: Timestamp,
+    /// How often in a row.
+    pub count: u32,
+}
+
+impl TriedAhead {
+    /// Once more in vain. `before`: what could not be prepared until now.
+    pub fn again(before: Option<&TriedAhead>, target: Target, now: Timestamp) -> Self {
+        let before = before.filter(|before| before.target == target);
+        TriedAhead { target, at: now, count: before.map_or(1, |before| before.count.saturating_add(1)) }
+    }
 }
 
 /// The last attempt, kept on disk.
@@ -297,16 +317,27 @@ fn settled(facts: &AgentFacts, record: &Target, now: Timestamp) -> Action {
         Some(Request::Uncordon(_)) if !facts.answered => return waits("the node to be uncordoned", None),
         Some(Request::Uncordon(_)) | None => {}
     }
-    if facts.staging.is_some() && (facts.staging != facts.ahead || facts.staging.as_ref() == Some(record)) {
+    let again = ahead_again(facts, now);
+    // Nothing half prepared stays between attempts.
+    let ahead = facts.ahead.as_ref().filter(|_| again.is_none());
+    let staging = facts.staging.as_ref();
+    if staging.is_some() && (staging != ahead || staging == Some(record)) {
         return Action::DropStaged;
     }
     let told = facts.state == NodeState::Done && facts.current == *record && facts.reason.is_empty();
-    match (&facts.ahead, &facts.staged) {
+    match (ahead, &facts.staged) {
         _ if !told => Action::TellDone,
         (Some(ahead), staged) if staged.as_ref() != Some(ahead) && ahead != record => Action::StageAhead(ahead.clone()),
         (None, Some(_)) => Action::DropStaged,
+        _ if again.is_some() => waits("the next attempt to prepare what it takes later", again),
         _ => Action::Rest,
     }
+}
+
+/// When something is prepared again that could not be; `None`: now, or nothing has failed.
+fn ahead_again(facts: &AgentFacts, now: Timestamp) -> Option<Timestamp> {
+    let tried = facts.tried_ahead.as_ref().filter(|tried| facts.ahead.as_ref() == Some(&tried.target))?;
+    Some(next_attempt(tried.at, tried.count, now)).filter(|again| *again > now)
 }
 
 /// The node has another configuration than it should have.

@@ -14,7 +14,7 @@ use crate::host::machine::{Machine, MachineError, Planned};
 use crate::host::record::{self, Disk};
 use crate::host::root::{HostError, Root};
 use crate::host::system::{System, runs_units};
-use crate::pools::agent::{Action, AgentFacts, Check, Plan, Unread, decide};
+use crate::pools::agent::{Action, AgentFacts, Check, Plan, TriedAhead, Unread, decide};
 use crate::pools::node::{NodeState, Target};
 use crate::read::Read;
 use annotations::{Pending, Seen, seen};
@@ -136,7 +136,7 @@ struct Agent {
     fingerprint: Option<u64>,
     staged: Option<Target>,
     /// What could not be prepared before the node was told to take it.
-    tried_ahead: Option<Target>,
+    tried_ahead: Option<TriedAhead>,
     kubelet: KubeletProcess,
     /// Pods, and the resourceVersion of the Node when they were counted.
     counted: Option<(usize, String)>,
@@ -263,6 +263,7 @@ impl Agent {
             check: self.check.clone(),
             staged: self.staged.clone(),
             ahead: self.ahead(seen),
+            tried_ahead: self.tried_ahead.clone(),
             staging: self.disk.staging.clone(),
             failure: self.disk.failure.clone(),
             single_node: seen.single_node,
@@ -270,10 +271,10 @@ impl Agent {
         }
     }
 
-    /// What is to be prepared before the node is told to take it, unless that has failed, or nothing can be prepared.
+    /// What is to be prepared before the node is told to take it, unless nothing can be prepared.
     fn ahead(&self, seen: &Seen) -> Option<Target> {
-        let ahead = Target::new(seen.node.stage_ahead.as_deref()?);
-        (self.tried_ahead.as_ref() != Some(&ahead) && !self.machine.system.stages_nothing()).then_some(ahead)
+        let ahead = seen.node.stage_ahead.as_deref().filter(|_| !self.machine.system.stages_nothing())?;
+        Some(Target::new(ahead))
     }
 
     /// Tells what the kubelet reads, with the next write, if that is not known.

@@ -205,6 +205,7 @@ impl Machine {
             check: self.check.clone(),
             staged: self.staged.clone(),
             ahead: None,
+            tried_ahead: None,
             staging: self.staging.clone(),
             failure: self.failure.clone(),
             single_node: false,

@@ -496,6 +496,38 @@ fn what_is_to_be_taken_later_is_prepared_while_nothing_else_is_to_be_done() {
 }
 
 #[test]
+fn what_could_not_be_prepared_for_later_is_tried_again_later_and_later() {
+    let (ahead, second) = (Target::new("b"), SignedDuration::from_secs(1));
+    let failed = |count: u32| {
+        let tried = TriedAhead { target: ahead.clone(), at: START, count };
+        AgentFacts {
+            desired: Target::new("a"),
+            current: Target::new("a"),
+            state: NodeState::Done,
+            record: Some(Target::new("a")),
+            check: Check::Passed,
+            ahead: Some(ahead.clone()),
+            tried_ahead: Some(tried),
+            ..AgentFacts::default()
+        }
+    };
+    for (count, seconds) in [(1, 1), (2, 2), (6, 32), (7, 60), (1000, 60)] {
+        let due = START + second * seconds;
+        let waiting = decide(&failed(count), due - second);
+        assert!(matches!(waiting, Action::Wait { until: Some(until), .. } if until == due), "{count}: {waiting:?}");
+        assert_eq!(decide(&failed(count), due), Action::StageAhead(ahead.clone()));
+    }
+    let half = AgentFacts { staging: Some(ahead.clone()), ..failed(1) };
+    assert_eq!(decide(&half, START), Action::DropStaged, "nothing half prepared stays between attempts");
+    let other = AgentFacts { ahead: Some(Target::new("c")), ..failed(1000) };
+    assert_eq!(decide(&other, START), Action::StageAhead(Target::new("c")));
+    assert_eq!(decide(&AgentFacts { ahead: None, ..failed(1) }, START), Action::Rest);
+    let tried = TriedAhead::again(failed(3).tried_ahead.as_ref(), ahead.clone(), START);
+    assert_eq!(tried.count, 4);
+    assert_eq!(TriedAhead::again(Some(&tried), Target::new("c"), START).count, 1);
+}
+
+#[test]
 fn cause_that_is_passed_on_in_other_characters_is_told_once() {
     let cause = "rpm-ostree:\tno \u{1b}[31mspace";
     let mut machine = Machine::new(true, true);

@@ -7,7 +7,7 @@ use crate::api::machine_config::MachineConfig;
 use crate::cluster::{ApiError, Kind};
 use crate::host::machine::{MachineError, Planned, bounded};
 use crate::host::record::{self, Record, Repairs};
-use crate::pools::agent::{Action, Check, Plan, Unread};
+use crate::pools::agent::{Action, Check, Plan, TriedAhead, Unread};
 use crate::pools::node::Target;
 use crate::pools::settings::Settings;
 use crate::read::Read;
@@ -256,7 +256,8 @@ impl Agent {
         }
     }
 
-    /// Prepares what the node is to take later, as long as that is wanted. What fails is told when the node is to take it.
+    /// Prepares what the node is to take later, as long as that is wanted. What fails is tried again, and told when the node is to
+    /// take it.
     async fn stage_ahead(&mut self, target: Target, stop: &CancellationToken) -> Result<(), StepError> {
         let record = self.disk.record.clone().ok_or(MachineError::NoRecord)?;
         let planned = match self.plan_to(&record, &target, false).await {
@@ -295,7 +296,7 @@ impl Agent {
         }
         last.into_iter().for_each(|event| self.take_in(event));
         match outcome {
-            Some(Ok(())) => self.staged = Some(target),
+            Some(Ok(())) => (self.staged, self.tried_ahead) = (Some(target), None),
             Some(Err(error)) => self.give_up_ahead(target, &error.to_string()),
             // What is half prepared is dropped with the next step, or replaced.
             None => self.staged = Some(Target::default()),
@@ -304,8 +305,12 @@ impl Agent {
     }
 
     fn give_up_ahead(&mut self, target: Target, cause: &str) {
-        tracing::warn!(config = target.config, cause, "what the node is to take later is prepared when it is told");
-        self.tried_ahead = Some(target);
+        tracing::warn!(
+            config = target.config,
+            cause,
+            "what the node is to take later cannot be prepared; trying again"
+        );
+        self.tried_ahead = Some(TriedAhead::again(self.tried_ahead.as_ref(), target, Timestamp::now()));
     }
 
     /// By what the node is like.

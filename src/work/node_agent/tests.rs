@@ -108,22 +108,28 @@ async fn what_the_node_is_to_take_later_is_pulled_while_it_serves() {
 }
 
 #[tokio::test]
-async fn a_pull_ahead_that_fails_is_no_failure_of_the_node() {
-    let host = Host::new("r/os@sha256:1");
+async fn a_pull_ahead_that_fails_is_no_failure_of_the_node_and_is_tried_again() {
+    let (host, stop) = (Host::new("r/os@sha256:1"), CancellationToken::new());
     host.fail("podman pull");
     let (mut agent, _dir) = agent(&host, host.clone(), Vec::new());
     until_tried(&mut agent).await;
-    assert_eq!((agent.staged.as_ref(), agent.tried_ahead.as_ref()), (None, Some(&Target::new("b"))));
+    let tried = agent.tried_ahead.clone().unwrap();
+    assert_eq!((agent.staged.as_ref(), &tried.target), (None, &Target::new("b")));
     assert_eq!(agent.pending, Pending::default(), "nobody is told");
-    let next = |agent: &mut Agent| {
+    let next = |agent: &mut Agent, at: Timestamp| {
         let (disk, seen) = (Disk::read(&agent.machine.root).unwrap(), agent.seen().unwrap());
         assert_eq!(disk.failure, None);
         agent.disk = disk;
-        decide(&agent.facts(&seen), Timestamp::now())
+        decide(&agent.facts(&seen), at)
     };
-    assert_eq!(next(&mut agent), Action::DropStaged, "what may be half prepared");
-    tokio::time::timeout(Duration::from_secs(10), agent.step(&CancellationToken::new())).await.unwrap().unwrap();
-    assert_eq!(next(&mut agent), Action::Rest, "and it is not tried again");
+    assert_eq!(next(&mut agent, tried.at), Action::DropStaged, "what may be half prepared");
+    agent.change(Action::DropStaged, &stop).await.unwrap();
+    let Action::Wait { until: Some(until), .. } = next(&mut agent, tried.at) else { panic!("it does not wait") };
+    let again = next(&mut agent, until);
+    assert_eq!(again, Action::StageAhead(Target::new("b")));
+    let seen = agent.seen().unwrap();
+    agent.perform(again, &seen, &stop).await.unwrap();
+    assert_eq!((agent.staged.as_ref(), agent.tried_ahead.as_ref()), (Some(&Target::new("b")), None));
 }
 
 #[tokio::test]

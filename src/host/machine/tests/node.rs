@@ -232,6 +232,7 @@ impl Node {
             check: process.check.clone(),
             staged: process.staged.clone(),
             ahead: None,
+            tried_ahead: None,
             staging: disk.staging.clone(),
             failure: disk.failure.clone(),
             single_node: false,
