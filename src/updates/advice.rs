@@ -1,7 +1,7 @@
 //! The advice on updates as a state machine: what is asked of the update service and when, how long its last answer counts,
 //! and what is published of it. The caller sends the questions and queries, and passes on what came of them.
 
-use super::evaluations::{Evaluations, QueryError, after};
+use super::evaluations::{Evaluations, QueryError, after, is_set_back};
 use super::graph::{self, Reason, RetrievalError, Updates};
 use super::risks::{self, Basis, Judged};
 use crate::api::cluster_version::{ConditionalUpdate, Release};
@@ -22,8 +22,6 @@ const FIRST_RETRY: Duration = Duration::from_secs(10);
 const MAX_PAUSE: SignedDuration = SignedDuration::from_hours(1);
 /// The record says with this precision when the service has answered last: whenever it changes, all of it is written.
 const RECORDED: SignedDuration = SignedDuration::from_mins(30);
-/// Clocks that are corrected by less than this are not worth a question.
-const SET_BACK: SignedDuration = SignedDuration::from_mins(1);
 /// Most bytes that are said of the targets that are left out, and of each.
 const MAX_NOTES: usize = 2048;
 const MAX_NOTE: usize = 300;
@@ -286,9 +284,7 @@ impl Advice {
 
     /// The question to ask now, if any; it counts as under way until [`Advice::on_answer`].
     pub(crate) fn ask(&mut self, now: Timestamp) -> Option<Question> {
-        // A clock that was set back must not put the next question off.
-        let set_back = after(now, SET_BACK) < self.decided;
-        if self.asking || now < self.due && !set_back {
+        if self.asking || now < self.due && !is_set_back(self.decided, now) {
             return None;
         }
         let question = self.question.clone()?;

@@ -21,6 +21,8 @@ const RENEW_AFTER: SignedDuration = SignedDuration::from_mins(50);
 const TOGETHER: SignedDuration = SignedDuration::from_mins(10);
 /// After this time a verdict that could not be renewed says nothing any more.
 const EXPIRES_AFTER: SignedDuration = SignedDuration::from_hours(24);
+/// Clocks that are corrected by less than this are not worth a question.
+const SET_BACK: SignedDuration = SignedDuration::from_mins(1);
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
@@ -61,9 +63,22 @@ struct Entry {
     failure: Option<String>,
     failures: u32,
     due: Timestamp,
+    /// When that was decided.
+    decided: Timestamp,
     under_way: bool,
     /// Position among the needed queries: those of higher versions go first.
     position: usize,
+}
+
+impl Entry {
+    fn decide(&mut self, due: Timestamp, now: Timestamp) {
+        (self.due, self.decided) = (due, now);
+    }
+
+    /// Whether it is due by then.
+    fn is_due(&self, until: Timestamp, now: Timestamp) -> bool {
+        self.due <= until || is_set_back(self.decided, now)
+    }
 }
 
 /// The source failed `failures` times in a row; the next query is sent at `again`.
@@ -101,6 +116,11 @@ pub(crate) fn key(query: &str) -> String {
 /// The end of time if it would be later.
 pub(super) fn after(now: Timestamp, pause: SignedDuration) -> Timestamp {
     now.checked_add(pause).unwrap_or(Timestamp::MAX)
+}
+
+/// Whether the clock was set back since something was put off, which must not put it off longer.
+pub(super) fn is_set_back(decided: Timestamp, now: Timestamp) -> bool {
+    after(now, SET_BACK) < decided
 }
 
 fn retry(now: Timestamp, failures: u32) -> Timestamp {
@@ -143,7 +163,7 @@ impl Evaluations {
             let new = || {
                 let verdict = recorded.remove(&key(&query));
                 let due = verdict.map_or(now, |verdict| after(verdict.evaluated, RENEW_AFTER));
-                Entry { verdict, failure: None, failures: 0, due, under_way: false, position }
+                Entry { verdict, failure: None, failures: 0, due, decided: now, under_way: false, position }
             };
             self.entries.entry(query.clone()).or_insert_with(new).position = position;
         }
@@ -173,11 +193,9 @@ impl Evaluations {
         let renewing =
             self.entries.values().any(|entry| entry.failures == 0 && entry.verdict.is_some() && entry.due <= now);
         let horizon = if renewing { after(now, TOGETHER) } else { now };
-        // A clock that was set back must not put a query off.
-        let latest = after(now, RENEW_AFTER);
         let due = |entry: &Entry| {
             let until = if entry.failures == 0 && entry.verdict.is_some() { horizon } else { now };
-            !entry.under_way && (entry.due <= until || entry.due > latest)
+            !entry.under_way && entry.is_due(until, now)
         };
         let mut begun: Vec<(usize, &String, &mut bool)> = self
             .entries
@@ -215,14 +233,16 @@ impl Evaluations {
         match answer {
             Ok(matches) => {
                 entry.verdict = Some(Verdict { matches, evaluated: status::whole_seconds(now).0 });
-                (entry.failure, entry.failures, entry.due) = (None, 0, after(now, RENEW_AFTER));
+                (entry.failure, entry.failures) = (None, 0);
+                entry.decide(after(now, RENEW_AFTER), now);
             }
             Err(QueryError::Answer(failure)) => {
                 entry.failures = entry.failures.saturating_add(1);
-                (entry.failure, entry.due) = (Some(failure), retry(now, entry.failures));
+                entry.failure = Some(failure);
+                entry.decide(retry(now, entry.failures), now);
             }
             // It is due as soon as the source is back.
-            Err(QueryError::Source(_)) => entry.due = entry.due.min(now),
+            Err(QueryError::Source(_)) => entry.decide(entry.due.min(now), now),
         }
     }
 
@@ -239,7 +259,7 @@ impl Evaluations {
     /// Whether answers are to be expected soon, so that it is worth waiting for them before anything is published.
     pub(crate) fn is_busy(&self, now: Timestamp) -> bool {
         let free = self.outage.is_none();
-        self.entries.values().any(|entry| entry.under_way || free && entry.due <= now)
+        self.entries.values().any(|entry| entry.under_way || free && entry.is_due(now, now))
     }
 
     /// When something changes by time alone: a query is due, or a verdict expires.
@@ -248,8 +268,7 @@ impl Evaluations {
         let again = self.outage.as_ref().map(|outage| outage.again(now));
         let can_send = under_way < CONCURRENT && (again.is_none() || under_way == 0);
         let waiting = self.entries.values().filter(|entry| can_send && !entry.under_way);
-        let latest = after(now, RENEW_AFTER);
-        let due = waiting.map(|entry| if entry.due > latest { now } else { entry.due });
+        let due = waiting.map(|entry| if is_set_back(entry.decided, now) { now } else { entry.due });
         let due = due.map(|due| again.map_or(due, |again| due.max(again)));
         let expire = self.entries.values().filter_map(|entry| Some(after(entry.verdict?.evaluated, EXPIRES_AFTER)));
         due.chain(expire.filter(|at| *at > now)).min()
@@ -273,7 +292,7 @@ impl Evaluations {
 
     fn of_query(&self, query: &str, now: Timestamp) -> Known {
         let Some(entry) = self.entries.get(query) else { return Known::Pending };
-        let outage = self.outage.as_ref().filter(|_| entry.due <= now).map(|outage| outage.failure.clone());
+        let outage = self.outage.as_ref().filter(|_| entry.is_due(now, now)).map(|outage| outage.failure.clone());
         let failure = outage.or_else(|| entry.failure.clone());
         match (entry.verdict, failure) {
             (Some(Verdict { matches, evaluated }), failure) if now.duration_since(evaluated) < EXPIRES_AFTER => {

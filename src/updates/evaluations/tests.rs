@@ -173,6 +173,14 @@ fn clock_that_is_set_back_does_not_put_queries_off() {
     evaluations.begin(at(0));
     evaluations.on_answer("a", Ok(true), at(0));
     assert_eq!(evaluations.begin(at(-7200)), ["a"]);
+    // Nor one that was refused and is sent again soon, however far it was set back.
+    let mut evaluations = needing(&["a"]);
+    evaluations.begin(at(0));
+    evaluations.on_answer("a", wrong(), at(0));
+    assert_eq!((evaluations.begin(at(-30)), evaluations.deadline(at(-30))), (Vec::new(), Some(at(2))));
+    assert_eq!(evaluations.deadline(at(-1800)), Some(at(-1800)));
+    assert!(evaluations.is_busy(at(-1800)));
+    assert_eq!(evaluations.begin(at(-1800)), ["a"]);
     // Nor while the source cannot be reached.
     let mut evaluations = needing(&["a"]);
     evaluations.begin(at(0));
