@@ -166,21 +166,12 @@ fn attention(view: &View, known: &Known, program: &str, page: &Page, out: &mut S
 
 fn troubles(view: &View, now: Timestamp) -> Vec<Trouble> {
     // Everything else is as old as this says.
-    let silences = view.silences.iter().flat_map(|silence| {
-        let next_step = if silence.causes.is_empty() { silence.next_step.clone() } else { String::new() };
-        let told = Trouble {
-            title: "Not up to date".to_owned(),
-            message: silence.message.clone(),
-            next_step,
-            colour: Colour::Bad,
-        };
-        let causes = silence.causes.iter().map(|cause| Trouble {
-            title: format!("Why, as far as is known: {}", cause.object),
-            message: cause.message.clone(),
-            next_step: cause.next_step.clone(),
-            colour: Colour::Bad,
-        });
-        std::iter::once(told).chain(causes)
+    let silences = view.silences.iter().flat_map(|silence| text::of_silence(silence, now));
+    let silences = silences.map(|told| Trouble {
+        title: told.object,
+        message: told.message,
+        next_step: told.next_step,
+        colour: Colour::Bad,
     });
     let concerns = view.concerns.iter().map(|concern| Trouble {
         title: text::condition_line(concern, now),

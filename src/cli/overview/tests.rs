@@ -170,6 +170,37 @@ fn state_that_nobody_writes_any_more_is_not_well() {
     ]);
 }
 
+/// Whoever compares the two must not think that these are two things.
+#[test]
+fn silence_is_said_in_the_words_of_status() {
+    let cause = |name: &str| plan::Trouble {
+        object: format!("validatingwebhookconfiguration {name}"),
+        message: format!("{name} denies"),
+        next_step: format!("delete {name}"),
+    };
+    for causes in [vec![], vec![cause("one")], vec![cause("one"), cause("two")]] {
+        let silence = Silence {
+            lease: "lease ns/version".to_owned(),
+            since: Some("2026-11-21T12:04:00Z".parse().unwrap()),
+            renewed: false,
+            message: "the daemon has not renewed lease ns/version".to_owned(),
+            next_step: "read its log".to_owned(),
+            causes,
+        };
+        let state = State { silences: vec![silence.clone()], ..running() };
+        let status = text::text(&View::of(&state, now()), &Page { now: now(), ..PLAIN });
+        let told = text::of_silence(&silence, now());
+        assert_eq!(told[0].object, "Not up to date (1m 0s ago)");
+        assert_eq!(told[0].next_step.is_empty(), !silence.causes.is_empty(), "a cause says better what to do");
+        for told in &told {
+            assert!(status.contains(&format!("{}: {}", told.object, told.message)), "{told:?}:\n{status}");
+            for part in [&told.object, &told.message, &told.next_step] {
+                assert!(status.contains(part) && said(&state).contains(part), "{part}:\n{status}\n{}", said(&state));
+            }
+        }
+    }
+}
+
 #[test]
 fn much_trouble_stays_short_and_control_characters_do_not_reach_the_terminal() {
     let mut state = updating();

@@ -6,6 +6,8 @@ use super::view::{Concern, OperatorConcern, Phase, View, component, level};
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
 use crate::cli::layout::{Cell, Colour, Page, ago, clean, duration, line, paragraph, table};
+use crate::plan::Trouble;
+use crate::plan::lease::Silence;
 use crate::status::conditions::{RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE};
 use jiff::Timestamp;
 
@@ -89,19 +91,26 @@ pub(crate) fn progress(view: &View, page: &Page, out: &mut String) {
     }
 }
 
-/// What is shown is only as good as who has written it.
+/// What is shown is only as good as who has written it: that somebody does not write any more, and then each cause.
+pub(crate) fn of_silence(silence: &Silence, now: Timestamp) -> Vec<Trouble> {
+    let ago = silence.since.map(|since| format!(" ({} ago)", ago(since, now))).unwrap_or_default();
+    // A cause says better what to do.
+    let next_step = if silence.causes.is_empty() { silence.next_step.clone() } else { String::new() };
+    let told = Trouble { object: format!("Not up to date{ago}"), message: silence.message.clone(), next_step };
+    let cause =
+        |cause: &Trouble| Trouble { object: format!("Why, as far as is known: {}", cause.object), ..cause.clone() };
+    std::iter::once(told).chain(silence.causes.iter().map(cause)).collect()
+}
+
 fn silences(view: &View, page: &Page, out: &mut String) {
     for silence in &view.silences {
-        let ago = silence.since.map(|since| format!(" ({} ago)", ago(since, page.now))).unwrap_or_default();
         out.push('\n');
-        paragraph(page, out, "", &format!("Not up to date{ago}: {}", silence.message), Colour::Bad);
-        for cause in &silence.causes {
-            paragraph(page, out, "  ", &format!("{}: {}", cause.object, cause.message), Colour::Plain);
-            next_step(&cause.next_step, page, out);
+        for (position, told) in of_silence(silence, page.now).iter().enumerate() {
+            let (indent, colour) = if position == 0 { ("", Colour::Bad) } else { ("  ", Colour::Plain) };
+            paragraph(page, out, indent, &format!("{}: {}", told.object, told.message), colour);
+            next_step(&told.next_step, page, out);
         }
-        if silence.causes.is_empty() {
-            next_step(&silence.next_step, page, out);
-        } else if silence.causes.len() > 1 {
+        if silence.causes.len() > 1 {
             line(page, out, "  Each of these may be the reason", Colour::Faint);
         }
     }
