@@ -95,6 +95,13 @@ pub enum PolicyError {
     NoAction { of: String },
 }
 
+/// The services that a node lacks which says this of its container runtime, such as `containerd://1.7.0`. One that says nothing may have
+/// all of them.
+pub(crate) fn lacking_with(runtime: &str) -> BTreeSet<String> {
+    let is_other = !runtime.is_empty() && !runtime.starts_with("cri-o://");
+    is_other.then(|| CRIO.to_owned()).into_iter().collect()
+}
+
 /// Built-in policies with those of the administrator laid over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policies {

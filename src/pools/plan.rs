@@ -14,6 +14,7 @@ pub(crate) use drains::{DrainPlan, Kept, PodToMove};
 pub(crate) use transition::{ChangeLine, Transition};
 
 use super::budgets::Budget;
+use super::disruption::lacking_with;
 use super::generated::Source;
 use super::inputs::is_input;
 use super::membership::{MASTER, Membership, without_pool};
@@ -291,7 +292,9 @@ fn pool_plan(outcome: &Outcome<'_>, facts: &PoolFacts, course: Option<course::Co
     if !plan.changes() {
         return plan;
     }
-    plan.transitions = transition::transitions(&plan.from, facts, rendered, &cluster.configs, &cluster.settings);
+    let lacking = lacking(&cluster.nodes);
+    let known = (cluster.configs.as_slice(), &lacking);
+    plan.transitions = transition::transitions(&plan.from, facts, rendered, known, &cluster.settings);
     let drained: BTreeSet<&str> =
         plan.transitions.iter().filter(|transition| transition.drains).flat_map(nodes_of).collect();
     let alone: BTreeSet<String> = cluster.nodes.iter().filter(|node| is_alone(node)).map(node_name).collect();
@@ -306,6 +309,16 @@ fn pool_plan(outcome: &Outcome<'_>, facts: &PoolFacts, course: Option<course::Co
 
 fn nodes_of(transition: &Transition) -> impl Iterator<Item = &str> {
     transition.nodes.iter().map(String::as_str)
+}
+
+/// Services that the built-in policies assume and that nodes lack, as far as what they say of themselves tells. Their agents look.
+fn lacking(nodes: &[Node]) -> transition::Lacking {
+    let of_node = |node: &Node| {
+        let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+        let runtime = info.map(|info| info.container_runtime_version.as_str()).unwrap_or_default();
+        (node_name(node), lacking_with(runtime))
+    };
+    nodes.iter().map(of_node).collect()
 }
 
 /// Nobody could take its pods, so that its agent does not ask for a drain.

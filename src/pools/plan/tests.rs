@@ -111,6 +111,38 @@ fn policies_of_administrators_say_what_follows() {
 }
 
 #[test]
+fn what_follows_depends_on_the_container_runtime_of_a_node() {
+    let policy = |content: &str| config("10-policy", "worker", file("/etc/containers/policy.json", content));
+    let unit = json!([{"name": "crio.service", "contents": "[Service]"}]);
+    let crio = json!({"config": {"ignition": {"version": "3.5.0"}, "systemd": {"units": unit}}});
+    let with = |inputs: &[MachineConfig]| {
+        let pools = vec![pool("worker", &json!({}), &[])];
+        let mut cluster = cluster(pools, inputs, &[("w1", "worker"), ("w2", "worker"), ("w3", "worker")]);
+        for (node, runtime) in cluster.nodes.iter_mut().zip(["cri-o://1.34.0", "containerd://2.1.0", ""]) {
+            let status = json!({"nodeInfo": {"containerRuntimeVersion": runtime}});
+            node.status = Some(serde_json::from_value(status).unwrap());
+        }
+        cluster
+    };
+    let planned = |cluster: &Cluster, given: MachineConfig| -> Vec<(String, String)> {
+        let plan = plan(cluster, &[given], &[], NOW);
+        let transitions = of(&plan, "worker").transitions.iter();
+        transitions
+            .map(|it| (it.nodes.join(" "), it.actions.join(" ") + if it.reboots { "Reboot" } else { "" }))
+            .collect()
+    };
+    let found = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(nodes, follows)| ((*nodes).to_owned(), (*follows).to_owned())).collect()
+    };
+    let usual = with(&[policy("one")]);
+    assert_eq!(planned(&usual, policy("three")), found(&[("w1 w3", "Reload crio.service"), ("w2", "")]));
+    let other = config("20-b", "worker", file("/etc/b", "one"));
+    assert_eq!(planned(&usual, other), found(&[("w1 w2 w3", "Reboot")]), "it makes no difference here");
+    let brought = with(&[policy("one"), config("05-crio", "worker", crio)]);
+    assert_eq!(planned(&brought, policy("three")), found(&[("w1 w2 w3", "Reload crio.service")]));
+}
+
+#[test]
 fn nothing_is_fine_that_rests_on_what_could_not_be_read() {
     type Change = fn(&mut Cluster);
     let table: [(&str, Change, usize); 4] = [

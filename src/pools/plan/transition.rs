@@ -2,14 +2,15 @@
 
 use crate::api::machine_config::MachineConfig;
 use crate::pools::changes::{Changes, FileChange, ListChange, UnitChange, changes};
-use crate::pools::disruption::{Action, disruption};
+use crate::pools::disruption::{Action, disruption_on};
 use crate::pools::ignition::Owner;
 use crate::pools::reconcile;
 use crate::pools::render::{Rendered, name};
 use crate::pools::rollout::PoolFacts;
 use crate::pools::settings::Settings;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,28 +44,61 @@ pub(crate) struct ChangeLine {
     pub follows: Vec<String>,
 }
 
-/// Once for each configuration that nodes of the pool have; the pool's own comes first, also without nodes.
+/// Services that nodes lack, by the nodes.
+pub(super) type Lacking = BTreeMap<String, BTreeSet<String>>;
+
+/// Once for each configuration that nodes of the pool have, and for what else makes a difference of them; the pool's own comes first, also
+/// without nodes.
 pub(super) fn transitions(
     from: &str,
     pool: &PoolFacts,
     to: &Rendered,
-    configs: &[MachineConfig],
+    (configs, lacking): (&[MachineConfig], &Lacking),
     settings: &Settings,
 ) -> Vec<Transition> {
-    let mut nodes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let none = BTreeSet::new();
+    let mut groups: BTreeMap<(&str, &BTreeSet<String>), Vec<String>> = BTreeMap::new();
     for node in pool.nodes.iter().filter(|node| node.is_managed() && node.current != pool.target) {
-        nodes.entry(&node.current.config).or_default().push(node.name.clone());
+        let lacks = lacking.get(&node.name).unwrap_or(&none);
+        groups.entry((node.current.config.as_str(), lacks)).or_default().push(node.name.clone());
     }
-    let own = (!from.is_empty()).then(|| (from, nodes.remove(from).unwrap_or_default()));
-    let all = own.filter(|(_, own)| nodes.is_empty() || !own.is_empty()).into_iter().chain(nodes);
-    all.map(|(from, mut nodes)| {
+    if groups.is_empty() && !from.is_empty() {
+        groups.insert((from, &none), Vec::new());
+    }
+    let (own, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(|((config, _), _)| *config == from);
+    let mut found: Vec<(Transition, Vec<String>)> = Vec::new();
+    for ((from, lacks), nodes) in own.into_iter().chain(others) {
+        let next = transition(from, to, (configs, lacks), settings);
+        // What nodes lack matters for few changes.
+        match found.iter_mut().find(|(known, _)| *known == next) {
+            Some((_, known)) => known.extend(nodes),
+            None => found.push((next, nodes)),
+        }
+    }
+    let with_nodes = |(transition, mut nodes): (Transition, Vec<String>)| {
         nodes.sort_unstable();
-        Transition { nodes, ..transition(from, to, configs, settings) }
-    })
-    .collect()
+        Transition { nodes, ..transition }
+    };
+    found.into_iter().map(with_nodes).collect()
 }
 
-fn transition(from: &str, to: &Rendered, configs: &[MachineConfig], settings: &Settings) -> Transition {
+/// Those of these services that the configuration does not bring either.
+fn still_lacking(lacking: &BTreeSet<String>, to: &Rendered) -> BTreeSet<String> {
+    let units = to.spec.config.pointer("/systemd/units").and_then(Value::as_array);
+    let text = |unit: &Value, field: &str| unit.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let brings = |name: &str| {
+        let mut units = units.into_iter().flatten();
+        units.any(|unit| text(unit, "name") == name && !text(unit, "contents").is_empty())
+    };
+    lacking.iter().filter(|name| !brings(name)).cloned().collect()
+}
+
+fn transition(
+    from: &str,
+    to: &Rendered,
+    (configs, lacking): (&[MachineConfig], &BTreeSet<String>),
+    settings: &Settings,
+) -> Transition {
     let failed = |error: String| Transition { from: from.to_owned(), error: Some(error), ..Transition::default() };
     let Some(old) = configs.iter().find(|config| name(config) == from) else {
         return failed(format!(
@@ -81,7 +115,7 @@ fn transition(from: &str, to: &Rendered, configs: &[MachineConfig], settings: &S
         Ok(changes) => changes,
         Err(error) => return failed(error.to_string()),
     };
-    let disruption = disruption(&changes, &settings.policies, false);
+    let disruption = disruption_on(&still_lacking(lacking, to), &changes, &settings.policies, false);
     let how = how(&changes);
     let line = |(what, actions): &(String, Vec<Action>)| ChangeLine {
         what: what.clone(),
@@ -104,7 +138,7 @@ fn transition(from: &str, to: &Rendered, configs: &[MachineConfig], settings: &S
     }
 }
 
-/// How each thing changes, by the words that [`disruption`] has for it.
+/// How each thing changes, by the words that [`disruption_on`] has for it.
 fn how(changes: &Changes) -> BTreeMap<String, String> {
     let files = changes.files.iter().map(|change| (format!("file {}", change.path), file(change)));
     let links = changes.links_removed.iter().map(|path| (format!("link {path}"), "removed".to_owned()));
