@@ -42,6 +42,7 @@ use kube::{Api, Client, Config, api::ObjectMeta, config::KubeConfigOptions};
 pub use certificates::Leaf;
 pub use claim::sweep;
 pub use error::{HarnessError, Result};
+pub use kubeconfig::set_in_kubeconfig;
 pub use options::Options;
 pub use process::{Identity, Launch};
 pub use programs::Programs;
@@ -70,7 +71,7 @@ impl Cluster {
             .map_err(|error| HarnessError::Thread(error.to_string()))??;
         // From here on an early return drops the cluster, which ends everything that was started so far.
         let cluster = Self { site, owned: true, may_end: Mutex::default() };
-        control_plane::write_identities(&cluster.site)?;
+        control_plane::write_identities(&cluster.site, &options)?;
         tokio::try_join!(cluster.start_control_plane(&options), cluster.start_registry(&options), async {
             if options.node { node::prepare(&cluster.site).await } else { Ok(()) }
         })?;
@@ -270,6 +271,18 @@ impl Cluster {
     /// Kills the API server and starts it again on the same data and port; returns when it is ready.
     pub async fn restart_apiserver(&self) -> Result<()> {
         control_plane::restart_apiserver(&self.site).await
+    }
+
+    /// Starts another API server, of that name, on the same data: as the first one, on one of the spare ports, with more
+    /// arguments. Returns its URL once it is ready.
+    pub async fn add_apiserver(&self, name: &str, port: u16, arguments: &[String]) -> Result<String> {
+        control_plane::add_apiserver(&self.site, name, port, arguments).await
+    }
+
+    /// Gives the API server a certificate of the next authority (`Options::next_authority`), and kills and starts it; returns
+    /// when it is ready.
+    pub async fn exchange_authority(&self) -> Result<()> {
+        control_plane::exchange_authority(&self.site).await
     }
 
     /// Kills the process of that name and starts it again in the same way. Does not wait until it serves.

@@ -5,8 +5,7 @@
 //! which user the client impersonates goes with them.
 
 use super::source::{FORBIDDEN, FaultSource, Faults, NO_INITIAL_EVENTS, Outcome, Tally, named, writes};
-use crate::harness::Cluster;
-use anyhow::Context;
+use crate::harness::{Cluster, set_in_kubeconfig};
 use axum::{
     Router,
     body::Body,
@@ -110,10 +109,7 @@ impl Proxy {
 
     /// Changes a kubeconfig (in JSON, as the harness writes them) so that its users connect to the proxy.
     pub fn redirect(&self, kubeconfig: &Path) -> anyhow::Result<()> {
-        let mut config: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(kubeconfig)?)?;
-        let server = config.pointer_mut("/clusters/0/cluster/server").context("the kubeconfig names no server")?;
-        *server = format!("https://{}", self.address).into();
-        Ok(std::fs::write(kubeconfig, config.to_string())?)
+        Ok(set_in_kubeconfig(kubeconfig, "/clusters/0/cluster/server", format!("https://{}", self.address))?)
     }
 
     /// From now on watches of this kind (`configmaps`) cannot begin with initial events, as with a server that does not

@@ -16,6 +16,8 @@ use super::{
 
 /// The common name of the authority that signs the certificates of clients and servers.
 const AUTHORITY: &str = "cvo-lab";
+/// That of the authority that signs the certificate of the API server once it is exchanged.
+const NEXT: &str = "cvo-lab-next";
 /// That of the authority whose certificates let the aggregator speak for others.
 const FRONT: &str = "cvo-lab-front";
 /// That of the authority whose certificates open etcd.
@@ -48,6 +50,26 @@ pub(super) async fn restart_apiserver(site: &Site) -> Result<()> {
     apiserver_ready(site).await
 }
 
+/// Starts another API server on the same data, which is started as the first one and with more arguments: of a flag that is
+/// given twice the last one counts. Returns its URL once it is ready.
+pub(super) async fn add_apiserver(site: &Site, name: &str, port: u16, arguments: &[String]) -> Result<String> {
+    let mut launch = site.launch("kube-apiserver")?;
+    name.clone_into(&mut launch.name);
+    launch.arguments.push(format!("--secure-port={port}"));
+    launch.arguments.extend_from_slice(arguments);
+    site.spawn(&launch)?;
+    let server = site.server_at(port);
+    serves(site, name, &server).await?;
+    Ok(server)
+}
+
+/// Gives the API server a certificate of the next authority, and restarts it.
+pub(super) async fn exchange_authority(site: &Site) -> Result<()> {
+    let next = read_authority(site, NEXT, "next-ca")?;
+    write_leaf(site, "serving", &serving(site, &next)?)?;
+    restart_apiserver(site).await
+}
+
 /// Copies etcd's data to `backup` while nobody writes.
 pub(super) async fn back_up(site: &Site, backup: &Path) -> Result<()> {
     offline(site, || files::copy_dir(&site.dir().join(ETCD), backup)).await
@@ -77,31 +99,31 @@ async fn offline(site: &Site, work: impl FnOnce() -> Result<()>) -> Result<()> {
     apiserver_ready(site).await
 }
 
-/// /readyz also waits for the bootstrap RBAC rules, without which only system:masters may do anything.
 async fn apiserver_ready(site: &Site) -> Result<()> {
+    serves(site, "kube-apiserver", &site.server()).await
+}
+
+/// /readyz also waits for the bootstrap RBAC rules, without which only system:masters may do anything.
+async fn serves(site: &Site, name: &str, server: &str) -> Result<()> {
     let client = ready::http(site)?;
-    let url = format!("{}/readyz", site.server());
+    let url = format!("{server}/readyz");
     let answers = async || ready::answers(&client, &url).await;
-    ready::until("the API server to be ready", site, &["etcd", "kube-apiserver"], answers).await
+    ready::until("the API server to be ready", site, &["etcd", name], answers).await
 }
 
 /// Certificates, token keys and kubeconfigs.
-pub(super) fn write_identities(site: &Site) -> Result<()> {
+pub(super) fn write_identities(site: &Site, options: &Options) -> Result<()> {
     let authority = Authority::new(AUTHORITY)?;
     write_leaf(site, "ca", &authority.leaf)?;
-    let service = site.service_address().to_string();
+    let mut trusted = authority.leaf.certificate.clone();
+    if options.next_authority {
+        let next = Authority::new(NEXT)?;
+        write_leaf(site, "next-ca", &next.leaf)?;
+        trusted.push_str(&next.leaf.certificate);
+    }
+    files::write(&site.pki("trusted.crt"), &trusted)?;
+    write_leaf(site, "serving", &serving(site, &authority)?)?;
     let node = site.node_address().to_string();
-    let hosts = [
-        "127.0.0.1",
-        "::1",
-        "localhost",
-        &service,
-        "kubernetes",
-        "kubernetes.default",
-        "kubernetes.default.svc",
-        "kubernetes.default.svc.cluster.local",
-    ];
-    write_leaf(site, "serving", &authority.server("kube-apiserver", &hosts)?)?;
     write_leaf(
         site,
         "kubelet-serving",
@@ -130,9 +152,25 @@ pub(super) fn write_identities(site: &Site) -> Result<()> {
         (site.pki("kubelet.kubeconfig"), authority.client(&node_user, Some("system:nodes"))?),
     ];
     for (path, client) in users {
-        files::write_json(&path, &kubeconfig(&site.server(), &authority.leaf.certificate, &client))?;
+        files::write_json(&path, &kubeconfig(&site.server(), &trusted, &client))?;
     }
     Ok(())
+}
+
+/// A certificate of the API server, for all names and addresses by which it is called.
+fn serving(site: &Site, authority: &Authority) -> Result<Leaf> {
+    let service = site.service_address().to_string();
+    let hosts = [
+        "127.0.0.1",
+        "::1",
+        "localhost",
+        &service,
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ];
+    authority.server("kube-apiserver", &hosts)
 }
 
 /// A certificate by which the API server, and whoever believes its authority, knows this user.
@@ -146,8 +184,13 @@ pub(super) fn untrusted_certificate(site: &Site, user: &str) -> Result<Leaf> {
 }
 
 fn signed_by(site: &Site, authority: &str, file: &str, user: &str) -> Result<Leaf> {
+    read_authority(site, authority, file)?.client(user, None)
+}
+
+/// The authority of that name, which was written into these files.
+fn read_authority(site: &Site, name: &str, file: &str) -> Result<Authority> {
     let read = |extension: &str| files::read(&site.pki(&format!("{file}.{extension}")));
-    Authority::again(authority, Leaf { certificate: read("crt")?, key: read("key")? })?.client(user, None)
+    Authority::again(name, Leaf { certificate: read("crt")?, key: read("key")? })
 }
 
 fn write_leaf(site: &Site, name: &str, leaf: &Leaf) -> Result<()> {
@@ -262,7 +305,7 @@ fn controller_manager(site: &Site, options: &Options) -> Launch {
         format!("--secure-port={}", site.ports().controller_manager),
         format!("--tls-cert-file={}", pki("serving.crt")),
         format!("--tls-private-key-file={}", pki("serving.key")),
-        format!("--root-ca-file={}", pki("ca.crt")),
+        format!("--root-ca-file={}", pki("trusted.crt")),
         format!("--service-account-private-key-file={}", pki("tokens.key")),
         format!("--cluster-signing-cert-file={}", pki("ca.crt")),
         format!("--cluster-signing-key-file={}", pki("ca.key")),

@@ -1,9 +1,15 @@
 //! Kubeconfig files with embedded certificates, so that one file can be mounted into a container.
 
+use std::path::Path;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::certificates::Leaf;
+use super::{
+    certificates::Leaf,
+    error::{HarnessError, Result},
+    files,
+};
 
 /// A kubeconfig with one context. JSON is YAML, so every client can read it.
 pub(super) fn kubeconfig(server: &str, authority: &str, client: &Leaf) -> Value {
@@ -19,4 +25,14 @@ pub(super) fn kubeconfig(server: &str, authority: &str, client: &Leaf) -> Value 
         }}],
         "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
     })
+}
+
+/// Replaces the value at a JSON pointer in a kubeconfig that the harness has written.
+pub fn set_in_kubeconfig(file: &Path, pointer: &str, value: impl Into<Value>) -> Result<()> {
+    let mut config: Value = files::read_json(file)?;
+    let Some(found) = config.pointer_mut(pointer) else {
+        return Err(HarnessError::Kubeconfig(file.to_owned(), format!("it has no {pointer}")));
+    };
+    *found = value.into();
+    files::write_json(file, &config)
 }

@@ -21,4 +21,6 @@ pub struct Options {
     pub etcd_quota: Option<u64>,
     /// The API server's `--feature-gates`, for example `WatchList=false`; its defaults when absent.
     pub feature_gates: Option<String>,
+    /// All clients trust a second authority too, of which `Cluster::exchange_authority` gives the API server a certificate.
+    pub next_authority: bool,
 }

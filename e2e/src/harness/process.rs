@@ -7,6 +7,7 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -25,6 +26,9 @@ pub struct Identity {
     /// Id of the boot in which it runs.
     boot: String,
 }
+
+/// How children of ours have ended, by their process ids.
+static EXIT_CODES: Mutex<BTreeMap<i32, Option<i32>>> = Mutex::new(BTreeMap::new());
 
 /// A process to start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,11 +78,20 @@ impl Identity {
     /// open.
     pub fn alive(&self) -> bool {
         if let Some(pid) = Pid::from_raw(self.pid) {
+            // Locked before, so that whoever sees that it has ended finds its code too.
+            let mut codes = EXIT_CODES.lock().unwrap_or_else(PoisonError::into_inner);
             // Reaps it when it is an ended child of ours; an error only means that it is not our child.
-            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+            if let Ok(Some((_, status))) = waitpid(Some(pid), WaitOptions::NOHANG) {
+                codes.insert(self.pid, status.exit_status());
+            }
         }
         let ended = |state| matches!(state, 'Z' | 'X') && threads(self.pid) <= 1;
         stat(self.pid).is_some_and(|(state, start)| start == self.start && !ended(state)) && self.boot == boot_id()
+    }
+
+    /// The exit code of a child of ours that `alive` has found to have ended; `None` if a signal has ended it.
+    pub fn exit_code(&self) -> Option<i32> {
+        EXIT_CODES.lock().unwrap_or_else(PoisonError::into_inner).get(&self.pid).copied().flatten()
     }
 
     /// Whether its command line is a program of the first word's name, followed by the others.

@@ -52,14 +52,14 @@ pub(super) async fn answers(client: &reqwest::Client, url: &str) -> bool {
     client.get(url).send().await.is_ok_and(|response| response.status().is_success())
 }
 
-/// A client that trusts only the cluster's certificate authority and uses no proxy.
+/// A client that trusts only the cluster's certificate authorities and uses no proxy.
 pub(super) fn http(site: &Site) -> Result<reqwest::Client> {
-    let path = site.pki("ca.crt");
+    let path = site.pki("trusted.crt");
     let pem = std::fs::read(&path).map_err(|error| HarnessError::Io(path.clone(), error))?;
     let failed = |error: reqwest::Error| HarnessError::Certificate(path.display().to_string(), error.to_string());
-    let authority = Certificate::from_pem(&pem).map_err(failed)?;
+    let authorities = Certificate::from_pem_bundle(&pem).map_err(failed)?;
     reqwest::Client::builder()
-        .tls_certs_only([authority])
+        .tls_certs_only(authorities)
         .no_proxy()
         .timeout(Duration::from_secs(3))
         .build()

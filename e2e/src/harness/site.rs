@@ -233,8 +233,13 @@ impl Site {
     }
 
     pub fn server(&self) -> String {
+        self.server_at(self.ports().apiserver)
+    }
+
+    /// The URL of an API server that listens on this port.
+    pub fn server_at(&self, port: u16) -> String {
         let host = if self.record.ipv6 { "[::1]" } else { "127.0.0.1" };
-        format!("https://{host}:{}", self.ports().apiserver)
+        format!("https://{host}:{port}")
     }
 
     /// Where etcd serves the API server.
@@ -354,9 +359,15 @@ impl Site {
 
     /// Ends the process of that name and starts it again in the same way.
     pub fn respawn(&self, name: &str) -> Result<Identity> {
-        let started = self.started(name).ok_or_else(|| HarnessError::Unknown(format!("{}/{name}", self.id())))?;
+        let launch = self.launch(name)?;
         self.stop(name)?;
-        self.spawn(&started.launch)
+        self.spawn(&launch)
+    }
+
+    /// How the process of that name was started.
+    pub fn launch(&self, name: &str) -> Result<Launch> {
+        let started = self.started(name).ok_or_else(|| HarnessError::Unknown(format!("{}/{name}", self.id())))?;
+        Ok(started.launch)
     }
 
     /// Whether the process of that name was started and still runs.

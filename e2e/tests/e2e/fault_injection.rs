@@ -2,14 +2,20 @@
 //! and no gate is passed early, as the API server's audit log shows. The time it takes is printed beside that of an
 //! undisturbed update of the same cluster.
 
+mod authority;
+mod clock;
 mod full_store;
 mod real_release;
+mod servers;
+mod token;
 
 use cvo::testing::api::{
-    ClusterVersion, HistoryState,
+    ClusterVersion, HistoryState, NAME, NAMESPACE,
     progress::{NodeState, Progress},
 };
 use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use kube::{Api, api::DeleteParams};
 use std::time::{Duration, Instant};
 
 use super::causes::cvo;
@@ -20,7 +26,10 @@ use e2e::{
         proxy::Proxy,
         source::{Faults, Tally},
     },
-    harness::audit,
+    harness::{
+        Identity,
+        audit::{self, Request},
+    },
     random::SeededRandom,
     simulator::{
         cluster::{InitialEvents, LIMIT, SimulatedCluster},
@@ -33,6 +42,9 @@ const VERSIONS: [&str; 3] = ["1.0.0", "1.0.1", "1.0.2"];
 
 /// A fraction of the second that an undisturbed update takes.
 const WATCH_LIFE: Duration = Duration::from_millis(200);
+
+/// What a fault has interrupted goes on within this once the fault is gone.
+const SOON: Duration = Duration::from_secs(30);
 
 /// A cluster whose daemon connects to the proxy, at the second version; and how long the undisturbed update took.
 async fn updated_undisturbed(
@@ -47,7 +59,7 @@ async fn updated_undisturbed(
     cluster.request(&releases[1]).await.unwrap();
     cluster.completed(&releases[1]).await.unwrap();
     let quiet = Timestamp::now().duration_since(asked).unsigned_abs();
-    assert_in_order(&cluster, &releases[1], asked, 0);
+    assert_in_order(&cluster.all_requests().unwrap(), &releases[1], asked, 0);
     (cluster, proxy, releases, quiet)
 }
 
@@ -76,7 +88,7 @@ async fn assert_completes(
     let mut images = cluster.node.images().await;
     images.dedup();
     assert_eq!(images, releases.iter().map(|release| release.image.as_str()).collect::<Vec<_>>());
-    assert_in_order(cluster, last, asked, unlogged);
+    assert_in_order(&cluster.all_requests().unwrap(), last, asked, unlogged);
     // A refused request may delay it, but it must be right in the end.
     cluster
         .until_progress("the progress record to say that all is done", |progress| {
@@ -86,9 +98,9 @@ async fn assert_completes(
         .unwrap();
 }
 
-fn assert_in_order(cluster: &SimulatedCluster, release: &Release, asked: Timestamp, unlogged: usize) {
+fn assert_in_order(log: &[Request], release: &Release, asked: Timestamp, unlogged: usize) {
     let stages = Stages::of(&release.load().unwrap());
-    let found = stages.check(&cluster.all_requests().unwrap(), audit::DAEMON, asked);
+    let found = stages.check(log, audit::DAEMON, asked);
     assert_eq!(found.violations, Vec::<String>::new());
     // Own Deployment; settings, Widget and Deployment of alpha; settings and Deployment of the others.
     assert!(found.writes + unlogged >= 10 && found.stages.len() >= 3, "too few writes to say anything: {found:?}");
@@ -174,10 +186,41 @@ async fn update_despite_restarts(initial_events: InitialEvents) {
 async fn hold_in_the_update(cluster: &mut SimulatedCluster, releases: &[Release]) {
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
+    request_and_hold(cluster, &releases[1]).await;
+}
+
+/// Requests the update to the release, and waits until that waits for an operator.
+async fn request_and_hold(cluster: &SimulatedCluster, release: &Release) {
     cluster.simulation.hold("delta");
-    cluster.request(&releases[1]).await.unwrap();
-    let waits = |progress: &Progress| progress.clocks.contains_key("clusteroperator/delta");
+    cluster.request(release).await.unwrap();
+    let waits = |progress: &Progress| {
+        progress.release.image == release.image && progress.clocks.contains_key("clusteroperator/delta")
+    };
     cluster.until_progress("the operator to be waited for", waits).await.unwrap();
+}
+
+/// The daemon's process, which is another one after a restart.
+async fn process(cluster: &SimulatedCluster) -> Identity {
+    cluster.node.state.lock().await.running.as_ref().unwrap().process.clone()
+}
+
+/// The daemon leads as before, and does its work: it renews its lease, and an object of the release that is deleted comes back.
+async fn goes_on(cluster: &SimulatedCluster) {
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    let before = leases.get(NAME).await.unwrap().spec.unwrap();
+    let again = |lease: Option<&Lease>| {
+        lease.and_then(|lease| lease.spec.as_ref()).is_some_and(|spec| spec.renew_time != before.renew_time)
+    };
+    let renewed = cluster.until_object("the lease to be renewed", leases, NAME, SOON, again).await.unwrap();
+    assert_eq!(renewed.0.unwrap().spec.unwrap().holder_identity, before.holder_identity);
+
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "beta");
+    let uid = maps.get("settings").await.unwrap().metadata.uid;
+    maps.delete("settings", &DeleteParams::default()).await.unwrap();
+    let back = |map: Option<&ConfigMap>| map.is_some_and(|map| map.metadata.uid != uid);
+    let repaired = cluster.until_object("settings to be created again", maps, "settings", SOON, back).await.unwrap();
+    let (renewed, repaired) = (renewed.1.as_secs_f64(), repaired.1.as_secs_f64());
+    println!("lease renewed after {renewed:.1} s, deleted object back after {repaired:.1} s");
 }
 
 /// What kept that update from going on is over: it ends soon.
@@ -186,7 +229,7 @@ async fn whole_again(cluster: &SimulatedCluster, releases: &[Release]) -> Cluste
     cluster.simulation.release("delta");
     let updated = cluster.completed(&releases[1]).await.unwrap();
     println!("whole again after {} s", begun.elapsed().as_secs());
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     updated
 }
 
