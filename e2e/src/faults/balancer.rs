@@ -87,7 +87,8 @@ async fn accept(listener: TcpListener, servers: Servers) {
 
 fn next(servers: &Servers) -> Option<Server> {
     let mut servers = servers.lock().unwrap();
-    servers.rotate_left(usize::from(!servers.is_empty()));
+    let turn = usize::from(!servers.is_empty());
+    servers.rotate_left(turn);
     servers.back().cloned()
 }
 
