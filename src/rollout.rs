@@ -220,6 +220,7 @@ impl Rollout {
                 Wake::KindServed { refresh: failures >= PATIENCE || !self.release_defines_group_of(position) }
             }
             Cause::KindGone => Wake::Refresh,
+            Cause::NoAnswer => Wake::ServerReady,
             Cause::WebhookAway(_) | Cause::Other => Wake::ObjectDeleted,
         }
     }

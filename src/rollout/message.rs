@@ -86,6 +86,8 @@ pub(crate) enum Wake {
     ObjectChanged,
     /// Somebody has deleted the object, perhaps because that was the way out.
     ObjectDeleted,
+    /// The API server is ready, if it is not so now. Otherwise the same.
+    ServerReady,
     /// One of these manifests' objects has changed.
     AnyChanged(Vec<usize>),
     /// The kind is served. With `refresh` the server is asked for its kinds if that did not happen in time.
@@ -155,5 +157,7 @@ pub(crate) enum Cause {
     /// A webhook that converts the object, or is asked about it, does not answer. With the namespace of its Service, if it
     /// has one.
     WebhookAway(Option<String>),
+    /// The API server has not answered. Whether it has done what was asked of it is not known.
+    NoAnswer,
     Other,
 }

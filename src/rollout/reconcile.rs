@@ -2,8 +2,8 @@
 //! new judgement, and the rollout completes once everything is in place.
 
 use super::{
-    Applied, Command, Delay, Object, Outcome, PATIENCE, PAUSE_CAP, Purpose, REPAIR_PAUSE_CAP, Reconcile, Rollout, Wake,
-    unsettled,
+    Applied, Cause, Command, Delay, Object, Outcome, PATIENCE, PAUSE_CAP, Purpose, REPAIR_PAUSE_CAP, Reconcile,
+    Rollout, Wake, unsettled,
 };
 use crate::gate::Verdict;
 use crate::merge::inject::Source;
@@ -105,7 +105,8 @@ impl Rollout {
         }
         let failed = outcome.failure.is_some();
         self.tally.errors += u64::from(failed);
-        let next = object.repairs.end(failed, cap, now);
+        let answered = outcome.failure.as_ref().is_none_or(|failure| failure.cause != Cause::NoAnswer);
+        let next = object.repairs.end(failed, answered, cap, now);
         let failures = object.repairs.failures();
         let conflict = !object.repairs.pause(now).is_zero();
         object.contested = conflict;

@@ -1,6 +1,7 @@
 //! How often one object had to be brought back, and when that may happen again. Three repairs within ten minutes are a
 //! conflict with another client: it is reported, and each further repair waits longer.
 
+use super::PATIENCE;
 use super::backoff::doubled;
 use super::message::Applied;
 use crate::payload::ObjectId;
@@ -61,9 +62,15 @@ impl Repairs {
         self.writes.retain(|at| within_window(*at, now));
     }
 
-    /// A repair ended: how long to wait before the next one, if one is due. After failures the pause doubles up to `cap`.
-    pub(crate) fn end(&mut self, failed: bool, cap: Duration, now: Timestamp) -> Option<Duration> {
-        self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
+    /// A repair ended: how long to wait before the next one, if one is due. After failures the pause doubles up to `cap`. Those that
+    /// the server did not answer say nothing of the object: an hour without a server is no reason to be slow when it is back.
+    pub(crate) fn end(&mut self, failed: bool, answered: bool, cap: Duration, now: Timestamp) -> Option<Duration> {
+        let more = self.failures.saturating_add(1);
+        self.failures = match (failed, answered) {
+            (false, _) => 0,
+            (true, true) => more,
+            (true, false) => self.failures.max(more.min(PATIENCE)),
+        };
         self.pausing = false;
         if !std::mem::take(&mut self.again) && !failed {
             self.running = false;

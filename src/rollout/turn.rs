@@ -138,7 +138,7 @@ impl Rollout {
     /// What is behind a manifest and brings the webhook that it waits for, with all that comes before that: the workloads in
     /// the namespace of the webhook's Service, or those of a component that defines the kind which is converted. Empty if
     /// somebody else has to bring it. Never among it are the own Deployment, ClusterOperators, definitions and deletions: their
-    /// turn means something.
+    /// turn means something. Nor is anything behind a Job, which has to have ended before.
     fn brings_webhook(&self, node: usize, position: usize, namespace: Option<&str>) -> Vec<usize> {
         let (Some(run), Some(waiting)) = (self.runs.get(node), self.manifest(position)) else { return Vec::new() };
         let positions = self.plan.graph.nodes().get(node).map(|node| node.manifests.as_slice()).unwrap_or_default();
@@ -153,13 +153,15 @@ impl Rollout {
         };
         let is =
             |condition: &dyn Fn(&Manifest) -> bool, position: usize| self.manifest(position).is_some_and(condition);
-        let Some(last) = run.behind(position).rposition(|other| is(&brings, other)) else { return Vec::new() };
+        let is_job = |m: &Manifest| (m.id.group.as_str(), m.id.kind.as_str()) == ("batch", "Job");
+        let behind: Vec<usize> = run.behind(position).take_while(|other| !is(&is_job, *other)).collect();
+        let Some(last) = behind.iter().rposition(|other| is(&brings, *other)) else { return Vec::new() };
         let caught = |m: &Manifest| (&m.id.group, &m.id.kind) == (&waiting.id.group, &waiting.id.kind);
         let ahead = |m: &Manifest| {
             let in_turn = matches!(m.id.kind.as_str(), "ClusterOperator" | "CustomResourceDefinition");
             is_written(m) && !in_turn && !caught(m)
         };
-        run.behind(position).take(last + 1).filter(|other| is(&ahead, *other)).collect()
+        behind.into_iter().take(last + 1).filter(|other| is(&ahead, *other)).collect()
     }
 
     /// Writes the next manifest that brings a webhook; after the last one the manifest that waits for it is tried again, at

@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 /// Applies manifests. Shared by all nodes.
 #[derive(Debug)]
 pub(crate) struct Applier {
+    clients: Arc<Clients>,
     cluster: Cluster,
     desired: Arc<DesiredObjects>,
     configuration: Arc<ConfigurationWatcher>,
@@ -66,7 +67,7 @@ impl Applier {
         let operators = Arc::<Operators>::default();
         let callbacks = Callbacks { compare, before_relist, whole: operators::whole_kind(operators.clone()) };
         let feeds = Arc::new(Feeds::new(
-            clients,
+            clients.clone(),
             objects.clone(),
             (index.clone(), kinds.clone()),
             callbacks,
@@ -75,6 +76,7 @@ impl Applier {
         ));
         let cluster = Cluster { objects, index, kinds, feeds, operators };
         Applier {
+            clients,
             cluster,
             desired,
             configuration,
@@ -84,6 +86,10 @@ impl Applier {
             tracked: watch::channel(false).0,
             stop,
         }
+    }
+
+    pub(crate) fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     pub(crate) fn index(&self) -> &Index {

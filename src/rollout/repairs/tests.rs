@@ -15,11 +15,21 @@ fn updated(by: Option<&str>) -> Applied {
 fn failed_repair_backs_off_and_success_starts_over() {
     let mut repairs = Repairs::default();
     assert_eq!(repairs.begin(at(0)), Some(Duration::ZERO));
-    let pauses: Vec<u64> = (0..11).map(|_| repairs.end(true, CAP, at(0)).unwrap().as_secs()).collect();
+    let pauses: Vec<u64> = (0..11).map(|_| repairs.end(true, true, CAP, at(0)).unwrap().as_secs()).collect();
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-    assert_eq!(repairs.end(false, CAP, at(0)), None);
+    assert_eq!(repairs.end(false, true, CAP, at(0)), None);
     assert_eq!(repairs.begin(at(0)), Some(Duration::ZERO));
-    assert_eq!(repairs.end(true, CAP, at(0)), Some(PAUSE), "as after the first failure");
+    assert_eq!(repairs.end(true, true, CAP, at(0)), Some(PAUSE), "as after the first failure");
+}
+
+#[test]
+fn server_that_was_away_for_long_makes_no_repair_slow() {
+    let mut repairs = Repairs::default();
+    repairs.begin(at(0));
+    let pauses: Vec<u64> = (0..6).map(|_| repairs.end(true, false, CAP, at(0)).unwrap().as_secs()).collect();
+    assert_eq!((pauses, repairs.failures()), (vec![1, 2, 4, 4, 4, 4], PATIENCE), "enough to be reported");
+    assert_eq!(repairs.end(true, true, CAP, at(0)), Some(8 * PAUSE), "the first answer is a refusal");
+    assert_eq!(repairs.end(true, false, CAP, at(0)), Some(8 * PAUSE), "which counts");
 }
 
 #[test]
@@ -30,7 +40,7 @@ fn third_repair_is_a_conflict_and_slower() {
         assert_eq!(repairs.begin(at(0)), Some(Duration::ZERO));
         assert_eq!((repairs.conflict(&id, at(0)), repairs.conflict_ends(at(0))), (None, None));
         repairs.record_write(&updated(Some("somebody")), at(0));
-        assert_eq!(repairs.end(false, CAP, at(0)), None);
+        assert_eq!(repairs.end(false, true, CAP, at(0)), None);
     }
     assert_eq!(repairs.begin(at(1)), Some(PAUSE));
     repairs.record_write(&updated(None), at(1));
@@ -39,7 +49,7 @@ fn third_repair_is_a_conflict_and_slower() {
     assert_eq!(conflict.fields, ["data.a"]);
     assert_eq!(repairs.conflict_ends(at(1)), Some(at(600)), "ten minutes after the first of the last three");
     assert_eq!(repairs.begin(at(1)), None, "one repair at a time");
-    assert_eq!(repairs.end(false, CAP, at(1)), Some(2 * PAUSE), "it changed again meanwhile, and slower still");
+    assert_eq!(repairs.end(false, true, CAP, at(1)), Some(2 * PAUSE), "it changed again meanwhile, and slower still");
 }
 
 #[test]

@@ -162,6 +162,7 @@ fn outcome(request: &Reconcile, choice: u8) -> Outcome {
         ),
         7 => failed(Cause::KindNotServed),
         8 if choice.is_multiple_of(4) => failed(Cause::NamespaceMissing("ns".into())),
+        8 if choice.is_multiple_of(3) => failed(Cause::NoAnswer),
         8 => failed(Cause::WebhookAway(Some("ns".into()))),
         _ => failed(Cause::Other),
     }

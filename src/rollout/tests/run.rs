@@ -23,6 +23,7 @@ pub(super) fn text(command: &Command) -> String {
                 Wake::NamespaceChanged(name) => format!(" until namespace {name}"),
                 Wake::ObjectChanged => " until changed".into(),
                 Wake::ObjectDeleted => " or deleted".into(),
+                Wake::ServerReady => " or ready".into(),
                 Wake::AnyChanged(positions) => format!(" until {positions:?}"),
                 Wake::KindServed { refresh: false } => " until served".into(),
                 Wake::KindServed { refresh: true } => " until served or refreshed".into(),
@@ -83,9 +84,10 @@ pub(super) fn start(files: &[(&str, &str)], mode: Mode) -> (Run, String) {
 }
 
 /// What ends the pause after a failure of a widget.
-pub(super) fn causes() -> [(Cause, &'static str); 5] {
+pub(super) fn causes() -> [(Cause, &'static str); 6] {
     [
         (Cause::Other, " or deleted"),
+        (Cause::NoAnswer, " or ready"),
         (Cause::Terminating, " until changed"),
         (Cause::NamespaceMissing("ns".into()), " until namespace ns"),
         // No definition of the release brings the kind, so the server is asked at once.

@@ -55,6 +55,8 @@ enum What {
     Refused {
         object: usize,
     },
+    /// The API server does not answer.
+    ServerAway,
     /// By `spec.overrides`, which starts the rollout anew.
     Exempted {
         object: usize,
@@ -372,6 +374,7 @@ impl World {
         match what {
             What::Exempted { .. } => self.restart(),
             What::NamespaceMissing => self.wake(|it| matches!(it.delay.until, Wake::NamespaceChanged(_))),
+            What::ServerAway => self.wake(|it| it.delay.until == Wake::ServerReady),
             What::Terminating { object } => self.changed(object, true),
             What::Deleted { object } if KINDS[self.kind(object)] == "definition" => self.bring_back(object),
             What::KindVanishes => {
@@ -451,6 +454,9 @@ impl World {
 
     fn write(&mut self, object: usize) -> Result<Applied, Cause> {
         let before = self.objects[object];
+        if self.is(|what| *what == What::ServerAway) {
+            return Err(Cause::NoAnswer);
+        }
         if KINDS[self.kind(object)] == "widget" && !self.is_served() {
             return Err(if self.count.is_multiple_of(2) { Cause::KindNotServed } else { Cause::KindGone });
         }
@@ -544,6 +550,7 @@ fn any_what() -> impl Strategy<Value = What> {
         Just(What::NamespaceMissing),
         object().prop_map(|object| What::Terminating { object }),
         object().prop_map(|object| What::Refused { object }),
+        Just(What::ServerAway),
         object().prop_map(|object| What::Exempted { object }),
         Just(What::Anew),
         (-360..360i64).prop_map(|by| What::ClockSet { by }),

@@ -88,6 +88,18 @@ fn webhook_that_a_component_brings_itself_is_written_before_its_turn() {
 }
 
 #[test]
+fn nothing_is_written_ahead_of_a_job() {
+    let third = |files: &[(&str, &str)]| {
+        let (mut run, _) = update(files);
+        [(); 3].map(|()| run.ends(0, failed(Cause::WebhookAway(Some("ns".to_owned())))))[2].clone()
+    };
+    let (first, workload) = (("0000_10_a_1", "widget"), ("0000_10_a_3", "deployment"));
+    assert_eq!(third(&[first, ("0000_10_a_2", "config"), workload]), "ahead 1");
+    assert_eq!(third(&[first, ("0000_10_a_2", "job"), workload]), "apply 0 after 2s or deleted");
+    assert_eq!(third(&[first, workload, ("0000_10_a_4", "job")]), "ahead 1", "what is before the Job may be written");
+}
+
+#[test]
 fn webhook_that_converts_a_kind_may_come_with_the_definition() {
     let webhook = |name: &str| {
         let definition = definition(name);

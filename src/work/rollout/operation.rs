@@ -202,6 +202,11 @@ impl Operations {
             Wake::ObjectDeleted => {
                 let _elapsed = tokio::time::timeout(pause, self.deleted(manifest)).await;
             }
+            Wake::ServerReady => {
+                if !self.applier.clients().wait_until_ready().await {
+                    let _elapsed = tokio::time::timeout(pause, self.deleted(manifest)).await;
+                }
+            }
             Wake::AnyChanged(positions) => {
                 let _elapsed = tokio::time::timeout(pause, self.any_changed(positions)).await;
             }
@@ -327,6 +332,7 @@ fn failure(error: &ApplyError, manifest: &Manifest) -> Failure {
         ApplyError::Api(error) if error.is_of_webhook() => {
             Cause::WebhookAway(error.webhook_namespace().map(str::to_owned))
         }
+        ApplyError::Api(error) if !error.is_answer() => Cause::NoAnswer,
         ApplyError::Api(_)
         | ApplyError::OwnerGone
         | ApplyError::OwnRights(_)

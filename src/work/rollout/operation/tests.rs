@@ -6,6 +6,8 @@ use crate::payload::Origin;
 use crate::payload::load::manifests_of;
 use serde_json::{Value, json};
 use std::time::Instant;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 #[test]
 fn order_of_what_the_server_lists_does_not_matter() {
@@ -16,8 +18,13 @@ fn order_of_what_the_server_lists_does_not_matter() {
 
 /// Operations on these manifests. The server answers requests with `answers`, one after the other.
 fn operations(objects: &[Value], answers: Vec<(u16, Value)>) -> Operations {
+    operations_at("http://127.0.0.1:1", objects, answers)
+}
+
+/// The same, with what else is asked of the server at `url`.
+fn operations_at(url: &str, objects: &[Value], answers: Vec<(u16, Value)>) -> Operations {
     let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let clients = Arc::new(Clients::new(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap());
+    let clients = Arc::new(Clients::new(kube::Config::new(url.parse().unwrap())).unwrap());
     let server = Objects::new(answering(answers), Arc::new(|| true));
     let kinds = Arc::new(Kinds::default());
     kinds.add([
@@ -70,6 +77,32 @@ async fn namespace_that_changes_during_an_attempt_ends_the_next_wait() {
     let begun = Instant::now();
     assert_eq!(wait(Duration::from_secs(20)).await, Some(()));
     assert!(begun.elapsed() < Duration::from_secs(10), "the whole pause");
+}
+
+#[tokio::test]
+async fn server_that_is_ready_again_ends_the_pause_after_an_attempt_without_an_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    // It is away once, and then it is there.
+    tokio::spawn(async move {
+        drop(listener.accept().await.unwrap());
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let _read = stream.read(&mut request).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok").await.unwrap();
+        }
+    });
+    let operations = operations_at(&url, &[map().0], Vec::new());
+    let wait = async |pause| {
+        let begun = Instant::now();
+        let delay = Delay { pause, until: Wake::ServerReady };
+        assert_eq!(operations.wait(0, &delay).await, Some(()));
+        begun.elapsed()
+    };
+    assert!(wait(Duration::from_secs(100)).await < Duration::from_secs(10), "the whole pause");
+    let pause = Duration::from_millis(300);
+    assert!(wait(pause).await >= pause, "a server that is ready all the time is not asked without a pause");
 }
 
 /// A ConfigMap, an event of it, and one of its deletion.
