@@ -39,6 +39,9 @@ pub(crate) struct Querier {
     pub version: String,
 }
 
+const KEPT_BACK: &str =
+    "; the token is not sent to it, because anybody on the way could read it: give an https URL with --metrics-url";
+
 /// Whether nobody on the way can read what is sent: the token may be that of an account that may do everything.
 fn is_private(url: &Url) -> bool {
     let loopback = match url.host() {
@@ -112,13 +115,22 @@ impl Querier {
         match error {
             HttpError::Status { status, body, .. } => match promql::error_in(body.as_bytes()) {
                 Some(cause) => QueryError::Answer(cause),
-                None => QueryError::Source(format!("{server} answered {status}")),
+                None => {
+                    let hint = if self.keeps_token_back(status.as_u16()) { KEPT_BACK } else { "" };
+                    QueryError::Source(format!("{server} answered {status}{hint}"))
+                }
             },
             HttpError::TooLarge { max, .. } => QueryError::Answer(format!("the answer is larger than {max} bytes")),
             HttpError::Transport { cause, .. } => QueryError::Source(format!("{server} cannot be reached: {cause}")),
             HttpError::Body { cause, .. } => QueryError::Source(format!("the answer of {server} broke off: {cause}")),
             other => QueryError::Source(other.to_string()),
         }
+    }
+
+    /// Whether the server may have refused because it was not sent the token.
+    fn keeps_token_back(&self, status: u16) -> bool {
+        let open = self.source.url.parse().is_ok_and(|url| !is_private(&url));
+        [401, 403].contains(&status) && open && self.source.token.is_some()
     }
 
     /// The address of the Service, because the cluster's names cannot be resolved on the host network. `None` if the URL has

@@ -140,6 +140,26 @@ async fn address_of_the_service_is_dialled_under_the_name_of_the_url() {
     assert_eq!(querier.query("good").await, Ok(true));
 }
 
+#[tokio::test]
+async fn server_that_wants_the_token_over_http_is_told_of_with_the_way_out() {
+    let at = |url: &str, token: bool| {
+        let token = token.then(|| PathBuf::from("/token"));
+        querier(Source { token, ..source(url.to_owned()) }, None)
+    };
+    for (url, token, status, expected) in [
+        ("http://thanos.example.com", true, 401, true),
+        ("http://thanos.example.com", true, 403, true),
+        ("http://thanos.example.com", true, 500, false),
+        ("http://thanos.example.com", false, 401, false),
+        ("https://thanos.example.com", true, 401, false),
+    ] {
+        let status = StatusCode::from_u16(status).unwrap();
+        let error = HttpError::Status { url: url.to_owned(), status, body: String::new(), retry_after: None };
+        let QueryError::Source(text) = at(url, token).failed(error) else { panic!("{url}") };
+        assert_eq!(text.contains("--metrics-url"), expected, "{text}");
+    }
+}
+
 #[test]
 fn token_is_sent_where_nobody_else_can_read_it() {
     for (url, private) in [
