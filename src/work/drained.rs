@@ -437,3 +437,24 @@ fn trimmed(mut pod: Pod) -> Pod {
     }
     pod
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Kinds, Objects};
+    use tokio_util::sync::CancellationToken;
+
+    #[tokio::test]
+    async fn operators_that_are_away_are_told_of_at_once_where_nodes_may_not_explain_it() {
+        let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let clients = Arc::new(Clients::new(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap());
+        let objects = Objects::reader(clients.call.clone());
+        let applier = Applier::new(clients.clone(), objects, Arc::new(Kinds::default()), CancellationToken::new());
+        let applier = Arc::new(applier);
+        for enabled in [true, false] {
+            let mut drained = DrainedOperators::new(applier.clone(), clients.clone(), enabled);
+            drained.follow(&BTreeSet::from(["network".to_owned()]), |_| BTreeSet::new());
+            assert_eq!(drained.explained().contains_key("network"), enabled, "it may be, until somebody has looked");
+        }
+    }
+}
