@@ -18,6 +18,7 @@ mod lint;
 mod live;
 mod namespaces;
 pub(crate) mod parts;
+pub(crate) mod placement;
 pub(crate) mod pods;
 pub(crate) mod refusals;
 mod trouble;

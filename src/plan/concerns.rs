@@ -123,6 +123,8 @@ pub(crate) struct ClusterState {
     pub acks: Read<BTreeMap<String, String>>,
     /// Objects that the running release deletes and that exist.
     pub deletions: Vec<String>,
+    /// What the Deployment of the release's daemon demands of a node, if none meets it.
+    pub unplaced: Read<String>,
 }
 
 /// What the daemon will say of an update to `target`: the preconditions, judged by its own functions.
@@ -148,6 +150,7 @@ pub(crate) fn preconditions(
         status: &status,
         overrides: &cluster.spec.overrides,
         own_unmanaged: makes_unmanaged(&cluster.spec.overrides, own_deployment),
+        unplaced: &state.unplaced,
         channel: &cluster.spec.channel,
         risks: Some(&risks),
         advice: Advice {

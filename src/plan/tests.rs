@@ -355,6 +355,7 @@ fn upgradeable_false_blocks_minor_updates_and_lets_patches_pass() {
         gates: Read::Value(BTreeMap::new()),
         acks: Read::Absent,
         deletions: Vec::new(),
+        unplaced: Read::Absent,
     };
     let found = |version_of_target: &str, image: &str| {
         let target = Release { version: version_of_target.into(), image: image.into(), ..Release::default() };

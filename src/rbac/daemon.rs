@@ -74,6 +74,7 @@ const TABLE: &[Line] = &[
         "which fields are accepted",
     ),
     Line(Cluster, "", "nodes", All, &["list"], "what hinders an update"),
+    Line(Cluster, "", "nodes", All, &["list", "watch"], "whether a node can run the daemon of the next release"),
     Line(Cluster, "", "pods", All, &["list"], "what hinders an update"),
     Line(Cluster, "", "nodes", All, &["get", "list"], "whether nodes explain that an operator is not available"),
     Line(Cluster, "", "pods", All, &["list", "watch"], "whether nodes explain that an operator is not available"),

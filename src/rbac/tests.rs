@@ -118,7 +118,7 @@ fn daemon_has_what_its_roles_and_bindings_grant() {
         binding("RoleBinding", "ns", (CLUSTER_ROLE, "view")),
         binding("ClusterRoleBinding", "", (CLUSTER_ROLE, "reader")),
     ]);
-    assert!(rules(&rights, "", "").contains(&"get,list,watch pods ".to_owned()), "{:?}", rules(&rights, "", ""));
+    assert!(rules(&rights, "", "").contains(&"get,list,watch nodes,pods ".to_owned()), "{:?}", rules(&rights, "", ""));
     assert_eq!(rules(&rights, "ns", "x"), ["get,list y z"]);
     assert!(
         rules(&rights, "ns", RBAC).contains(&"bind clusterroles view".to_owned()),

@@ -5,6 +5,7 @@ use super::risks::{RECOMMENDED as RECOMMENDED_CONDITION, RISKS_ACCEPTED, to_acce
 use crate::api::cluster_version::{ConditionalUpdate, HistoryEntry, HistoryState, Release};
 use crate::api::{ClusterVersionStatus, ComponentOverride};
 use crate::error::{CAUSE, listed, shortened};
+use crate::read::Read;
 use crate::status::Risk;
 use crate::status::release::same_digest;
 use crate::status::upgradeable::reason;
@@ -45,6 +46,8 @@ pub(crate) struct Situation<'a> {
     pub overrides: &'a [ComponentOverride],
     /// The overrides make the daemon's own Deployment unmanaged.
     pub own_unmanaged: bool,
+    /// What the Deployment of the release's daemon demands of a node, if none meets it.
+    pub unplaced: &'a Read<String>,
     pub channel: &'a str,
     /// Why the cluster should stay at its minor version; `None` while not everything has been read.
     pub risks: Option<&'a [Risk]>,
@@ -102,6 +105,7 @@ pub(crate) fn check(situation: &Situation<'_>) -> Vec<Finding> {
     }
     findings.extend(recommended(situation));
     findings.extend(successor(situation));
+    findings.extend(placed(situation));
     findings
 }
 
@@ -263,6 +267,21 @@ fn successor(situation: &Situation<'_>) -> Option<Finding> {
                    unmanaged; remove it to update";
     let finding = || Finding { impossible: true, ..blocks(SUCCESSOR, "OwnDeploymentUnmanaged", message.to_owned()) };
     situation.own_unmanaged.then(finding)
+}
+
+/// A daemon that no node can run never takes over, and the one before it has ended by then.
+fn placed(situation: &Situation<'_>) -> Option<Finding> {
+    match situation.unplaced {
+        Read::Absent => None,
+        Read::Value(unmet) => {
+            let message = format!("the daemon of the release could not take over: {unmet}");
+            Some(blocks(SUCCESSOR, "NoNodeForDaemon", message))
+        }
+        Read::Failed(cause) => {
+            let message = format!("whether a node can run the daemon of the release is not known: {cause}");
+            Some(warns(SUCCESSOR, "NodesUnknown", message))
+        }
+    }
 }
 
 /// A conditional update that is recommended only because risks which apply are accepted: the history says so.

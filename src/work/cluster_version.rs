@@ -9,6 +9,7 @@ mod judgement;
 mod live;
 mod loading;
 mod observe;
+mod placement;
 mod report;
 mod retry;
 mod status_writer;
@@ -41,6 +42,7 @@ use decide::{Action, Loading, Running, Situation};
 use filters::EffectiveFilter;
 use jiff::Timestamp;
 use loading::{Load, LoadNews};
+use placement::Place;
 use retry::Refused;
 use status_writer::StatusWriter;
 use std::collections::{BTreeMap, BTreeSet};
@@ -476,7 +478,12 @@ impl ClusterVersionController {
             retry::Terms { generation: self.live.live().map_or(0, |live| live.generation), gates: self.gates() };
         let hindrances = health::hindrances(self.parts.clients.call.clone());
         let (retriever, payloads) = (self.parts.retriever.clone(), self.payloads.clone());
-        self.load = Some(Load::start(retriever, target, accepted_by, terms, payloads, hindrances));
+        let place = Place {
+            client: self.parts.clients.call.clone(),
+            own_deployment: self.own_deployment(),
+            stop: self.parts.applier.stop().clone(),
+        };
+        self.load = Some(Load::start(retriever, target, accepted_by, terms, payloads, hindrances, place));
     }
 
     fn stop_loading(&mut self) {

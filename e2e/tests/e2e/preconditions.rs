@@ -7,9 +7,9 @@ use std::time::Duration;
 use cvo::testing::api::{self, ClusterVersion, ConditionStatus, HistoryEntry};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
@@ -85,11 +85,34 @@ async fn refused_by_an_operator_and_not_for_a_patch(platform: &Platform, minor: 
     let jobs = jobs(platform);
     assert_eq!(jobs.iter().filter(|job| job.contains("preflight")).count(), 0, "nothing of the target runs: {jobs:?}");
 
-    ask(platform, patch).await;
-    platform.until_completed(patch, LIMIT).await.unwrap();
+    refused_until_a_node_can_run_the_daemon(platform, &client, patch).await;
     set_upgradeable(&client, "True").await;
     let gone = |version: &ClusterVersion| condition(version, "Upgradeable").is_none();
     platform.until("Upgradeable to go", LIMIT, gone).await.unwrap();
+}
+
+/// The daemon that runs stays where it is when its node loses the label, but the next one would have no node.
+async fn refused_until_a_node_can_run_the_daemon(platform: &Platform, client: &Client, patch: &Release) {
+    const LABEL: &str = "node-role.kubernetes.io/control-plane";
+    let label = async |value: Value| {
+        let labels = Patch::Merge(json!({"metadata": {"labels": {LABEL: value}}}));
+        let nodes: Api<Node> = Api::all(client.clone());
+        for node in nodes.list(&ListParams::default()).await.unwrap() {
+            nodes.patch(&node.name_any(), &PatchParams::default(), &labels).await.unwrap();
+        }
+    };
+    label(Value::Null).await;
+    ask(platform, patch).await;
+    let message = refused(platform, patch, "ClusterVersionSuccessor").await;
+    assert!(message.contains("the only node cannot run its pod") && message.contains(LABEL), "{message}");
+    let before = jobs(platform).len();
+
+    label(json!("")).await;
+    let labelled = Timestamp::now();
+    platform.until_completed(patch, LIMIT).await.unwrap();
+    println!("updated {} ms after a node could run the daemon", since(labelled));
+    let more: Vec<String> = jobs(platform).split_off(before);
+    assert!(more.iter().all(|job| job.contains("preflight")), "it is not loaded again: {more:?}");
 }
 
 async fn freed_by_an_acknowledgement(platform: &Platform, minor: &Release) {

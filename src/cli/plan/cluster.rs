@@ -18,7 +18,10 @@ use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::net::http::Egress;
 use crate::payload::capability::CapabilityInputs;
 use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
-use crate::plan::{self, Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side};
+use crate::plan::placement;
+use crate::plan::{
+    self, Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, Parts, PlanInput, Side,
+};
 use crate::read::Read;
 use crate::status::release::same_digest;
 use crate::updates::upgradeable::{self, NotUpgradeable};
@@ -80,7 +83,9 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
         values: args.values,
     });
     let judged = judged(&payload.release, to.image(), &status, &mut unknowns);
-    forecast.blockers.extend(cluster.judge(before.as_ref(), &judged, &own, &mut unknowns).await);
+    let parts = cluster.parts(args, &mut unknowns).await;
+    let unplaced = unplaced(&selection.manifests, &own, parts.as_ref());
+    forecast.blockers.extend(cluster.judge(before.as_ref(), &judged, &own, unplaced, &mut unknowns).await);
     forecast.implicit_capabilities = implied.into_iter().collect();
     if let Some(before) = &before {
         let before = before.select(&filter).manifests;
@@ -96,11 +101,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     let denied = permissions::denied(&cluster, args, &daemon, &forecast, &mut unknowns).await;
     forecast.blockers.extend(denied);
     unknowns.extend(cluster.webhooks(&forecast).await);
-    // With the rights of the daemon, most of it cannot be read.
-    if args.user.is_none() {
-        let parts = doctor::read(&cluster.clients, &args.source, &cluster.state, &mut unknowns).await;
-        forecast.blockers.extend(plan::findings(plan::troubles(&parts)));
-    }
+    forecast.blockers.extend(parts.iter().flat_map(|parts| plan::findings(plan::troubles(parts))));
     unknowns.extend(unknowns_of(to, before.as_ref(), &payload));
     forecast.unknowns = unknowns;
     Ok(forecast)
@@ -122,6 +123,13 @@ fn unknowns_of(to: &Given, before: Option<&Payload>, payload: &Payload) -> Vec<S
     unknowns.extend(before.into_iter().chain([payload]).flat_map(warnings));
     unknowns.extend(always());
     unknowns
+}
+
+/// What the Deployment of the release's daemon demands of a node, if none meets it. Nodes that cannot be read are told elsewhere.
+fn unplaced(manifests: &[Arc<Manifest>], own: &ObjectId, parts: Option<&Parts>) -> Read<String> {
+    let deployment = manifests.iter().find(|manifest| manifest.id == *own).and_then(|manifest| manifest.object().ok());
+    let unplaced = deployment.zip(parts).map(|(deployment, parts)| placement::unplaced(&deployment, &parts.nodes));
+    unplaced.unwrap_or_default()
 }
 
 impl Cluster {
@@ -155,15 +163,29 @@ impl Cluster {
         search.run(&Digest::of_pull_spec(image)?, stores).await.map(drop)
     }
 
+    /// What is read of the cluster to find what would hinder any update. `None` with the rights of the daemon, by which most of it
+    /// cannot be read.
+    async fn parts(&self, args: &PlanArgs, unknowns: &mut Vec<String>) -> Option<Parts> {
+        if args.user.is_some() {
+            unknowns.push(
+                "What in the cluster would hinder any update, and whether a node can run the daemon of the release."
+                    .to_owned(),
+            );
+            return None;
+        }
+        Some(doctor::read(&self.clients, &args.source, &self.state, unknowns).await)
+    }
+
     /// What is said against an update to this release, whatever is in it. `before`: the release that runs, if it is given.
     async fn judge(
         &self,
         before: Option<&Payload>,
         to: &Release,
         own: &ObjectId,
+        unplaced: Read<String>,
         unknowns: &mut Vec<String>,
     ) -> Vec<Blocker> {
-        let state = self.preconditions(before, unknowns).await;
+        let state = ClusterState { unplaced, ..self.preconditions(before, unknowns).await };
         let mut blockers = plan::preconditions(&self.version, &state, to, own);
         blockers.extend(plan::conditions(&self.version));
         blockers.extend(plan::quorum(&self.state.pools, &self.state.nodes));
@@ -178,7 +200,7 @@ impl Cluster {
         let deletions = still_there(&self.live_objects(&deleted).await, unknowns);
         let (gates, acks) = (self.data(MANAGED_NAMESPACE, "admin-gates"), self.data("openshift-config", "admin-acks"));
         let (gates, acks) = tokio::join!(gates, acks);
-        ClusterState { operators, gates, acks, deletions }
+        ClusterState { operators, gates, acks, deletions, unplaced: Read::Absent }
     }
 
     /// The data of a ConfigMap.

@@ -46,6 +46,7 @@ fn findings(status: &ClusterVersionStatus, target: &str, risks: Option<&[Risk]>,
         status,
         overrides: &overrides,
         own_unmanaged: false,
+        unplaced: &Read::Absent,
         channel: "fast",
         risks,
         advice,
@@ -253,8 +254,35 @@ fn update_without_a_successor_cannot_be_forced() {
     assert!(is_blocked(&found, false) && !is_blocked(&found, true), "{found:?}");
 }
 
+#[test]
+fn update_to_a_daemon_that_no_node_can_run_waits_for_a_node() {
+    let (target, status) = (release("4.1.1"), status(&["+4.1.0"]));
+    let available = [target.clone()];
+    let advice = Advice { available: &available, conditional: &[], current: true };
+    let found = |unplaced: &Read<String>| check(&Situation { advice, unplaced, ..situation(&target, &status) });
+    assert_eq!(found(&Read::Absent), []);
+    let unmet = found(&Read::Value("none of the 3 nodes can run its pod".to_owned()));
+    assert_eq!(
+        unmet[0].text(),
+        "Precondition ClusterVersionSuccessor (NoNodeForDaemon): the daemon of the release could not take over: none of the 3 nodes \
+         can run its pod"
+    );
+    assert!(is_blocked(&unmet, false) && !is_blocked(&unmet, true));
+    let unknown = found(&Read::Failed("forbidden".to_owned()));
+    assert!(!is_blocked(&unknown, false) && unknown[0].message.ends_with("is not known: forbidden"), "{unknown:?}");
+}
+
 /// Nothing speaks against it but that nobody knows the release.
 fn situation<'a>(target: &'a Release, status: &'a ClusterVersionStatus) -> Situation<'a> {
     let advice = Advice { available: &[], conditional: &[], current: true };
-    Situation { target, status, overrides: &[], own_unmanaged: false, channel: "fast", risks: Some(&[]), advice }
+    Situation {
+        target,
+        status,
+        overrides: &[],
+        own_unmanaged: false,
+        unplaced: &Read::Absent,
+        channel: "fast",
+        risks: Some(&[]),
+        advice,
+    }
 }

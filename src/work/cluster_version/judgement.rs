@@ -2,6 +2,7 @@
 //! every turn.
 
 use super::ClusterVersionController;
+use super::loading::Load;
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, OWN_DEPLOYMENT, Release};
 use crate::graph::Mode;
 use crate::payload::ObjectId;
@@ -13,7 +14,7 @@ use crate::updates::preconditions::{self, Advice, Finding, Situation};
 use crate::updates::upgradeable::{self, NotUpgradeable, Sources};
 use crate::updates::{self, Target};
 
-/// What speaks against this release. `own_deployment`: that of the daemon. The newest answer of the update service counts, or
+/// What speaks against this release. `own_deployment`: that of the daemon. `unplaced`: what it demands of a node and none meets. The newest answer of the update service counts, or
 /// what the process before has published of one.
 fn judge(
     release: &Release,
@@ -22,6 +23,7 @@ fn judge(
     risks: Option<&[Risk]>,
     retrieval: Option<&Retrieval>,
     own_deployment: &ObjectId,
+    unplaced: &Read<String>,
 ) -> Vec<Finding> {
     let advice = match retrieval.filter(|retrieval| retrieval.answered) {
         Some(answer) => {
@@ -35,7 +37,16 @@ fn judge(
     };
     let (overrides, channel) = (spec.overrides.as_slice(), spec.channel.as_str());
     let own_unmanaged = makes_unmanaged(overrides, own_deployment);
-    preconditions::check(&Situation { target: release, status, overrides, own_unmanaged, channel, risks, advice })
+    preconditions::check(&Situation {
+        target: release,
+        status,
+        overrides,
+        own_unmanaged,
+        unplaced,
+        channel,
+        risks,
+        advice,
+    })
 }
 
 impl ClusterVersionController {
@@ -49,7 +60,8 @@ impl ClusterVersionController {
         let Some(release) = self.load.as_ref().and_then(|load| load.release().cloned()) else { return };
         let risks = self.risks(spec);
         let (retrieval, own) = (self.retrieval(), self.own_deployment());
-        let findings = judge(&release, spec, status, risks.as_deref(), retrieval.as_ref(), &own);
+        let unplaced = self.load.as_ref().map(Load::unplaced).unwrap_or_default();
+        let findings = judge(&release, spec, status, risks.as_deref(), retrieval.as_ref(), &own, &unplaced);
         if let Some(load) = &mut self.load {
             load.judge(findings);
         }

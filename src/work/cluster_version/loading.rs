@@ -1,9 +1,11 @@
 //! A release on its way beside the rollout that runs: loaded, then held until no precondition speaks against it, then tried by
 //! its own preflight.
 
+use super::placement::{Place, Placement};
 use super::retry;
 use crate::api::{HistoryEntry, Release};
 use crate::plan::Trouble;
+use crate::read::Read;
 use crate::status::facts::LoadStatus;
 use crate::status::facts::LoadStep;
 use crate::updates::Target;
@@ -33,6 +35,8 @@ pub(crate) struct Load {
     findings: Vec<Finding>,
     /// What would hinder any update, as read beside the release, and again before it starts if it had to wait.
     hindrances: Vec<Finding>,
+    /// Where its daemon is to run.
+    placement: Option<Placement>,
     loaded_at: Instant,
     preflight: Preflight,
     task: Option<JoinHandle<Result<Ended, Box<Refusal>>>>,
@@ -44,7 +48,7 @@ pub(crate) struct Load {
 /// What a task has achieved.
 enum Ended {
     /// What in the cluster would hinder any update is read meanwhile.
-    Loaded(Box<Loaded>, Vec<Finding>),
+    Loaded(Box<Loaded>, Vec<Finding>, Option<Placement>),
     /// The same, if it was read again.
     Preflight(Option<Vec<Finding>>),
 }
@@ -84,6 +88,7 @@ impl Load {
         terms: Terms,
         payloads: BTreeMap<String, String>,
         hindrances: impl Future<Output = Vec<Trouble>> + Send + 'static,
+        place: Place,
     ) -> Load {
         let status = LoadStatus::started(target.release.clone());
         let begun_with = retriever.way.borrow().clone();
@@ -93,7 +98,8 @@ impl Load {
         let task = tokio::spawn(async move {
             // A release that cannot be loaded is told at once.
             let (loaded, hindrances) = try_join(loading, hindrances.map(Ok)).await?;
-            Ok(Ended::Loaded(Box::new(loaded), findings_of(hindrances)))
+            let placement = Placement::begin(place, &loaded.payload).await;
+            Ok(Ended::Loaded(Box::new(loaded), findings_of(hindrances), placement))
         });
         Load {
             target,
@@ -103,6 +109,7 @@ impl Load {
             loaded: None,
             findings: Vec::new(),
             hindrances: Vec::new(),
+            placement: None,
             loaded_at: Instant::now(),
             preflight: Preflight::Pending,
             task: Some(task),
@@ -125,6 +132,11 @@ impl Load {
     /// The release as its payload describes it, once that is loaded.
     pub(crate) fn release(&self) -> Option<&Release> {
         self.loaded.as_ref().map(|loaded| &loaded.payload.release)
+    }
+
+    /// What its daemon demands of a node, if none meets it.
+    pub(crate) fn unplaced(&self) -> Read<String> {
+        self.placement.as_ref().map(Placement::verdict).unwrap_or_default()
     }
 
     /// What speaks against it now.
@@ -206,24 +218,29 @@ pub(crate) fn retain_needed(payloads: &mut BTreeMap<String, String>, images: [&s
     payloads.retain(|name, _| needed.contains(name));
 }
 
-/// Waits for what is new; for ever without a load, or after its end. Cancel safe.
+/// Waits for what is new; for ever without a load. Cancel safe.
 pub(crate) async fn next(load: &mut Option<Load>) -> LoadNews {
-    let Some(Load { target, status, loaded, hindrances, loaded_at, preflight, task: running, steps, .. }) = load else {
+    let Some(Load {
+        target, status, loaded, hindrances, placement, loaded_at, preflight, task: running, steps, ..
+    }) = load
+    else {
         return std::future::pending().await;
     };
-    let Some(task) = running else { return std::future::pending().await };
     let ended = tokio::select! {
         // A failed receive means that the task is about to end.
-        Ok(()) = steps.changed() => {
+        Ok(()) = steps.changed(), if running.is_some() => {
             status.clone_from(&steps.borrow_and_update());
             return LoadNews::Moved;
         }
-        ended = task => ended,
+        () = async { match placement { Some(placement) => placement.changed().await, None => std::future::pending().await } } => {
+            return LoadNews::Moved;
+        }
+        ended = async { match running { Some(task) => task.await, None => std::future::pending().await } } => ended,
     };
     *running = None;
     match ended {
-        Ok(Ok(Ended::Loaded(result, found))) => {
-            (*loaded, *hindrances, *loaded_at) = (Some(*result), found, Instant::now());
+        Ok(Ok(Ended::Loaded(result, found, place))) => {
+            (*loaded, *hindrances, *placement, *loaded_at) = (Some(*result), found, place, Instant::now());
             LoadNews::Moved
         }
         Ok(Ok(Ended::Preflight(found))) => {

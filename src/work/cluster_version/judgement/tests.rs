@@ -121,8 +121,8 @@ proptest! {
         };
         // The overrides may make it unmanaged.
         let own = ObjectId::new("", "Deployment", "b", "a");
-        let findings = judge(&target, &cluster.spec, &status, Some(&risks), Some(&answer), &own);
-        let state = ClusterState { operators, gates, acks, deletions };
+        let findings = judge(&target, &cluster.spec, &status, Some(&risks), Some(&answer), &own, &Read::Absent);
+        let state = ClusterState { operators, gates, acks, deletions, unplaced: Read::Absent };
         let blockers = plan::preconditions(&cluster, &state, &target, &own);
         let daemon: Vec<_> = findings.iter().map(|f| (f.reason.as_str(), f.message.as_str(), f.blocks)).collect();
         let plan: Vec<_> = blockers.iter().map(|b| (b.reason.as_str(), b.message.as_str(), b.severity == Severity::Blocks)).collect();

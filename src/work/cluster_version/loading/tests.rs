@@ -47,6 +47,7 @@ fn ready() -> Load {
         loaded: Some(loaded),
         findings: Vec::new(),
         hindrances: Vec::new(),
+        placement: None,
         loaded_at: Instant::now(),
         preflight: Preflight::Passed,
         task: None,
