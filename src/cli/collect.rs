@@ -8,6 +8,7 @@ use super::status::{Archive, Recorded, Source, State, View};
 use crate::api::progress::CONFIG_MAP;
 use crate::api::{ClusterOperator, ClusterVersion, METRICS_AUDIENCE, OWN_DEPLOYMENT};
 use crate::cluster::{ApiError, Clients};
+use crate::read::Read;
 use crate::serve::caller::FORWARDED;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -111,7 +112,10 @@ async fn collect(clients: &Clients, source: &Source) -> anyhow::Result<Archive> 
     }
     let mut operators = state.operators().to_vec();
     operators.iter_mut().for_each(|operator| operator.metadata = redact::metadata(&operator.metadata));
-    archive.put(Archive::OPERATORS, &operators)?;
+    // Whoever reads the file must not take what could not be read for none.
+    if !matches!(state.operators, Read::Failed(_)) {
+        archive.put(Archive::OPERATORS, &operators)?;
+    }
     archive.put(Archive::SILENCES, &state.silences)?;
     let mut pools = state.pools.clone();
     pools.iter_mut().for_each(|pool| pool.metadata = redact::metadata(&pool.metadata));

@@ -133,7 +133,10 @@ impl State {
         let mut state = State {
             // An older program wrote `null` where there is none.
             cluster_version: archive.get::<Option<ClusterVersion>>(Archive::VERSION)?.flatten(),
-            operators: archive.get(Archive::OPERATORS)?.map_or(Operators::Absent, Operators::Value),
+            operators: match archive.get(Archive::OPERATORS)? {
+                Some(operators) => Operators::Value(operators),
+                None => Operators::Failed("they are not in the file".to_owned()),
+            },
             silences: archive.get(Archive::SILENCES)?.unwrap_or_default(),
             pools: archive.get(Archive::POOLS)?.unwrap_or_default(),
             nodes: archive.get(Archive::NODES)?.unwrap_or_default(),

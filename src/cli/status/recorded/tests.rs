@@ -41,6 +41,14 @@ fn what_was_written_is_read_again() {
 }
 
 #[test]
+fn operators_that_could_not_be_read_are_not_taken_for_none() {
+    let mut archive = archive();
+    assert!(matches!(State::of_archive(&archive).unwrap().0.operators, Operators::Failed(_)));
+    archive.put(Archive::OPERATORS, &json!([])).unwrap();
+    assert!(matches!(State::of_archive(&archive).unwrap().0.operators, Operators::Value(all) if all.is_empty()));
+}
+
+#[test]
 fn cluster_without_a_cluster_version_is_read_again() {
     let pool = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
         "metadata": {"name": "worker"}, "spec": {}});
