@@ -21,6 +21,8 @@ pub const NAMESPACE: &str = "openshift-cluster-version";
 pub const NAME: &str = "version";
 /// Name of the daemon's own Deployment, and of its container.
 pub const OWN_DEPLOYMENT: &str = "cluster-version-operator";
+/// Field manager of all that the daemon writes, and reporter of its events.
+pub const FIELD_MANAGER: &str = "cluster-version-operator";
 /// Namespace of the verification ConfigMap and of the in-cluster signature store.
 pub const MANAGED_NAMESPACE: &str = "openshift-config-managed";
 

@@ -2,12 +2,13 @@
 
 pub(crate) mod machine_config;
 
-use crate::api::object_meta;
 use crate::api::progress::Progress;
+use crate::api::{FIELD_MANAGER, object_meta};
 use crate::cluster::lease::{Election, LeaderResult, Note, Outage, Times};
 use crate::cluster::{ApiError, ClientError, Clients, Kind, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
+use crate::rollout::MANAGER;
 use crate::serve::health::Heartbeat;
 use crate::updates::advice::Asker;
 use crate::work::apply::Applier;
@@ -120,13 +121,14 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), D
     let result = LeaderResult { plural: "clusterversions", name: config.name.clone(), list: "/status/history" };
     let election = Arc::new(Election::new(
         clients.call.clone(),
+        FIELD_MANAGER,
         (&config.namespace, &config.name),
         result,
         &config.identity,
         times,
     ));
     let claim = election.claim.clone();
-    let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
+    let objects = Objects::new(clients.call.clone(), FIELD_MANAGER, Arc::new(move || claim.holds()));
     let objects = objects.with_longest_write(times.longest_write());
     let first = features.borrow().clone();
     let own = Arc::new(load_running_release(&config, &first).await?);
@@ -245,7 +247,7 @@ async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
     let filter = base_filter(&config);
     let recorded = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
     let progress = recorded.progress;
-    let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), kinds.clone(), stop.clone()));
+    let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), MANAGER, kinds.clone(), stop.clone()));
     let way = egress::follow(&clients, &kinds, applier.proxy(), &stop);
     monitor(&monitoring, &applier, &objects, &stop);
     let retriever = retriever(&config, &clients, &objects, &own, &way);
@@ -302,7 +304,7 @@ fn publish(
     stop: &CancellationToken,
 ) -> (Events, JoinHandle<()>) {
     let client = objects.client_for_writes();
-    let (events, publishing) = Events::start(client, &config.namespace, &config.identity, stop);
+    let (events, publishing) = Events::start(client, FIELD_MANAGER, &config.namespace, &config.identity, stop);
     let telling = tell_outages(outages, events.clone(), objects.clone(), config.name.clone(), stop.clone());
     task::spawn("outages", stop, telling);
     (events, publishing)

@@ -33,7 +33,7 @@ pub(crate) use apply::{configuration, taken_over};
 pub(crate) use desired::desired;
 pub(crate) use initial::initial;
 pub(crate) use metadata::Owner;
-pub use ownership::FIELD_MANAGER;
+pub use ownership::Manager;
 pub(crate) use ownership::ReadSchema;
 pub(crate) use schema::Schema;
 pub(crate) use schemas::{Schemas, may_define};
@@ -89,7 +89,7 @@ struct Kind {
     shape: &'static Shape,
     adapt: Adapt,
     immutable: Immutable,
-    /// Written by server-side apply: see [`apply`].
+    /// Written by server-side apply: see [`apply`]. Then the elements that other managers have added to lists stay.
     applied: bool,
 }
 
@@ -137,11 +137,7 @@ const KINDS: &[Kind] = &[
     kind("node.k8s.io", "RuntimeClass", plain::RUNTIME_CLASS),
     kind("networking.k8s.io", "IngressClass", plain::INGRESS_CLASS),
     kind("networking.k8s.io", "NetworkPolicy", plain::NETWORK_POLICY),
-    Kind {
-        adapt: ownership::keep_elements_of_others,
-        applied: true,
-        ..kind("flowcontrol.apiserver.k8s.io", "FlowSchema", plain::FLOW_SCHEMA)
-    },
+    Kind { applied: true, ..kind("flowcontrol.apiserver.k8s.io", "FlowSchema", plain::FLOW_SCHEMA) },
     kind("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", plain::PRIORITY_LEVEL),
     kind(ADMISSION, "ValidatingAdmissionPolicyBinding", plain::POLICY_BINDING),
     kind(RBAC, "Role", rbac::ROLE),
@@ -161,7 +157,7 @@ const KINDS: &[Kind] = &[
     kind("config.openshift.io", "ClusterOperator", plain::METADATA_ONLY),
 ];
 
-const GENERIC: Kind = Kind { adapt: ownership::keep_elements_of_others, applied: true, ..kind("", "", plain::GENERIC) };
+const GENERIC: Kind = Kind { applied: true, ..kind("", "", plain::GENERIC) };
 
 fn rules(group: &str, kind: &str) -> &'static Kind {
     KINDS.iter().find(|k| k.group == group && k.kind == kind).unwrap_or(&GENERIC)
@@ -217,22 +213,26 @@ fn is_typed(group: &str) -> bool {
 /// # Errors
 /// One of the two is not an object, they are different objects, or a field differs that can neither be changed in place nor
 /// by recreating the object.
-pub fn merge(live: &Value, desired: &Value) -> Result<Outcome, MergeError> {
-    merge_with(live, desired, &|| None)
+pub fn merge(live: &Value, desired: &Value, manager: Manager) -> Result<Outcome, MergeError> {
+    merge_with(live, desired, manager, &|| None)
 }
 
 /// The same for an object whose kind has this schema.
-fn merge_with(live: &Value, desired: &Value, schema: ReadSchema<'_>) -> Result<Outcome, MergeError> {
+fn merge_with(live: &Value, desired: &Value, manager: Manager, schema: ReadSchema<'_>) -> Result<Outcome, MergeError> {
     let identity = Identity::of(desired)?;
     identity.check(live)?;
     let kind = rules(identity.group, identity.kind);
-    let adapted = metadata::fit_owners(live, (kind.adapt)(live, desired));
+    let adapted = match kind.applied {
+        true => ownership::keep_elements_of_others(live, desired, manager),
+        false => (kind.adapt)(live, desired),
+    };
+    let adapted = metadata::fit_owners(live, adapted);
     let typed = is_typed(identity.group);
     let mut walk = Walk::new(typed);
     let merged = walk.value(Rule::Map(kind.shape), live, &adapted, &At::ROOT);
     let mut fields = walk.differences;
     if kind.applied {
-        let dropped = ownership::dropped(live, desired, typed, schema);
+        let dropped = ownership::dropped(live, desired, manager, typed, schema);
         let new: Vec<String> = dropped.into_iter().filter(|path| !fields.contains(path)).collect();
         fields.extend(new);
     }

@@ -40,7 +40,7 @@ use crate::api::Release;
 use crate::error::{CAUSE, listed};
 use crate::gate::{self, Verdict};
 use crate::graph::{self, Graph, Mode};
-use crate::merge::{self, MergeError, Skip};
+use crate::merge::{self, Manager, MergeError, Skip};
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::Reason;
 use serde::Serialize;
@@ -229,6 +229,8 @@ pub(crate) struct PlanInput<'a> {
     pub prepared: Prepare<'a>,
     /// This program's own Deployment.
     pub own_deployment: &'a ObjectId,
+    /// Under whose name the objects will be written.
+    pub manager: Manager,
     /// The minor version of the API server, 36 for 1.36; `None` if no cluster was read.
     pub server: Option<u64>,
     /// Show the values of fields, not only which differ. Never of Secrets.
@@ -370,7 +372,8 @@ impl<'a> Walk<'a> {
             all.filter(|definition| merge::may_define(definition, manifest)).cloned().collect()
         };
         let schema = || self.schemas.of(manifest, definitions);
-        let decided = merge::step(live.as_ref(), manifest, &schema, || (self.input.prepared)(manifest));
+        let decided =
+            merge::step(live.as_ref(), manifest, self.input.manager, &schema, || (self.input.prepared)(manifest));
         let fields = |paths: Vec<String>, after: &Value| {
             let shown = self.input.values && manifest.id.kind != "Secret";
             field::fields(paths, live.as_ref().filter(|_| shown), Some(after).filter(|_| shown))

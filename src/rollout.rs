@@ -22,10 +22,11 @@ pub(crate) use backoff::doubled;
 pub(crate) use message::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
 pub(crate) use view::clock_of;
 
-use crate::api::Release;
 use crate::api::progress::{NodeProgress, NodeState, WaitingFor};
+use crate::api::{FIELD_MANAGER, Release, machine_config};
 use crate::gate;
 use crate::graph::{Frontier, Graph, Mode};
+use crate::merge::Manager;
 use crate::payload::{Manifest, ObjectId, defined_group};
 use crate::status::failure::{Effect, UpdateError};
 use failures::Failures;
@@ -36,6 +37,10 @@ use repairs::Repairs;
 use std::sync::Arc;
 use std::time::Duration;
 use tally::Tally;
+
+/// Under whose name the objects of a release are written. The machine-config controller wrote under the same name once, such
+/// as which nodes of a pool have their turn.
+pub const MANAGER: Manager = Manager { name: FIELD_MANAGER, of_others: &[machine_config::GROUP] };
 
 /// Failures of one manifest in a row before they are reported: about four seconds of retries.
 const PATIENCE: u32 = 3;

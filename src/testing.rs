@@ -6,7 +6,7 @@ pub mod api {
         ClusterVersion, ClusterVersionSpec, ComponentOverride, HistoryEntry, HistoryState, Release,
     };
     pub use crate::api::condition::{Condition, ConditionStatus};
-    pub use crate::api::{MANAGED_NAMESPACE, NAME, NAMESPACE, OWN_DEPLOYMENT};
+    pub use crate::api::{FIELD_MANAGER, MANAGED_NAMESPACE, NAME, NAMESPACE, OWN_DEPLOYMENT};
     pub mod cluster_operator {
         pub use crate::api::cluster_operator::{ClusterOperatorSpec, OperandVersion, RelatedObject};
     }
@@ -38,9 +38,6 @@ pub mod api {
 pub mod cluster {
     pub use crate::cluster::client::Clients;
     pub use crate::cluster::kinds::Kinds;
-    pub mod objects {
-        pub use crate::cluster::objects::FIELD_MANAGER;
-    }
 }
 pub mod graph {
     pub use crate::graph::build::build;
@@ -60,7 +57,8 @@ pub mod host {
 pub mod merge {
     pub use crate::merge::initial::initial;
     pub use crate::merge::metadata::{Owner, prepare};
-    pub use crate::merge::{MergeError, Outcome, merge};
+    pub use crate::merge::{Manager, MergeError, Outcome, merge};
+    pub use crate::rollout::MANAGER;
 }
 pub mod pools {
     pub use crate::pools::{changes, disruption, ignition, reconcile, render};

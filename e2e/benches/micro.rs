@@ -4,7 +4,7 @@
 //! without the defaults of its kind.
 
 use cvo::testing::graph::{self, Mode};
-use cvo::testing::merge::{self, Outcome, Owner};
+use cvo::testing::merge::{self, MANAGER, Outcome, Owner};
 use cvo::testing::payload::manifests_of;
 use cvo::testing::payload::metadata::{self, ReleaseMetadata};
 use cvo::testing::payload::references::{self, ImageReferences, Tag};
@@ -111,8 +111,8 @@ fn by_kind(manifests: &[Arc<Manifest>]) -> anyhow::Result<BTreeMap<String, Vec<P
         set(&mut live, "creationTimestamp", json!("2026-01-01T00:00:00Z"));
         let mut drifted = live.clone();
         set(&mut drifted, "annotations", json!({"example.com/added": "by another client"}));
-        let same = merge::merge(&live, &desired)? == Outcome::Same;
-        let changed = matches!(merge::merge(&drifted, &desired)?, Outcome::Changed { .. });
+        let same = merge::merge(&live, &desired, MANAGER)? == Outcome::Same;
+        let changed = matches!(merge::merge(&drifted, &desired, MANAGER)?, Outcome::Changed { .. });
         anyhow::ensure!(same && changed, "{}: merging does not do what is to be measured", manifest.id);
         kinds.entry(manifest.id.kind.clone()).or_default().push(Pair { live, desired, drifted });
     }
@@ -170,7 +170,8 @@ fn pairs(kind: &String) -> &'static [Pair] {
 #[divan::bench(args = kinds())]
 fn merge_same(bencher: Bencher, kind: &String) {
     let pairs = pairs(kind);
-    let merge = || pairs.iter().map(|pair| merge::merge(&pair.live, &pair.desired)).filter(Result::is_ok).count();
+    let merge =
+        || pairs.iter().map(|pair| merge::merge(&pair.live, &pair.desired, MANAGER)).filter(Result::is_ok).count();
     bencher.counter(ItemsCount::new(pairs.len())).bench(merge);
 }
 
@@ -178,6 +179,7 @@ fn merge_same(bencher: Bencher, kind: &String) {
 #[divan::bench(args = kinds())]
 fn merge_changed(bencher: Bencher, kind: &String) {
     let pairs = pairs(kind);
-    let merge = || pairs.iter().map(|pair| merge::merge(&pair.drifted, &pair.desired)).filter(Result::is_ok).count();
+    let merge =
+        || pairs.iter().map(|pair| merge::merge(&pair.drifted, &pair.desired, MANAGER)).filter(Result::is_ok).count();
     bencher.counter(ItemsCount::new(pairs.len())).bench(merge);
 }

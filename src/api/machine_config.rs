@@ -24,6 +24,10 @@ pub const REQUIRED_FOR_UPGRADE: &str = "operator.machineconfiguration.openshift.
 pub(crate) const CONTROLLER_NAMESPACE: &str = "openshift-machine-config-operator";
 pub(crate) const CONTROLLER_DEPLOYMENT: &str = "machine-config-operator";
 pub(crate) const LEASE: &str = "machine-config";
+/// Field manager of all that the controller writes, and reporter of its events.
+pub(crate) const CONTROLLER_MANAGER: &str = "machine-config-controller";
+/// Field manager of what the agent of a node writes.
+pub(crate) const AGENT_MANAGER: &str = "machine-config-daemon";
 
 /// Annotations of nodes, without the group that they begin with.
 pub mod annotation {

@@ -19,6 +19,7 @@ use crate::merge::inject::ClusterConfiguration;
 use crate::merge::{self, MergeError, Owner};
 use crate::payload::{ApplyFilter, Manifest, ObjectId, Payload, Selection};
 use crate::plan::{self, Forecast, PlanInput, Side};
+use crate::rollout::MANAGER;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -132,6 +133,7 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
         namespaces: None,
         prepared: &prepared,
         own_deployment: &own_deployment(args),
+        manager: MANAGER,
         server: None,
         values: args.values,
     });

@@ -156,6 +156,8 @@ impl Note {
 /// This process as a candidate and as the leader.
 pub(crate) struct Election {
     client: Client,
+    /// The field manager.
+    manager: &'static str,
     result: LeaderResult,
     path: String,
     namespace: String,
@@ -213,9 +215,10 @@ enum Attempt {
 }
 
 impl Election {
-    /// `result`: what those who led before have left, if any did.
+    /// `manager`: the field manager of the writes. `result`: what those who led before have left, if any did.
     pub(crate) fn new(
         client: Client,
+        manager: &'static str,
         (namespace, name): (&str, &str),
         result: LeaderResult,
         identity: &str,
@@ -223,6 +226,7 @@ impl Election {
     ) -> Self {
         Election {
             client,
+            manager,
             result,
             path: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
             namespace: namespace.to_owned(),
@@ -517,13 +521,14 @@ impl Election {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": self.name, "namespace": self.namespace,
                 "annotations": {RENEWED_EVERY: self.renewed_every()}}, "spec": self.spec(0, None)});
-        let request = kube::core::Request::new(self.path.clone()).create(&post(), lease.to_string().into_bytes());
+        let request =
+            kube::core::Request::new(self.path.clone()).create(&post(self.manager), lease.to_string().into_bytes());
         call(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|lease| drop(self.answered(lease)))
     }
 
     async fn replace(&self, lease: &Value) -> Result<(), ApiError> {
         let body = lease.to_string().into_bytes();
-        let request = kube::core::Request::new(self.path.clone()).replace(&self.name, &post(), body);
+        let request = kube::core::Request::new(self.path.clone()).replace(&self.name, &post(self.manager), body);
         call(&self.client, CALL_TIMEOUT, &self.writing(), request).await.map(|lease| drop(self.answered(lease)))
     }
 

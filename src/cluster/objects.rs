@@ -4,7 +4,6 @@
 use super::error::{ApiError, Cause, NotLeader};
 use super::kinds::Kind;
 use crate::api::object_meta;
-pub use crate::merge::FIELD_MANAGER;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
@@ -58,6 +57,8 @@ pub(crate) struct NoRetry;
 pub(crate) struct Objects {
     client: Client,
     may_write: MayWrite,
+    /// The field manager of all writes.
+    manager: &'static str,
     longest_write: Duration,
 }
 
@@ -68,13 +69,14 @@ impl std::fmt::Debug for Objects {
 }
 
 impl Objects {
-    pub(crate) fn new(client: Client, may_write: MayWrite) -> Self {
-        Objects { client, may_write, longest_write: CALL_TIMEOUT }
+    /// `manager`: under whose name it writes.
+    pub(crate) fn new(client: Client, manager: &'static str, may_write: MayWrite) -> Self {
+        Objects { client, may_write, manager, longest_write: CALL_TIMEOUT }
     }
 
     /// For whoever never writes.
     pub(crate) fn reader(client: Client) -> Self {
-        Objects::new(client, Arc::new(|| false))
+        Objects::new(client, "", Arc::new(|| false))
     }
 
     /// The same; a write that takes longer than this has failed.
@@ -158,7 +160,7 @@ impl Objects {
     /// What the server would make of a new object; nothing is created.
     pub(crate) async fn defaulted(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let attempt = format!("complete {}", label(kind, namespace, object_meta::name(object)));
-        let params = PostParams { dry_run: true, ..post() };
+        let params = PostParams { dry_run: true, ..post(self.manager) };
         let request = kube::core::Request::new(kind.path(namespace)).create(&params, bytes(&attempt, object)?);
         self.write(&attempt, request).await
     }
@@ -172,7 +174,7 @@ impl Objects {
         body: Vec<u8>,
     ) -> Result<Box<RawValue>, ApiError> {
         let attempt = format!("create {}", label(kind, namespace, name));
-        let request = kube::core::Request::new(kind.path(namespace)).create(&post(), body);
+        let request = kube::core::Request::new(kind.path(namespace)).create(&post(self.manager), body);
         self.write(&attempt, request).await
     }
 
@@ -186,7 +188,7 @@ impl Objects {
         configuration: Box<RawValue>,
     ) -> Result<Box<RawValue>, ApiError> {
         let attempt = format!("apply {}", label(kind, namespace, name));
-        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let params = PatchParams::apply(self.manager).force();
         let request =
             kube::core::Request::new(kind.path(namespace)).patch(name, &params, &Patch::Apply(&configuration));
         drop(configuration);
@@ -201,7 +203,7 @@ impl Objects {
         name: &str,
         patch: &Value,
     ) -> Result<T, ApiError> {
-        self.merge_patch_as(FIELD_MANAGER, kind, namespace, name, patch).await
+        self.merge_patch_as(self.manager, kind, namespace, name, patch).await
     }
 
     /// The same as another field manager than that of all other writes.
@@ -228,7 +230,7 @@ impl Objects {
         patch: &Value,
     ) -> Result<T, ApiError> {
         let attempt = format!("change the status of {}", label(kind, namespace, name));
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
         let patch = Patch::Merge(patch);
         let request = kube::core::Request::new(kind.path(namespace)).patch_subresource("status", name, &params, &patch);
         self.write(&attempt, request).await
@@ -245,7 +247,7 @@ impl Objects {
         });
         let pods = Kind::known("", "v1", "Pod", "pods", true);
         let request = kube::core::Request::new(pods.path(namespace));
-        let request = request.create_subresource("eviction", name, &post(), bytes(&attempt, &eviction)?);
+        let request = request.create_subresource("eviction", name, &post(self.manager), bytes(&attempt, &eviction)?);
         let request = request.map(|mut request| {
             request.extensions_mut().insert(NoRetry);
             request
@@ -262,7 +264,8 @@ impl Objects {
         object: &Value,
     ) -> Result<Value, ApiError> {
         let attempt = format!("update {}", label(kind, namespace, name));
-        let request = kube::core::Request::new(kind.path(namespace)).replace(name, &post(), bytes(&attempt, object)?);
+        let request =
+            kube::core::Request::new(kind.path(namespace)).replace(name, &post(self.manager), bytes(&attempt, object)?);
         self.write(&attempt, request).await
     }
 
@@ -276,7 +279,12 @@ impl Objects {
     ) -> Result<Value, ApiError> {
         let attempt = format!("update the status of {}", label(kind, namespace, name));
         let body = bytes(&attempt, object)?;
-        let request = kube::core::Request::new(kind.path(namespace)).replace_subresource("status", name, &post(), body);
+        let request = kube::core::Request::new(kind.path(namespace)).replace_subresource(
+            "status",
+            name,
+            &post(self.manager),
+            body,
+        );
         self.write(&attempt, request).await
     }
 
@@ -338,8 +346,9 @@ pub(super) async fn call<T: DeserializeOwned>(
     }
 }
 
-pub(super) fn post() -> PostParams {
-    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+/// Parameters of a POST or PUT by this field manager.
+pub(super) fn post(manager: &str) -> PostParams {
+    PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() }
 }
 
 fn bytes(attempt: &str, object: &Value) -> Result<Vec<u8>, ApiError> {

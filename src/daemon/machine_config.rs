@@ -1,7 +1,7 @@
 //! The process that configures nodes.
 
 use super::{DaemonError, LAST_EVENTS, Serving, promql, topology, while_leading};
-use crate::api::machine_config::LEASE;
+use crate::api::machine_config::{CONTROLLER_MANAGER, LEASE};
 use crate::cluster::lease::{Election, LeaderResult, Times};
 use crate::cluster::{Clients, Kinds, Objects};
 use crate::pools::operator;
@@ -51,10 +51,17 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), D
     let times = config.lease.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
     let result =
         LeaderResult { plural: "clusteroperators", name: operator::NAME.to_owned(), list: "/status/conditions" };
-    let election = Election::new(clients.call.clone(), (&config.namespace, LEASE), result, &config.identity, times);
+    let election = Election::new(
+        clients.call.clone(),
+        CONTROLLER_MANAGER,
+        (&config.namespace, LEASE),
+        result,
+        &config.identity,
+        times,
+    );
     let election = Arc::new(election);
     let claim = election.claim.clone();
-    let objects = Objects::new(clients.call.clone(), Arc::new(move || claim.holds()));
+    let objects = Objects::new(clients.call.clone(), CONTROLLER_MANAGER, Arc::new(move || claim.holds()));
     let objects = objects.with_longest_write(times.longest_write());
     let figures = Arc::new(Figures::new(clients.requests.clone()));
     if let Some(serving) = config.serving {
@@ -84,7 +91,8 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), D
     let until = stop.clone();
     let working = async move {
         let client = objects.client_for_writes();
-        let (events, publishing) = Events::start(client, &config.namespace, &config.identity, &until);
+        let (events, publishing) =
+            Events::start(client, CONTROLLER_MANAGER, &config.namespace, &config.identity, &until);
         let controller = MachineConfigController::new(settings, querier, &clients, (objects, events), &until);
         figures.show(&controller);
         controller.run(heartbeat, until.clone()).await;

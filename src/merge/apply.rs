@@ -8,8 +8,8 @@
 
 use super::is_typed;
 use super::metadata::{fit_owners, group};
-use super::ownership::{FIELD_MANAGER, METADATA, keep_lists_of_others, text};
-use serde_json::{Map, Value};
+use super::ownership::{METADATA, Manager, keep_lists_of_others, text};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 /// Metadata of a manifest that is applied. The rest belongs to the API server.
@@ -17,7 +17,7 @@ const APPLIED_METADATA: [&str; 6] = ["name", "namespace", "labels", "annotations
 
 /// The configuration to apply for a desired object. Null means the same as no value. The resourceVersion, and for an
 /// existing object the uid, make the server refuse it if `live` is not the present state: no object has resourceVersion 1.
-pub(crate) fn configuration(live: Option<&Value>, desired: Value) -> Value {
+pub(crate) fn configuration(live: Option<&Value>, desired: Value, manager: Manager) -> Value {
     let mut object = match live {
         Some(live) => fit_owners(live, Cow::Owned(desired)).into_owned(),
         None => desired,
@@ -25,7 +25,7 @@ pub(crate) fn configuration(live: Option<&Value>, desired: Value) -> Value {
     remove_nulls(&mut object);
     if let Some(live) = live {
         let typed = is_typed(group(text(&object, "apiVersion")));
-        keep_lists_of_others(live, &mut object, typed);
+        keep_lists_of_others(live, &mut object, manager, typed);
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|key, _| APPLIED_METADATA.contains(&key.as_str()));
@@ -47,15 +47,14 @@ fn remove_nulls(value: &mut Value) {
     }
 }
 
-/// The live object with what our manager owns by updates owned by apply instead; `None` if there is no such entry.
-pub(crate) fn taken_over(live: &Value) -> Option<Value> {
+/// The live object with what our manager owns by updates owned by apply instead; `None` if there is no such entry. What
+/// another process has written under our name stays as it is.
+pub(crate) fn taken_over(live: &Value, manager: Manager) -> Option<Value> {
     let mut object = live.clone();
     let entries = object.pointer_mut("/metadata/managedFields")?.as_array_mut()?;
-    let is_ours = |entry: &Value, operation: &str| {
-        text(entry, "manager") == FIELD_MANAGER
-            && text(entry, "operation") == operation
-            && text(entry, "subresource").is_empty()
-    };
+    let is_ours = |entry: &Value, operation: &str| manager.owns(entry) && text(entry, "operation") == operation;
+    let (apart, own) = split(std::mem::take(entries), |entry| is_ours(entry, "Update"), manager);
+    *entries = own;
     let position = |operation: &str| entries.iter().position(|entry| is_ours(entry, operation));
     let mut applied = entries.remove(position("Apply").or_else(|| position("Update"))?);
     let version = text(&applied, "apiVersion").to_owned();
@@ -77,8 +76,46 @@ pub(crate) fn taken_over(live: &Value) -> Option<Value> {
     }
     applied.as_object_mut()?.insert("operation".into(), "Apply".into());
     kept.push(applied);
+    kept.extend(apart);
     *entries = kept;
     Some(object)
+}
+
+/// The entries of updates under our name with nothing but the annotations of another process, and all entries without those.
+fn split(entries: Vec<Value>, is_update: impl Fn(&Value) -> bool, manager: Manager) -> (Vec<Value>, Vec<Value>) {
+    let (mut apart, mut own) = (Vec::new(), Vec::new());
+    for mut entry in entries {
+        let updated = is_update(&entry);
+        let annotations = entry.pointer_mut("/fieldsV1/f:metadata/f:annotations").and_then(Value::as_object_mut);
+        let theirs = annotations.filter(|_| updated).map(|annotations| {
+            let (theirs, ours): (Map<_, _>, Map<_, _>) =
+                std::mem::take(annotations).into_iter().partition(|(key, _)| manager.is_of_others(key));
+            *annotations = ours;
+            theirs
+        });
+        let Some(theirs) = theirs.filter(|theirs| !theirs.is_empty()) else {
+            own.push(entry);
+            continue;
+        };
+        let mut part = entry.clone();
+        if let Some(set) = part.get_mut("fieldsV1") {
+            *set = json!({"f:metadata": {"f:annotations": theirs}});
+        }
+        apart.push(part);
+        if entry.get("fieldsV1").is_some_and(has_fields) {
+            own.push(entry);
+        }
+    }
+    (apart, own)
+}
+
+/// Whether a field set names a field, and not only places.
+fn has_fields(set: &Value) -> bool {
+    let Some(set) = set.as_object() else { return false };
+    set.iter().any(|(key, below)| {
+        let is_place = ["f:metadata", "f:annotations"].contains(&key.as_str());
+        key != "." && (!is_place || has_fields(below))
+    })
 }
 
 fn unite(into: &mut Value, set: Value) {

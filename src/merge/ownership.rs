@@ -12,8 +12,28 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The field manager of our writes.
-pub const FIELD_MANAGER: &str = "cluster-version-operator";
+/// Under which name a process writes the objects of a release.
+#[derive(Clone, Copy, Debug)]
+pub struct Manager {
+    /// The field manager.
+    pub name: &'static str,
+    /// Domains of annotations that another process may have written under the same name by updates. They are its own: no
+    /// manifest has set them, unless the object was applied with them.
+    pub of_others: &'static [&'static str],
+}
+
+impl Manager {
+    /// Whether this is an entry of ours of managedFields, and not one of the status.
+    pub(super) fn owns(&self, entry: &Value) -> bool {
+        text(entry, "manager") == self.name && text(entry, "subresource").is_empty()
+    }
+
+    /// Whether an annotation, as field sets name it, is of one of those domains.
+    pub(super) fn is_of_others(&self, key: &str) -> bool {
+        let domain = key.strip_prefix("f:").and_then(|name| name.split_once('/')).map(|(domain, _)| domain);
+        domain.is_some_and(|domain| self.of_others.contains(&domain))
+    }
+}
 
 /// Reads the defaults of the kind, if they are known.
 pub(crate) type ReadSchema<'a> = &'a dyn Fn() -> Option<Arc<Schema>>;
@@ -38,19 +58,35 @@ pub(super) fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
     entry.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The field sets of our manager, and those of all others.
-fn sets(live: &Value) -> (Nodes<'_>, Nodes<'_>) {
+/// The entries of managedFields that have a field set.
+fn entries(live: &Value) -> impl Iterator<Item = (&Value, &Map<String, Value>)> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    entries.filter_map(|entry| Some((entry, entry.get("fieldsV1")?.as_object()?)))
+}
+
+/// The field sets of our manager, and those of all others.
+fn sets<'a>(live: &'a Value, manager: Manager) -> (Nodes<'a>, Nodes<'a>) {
     let (mut ours, mut others) = (Nodes::new(), Nodes::new());
-    for entry in entries {
-        let Some(set) = entry.get("fieldsV1").and_then(Value::as_object) else { continue };
-        if text(entry, "manager") != FIELD_MANAGER {
+    for (entry, set) in entries(live) {
+        if text(entry, "manager") != manager.name {
             others.push(set);
-        } else if text(entry, "subresource").is_empty() {
+        } else if manager.owns(entry) {
             ours.push(set);
         }
     }
     (ours, others)
+}
+
+/// The annotations, as field sets name them, that another process has written under our name: those of its domains that no
+/// apply of ours has set.
+fn of_others(live: &Value, manager: Manager) -> BTreeSet<&str> {
+    let annotations = |operation: &'static str| {
+        let ours = entries(live).filter(move |(entry, _)| manager.owns(entry) && text(entry, "operation") == operation);
+        let sets = ours.filter_map(|(_, set)| set.get("f:metadata")?.get("f:annotations")?.as_object());
+        sets.flat_map(Map::keys).map(String::as_str)
+    };
+    let applied: BTreeSet<&str> = annotations("Apply").collect();
+    annotations("Update").filter(|key| manager.is_of_others(key) && !applied.contains(key)).collect()
 }
 
 /// The element of a list, or the field of a map, that a key of a field set names.
@@ -91,10 +127,17 @@ fn is_element(key: &str) -> bool {
 }
 
 /// The paths of fields that only our manager owns and the manifest does not set.
-pub(super) fn dropped(live: &Value, desired: &Value, typed: bool, schema: ReadSchema<'_>) -> Vec<String> {
-    let (ours, others) = sets(live);
+pub(super) fn dropped(
+    live: &Value,
+    desired: &Value,
+    manager: Manager,
+    typed: bool,
+    schema: ReadSchema<'_>,
+) -> Vec<String> {
+    let (ours, others) = sets(live, manager);
+    let spared = of_others(live, manager);
     let compare = |filled: &Value| {
-        let mut search = Search { typed, dropped: Vec::new(), surplus: Vec::new() };
+        let mut search = Search { typed, spared: &spared, dropped: Vec::new(), surplus: Vec::new() };
         for key in keys(&ours).into_iter().filter(|key| *key != "f:status") {
             let (ours, others) = (below(&ours, key), below(&others, key));
             let Some(live) = child(live, key) else { continue };
@@ -158,15 +201,17 @@ impl<'a> Place<'a> {
     }
 }
 
-struct Search {
+struct Search<'a> {
     typed: bool,
+    /// Annotations that are not ours.
+    spared: &'a BTreeSet<&'a str>,
     /// Fields that the manifest does not set.
     dropped: Vec<String>,
     /// Atomic lists and maps with content that the manifest lacks.
     surplus: Vec<String>,
 }
 
-impl Search {
+impl Search<'_> {
     /// `last` is the key that has led here.
     fn visit(&mut self, ours: &Nodes<'_>, others: &Nodes<'_>, place: Place<'_>, path: &str, last: &str) {
         let keys = keys(ours);
@@ -176,6 +221,9 @@ impl Search {
         for key in keys {
             // Key fields come and go with their element, also where the manifest leaves them to a default.
             if place.desired.is_some() && is_key_field(last, key) {
+                continue;
+            }
+            if path == "metadata.annotations" && self.spared.contains(key) {
                 continue;
             }
             if let Some(child) = place.child(key) {
@@ -213,8 +261,8 @@ fn is_same(rule: Rule, live: &Value, desired: &Value, typed: bool) -> bool {
 
 /// The manifest with the elements that other managers have added to its keyed lists, in the order of the live object. Lists
 /// are compared as a whole otherwise.
-pub(super) fn keep_elements_of_others<'a>(live: &Value, desired: &'a Value) -> Cow<'a, Value> {
-    let (ours, others) = sets(live);
+pub(super) fn keep_elements_of_others<'a>(live: &Value, desired: &'a Value, manager: Manager) -> Cow<'a, Value> {
+    let (ours, others) = sets(live, manager);
     let mut adapted = Cow::Borrowed(desired);
     let both: Nodes<'_> = ours.iter().chain(&others).copied().collect();
     for key in keys(&both).into_iter().filter(|key| !["f:metadata", "f:status"].contains(key)) {
@@ -229,8 +277,8 @@ pub(super) fn keep_elements_of_others<'a>(live: &Value, desired: &'a Value) -> C
 
 /// The manifest with the lists that other managers own as a whole as they are, where they have all that the manifest sets:
 /// an apply would replace them.
-pub(super) fn keep_lists_of_others(live: &Value, desired: &mut Value, typed: bool) {
-    let (_, others) = sets(live);
+pub(super) fn keep_lists_of_others(live: &Value, desired: &mut Value, manager: Manager, typed: bool) {
+    let (_, others) = sets(live, manager);
     for key in keys(&others).into_iter().filter(|key| !["f:metadata", "f:status"].contains(key)) {
         keep_lists(&below(&others, key), live, desired, key, typed);
     }

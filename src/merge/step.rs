@@ -1,7 +1,7 @@
 //! Decides what to do with the object of a manifest. Rollouts and plans use the same function. It only depends on the live
 //! object, so that every mode decides alike, and a process that was restarted too.
 
-use super::{MergeError, Outcome, ReadSchema, initial, merge_with};
+use super::{Manager, MergeError, Outcome, ReadSchema, initial, merge_with};
 use crate::api::object_meta;
 use crate::payload::Manifest;
 use serde_json::Value;
@@ -45,6 +45,7 @@ pub(crate) enum Skip {
 pub(crate) fn step<E: From<MergeError>>(
     live: Option<&Value>,
     manifest: &Manifest,
+    manager: Manager,
     schema: ReadSchema<'_>,
     desired: impl FnOnce() -> Result<Value, E>,
 ) -> Result<Step, E> {
@@ -55,7 +56,7 @@ pub(crate) fn step<E: From<MergeError>>(
         Some(_) if delete => Step::Delete,
         None => Step::Create(initial(desired()?)),
         Some(_) if manifest.create_only() => Step::Skip(Skip::CreateOnly),
-        Some(live) => match merge_with(live, &desired()?, schema)? {
+        Some(live) => match merge_with(live, &desired()?, manager, schema)? {
             Outcome::Same => Step::Skip(Skip::AsDesired),
             Outcome::Changed { object, fields } => Step::Change { object, fields },
             Outcome::Replace { object, fields } => Step::Replace { object, fields },

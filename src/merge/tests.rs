@@ -14,6 +14,14 @@ use super::metadata::prepare;
 use super::*;
 use serde_json::json;
 
+/// Under whose name the tests write.
+pub(super) const US: Manager = Manager { name: "us", of_others: &["others.example.com"] };
+
+/// As [`super::merge`], by us.
+pub(super) fn merge(live: &Value, desired: &Value) -> Result<Outcome, MergeError> {
+    super::merge(live, desired, US)
+}
+
 /// Manifests and the objects that an API server (1.36) made of them, `[{"desired": …, "live": …}]`.
 const DEFAULTED: &str = include_str!("tests/defaulted.json");
 

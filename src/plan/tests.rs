@@ -5,6 +5,7 @@ use crate::api::ClusterVersion;
 use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Capabilities, LoadOptions, Payload, PayloadFiles, SourceFile, load};
 use crate::read::Read;
+use crate::rollout::MANAGER;
 use crate::updates::upgradeable::NotUpgradeable;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -72,6 +73,7 @@ fn predict(payload: &Payload, live: &[LiveObject], filter: &ApplyFilter, values:
         namespaces: Some(["ns", "own"].map(str::to_owned).into()),
         prepared: &prepared,
         own_deployment: &own_deployment(),
+        manager: MANAGER,
         server: Some(30),
         values,
     })

@@ -16,7 +16,7 @@ use crate::cluster::feed::{Callbacks, Comparison};
 use crate::cluster::index::View;
 use crate::cluster::{ApiError, CachedState, Clients, Index, Kind, Kinds, Objects};
 use crate::gate::Observed;
-use crate::merge::Owner;
+use crate::merge::{Manager, Owner};
 use crate::metrics::FollowedKind;
 use crate::payload::{DefinedKind, Manifest, ObjectId};
 use crate::rollout::Applied;
@@ -49,11 +49,18 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    pub(crate) fn new(clients: Arc<Clients>, objects: Objects, kinds: Arc<Kinds>, stop: CancellationToken) -> Applier {
+    /// `manager`: under whose name the objects are written, which is that of `objects`.
+    pub(crate) fn new(
+        clients: Arc<Clients>,
+        objects: Objects,
+        manager: Manager,
+        kinds: Arc<Kinds>,
+        stop: CancellationToken,
+    ) -> Applier {
         let configuration = Arc::new(ConfigurationWatcher::new(stop.clone()));
         let hindrances = watch::channel(()).0;
         let server_keeps = Arc::new(ServerKeeps::new(hindrances.clone()));
-        let desired = Arc::new(DesiredObjects::new(configuration.clone(), server_keeps.clone()));
+        let desired = Arc::new(DesiredObjects::new(manager, configuration.clone(), server_keeps.clone()));
         let index = Arc::<Index>::default();
         let comparing = desired.clone();
         let compare = Arc::new(move |id: &_, live: &_| comparing.compare(id, live));

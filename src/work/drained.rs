@@ -442,6 +442,7 @@ fn trimmed(mut pod: Pod) -> Pod {
 mod tests {
     use super::*;
     use crate::cluster::{Kinds, Objects};
+    use crate::rollout::MANAGER;
     use tokio_util::sync::CancellationToken;
 
     #[tokio::test]
@@ -449,7 +450,8 @@ mod tests {
         let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let clients = Arc::new(Clients::new(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap());
         let objects = Objects::reader(clients.call.clone());
-        let applier = Applier::new(clients.clone(), objects, Arc::new(Kinds::default()), CancellationToken::new());
+        let applier =
+            Applier::new(clients.clone(), objects, MANAGER, Arc::new(Kinds::default()), CancellationToken::new());
         let applier = Arc::new(applier);
         for enabled in [true, false] {
             let mut drained = DrainedOperators::new(applier.clone(), clients.clone(), enabled);

@@ -3,7 +3,6 @@
 //! waits for it.
 
 use crate::api::{HistoryEntry, HistoryState, Release};
-use crate::cluster::objects::FIELD_MANAGER;
 use crate::error::shortened;
 use crate::payload::ObjectId;
 use crate::status::facts::{LoadStatus, LoadStep};
@@ -140,16 +139,17 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Starts the task that publishes. It ends when the last clone of these is dropped and nothing is left to be published;
-    /// a panic in it cancels `stop`.
+    /// Starts the task that publishes, as `reporter`. It ends when the last clone of these is dropped and nothing is left to
+    /// be published; a panic in it cancels `stop`.
     pub(crate) fn start(
         client: Client,
+        reporter: &str,
         namespace: &str,
         identity: &str,
         stop: &CancellationToken,
     ) -> (Self, JoinHandle<()>) {
         let (queue, mut waiting) = mpsc::channel::<(Notice, ObjectReference)>(QUEUE);
-        let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(identity.to_owned()) };
+        let reporter = Reporter { controller: reporter.to_owned(), instance: Some(identity.to_owned()) };
         let recorder = Recorder::new(client, reporter);
         let publishing = async move {
             while let Some((notice, regarding)) = waiting.recv().await {

@@ -15,10 +15,9 @@ mod reporting;
 pub(crate) mod views;
 mod writer;
 
-use crate::api::machine_config::MachineConfigPool;
+use crate::api::machine_config::{CONTROLLER_MANAGER, MachineConfigPool};
 use crate::cluster::watcher::{Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
-use crate::merge::FIELD_MANAGER;
 use crate::pools::approval;
 use crate::pools::changes::downloads;
 use crate::pools::drain::{Drain, MANAGER as DRAIN_MANAGER, Request, Step, step};
@@ -323,7 +322,7 @@ impl MachineConfigController {
     }
 
     fn write_node(&self, seen: Instant, name: &str, patch: Value) {
-        self.write_node_as(FIELD_MANAGER, seen, name, patch);
+        self.write_node_as(CONTROLLER_MANAGER, seen, name, patch);
     }
 
     /// As a field manager of its own, so that the API server keeps when that was.

@@ -7,6 +7,7 @@ mod annotations;
 mod perform;
 mod plan;
 
+use crate::api::machine_config::AGENT_MANAGER;
 use crate::cluster::{ApiError, ClientError, Clients, Kind, Kinds, Objects, WatchBackoff, named, scattered};
 use crate::host::commands::{Commands, Processes};
 use crate::host::kubelet::KubeletProcess;
@@ -82,7 +83,7 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), N
         error: error.to_string(),
     })?;
     let clients = Clients::connect(config.kubeconfig.as_deref()).await?;
-    let objects = Objects::new(clients.call.clone(), Arc::new(|| true));
+    let objects = Objects::new(clients.call.clone(), AGENT_MANAGER, Arc::new(|| true));
     // Without what the server serves: a Node is served everywhere.
     let (kinds, own) = (Arc::new(Kinds::default()), ("", config.node.as_str()));
     let events = named::follow_with(&clients, kinds, node_kind(), own, WatchBackoff::of_nodes());

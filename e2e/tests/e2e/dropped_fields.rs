@@ -6,13 +6,15 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use cvo::testing::cluster::objects::FIELD_MANAGER;
+use cvo::testing::api::FIELD_MANAGER;
 use e2e::harness::audit;
 use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::releases::Release;
 
 /// A field manager that is not ours.
 const OTHER: &str = "other";
+/// As the machine-config controller keeps which nodes have their turn, once under the name of the daemon.
+const CLAIMED: &str = "machineconfiguration.openshift.io/claimed";
 
 /// With defaults at every depth, a list map, an atomic list with a default inside, a set, and a map without schema.
 fn definition() -> Value {
@@ -140,6 +142,18 @@ impl Objects<'_> {
         self.api(object).create(&params, &serde_json::from_value(object.clone()).unwrap()).await.unwrap();
     }
 
+    /// By an update under the name of the daemon.
+    async fn claim(&self, object: &Value) {
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {CLAIMED: "n1"}}}));
+        self.api(object).patch(object["metadata"]["name"].as_str().unwrap(), &params, &patch).await.unwrap();
+    }
+
+    async fn claimed(&self, object: &Value) -> Option<String> {
+        let object = self.api(object).get(object["metadata"]["name"].as_str().unwrap()).await.unwrap();
+        object.metadata.annotations?.get(CLAIMED).cloned()
+    }
+
     /// Server-side apply by another field manager.
     async fn apply(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
@@ -235,6 +249,9 @@ async fn dropped_fields_go_and_those_of_others_stay() {
     let theirs = full_with_defaults();
     assert_eq!(objects.spec(&foreign).await, theirs, "what another manager has set stays");
     assert_eq!(objects.spec(&late).await, theirs, "nothing is dropped yet");
+    for object in [&own, &original, &late] {
+        objects.claim(object).await;
+    }
     objects.assert_second_rollout_writes_nothing(&releases[0]).await;
 
     objects.add_fields_of_another_manager().await;
@@ -258,6 +275,9 @@ async fn dropped_fields_go_and_those_of_others_stay() {
     );
     assert_eq!(objects.spec(&original).await, reduced_with_defaults());
     assert_eq!(objects.spec(&foreign).await, theirs);
+    for object in [&own, &original, &late] {
+        assert_eq!(objects.claimed(object).await.as_deref(), Some("n1"), "no release has set it: {object}");
+    }
     let spec = objects.spec(&policy(false)).await;
     assert_eq!(spec["matchConditions"], json!([{"name": "added", "expression": "true"}]));
     assert_eq!(spec["validations"], json!([{"expression": "true"}]));

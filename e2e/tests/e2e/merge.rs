@@ -9,7 +9,7 @@ mod single;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cvo::testing::merge::{self, Outcome, Owner};
+use cvo::testing::merge::{self, MANAGER, Outcome, Owner};
 use futures::{StreamExt, stream};
 use http::Method;
 use kube::Client;
@@ -107,7 +107,8 @@ impl Server {
         let mut retries = if kind.kind == "ClusterRole" { 3 } else { 0 };
         for _ in 0..20 {
             let live = self.call(Method::GET, path, None).await.map_err(|r| format!("not readable: {}", r.message))?;
-            let outcome = merge::merge(&live, desired).map_err(|error| format!("cannot be merged: {error}"))?;
+            let outcome =
+                merge::merge(&live, desired, MANAGER).map_err(|error| format!("cannot be merged: {error}"))?;
             let (object, fields, replace) = match outcome {
                 Outcome::Same => return Ok((live, written.unwrap_or_default())),
                 Outcome::Changed { object, fields } => (object, fields, false),

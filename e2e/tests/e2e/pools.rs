@@ -33,6 +33,26 @@ fn times(milliseconds: u64) -> Times {
     Times { stage: of(milliseconds), apply: of(milliseconds), restart: of(milliseconds) }
 }
 
+/// Whatever the daemon writes of a pool in a release leaves alone what the controller has written.
+async fn assert_writes_under_its_own_name(fleet: &Fleet) {
+    const NAME: &str = "machine-config-controller";
+    let node = fleet.nodes().get("fake-0").await.unwrap();
+    let fields = node.metadata.managed_fields.iter().flatten();
+    let desired = "/f:metadata/f:annotations/f:machineconfiguration.openshift.io~1desiredConfig";
+    let writers: BTreeSet<String> = fields
+        .filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(desired).is_some()))
+        .filter_map(|entry| entry.manager.clone())
+        .collect();
+    assert_eq!(writers, BTreeSet::from([NAME.to_owned()]));
+    let events: Api<Event> = Api::all(fleet.client.clone());
+    let of_pools = events.list(&kube::api::ListParams::default()).await.unwrap().into_iter();
+    let reporters: BTreeSet<String> = of_pools
+        .filter(|event| event.involved_object.kind.as_deref() == Some("MachineConfigPool"))
+        .filter_map(|event| event.reporting_component)
+        .collect();
+    assert_eq!(reporters, BTreeSet::from([NAME.to_owned()]));
+}
+
 /// Names of nodes in the order in which they have reached another configuration than `before`, until so many have.
 fn watch_ends(fleet: &Fleet, before: &str, count: usize) -> JoinHandle<Vec<String>> {
     let mut nodes = watcher(fleet.nodes(), watcher::Config::default()).default_backoff().applied_objects().boxed();
@@ -94,6 +114,7 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
     for reason in ["RenderedConfigGenerated", "Updating", "Completed"] {
         assert!(reasons.contains(reason), "{reason}: {reasons:?}");
     }
+    assert_writes_under_its_own_name(&fleet).await;
     let metrics = metrics(&fleet, &address).await;
     for sample in [
         "mco_machine_count{pool=\"worker\"} 5",

@@ -23,6 +23,7 @@ use crate::plan::{
     self, Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, Parts, PlanInput, Side,
 };
 use crate::read::Read;
+use crate::rollout::MANAGER;
 use crate::status::release::same_digest;
 use crate::updates::upgradeable::{self, NotUpgradeable};
 use crate::updates::{self, FeatureGates};
@@ -79,6 +80,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
         namespaces: Some(cluster.namespaces(&selection.manifests).await),
         prepared: &prepared,
         own_deployment: &own,
+        manager: MANAGER,
         server: cluster.server_version(&mut unknowns).await,
         values: args.values,
     });

@@ -60,7 +60,7 @@ async fn write_is_not_sent_again_after_the_lease_was_lost() {
     let leads = Arc::new(AtomicBool::new(true));
     let lost = leads.clone();
     let (clients, requests) = overloaded(move || lost.store(false, Ordering::Relaxed)).await;
-    let objects = Objects::new(clients.call.clone(), Arc::new(move || leads.load(Ordering::Relaxed)));
+    let objects = Objects::new(clients.call.clone(), "tests", Arc::new(move || leads.load(Ordering::Relaxed)));
     let map = serde_json::json!({"metadata": {"name": "x", "namespace": "ns"}});
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let error = objects.replace(&kind, "ns", "x", &map).await.unwrap_err();
@@ -76,7 +76,7 @@ async fn other_requests_that_write_are_sent_only_by_the_leader() {
     let now = leads.clone();
     let (clients, requests) = overloaded(move || now.store(false, Ordering::Relaxed)).await;
     let asked = leads.clone();
-    let objects = Objects::new(clients.call.clone(), Arc::new(move || asked.load(Ordering::Relaxed)));
+    let objects = Objects::new(clients.call.clone(), "tests", Arc::new(move || asked.load(Ordering::Relaxed)));
     let client = objects.client_for_writes();
     let request = || http::Request::post("/apis/events.k8s.io/v1/namespaces/ns/events").body(Vec::new()).unwrap();
     assert!(client.request::<serde_json::Value>(request()).await.is_err());

@@ -26,7 +26,7 @@ fn election(refusals: usize, writes: Arc<AtomicUsize>, versions: &'static [u64])
     });
     let second = Duration::from_secs(1);
     let times = Times { duration: 3 * second, renew_deadline: 2 * second, retry: second };
-    Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", times)
+    Election::new(Client::new(service, "default"), "tests", ("ns", "version"), result(), "me", times)
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn lease_released_between_read_and_watch_is_taken_at_once() {
     });
     let second = Duration::from_secs(1);
     let times = Times { duration: 600 * second, renew_deadline: 300 * second, retry: 100 * second };
-    let successor = Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", times);
+    let successor = Election::new(Client::new(service, "default"), "tests", ("ns", "version"), result(), "me", times);
     let begun = tokio::time::Instant::now();
     assert!(successor.acquire(&CancellationToken::new()).await);
     assert!(begun.elapsed() < 5 * second, "{:?}", begun.elapsed());
@@ -113,7 +113,7 @@ async fn candidate_waits_until_the_holder_of_a_deleted_lease_has_given_up() {
     });
     let second = Duration::from_secs(1);
     let times = Times { duration: 600 * second, renew_deadline: 300 * second, retry: 100 * second };
-    let candidate = Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", times);
+    let candidate = Election::new(Client::new(service, "default"), "tests", ("ns", "version"), result(), "me", times);
     assert!(!candidate.acquire(&stop).await, "the holder may still write");
     assert!(methods.lock().unwrap().iter().all(|method| *method == http::Method::GET), "{methods:?}");
 }
@@ -157,8 +157,14 @@ fn server_without_lease(history: Value) -> (Election, Arc<Mutex<Vec<String>>>) {
             answer.send_response(http::Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap());
         }
     });
-    let candidate =
-        Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", Times::seconds(60, 40, 20));
+    let candidate = Election::new(
+        Client::new(service, "default"),
+        "tests",
+        ("ns", "version"),
+        result(),
+        "me",
+        Times::seconds(60, 40, 20),
+    );
     (candidate, seen)
 }
 
@@ -238,7 +244,7 @@ fn storing(refusals: usize) -> (Election, Arc<Mutex<Vec<Value>>>) {
     });
     let second = Duration::from_secs(1);
     let times = Times { duration: 400 * second, renew_deadline: 300 * second, retry: 26 * second };
-    (Election::new(Client::new(service, "default"), ("ns", "version"), result(), "me", times), stored)
+    (Election::new(Client::new(service, "default"), "tests", ("ns", "version"), result(), "me", times), stored)
 }
 
 #[tokio::test(start_paused = true)]

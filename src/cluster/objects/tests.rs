@@ -28,7 +28,7 @@ async fn all_pages_of_a_kind_are_read() {
             respond.send_response(http::Response::new(Body::from(list.to_string().into_bytes())));
         }
     });
-    let objects = Objects::new(Client::new(service, "default"), Arc::new(|| true));
+    let objects = Objects::new(Client::new(service, "default"), "tests", Arc::new(|| true));
     let all = objects.all(&Kind::config_map()).await.unwrap();
     assert_eq!(all.iter().map(object_meta::name).collect::<Vec<_>>(), ["a", "b", "c"]);
 }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::merge::{Outcome, merge};
+use crate::merge::Outcome;
+use crate::merge::tests::merge;
 
 #[test]
 fn required_fields_are_added_and_are_not_a_difference() {

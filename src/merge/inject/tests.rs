@@ -1,5 +1,6 @@
 use super::*;
-use crate::merge::{Outcome, desired, merge};
+use crate::merge::tests::merge;
+use crate::merge::{Outcome, desired};
 use crate::payload::{Origin, load};
 use serde_json::json;
 use std::sync::Arc;

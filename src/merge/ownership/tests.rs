@@ -1,5 +1,6 @@
 use super::*;
-use crate::merge::{Outcome, merge, merge_with};
+use crate::merge::tests::{US as MANAGER, merge};
+use crate::merge::{Outcome, merge_with};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -20,14 +21,14 @@ fn live(spec: Value, owners: &[(&str, &str, Value)]) -> Value {
 
 fn fields(live: &Value, desired: Value, schema: Option<Value>) -> Vec<String> {
     let schema = schema.map(|schema| Arc::new(serde_json::from_value::<Schema>(schema).unwrap()));
-    match merge_with(live, &object(desired), &|| schema.clone()).unwrap() {
+    match merge_with(live, &object(desired), MANAGER, &|| schema.clone()).unwrap() {
         Outcome::Same => Vec::new(),
         Outcome::Changed { fields, .. } => fields,
         other => panic!("{other:?}"),
     }
 }
 
-const US: &str = FIELD_MANAGER;
+const US: &str = MANAGER.name;
 
 #[test]
 fn only_what_nobody_else_owns_is_dropped() {
@@ -63,6 +64,22 @@ fn of_metadata_labels_and_annotations_are_dropped() {
     // What a controller reports is not what a manifest sets.
     live["metadata"]["managedFields"][0]["subresource"] = json!("status");
     assert_eq!(fields(&live, json!({}), None), Vec::<String>::new());
+}
+
+/// Another process wrote annotations of its own under our name: no manifest has set them.
+#[test]
+fn annotations_that_another_process_has_written_under_our_name_are_not_dropped() {
+    let mut live = live(json!({}), &[]);
+    live["metadata"]["annotations"] = json!({"others.example.com/claimed": "1", "example.com/mine": "1"});
+    let set = json!({"f:metadata": {"f:annotations":
+        {".": {}, "f:others.example.com/claimed": {}, "f:example.com/mine": {}}}});
+    let entry = |operation: &str, set: &Value| json!({"manager": US, "operation": operation, "fieldsV1": set});
+    live["metadata"]["managedFields"] = json!([entry("Update", &set)]);
+    assert_eq!(fields(&live, json!({}), None), ["metadata.annotations[example.com/mine]"]);
+    // A former manifest had it.
+    live["metadata"]["managedFields"] = json!([entry("Update", &set), entry("Apply", &set)]);
+    let both = ["metadata.annotations[example.com/mine]", "metadata.annotations[others.example.com/claimed]"];
+    assert_eq!(fields(&live, json!({}), None), both);
 }
 
 #[test]
@@ -131,7 +148,7 @@ fn list_of_another_manager_is_applied_as_it_is() {
     );
     let applied = |alert: &str| {
         let mut desired = object(json!({"groups": [{"name": "g", "rules": [{"alert": alert}]}]}));
-        keep_lists_of_others(&live, &mut desired, false);
+        keep_lists_of_others(&live, &mut desired, MANAGER, false);
         desired["spec"]["groups"][0]["rules"].clone()
     };
     assert_eq!(applied("A"), theirs);

@@ -18,7 +18,7 @@ fn decided(live: Option<&Value>, annotation: (&str, &str)) -> Result<Step, Merge
         annotations: BTreeMap::from([(key.to_owned(), value.to_owned())]),
         raw: (&b"{}"[..]).into(),
     };
-    step(live, &manifest, &|| None, || Ok(object("desired")))
+    step(live, &manifest, US, &|| None, || Ok(object("desired")))
 }
 
 fn object(data: &str) -> Value {

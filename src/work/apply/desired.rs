@@ -6,7 +6,7 @@ use super::server_keeps::ServerKeeps;
 use crate::cluster::feed::Comparison;
 use crate::gate;
 use crate::merge::inject::{ClusterConfiguration, Source};
-use crate::merge::{self, Owner, Schema, Schemas, Step};
+use crate::merge::{self, Manager, Owner, Schema, Schemas, Step};
 use crate::payload::{Manifest, ObjectId};
 use crate::work::cluster_configuration::ConfigurationWatcher;
 use serde_json::Value;
@@ -26,6 +26,8 @@ pub(super) struct DesiredObjects {
     configuration: Arc<ConfigurationWatcher>,
     server_keeps: Arc<ServerKeeps>,
     schemas: Schemas,
+    /// Under whose name they are written.
+    manager: Manager,
 }
 
 /// One manifest and everything else that its object depends on, at one moment.
@@ -61,15 +63,20 @@ impl Desired<'_> {
 
     /// The configuration to apply.
     pub(crate) fn configuration(&self, live: Option<&Value>) -> Result<Box<RawValue>, ApplyError> {
-        let configuration = merge::configuration(live, self.object()?);
+        let configuration = merge::configuration(live, self.object()?, self.objects.manager);
         to_raw_value(&configuration).map_err(|e| ApplyError::Manifest(e.to_string()))
+    }
+
+    /// Under whose name it is written.
+    pub(crate) fn manager(&self) -> Manager {
+        self.objects.manager
     }
 
     /// What to do, given the live object.
     pub(crate) fn step(&self, live: Option<&Value>) -> Result<Step, ApplyError> {
         let stopped = self.stoppable && live.and_then(|live| live.pointer("/spec/replicas")) == Some(&Value::from(0));
         let schema = || self.objects.schema(self.manifest);
-        merge::step(live, self.manifest, &schema, || {
+        merge::step(live, self.manifest, self.objects.manager, &schema, || {
             let mut object = self.object()?;
             if let Some(replicas) = object.pointer_mut("/spec/replicas").filter(|_| stopped) {
                 *replicas = Value::from(0);
@@ -80,7 +87,11 @@ impl Desired<'_> {
 }
 
 impl DesiredObjects {
-    pub(crate) fn new(configuration: Arc<ConfigurationWatcher>, server_keeps: Arc<ServerKeeps>) -> Self {
+    pub(crate) fn new(
+        manager: Manager,
+        configuration: Arc<ConfigurationWatcher>,
+        server_keeps: Arc<ServerKeeps>,
+    ) -> Self {
         DesiredObjects {
             manifests: RwLock::default(),
             owner: RwLock::default(),
@@ -88,6 +99,7 @@ impl DesiredObjects {
             configuration,
             server_keeps,
             schemas: Schemas::default(),
+            manager,
         }
     }
 

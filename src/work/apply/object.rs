@@ -6,7 +6,7 @@ use super::server_keeps::ServerKeeps;
 use crate::api::object_meta;
 use crate::cluster::access;
 use crate::cluster::index::View;
-use crate::cluster::objects::{FIELD_MANAGER, Removed};
+use crate::cluster::objects::Removed;
 use crate::cluster::revision::Revision;
 use crate::cluster::{ApiError, CachedState, Cause, Kind};
 use crate::gate;
@@ -232,7 +232,7 @@ impl ObjectApply<'_> {
             in_vain
         });
         index.release_events(id);
-        if written? { Ok(Applied::Unchanged) } else { Ok(Applied::Updated { fields, by: last_writer(live) }) }
+        if written? { Ok(Applied::Unchanged) } else { Ok(Applied::Updated { fields, by: self.last_writer(live) }) }
     }
 
     /// PUT of `object`, or apply, and the answer.
@@ -260,7 +260,7 @@ impl ObjectApply<'_> {
         if !matches!(self.desired.step(Some(&applied)), Ok(Step::Change { .. })) {
             return Ok(applied);
         }
-        let Some(taken_over) = merge::taken_over(&applied) else { return Ok(applied) };
+        let Some(taken_over) = merge::taken_over(&applied, self.desired.manager()) else { return Ok(applied) };
         self.apply_once(&self.put(&taken_over).await?).await
     }
 
@@ -294,7 +294,7 @@ impl ObjectApply<'_> {
         index.release_events(id);
         // If another client was faster, its object is looked at like any other.
         created?;
-        Ok(Applied::Updated { fields, by: last_writer(live) })
+        Ok(Applied::Updated { fields, by: self.last_writer(live) })
     }
 
     /// Who this process is, if the object is a binding that gives it rights: without that binding it might not be allowed to
@@ -335,16 +335,17 @@ impl ObjectApply<'_> {
         if live.as_ref().is_some_and(same) { Ok(()) } else { Err(ApplyError::OwnerGone) }
     }
 
+    /// The field manager other than ours that wrote the object last, by its managedFields.
+    fn last_writer(&self, live: &Value) -> Option<String> {
+        let entries = live.pointer("/metadata/managedFields")?.as_array()?;
+        let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let own = self.desired.manager().name;
+        let others = entries.iter().filter(|e| text(e, "manager") != own && text(e, "subresource").is_empty());
+        others.max_by_key(|e| text(e, "time")).map(|e| text(e, "manager"))
+    }
+
     fn record(&self, live: Value) {
         let view = gate::observe(self.id, &live);
         self.cluster.index.record_read(self.id, Some(live), Some(self.desired.fingerprint), view);
     }
-}
-
-/// The field manager other than ours that wrote the object last, by its managedFields.
-fn last_writer(live: &Value) -> Option<String> {
-    let entries = live.pointer("/metadata/managedFields")?.as_array()?;
-    let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let others = entries.iter().filter(|e| text(e, "manager") != FIELD_MANAGER && text(e, "subresource").is_empty());
-    others.max_by_key(|e| text(e, "time")).map(|e| text(e, "manager"))
 }

@@ -54,10 +54,10 @@ async fn process(server: &Server) -> Arc<Applier> {
 pub(crate) async fn process_with(server: &Server, more: Vec<Kind>) -> Arc<Applier> {
     let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let clients = Arc::new(Clients::new(kube::Config::new(server.start().await)).unwrap());
-    let objects = Objects::new(clients.call.clone(), Arc::new(|| true));
+    let objects = Objects::new(clients.call.clone(), crate::api::FIELD_MANAGER, Arc::new(|| true));
     let kinds = Arc::new(Kinds::default());
     kinds.add(KINDS.into_iter().map(kind).chain(more));
-    let applier = Applier::new(clients, objects, kinds, CancellationToken::new());
+    let applier = Applier::new(clients, objects, crate::rollout::MANAGER, kinds, CancellationToken::new());
     applier.set_owner(Owner { name: "version".into(), uid: "owner".into() });
     let owner = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version", "uid": "owner"}});
     server.put("/apis/config.openshift.io/v1/clusterversions/version", owner);

@@ -46,7 +46,7 @@ fn server() -> Objects {
             respond.send_response(http::Response::builder().status(code).body(body).unwrap());
         }
     });
-    Objects::new(kube::Client::new(service, "default"), Arc::new(|| true))
+    Objects::new(kube::Client::new(service, "default"), "tests", Arc::new(|| true))
 }
 
 /// Pulls no image to its end.

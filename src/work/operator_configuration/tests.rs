@@ -43,7 +43,7 @@ async fn observed_generation_that_could_not_be_written_is_written_again_without_
     let set = levels.clone();
     let follower = Follower {
         clients: Arc::new(Clients::new(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap()),
-        objects: Objects::new(kube::Client::new(service, "default"), Arc::new(|| true)),
+        objects: Objects::new(kube::Client::new(service, "default"), "tests", Arc::new(|| true)),
         kinds: Arc::default(),
         features: watch::channel(Arc::default()).1,
         version: "1".to_owned(),

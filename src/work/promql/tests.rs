@@ -53,7 +53,7 @@ fn querier(source: Source, service: Option<serde_json::Value>) -> Querier {
             respond.send_response(::http::Response::builder().status(code).body(body).unwrap());
         }
     });
-    let objects = Objects::new(kube::Client::new(mock, "default"), Arc::new(|| true));
+    let objects = Objects::new(kube::Client::new(mock, "default"), "tests", Arc::new(|| true));
     Querier { source, objects, version: "1".to_owned() }
 }
 

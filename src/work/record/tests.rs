@@ -24,7 +24,7 @@ async fn record_is_written_after_a_failed_write() {
             rewritten.send_replace(write && writes == 1);
         }
     });
-    let objects = Objects::new(Client::new(service, "default"), Arc::new(|| true));
+    let objects = Objects::new(Client::new(service, "default"), "tests", Arc::new(|| true));
     let (records, received) = watch::channel(Progress::default());
     let stop = CancellationToken::new();
     let keeping = tokio::spawn(keep(objects, "ns".to_owned(), None, received, stop.clone()));
@@ -38,7 +38,7 @@ async fn record_is_written_after_a_failed_write() {
 #[tokio::test]
 async fn first_write_needs_no_read() {
     let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
-    let objects = Objects::new(Client::new(service, "default"), Arc::new(|| true));
+    let objects = Objects::new(Client::new(service, "default"), "tests", Arc::new(|| true));
     let answering = tokio::spawn(async move {
         let mut methods = Vec::new();
         for version in ["7", "8"] {
@@ -62,7 +62,7 @@ async fn first_write_needs_no_read() {
 #[tokio::test(start_paused = true)]
 async fn end_of_an_update_is_written_at_once() {
     let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
-    let objects = Objects::new(Client::new(service, "default"), Arc::new(|| true));
+    let objects = Objects::new(Client::new(service, "default"), "tests", Arc::new(|| true));
     let map = json!({"metadata": {"name": CONFIG_MAP, "resourceVersion": "7"}});
     let (records, received) = watch::channel(Progress::default());
     let keeping = tokio::spawn(keep(objects, "ns".to_owned(), Some(map.clone()), received, CancellationToken::new()));
@@ -103,7 +103,7 @@ fn rejecting(code: u16) -> (Objects, Arc<Mutex<usize>>) {
             respond.send_response(http::Response::builder().status(code).body(body).unwrap());
         }
     });
-    (Objects::new(Client::new(service, "default"), Arc::new(|| true)), writes)
+    (Objects::new(Client::new(service, "default"), "tests", Arc::new(|| true)), writes)
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,7 +42,7 @@ fn error_response_is_told_from_an_unreachable_service() {
 /// What the task needs, without a cluster: no query is sent.
 fn service(update_service: String) -> Service {
     let (mock, _requests) = tower_test::mock::pair::<::http::Request<Body>, ::http::Response<Body>>();
-    let objects = Objects::new(kube::Client::new(mock, "default"), Arc::new(|| true));
+    let objects = Objects::new(kube::Client::new(mock, "default"), "tests", Arc::new(|| true));
     let source = Source { url: String::new(), service: None, ca_bundle: None, token: None };
     let own = crate::api::Release { version: "4.1.0".into(), image: "img".into(), ..Default::default() };
     let (_, way) = watch::channel(Some(Ok(Egress::default())));

@@ -5,7 +5,7 @@
 //! `CVO_SEED` repeats a run, `CVO_ROLLOUTS` is the number of rollouts.
 
 use super::{ATTEMPTS, Server, values};
-use cvo::testing::merge::{self, MergeError, Outcome};
+use cvo::testing::merge::{self, MANAGER, MergeError, Outcome};
 use e2e::manifests::ownership::{self, Sides};
 use e2e::manifests::{Kind, variants};
 use e2e::random::SeededRandom;
@@ -138,7 +138,7 @@ impl<'a> Object<'a> {
     /// there before. `None` if controllers write all the time.
     async fn write(&mut self, desired: &Value, tally: &mut Tally) -> Result<Option<(Value, Value)>, String> {
         for _ in 0..20 {
-            let (object, fields) = match merge::merge(&self.live, desired) {
+            let (object, fields) = match merge::merge(&self.live, desired, MANAGER) {
                 Err(MergeError::Immutable { .. }) => {
                     tally.immutable += 1;
                     return Ok(None);
@@ -211,7 +211,7 @@ impl<'a> Object<'a> {
         if !problems.is_empty() {
             return Err(problems.join("\n    "));
         }
-        match merge::merge(&result, &desired) {
+        match merge::merge(&result, &desired, MANAGER) {
             Ok(Outcome::Same) => Ok(()),
             Ok(Outcome::Changed { fields, .. } | Outcome::Replace { fields, .. }) => {
                 Err(format!("a second rollout writes:{}", values(&fields, &result, &desired)))

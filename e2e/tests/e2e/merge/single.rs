@@ -2,7 +2,7 @@
 //! which others may add.
 
 use super::Server;
-use cvo::testing::merge::{self, Outcome};
+use cvo::testing::merge::{self, MANAGER, Outcome};
 use e2e::manifests::extensions::BUNDLE;
 use http::Method;
 use serde_json::{Value, json};
@@ -236,7 +236,7 @@ impl Single {
         let Self { what, expected, .. } = self;
         let desired = self.object(&self.manifest, name);
         let live = server.call(Method::POST, self.path, Some(&self.object(&self.live, name))).await.unwrap();
-        let Outcome::Changed { object, fields } = merge::merge(&live, &desired).unwrap() else {
+        let Outcome::Changed { object, fields } = merge::merge(&live, &desired, MANAGER).unwrap() else {
             return if expected.is_empty() { Vec::new() } else { vec![format!("{what}: nothing is written")] };
         };
         if expected.is_empty() {
@@ -248,7 +248,7 @@ impl Single {
         let wrong = expected.iter().filter(|(pointer, value)| at(pointer) != value);
         let mut problems: Vec<String> =
             wrong.map(|(pointer, _)| format!("{what}: {pointer} is {}", at(pointer))).collect();
-        if let Ok(Outcome::Changed { fields, .. }) = merge::merge(&written, &desired) {
+        if let Ok(Outcome::Changed { fields, .. }) = merge::merge(&written, &desired, MANAGER) {
             problems.push(format!("{what}: a second rollout writes {fields:?}"));
         }
         problems

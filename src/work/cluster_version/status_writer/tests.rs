@@ -100,7 +100,7 @@ async fn a_status_that_another_client_has_written_is_returned_and_slows_the_next
             respond.send_response(http::Response::builder().status(code).body(body).unwrap());
         }
     });
-    let objects = Objects::new(kube::Client::new(service, "default"), std::sync::Arc::new(|| true));
+    let objects = Objects::new(kube::Client::new(service, "default"), "tests", std::sync::Arc::new(|| true));
     let mut writer = StatusWriter::new(objects, "version", Arc::default());
     for failures in 1..=3 {
         writer.last = None;

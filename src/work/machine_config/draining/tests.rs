@@ -32,7 +32,7 @@ fn run(budgets: Arc<Followed<Budget>>) -> (Run, Arc<Mutex<Vec<String>>>) {
     let pod: Pod = serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap();
     let run = Run {
         node: "node-1".to_owned(),
-        objects: Objects::new(Client::new(service, "default"), Arc::new(|| true)),
+        objects: Objects::new(Client::new(service, "default"), "tests", Arc::new(|| true)),
         budgets_changed: budgets.subscribe(),
         budgets,
         changed: Arc::default(),

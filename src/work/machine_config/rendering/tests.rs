@@ -93,7 +93,7 @@ fn server() -> (Objects, Arc<Mutex<usize>>) {
             respond.send_response(http::Response::new(body));
         }
     });
-    (Objects::new(kube::Client::new(service, "default"), Arc::new(|| true)), asked)
+    (Objects::new(kube::Client::new(service, "default"), "tests", Arc::new(|| true)), asked)
 }
 
 /// One bad MachineConfig for all pools is the usual case.

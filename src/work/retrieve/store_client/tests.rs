@@ -19,7 +19,7 @@ fn objects(map: Option<Value>) -> Objects {
             respond.send_response(::http::Response::builder().status(code).body(body).unwrap());
         }
     });
-    Objects::new(kube::Client::new(mock, "default"), Arc::new(|| true))
+    Objects::new(kube::Client::new(mock, "default"), "tests", Arc::new(|| true))
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ fn operations(objects: &[Value], answers: Vec<(u16, Value)>) -> Operations {
 fn operations_at(url: &str, objects: &[Value], answers: Vec<(u16, Value)>) -> Operations {
     let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let clients = Arc::new(Clients::new(kube::Config::new(url.parse().unwrap())).unwrap());
-    let server = Objects::new(answering(answers), Arc::new(|| true));
+    let server = Objects::new(answering(answers), "tests", Arc::new(|| true));
     let kinds = Arc::new(Kinds::default());
     kinds.add([
         Kind::config_map(),
@@ -35,7 +35,7 @@ fn operations_at(url: &str, objects: &[Value], answers: Vec<(u16, Value)>) -> Op
         .iter()
         .flat_map(|object| manifests_of(Origin::Release, "0000_50_a_b.json", object.to_string().as_bytes()).unwrap());
     Operations {
-        applier: Arc::new(Applier::new(clients, server, kinds, CancellationToken::new())),
+        applier: Arc::new(Applier::new(clients, server, crate::rollout::MANAGER, kinds, CancellationToken::new())),
         manifests: manifests.collect(),
         cancel: CancellationToken::new(),
         logged: Logged::default(),

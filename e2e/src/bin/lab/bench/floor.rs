@@ -3,8 +3,8 @@
 use super::figures::{Measured, SECONDS};
 use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, bail, ensure};
-use cvo::testing::api::NAME;
-use cvo::testing::cluster::{Clients, Kinds, objects};
+use cvo::testing::api::{FIELD_MANAGER, NAME};
+use cvo::testing::cluster::{Clients, Kinds};
 use cvo::testing::merge::{self, Owner};
 use cvo::testing::payload::{DefinedKind, Manifest};
 use jiff::Timestamp;
@@ -94,7 +94,7 @@ async fn prepare(
         let object = merge::initial(merge::prepare(manifest.object()?, Some(owner), manifest.create_only()));
         let post = Post {
             what: id.to_string(),
-            path: format!("{}?fieldManager={}", kind.path(namespace), objects::FIELD_MANAGER),
+            path: format!("{}?fieldManager={FIELD_MANAGER}", kind.path(namespace)),
             body: serde_json::to_vec(&object)?,
         };
         ensure!(seen.insert(id.clone()), "{id} is in the release twice");

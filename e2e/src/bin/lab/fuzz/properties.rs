@@ -7,7 +7,7 @@ use cvo::testing::graph::{Mode, build};
 use cvo::testing::host::record::{Disk, seed};
 use cvo::testing::host::root::Root;
 use cvo::testing::host::undo;
-use cvo::testing::merge::{self, Outcome, Owner};
+use cvo::testing::merge::{self, MANAGER, Outcome, Owner};
 use cvo::testing::net::layer::Gathered;
 use cvo::testing::payload::metadata::ReleaseMetadata;
 use cvo::testing::payload::references::ImageReferences;
@@ -210,7 +210,7 @@ pub(super) fn merge(_: &Fixture, input: &[u8]) -> Verdict {
     let owner = Owner { name: "version".into(), uid: "u".into() };
     let want = merge::prepare(want.clone(), Some(&owner), false);
     let _created = merge::initial(want.clone());
-    let merged = match merge::merge(live, &want) {
+    let merged = match merge::merge(live, &want, MANAGER) {
         Err(_) => return Ok(false),
         Ok(Outcome::Same) => return Ok(true),
         Ok(Outcome::Changed { object, fields } | Outcome::Replace { object, fields }) => {
@@ -218,7 +218,7 @@ pub(super) fn merge(_: &Fixture, input: &[u8]) -> Verdict {
             object
         }
     };
-    match merge::merge(&merged, &want) {
+    match merge::merge(&merged, &want, MANAGER) {
         Ok(Outcome::Same) => Ok(true),
         Ok(Outcome::Changed { fields, .. } | Outcome::Replace { fields, .. }) => {
             Err(format!("merging again changes {}", fields.join(", ")))
