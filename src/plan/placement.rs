@@ -60,6 +60,13 @@ impl Demand {
         })
     }
 
+    /// What is demanded, if none of the nodes meets it; of each of them is said whether it does. A cluster without nodes runs its pods
+    /// somewhere else.
+    pub(crate) fn unmet_by(&self, mut met: impl ExactSizeIterator<Item = bool>) -> Read<String> {
+        let nodes = met.len();
+        if nodes == 0 || met.any(|met| met) { Read::Absent } else { Read::Value(self.unmet(nodes)) }
+    }
+
     /// What is demanded, where none of so many nodes can take the pods, and the way out.
     pub(crate) fn unmet(&self, nodes: usize) -> String {
         let mut labels: Vec<String> = self.selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -87,14 +94,10 @@ impl Demand {
     }
 }
 
-/// What the pods of the Deployment demand, if none of the nodes meets it. A cluster without nodes runs its pods somewhere else.
+/// What the pods of the Deployment demand, if none of the nodes meets it.
 pub(crate) fn unplaced(deployment: &Value, nodes: &[Node]) -> Read<String> {
-    match Demand::of(deployment) {
-        Some(demand) if !nodes.is_empty() && !nodes.iter().any(|node| demand.is_met_by(node)) => {
-            Read::Value(demand.unmet(nodes.len()))
-        }
-        _ => Read::Absent,
-    }
+    let unmet = |demand: Demand| demand.unmet_by(nodes.iter().map(|node| demand.is_met_by(node)));
+    Demand::of(deployment).map(unmet).unwrap_or_default()
 }
 
 fn told(it: &NodeSelectorRequirement) -> String {

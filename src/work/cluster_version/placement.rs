@@ -93,12 +93,12 @@ async fn follow(
                 });
             }
         }
-        // A cluster without nodes runs its pods somewhere else.
-        let met = nodes.values().any(|met| *met) || known && nodes.is_empty();
-        if !known && !met {
+        // Before all have been told, only one that will do says something.
+        if !known && !nodes.values().any(|met| *met) {
             continue;
         }
-        let verdict = Some(if met { Read::Absent } else { Read::Value(demand.unmet(nodes.len())) });
+        let verdict = Some(demand.unmet_by(nodes.values().copied()));
+        let met = verdict == Some(Read::Absent);
         told.send_if_modified(|told| {
             let changed = *told != verdict;
             *told = verdict;
