@@ -8,12 +8,14 @@ pub(crate) mod machine_config_node;
 pub(crate) mod node_config;
 pub(crate) mod object_meta;
 pub(crate) mod progress;
+pub(crate) mod release;
 
 pub(crate) use cluster_operator::ClusterOperator;
 pub(crate) use cluster_version::{
-    ClusterVersion, ClusterVersionSpec, ClusterVersionStatus, ComponentOverride, HistoryEntry, HistoryState, Release,
+    ClusterVersion, ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, HistoryState,
 };
 pub(crate) use condition::{Condition, ConditionStatus};
+pub(crate) use release::{ComponentOverride, Release};
 
 /// Namespace of the daemon unless `CVO_NAMESPACE` names another.
 pub const NAMESPACE: &str = "openshift-cluster-version";

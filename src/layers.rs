@@ -10,7 +10,8 @@ use std::{fs, iter, path::Path};
 /// From top to bottom. A module uses the layers below its own; modules of the core also use each other.
 const LAYERS: [&str; 7] =
     ["crate main testing layers", "cli", "daemon", "work", "cluster net serve host", CORE, "api error read"];
-const CORE: &str = "version payload graph rollout merge gate status updates verify plan rbac metrics pools catalog olm";
+const CORE: &str = "version payload graph rollout merge gate status updates verify plan rbac metrics pools catalog olm \
+    diagnosis pause promql";
 /// What the core does not touch. API types come from `crate::api`.
 const IO: &str = "tokio tokio_rustls tokio_util futures tower kube reqwest hyper hyper_util hyper_rustls rustls axum \
     oci_client clap rustix tempfile uuid::Uuid::new_v4 std::fs std::env std::net std::os std::process std::thread \

@@ -1,6 +1,7 @@
 //! The release payload: decoding of YAML as Kubernetes does it, manifests and their identity, inclusion filters, image
 //! references and the content hash. Works on bytes that the caller has read.
 
+pub(crate) mod built_in;
 pub(crate) mod capability;
 pub(crate) mod definition;
 pub(crate) mod features;

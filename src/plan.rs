@@ -32,7 +32,6 @@ pub(crate) use field::Field;
 pub(crate) use health::troubles;
 pub(crate) use lint::{Finding, Weight, lint};
 pub(crate) use live::{LiveObject, LiveObjects, LiveState, contained, dropped, live_after_release, managed};
-pub(crate) use namespaces::{is_cluster_scoped, is_of_kubernetes};
 pub(crate) use parts::{Deployment, Parts, PodFacts};
 pub(crate) use trouble::Trouble;
 

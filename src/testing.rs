@@ -2,10 +2,9 @@
 
 pub mod api {
     pub use crate::api::cluster_operator::{ClusterOperator, ClusterOperatorStatus};
-    pub use crate::api::cluster_version::{
-        ClusterVersion, ClusterVersionSpec, ComponentOverride, HistoryEntry, HistoryState, Release,
-    };
+    pub use crate::api::cluster_version::{ClusterVersion, ClusterVersionSpec, HistoryEntry, HistoryState};
     pub use crate::api::condition::{Condition, ConditionStatus};
+    pub use crate::api::release::{ComponentOverride, Release};
     pub use crate::api::{FIELD_MANAGER, MANAGED_NAMESPACE, NAME, NAMESPACE, OWN_DEPLOYMENT};
     pub mod cluster_operator {
         pub use crate::api::cluster_operator::{ClusterOperatorSpec, OperandVersion, RelatedObject};

@@ -1,7 +1,9 @@
 //! `ClusterVersion`: what the administrator asks for, and the status that the daemon reports.
 
 use super::condition::Condition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as MetaCondition, Time};
+use super::release::ComponentOverride;
+pub(crate) use super::release::{CapabilitiesSpec, ConditionalUpdate, ConditionalUpdateRisk, Release};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
@@ -58,15 +60,6 @@ pub struct AcceptRisk {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CapabilitiesSpec {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub baseline_capability_set: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub additional_enabled_capabilities: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SignatureStore {
     pub url: String,
@@ -77,16 +70,6 @@ pub struct SignatureStore {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ConfigMapName {
     pub name: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ComponentOverride {
-    pub kind: String,
-    pub group: String,
-    pub namespace: String,
-    pub name: String,
-    pub unmanaged: bool,
 }
 
 /// What the daemon reports. The schema requires `desired`, `observedGeneration`, `versionHash` and `availableUpdates`, so
@@ -108,21 +91,6 @@ pub struct ClusterVersionStatus {
     pub conditional_updates: Vec<ConditionalUpdate>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditional_update_risks: Vec<ConditionalUpdateRisk>,
-}
-
-/// A release as it appears in status.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Release {
-    pub version: String,
-    pub image: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub url: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub channels: Vec<String>,
-    /// `Multi` or empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub architecture: String,
 }
 
 /// One entry of `status.history`.
@@ -164,41 +132,4 @@ impl Capabilities {
     pub fn is_empty(&self) -> bool {
         self.enabled_capabilities.is_empty() && self.known_capabilities.is_empty()
     }
-}
-
-/// An update that is recommended only to clusters to which its risks do not apply.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConditionalUpdate {
-    pub release: Release,
-    pub risks: Vec<ConditionalUpdateRisk>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<MetaCondition>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub risk_names: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConditionalUpdateRisk {
-    pub url: String,
-    pub name: String,
-    pub message: String,
-    pub matching_rules: Vec<MatchingRule>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<MetaCondition>,
-}
-
-/// `Always` or `PromQL`. The schema refuses other types, so they must be dropped before status is written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MatchingRule {
-    #[serde(rename = "type")]
-    pub type_: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub promql: Option<PromQl>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PromQl {
-    pub promql: String,
 }

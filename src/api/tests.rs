@@ -2,6 +2,7 @@
 
 use super::cluster_version::*;
 use super::condition::{Condition, ConditionStatus};
+use super::release::{ComponentOverride, MatchingRule, PromQl};
 use super::{ClusterOperator, cluster_operator};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as MetaCondition, Time};
 use serde_json::{Value, json};

@@ -1,9 +1,11 @@
 //! Flags that describe a cluster, for commands that show which manifests of a release it includes.
 
-use crate::api::cluster_version::CapabilitiesSpec;
-use crate::payload::Manifest;
+use super::layout::clean;
+use crate::api::release::CapabilitiesSpec;
 use crate::payload::capability::{self, Capabilities, CapabilityInputs, DEFAULT_BASELINE};
 use crate::payload::filter::{self, ApplyFilter, DEFAULT_PROFILE, Filter};
+use crate::payload::{Manifest, Payload, Selection};
+use anyhow::ensure;
 use clap::{ArgMatches, Args};
 use std::collections::BTreeSet;
 
@@ -97,6 +99,14 @@ pub(crate) fn misuse(matches: &ArgMatches) -> Option<String> {
             known_sets()
         )
     })
+}
+
+/// Nothing would be shown otherwise, as if there were nothing to do.
+pub(crate) fn ensure_some_included(selection: &Selection, to: &Payload, filter: &ApplyFilter) -> anyhow::Result<()> {
+    let profile = filter.load.profile.as_deref().unwrap_or_default();
+    let nothing = || nothing_included(profile, to.all_manifests().into_iter().map(|manifest| &**manifest));
+    ensure!(!selection.manifests.is_empty(), "{}", clean(&nothing()));
+    Ok(())
 }
 
 /// The message that a cluster with this profile excludes every manifest, with the profiles that the release has.

@@ -1,26 +1,24 @@
 //! `cvo plan`: shows what an update will do before it starts. Only reads.
 
 mod cluster;
-pub(crate) mod misuse;
-pub(crate) mod release;
+mod misuse;
 mod text;
 
 pub(crate) use misuse::misuse;
 
 use super::exit::Exit;
-use super::filters::{self, FilterArgs};
+use super::filters::{FilterArgs, ensure_some_included};
 use super::layout::{self, clean};
 use super::output::{self, print};
-use super::release::ImageSource;
+use super::release::{ImageSource, given, pull_spec};
 use super::status::Source;
 use crate::api::OWN_DEPLOYMENT;
 use crate::graph::Mode;
 use crate::merge::inject::ClusterConfiguration;
 use crate::merge::{self, MergeError, Owner};
-use crate::payload::{ApplyFilter, Manifest, ObjectId, Payload, Selection};
+use crate::payload::{ApplyFilter, Manifest, ObjectId, Payload};
 use crate::plan::{self, Forecast, PlanInput, Side};
 use crate::rollout::MANAGER;
-use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -57,10 +55,10 @@ pub(crate) struct PlanArgs {
     #[arg(long)]
     pub values: bool,
     /// With --from DIR: pull spec of that release, which its manifests refer to
-    #[arg(long, value_name = "IMAGE", value_parser = misuse::pull_spec)]
+    #[arg(long, value_name = "IMAGE", value_parser = pull_spec)]
     pub from_image: Option<String>,
     /// With --to DIR: pull spec of that release, which its manifests refer to
-    #[arg(long, value_name = "IMAGE", value_parser = misuse::pull_spec)]
+    #[arg(long, value_name = "IMAGE", value_parser = pull_spec)]
     pub to_image: Option<String>,
     /// With --from cluster: the release that the cluster runs, to find out which of its objects the new one does not contain
     #[arg(long, value_name = "DIR|IMAGE")]
@@ -91,11 +89,11 @@ pub(crate) enum Output {
 }
 
 pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
-    let to = release::read(&args.to, args.to_image.as_deref(), &args.image).await?;
+    let to = given::read(&args.to, args.to_image.as_deref(), &args.image).await?;
     let forecast = if args.from == CLUSTER {
         cluster::forecast(&args, &to).await?
     } else {
-        let from = release::read(&args.from, args.from_image.as_deref(), &args.image).await?;
+        let from = given::read(&args.from, args.from_image.as_deref(), &args.image).await?;
         between(&args, &from, &to)?
     };
     match args.output {
@@ -107,7 +105,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
 }
 
 /// Plans the update from one release to another.
-fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyhow::Result<Forecast> {
+fn between(args: &PlanArgs, from: &given::Given, to: &given::Given) -> anyhow::Result<Forecast> {
     let mut filter = args.filters.apply_filter(None);
     let (before, after) = (from.load(filter.load.clone())?, to.load(filter.load.clone())?);
     let selected_before = before.select(&filter);
@@ -156,14 +154,6 @@ fn between(args: &PlanArgs, from: &release::Given, to: &release::Given) -> anyho
 
 fn everything(payload: &Payload) -> impl Iterator<Item = &Manifest> {
     payload.all_manifests().into_iter().map(|manifest| &**manifest)
-}
-
-/// An empty plan would say that nothing stops the update.
-pub(crate) fn ensure_some_included(selection: &Selection, to: &Payload, filter: &ApplyFilter) -> anyhow::Result<()> {
-    let profile = filter.load.profile.as_deref().unwrap_or_default();
-    let nothing = || filters::nothing_included(profile, everything(to));
-    ensure!(!selection.manifests.is_empty(), "{}", clean(&nothing()));
-    Ok(())
 }
 
 /// Enables the capabilities without which an object that is already managed would become unmanaged.

@@ -1,10 +1,9 @@
 //! `cvo rbac`: which rights the daemon needs to carry a cluster to a release.
 
-use super::filters::FilterArgs;
+use super::filters::{FilterArgs, ensure_some_included};
 use super::layout::clean;
 use super::output::{print, remark, table};
-use super::plan::{misuse::pull_spec, release};
-use super::release::ImageSource;
+use super::release::{ImageSource, given, pull_spec};
 use crate::api::{NAME, NAMESPACE};
 use crate::payload::Manifest;
 use crate::rbac::{self, Powerful, Right, Rights, Role};
@@ -94,7 +93,7 @@ pub(crate) async fn run(args: RbacArgs) -> anyhow::Result<()> {
 /// The version of a release, and its manifests that a cluster with these filters includes.
 async fn included(args: &RbacArgs, given: &str, image: Option<&str>) -> anyhow::Result<(String, Vec<Arc<Manifest>>)> {
     let filter = args.filters.apply_filter(None);
-    let payload = release::read(given, image, &args.image).await?.load(filter.load.clone())?;
+    let payload = given::read(given, image, &args.image).await?.load(filter.load.clone())?;
     for warning in payload
         .warnings
         .iter()
@@ -103,7 +102,7 @@ async fn included(args: &RbacArgs, given: &str, image: Option<&str>) -> anyhow::
         remark(&format!("warning: {}", clean(warning)));
     }
     let selection = payload.select(&filter);
-    super::plan::ensure_some_included(&selection, &payload, &filter)?;
+    ensure_some_included(&selection, &payload, &filter)?;
     Ok((payload.release.version.clone(), selection.manifests))
 }
 

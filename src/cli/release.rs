@@ -2,6 +2,7 @@
 
 pub(crate) mod assemble;
 pub(crate) mod extract;
+pub(crate) mod given;
 pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod lint;
@@ -9,9 +10,10 @@ mod mark;
 pub(crate) mod mirror;
 pub(crate) mod new;
 pub(crate) mod sign;
+pub(crate) mod signatures;
 
 use super::exit::Exit;
-use crate::net::registry::{Access, Repository, credentials::Credentials, image::Image};
+use crate::net::registry::{Access, Repository, credentials::Credentials, image::Image, parse_reference};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use oci_client::Reference;
@@ -85,6 +87,11 @@ impl RegistryArgs {
             extra_ca,
         })
     }
+}
+
+/// A value parser that accepts pull specs.
+pub(crate) fn pull_spec(given: &str) -> Result<String, String> {
+    parse_reference(given).map(|_| given.to_owned()).map_err(|error| error.to_string())
 }
 
 /// How to pull an image.

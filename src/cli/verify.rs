@@ -3,15 +3,16 @@
 use super::exit::Exit;
 use super::output::{self, print};
 use super::reach;
+use super::release::signatures::{Report, keyrings, report, stores, text};
 use crate::api::cluster_version::{ConfigMapName, SignatureStore};
 use crate::api::{MANAGED_NAMESPACE, NAME};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
-use crate::error::{shortened, without_password};
+use crate::error::without_password;
 use crate::net::http::{Egress, client};
 use crate::net::signatures::{self, Found};
 use crate::payload::Features;
 use crate::updates::FeatureGates;
-use crate::verify::{Checked, Config, Digest, Store, VERIFICATION_ANNOTATION, Verifier};
+use crate::verify::{Config, Digest, Store, VERIFICATION_ANNOTATION};
 use crate::work::features;
 use crate::work::retrieve::{store_client, verify};
 use anyhow::Context;
@@ -21,22 +22,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
-use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 /// For each store.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Most bytes of a keyring that are read.
-const MAX_KEYRING: u64 = 1 << 20;
-/// Most bytes of one cause that are shown.
-const CAUSE: usize = 500;
-
 /// Check the signatures of a release digest
 ///
 /// Runs the same code as the daemon: every keyring needs a good signature by one of its keys, and the signed text must be
@@ -82,32 +74,6 @@ enum Output {
     Text,
     /// For programs
     Json,
-}
-
-/// The result; `-o json` prints it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Report {
-    digest: String,
-    /// Every keyring has a good signature.
-    pub verified: bool,
-    /// It is not verified, and not everything could be read: what is missing may be there.
-    pub unknown: bool,
-    /// Where each keyring has good signatures.
-    keyrings: BTreeMap<String, Vec<String>>,
-    /// What was read, in order.
-    attempts: Vec<Attempt>,
-}
-
-/// A place where a signature was looked for.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Attempt {
-    source: String,
-    /// The keyrings with a key that has signed this digest here.
-    satisfies: Vec<String>,
-    /// Why it does not satisfy the others, or was not found.
-    refused: Vec<String>,
 }
 
 pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
@@ -232,82 +198,6 @@ fn demanded(maps: Vec<ConfigMap>, named: Option<Vec<SignatureStore>>) -> anyhow:
         }
     };
     Ok(Demanded { config, stores })
-}
-
-/// Named by their files.
-pub(super) fn keyrings(files: &[PathBuf]) -> anyhow::Result<Config> {
-    let mut config = Config::default();
-    for path in files {
-        let name = path.display().to_string();
-        let mut bytes = Vec::new();
-        let file = File::open(path).with_context(|| format!("cannot read keyring {name}"))?;
-        file.take(MAX_KEYRING + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read keyring {name}"))?;
-        anyhow::ensure!(bytes.len() as u64 <= MAX_KEYRING, "keyring {name} is larger than {MAX_KEYRING} bytes");
-        let added = config.add_keyring(&name, &bytes);
-        added.map_err(|cause| anyhow::anyhow!("{name} is not a keyring of armored OpenPGP public keys: {cause}"))?;
-    }
-    Ok(config)
-}
-
-pub(super) fn stores(given: &[String]) -> anyhow::Result<Vec<Store>> {
-    let each = given.iter().map(|text| {
-        if text.contains("://") {
-            return Store::parse(text).map_err(|cause| anyhow::anyhow!("--store {text:?}: {cause}"));
-        }
-        let folder = Path::new(text).canonicalize().with_context(|| format!("--store {text:?} is not a folder"))?;
-        anyhow::ensure!(folder.is_dir(), "--store {text:?} is not a folder");
-        Ok(Store::File(folder.display().to_string()))
-    });
-    each.collect()
-}
-
-/// All signatures are checked, also when the first ones are enough: an auditor wants to know of each.
-pub(super) fn report(digest: &Digest, config: &Config, found: Vec<Found>, now: Timestamp) -> Report {
-    let verifier = Verifier::new(config.clone());
-    let mut keyrings: BTreeMap<String, Vec<String>> =
-        config.keyring_names().map(|name| (name.to_owned(), Vec::new())).collect();
-    let unread = found.iter().any(|found| matches!(found, Found::Failure { .. }));
-    let attempt = |found: Found| match found {
-        Found::Candidate { source, signature } => {
-            let Checked { satisfied, refused } = verifier.check(digest, &signature, now);
-            Attempt { source, satisfies: satisfied, refused }
-        }
-        Found::Failure { source, cause } => Attempt { source, satisfies: Vec::new(), refused: vec![cause] },
-        Found::Nothing { source } => {
-            Attempt { source, satisfies: Vec::new(), refused: vec!["no signature of this digest".to_owned()] }
-        }
-    };
-    let attempts: Vec<Attempt> = found.into_iter().map(attempt).collect();
-    for attempt in &attempts {
-        for name in &attempt.satisfies {
-            keyrings.entry(name.clone()).or_default().push(attempt.source.clone());
-        }
-    }
-    let verified = !keyrings.is_empty() && keyrings.values().all(|sources| !sources.is_empty());
-    Report { digest: digest.to_string(), verified, unknown: !verified && unread, keyrings, attempts }
-}
-
-pub(super) fn text(report: &Report) -> String {
-    let verdict = match report {
-        Report { verified: true, .. } => "is verified",
-        Report { unknown: true, .. } => "could NOT be verified: not everything could be read",
-        _ => "is NOT verified",
-    };
-    let mut out = format!("{} {verdict}\n", report.digest);
-    for (name, sources) in &report.keyrings {
-        let signed = if sources.is_empty() { "no good signature".to_owned() } else { sources.join(", ") };
-        out.push_str(&format!("  keyring {name}: {signed}\n"));
-    }
-    let refused: Vec<&Attempt> = report.attempts.iter().filter(|attempt| !attempt.refused.is_empty()).collect();
-    if !refused.is_empty() {
-        out.push_str("Refused\n");
-    }
-    for attempt in refused {
-        for cause in &attempt.refused {
-            out.push_str(&format!("  {}: {}\n", attempt.source, shortened(cause, CAUSE)));
-        }
-    }
-    out
 }
 
 #[cfg(test)]

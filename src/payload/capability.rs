@@ -1,7 +1,7 @@
 //! Capabilities, the optional parts of the platform: which are known, enabled, and implicitly enabled.
 
 use super::manifest::{Manifest, ObjectId};
-use crate::api::cluster_version::CapabilitiesSpec;
+use crate::api::release::CapabilitiesSpec;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 use super::manifest::Manifest;
 use serde::Deserialize;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Names, scope and versions. Fields that the definition lacks are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,12 @@ impl DefinedKind {
             served: served.map(|version| text(&version.name)).collect(),
         })
     }
+}
+
+/// What the CustomResourceDefinitions among these manifests define.
+pub(crate) fn definitions(manifests: &[Arc<Manifest>]) -> impl Iterator<Item = DefinedKind> {
+    let created = manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition" && m.delete() == Ok(false));
+    created.filter_map(|m| DefinedKind::of_manifest(m).ok())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What is wrong with a release, found without a cluster and before anybody installs it.
 
-use super::is_of_kubernetes;
-use super::live::definitions;
 use crate::gate::reported;
+use crate::payload::built_in::is_of_kubernetes;
+use crate::payload::definition::definitions;
 use crate::payload::{Manifest, ObjectId};
 use serde::Serialize;
 use serde_json::Value;

@@ -3,7 +3,8 @@
 
 use super::{Excluded, ExcludedBy, Prepare};
 use crate::merge::initial;
-use crate::payload::{DefinedKind, Manifest, ObjectId, Payload, Selection};
+use crate::payload::definition::definitions;
+use crate::payload::{Manifest, ObjectId, Payload, Selection};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -91,12 +92,6 @@ pub(crate) fn managed(live: &LiveObjects, manifests: &[Arc<Manifest>]) -> Vec<Ar
 fn annotations(object: &Value) -> BTreeMap<String, String> {
     let all = object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
     all.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-}
-
-/// What the CustomResourceDefinitions of a release define.
-pub(super) fn definitions(manifests: &[Arc<Manifest>]) -> impl Iterator<Item = DefinedKind> {
-    let created = manifests.iter().filter(|m| m.id.kind == "CustomResourceDefinition" && m.delete() == Ok(false));
-    created.filter_map(|m| DefinedKind::of_manifest(m).ok())
 }
 
 /// `apiVersion` and kind of everything that the CustomResourceDefinitions of a release serve.

@@ -1,71 +1,12 @@
 //! Namespaces that do not exist when something is to be created in them: the rollout would wait until somebody creates them.
 
-use super::live::definitions;
 use super::{Blocker, Cause, LiveState, PlanInput};
 use crate::graph::{Graph, Mode};
+use crate::payload::built_in::is_cluster_scoped;
+use crate::payload::definition::definitions;
 use crate::payload::{Manifest, ObjectId};
 use crate::status::failure::Reason;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
-
-/// The groups that the API server of Kubernetes serves itself. Other groups that end in `.k8s.io` are those of definitions, such
-/// as `gateway.networking.k8s.io`.
-const GROUPS: [&str; 23] = [
-    "",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "apps",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
-
-/// Whether Kubernetes itself has the kinds of this group, so that nobody has to define them.
-pub(crate) fn is_of_kubernetes(group: &str) -> bool {
-    GROUPS.contains(&group)
-}
-
-/// Cluster-scoped kinds of Kubernetes.
-const BUILT_IN: [(&str, &[&str]); 12] = [
-    ("", &["Namespace", "Node", "PersistentVolume"]),
-    (
-        "admissionregistration.k8s.io",
-        &[
-            "MutatingAdmissionPolicy",
-            "MutatingAdmissionPolicyBinding",
-            "MutatingWebhookConfiguration",
-            "ValidatingAdmissionPolicy",
-            "ValidatingAdmissionPolicyBinding",
-            "ValidatingWebhookConfiguration",
-        ],
-    ),
-    ("apiextensions.k8s.io", &["CustomResourceDefinition"]),
-    ("apiregistration.k8s.io", &["APIService"]),
-    ("certificates.k8s.io", &["CertificateSigningRequest", "ClusterTrustBundle"]),
-    ("flowcontrol.apiserver.k8s.io", &["FlowSchema", "PriorityLevelConfiguration"]),
-    ("networking.k8s.io", &["IPAddress", "IngressClass", "ServiceCIDR"]),
-    ("node.k8s.io", &["RuntimeClass"]),
-    ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding"]),
-    ("resource.k8s.io", &["DeviceClass", "ResourceSlice"]),
-    ("scheduling.k8s.io", &["PriorityClass"]),
-    ("storage.k8s.io", &["CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"]),
-];
 
 /// Blockers for objects that are to be created; `created` has the position of the manifest and the identity of each.
 pub(super) fn missing(input: &PlanInput<'_>, graph: &Graph, created: &[(usize, ObjectId)]) -> Vec<Blocker> {
@@ -74,10 +15,17 @@ pub(super) fn missing(input: &PlanInput<'_>, graph: &Graph, created: &[(usize, O
     for (at, maker) in input.manifests.iter().enumerate().filter(|(_, m)| makes(m)) {
         makers.entry(maker.id.name.as_str()).or_default().push(at);
     }
-    let cluster_scoped = cluster_scoped(input.manifests);
+    // Manifests of cluster-scoped objects may name a namespace all the same.
+    let cluster_scoped: HashSet<(String, String)> = definitions(input.manifests)
+        .filter(|definition| !definition.namespaced)
+        .map(|definition| (definition.group, definition.kind))
+        .collect();
     let mut lacking: BTreeMap<&str, Vec<(&ObjectId, bool)>> = BTreeMap::new();
-    let inside =
-        |id: &ObjectId| !id.namespace.is_empty() && !cluster_scoped.contains(&(id.group.clone(), id.kind.clone()));
+    let inside = |id: &ObjectId| {
+        !id.namespace.is_empty()
+            && !is_cluster_scoped(&id.group, &id.kind)
+            && !cluster_scoped.contains(&(id.group.clone(), id.kind.clone()))
+    };
     for (position, id) in created.iter().filter(|(_, id)| inside(id)) {
         let namespace = id.namespace.as_str();
         let late = match makers.get(namespace) {
@@ -92,20 +40,6 @@ pub(super) fn missing(input: &PlanInput<'_>, graph: &Graph, created: &[(usize, O
         }
     }
     lacking.into_iter().filter_map(|(namespace, objects)| blocker(namespace, &objects)).collect()
-}
-
-/// Whether objects of a kind of Kubernetes are in no namespace.
-pub(crate) fn is_cluster_scoped(group: &str, kind: &str) -> bool {
-    BUILT_IN.iter().any(|(known, kinds)| *known == group && kinds.contains(&kind))
-}
-
-/// Group and kind of cluster-scoped objects, whose manifests may name a namespace all the same; as far as that is known
-/// without a cluster.
-fn cluster_scoped(manifests: &[Arc<Manifest>]) -> HashSet<(String, String)> {
-    let known = BUILT_IN.iter().flat_map(|(group, kinds)| kinds.iter().map(|kind| (*group, *kind)));
-    let known = known.map(|(group, kind)| (group.to_owned(), kind.to_owned()));
-    let cluster_scoped = definitions(manifests).filter(|definition| !definition.namespaced);
-    known.chain(cluster_scoped.map(|definition| (definition.group, definition.kind))).collect()
 }
 
 /// Whether the namespace exists or its state is unknown. `default` always exists.

@@ -4,8 +4,8 @@
 //! While the source itself cannot be reached, only one query at a time finds out whether it is back; verdicts that are
 //! known then stay, and are told with their age, for a day.
 
-use crate::api::cluster_version::{ConditionalUpdateRisk, MatchingRule};
 use crate::api::progress::RecordedVerdict;
+use crate::api::release::{ConditionalUpdateRisk, MatchingRule};
 use crate::rollout::doubled;
 use crate::status;
 use jiff::{SignedDuration, Timestamp};

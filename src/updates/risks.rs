@@ -3,7 +3,7 @@
 mod fold;
 
 use super::evaluations::{Evaluations, Known};
-use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, Release};
+use crate::api::release::{ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, Release};
 use crate::error::{CAUSE, listed, shortened};
 use crate::status::{self, Risk};
 use crate::updates::graph::response::{MAX_AVAILABLE, MAX_CONDITIONAL, MAX_RISKS, fit};

@@ -3,10 +3,11 @@
 mod flags;
 mod permissions;
 
-use super::release::{self, Given};
-use super::{PlanArgs, always, ensure_some_included, imply, own_deployment, prepare, warnings};
+use super::{PlanArgs, always, imply, own_deployment, prepare, warnings};
 use crate::api::cluster_version::SignatureStore;
 use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState, MANAGED_NAMESPACE, Release};
+use crate::cli::filters::ensure_some_included;
+use crate::cli::release::given::{self, Given};
 use crate::cli::status::{Operators, State};
 use crate::cli::{doctor, reach};
 use crate::cluster::kinds::Kind;
@@ -290,7 +291,7 @@ impl Cluster {
     /// The release that runs, if --running gives it: checked against the history.
     async fn running_release(&self, args: &PlanArgs, filter: &ApplyFilter) -> anyhow::Result<Option<Payload>> {
         let Some(running) = &args.running else { return Ok(None) };
-        let before = release::read(running, None, &args.image).await?.load(filter.load.clone())?;
+        let before = given::read(running, None, &args.image).await?.load(filter.load.clone())?;
         let status = self.version.status.as_ref();
         status.map_or(Ok(()), |status| check_running(&before.release.version, status))?;
         Ok(Some(before))

@@ -2,7 +2,6 @@
 
 use super::{CLUSTER, Output};
 use crate::cli::filters;
-use crate::net::registry::parse_reference;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use std::path::Path;
@@ -21,11 +20,6 @@ const OF_RELEASES: Flags = &[
     ("capabilities", "--capabilities"),
     ("from_image", "--from-image"),
 ];
-
-/// A value parser that accepts pull specs.
-pub(crate) fn pull_spec(given: &str) -> Result<String, String> {
-    parse_reference(given).map(|_| given.to_owned()).map_err(|error| error.to_string())
-}
 
 /// What is wrong with a combination of flags that are valid one by one.
 pub(crate) fn misuse(given: &ArgMatches) -> Option<String> {

@@ -15,7 +15,7 @@ async fn release_for_other_clusters_only_is_refused() {
     let plan = async |profile: &str| {
         let line = ["plan", "--from", &place, "--to", &place, "--profile", profile];
         let args = Line::try_parse_from(line).unwrap().args;
-        let release = release::read(&args.to, None, &args.image).await.unwrap();
+        let release = given::read(&args.to, None, &args.image).await.unwrap();
         between(&args, &release, &release)
     };
     let forecast = plan("self-managed-high-availability").await.unwrap();

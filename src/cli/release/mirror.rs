@@ -1,10 +1,10 @@
 //! `cvo release mirror`: copies a release with all of its images and signatures to another registry, or to a folder that is
 //! carried to a site without a network and copied to the registry there.
 
+use super::signatures::{keyrings, report as checked, stores, text};
 use super::{ImageSource, OWN_MANIFESTS, RELEASE_LABEL, RELEASE_MANIFESTS, assemble};
 use crate::api::MANAGED_NAMESPACE;
 use crate::cli::output;
-use crate::cli::verify::{self, keyrings, stores};
 use crate::net::http::{Egress, client};
 use crate::net::registry::copy::{Name, Place, Progress, copy};
 use crate::net::registry::layout::{Entry, Layout};
@@ -246,8 +246,8 @@ async fn signatures_of(args: &MirrorArgs, payload: &Payload, digest: &Digest) ->
         }
     }
     if !args.keyring.is_empty() {
-        let report = verify::report(digest, &keyrings(&args.keyring)?, found, Timestamp::now());
-        ensure!(report.verified, "nothing is copied: {}", verify::text(&report).trim_end());
+        let report = checked(digest, &keyrings(&args.keyring)?, found, Timestamp::now());
+        ensure!(report.verified, "nothing is copied: {}", text(&report).trim_end());
     } else if bytes.is_empty() {
         output::remark(unsigned(&found, args.without_signatures)?);
     }

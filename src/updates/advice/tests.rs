@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::cluster_version::{ConditionalUpdateRisk, MatchingRule, PromQl};
+use crate::api::release::{ConditionalUpdateRisk, MatchingRule, PromQl};
 
 const ID: &str = "01234567-89ab-4cde-8f01-23456789abcd";
 const T0: i64 = 1_700_000_000;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::cluster_version::PromQl;
+use crate::api::release::PromQl;
 
 const T0: i64 = 1_700_000_000;
 

@@ -1,7 +1,7 @@
 //! Parses a response of the update service into available and conditional updates.
 
 use super::{Reason, RetrievalError};
-use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl, Release};
+use crate::api::release::{ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl, Release};
 use crate::version;
 use semver::Version;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Each precondition as a table.
 
 use super::*;
-use crate::api::cluster_version::ConditionalUpdateRisk;
+use crate::api::release::ConditionalUpdateRisk;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

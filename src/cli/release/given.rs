@@ -1,7 +1,7 @@
-//! A release to plan with, from a folder or directly from an image; nothing is written to disk.
+//! A release that a command is given, from a folder or directly from an image; nothing is written to disk.
 
+use super::{ImageSource, Pulled};
 use crate::cli::folder::NO_IMAGE;
-use crate::cli::release::{ImageSource, Pulled};
 use crate::net::registry::{parse_reference, pull_spec};
 use crate::payload::filter::Filter;
 use crate::payload::metadata::{self, ReleaseMetadata};
