@@ -5,6 +5,7 @@ mod error;
 mod read;
 
 // The pure core.
+mod diagnosis;
 mod gate;
 mod graph;
 mod merge;

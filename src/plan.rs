@@ -21,7 +21,6 @@ pub(crate) mod parts;
 pub(crate) mod placement;
 pub(crate) mod pods;
 pub(crate) mod refusals;
-mod trouble;
 
 pub(crate) use concerns::{
     Blocker, Cause, ClusterState, Severity, conditions, findings, preconditions, quorum, webhooks,
@@ -33,7 +32,6 @@ pub(crate) use health::troubles;
 pub(crate) use lint::{Finding, Weight, lint};
 pub(crate) use live::{LiveObject, LiveObjects, LiveState, contained, dropped, live_after_release, managed};
 pub(crate) use parts::{Deployment, Parts, PodFacts};
-pub(crate) use trouble::Trouble;
 
 use crate::api::Release;
 use crate::error::{CAUSE, listed};

@@ -8,7 +8,7 @@ use super::request::{Output, RequestArgs};
 use super::status::{Source, text};
 use crate::api::ClusterVersion;
 use crate::cluster::{ApiError, Clients, WatchBackoff};
-use crate::plan::Trouble;
+use crate::diagnosis::Trouble;
 use crate::plan::lease::Silence;
 use crate::updates::arrival::{Arrival, arrival};
 use crate::work::silence;

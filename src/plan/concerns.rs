@@ -1,11 +1,11 @@
 //! What will probably stop the update, and which webhooks may change what is written.
 
 use super::admission::{self, Write};
-use super::trouble::Trouble;
 use super::{Action, Forecast, Step};
 use crate::api::condition::find;
 use crate::api::machine_config::MachineConfigPool;
 use crate::api::{ClusterVersion, ConditionStatus, HistoryState, Release};
+use crate::diagnosis::Trouble;
 use crate::gate::Verdict;
 use crate::payload::ObjectId;
 use crate::payload::filter::makes_unmanaged;

@@ -4,8 +4,8 @@ use super::admission::{self, Asked, Write};
 use super::lease::Silence;
 use super::parts::{Deployment, Parts, condition, text};
 use super::refusals::{self, Answer, Attempt};
-use super::trouble::{Trouble, trouble};
 use crate::api::OWN_DEPLOYMENT;
+use crate::diagnosis::{Trouble, trouble};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use super::daemon;
 use super::lease::{self, NodeLease};
 use super::parts::{Parts, PodFacts, condition, quantity, text};
 use super::refusals;
-use super::trouble::{Trouble, trouble};
+use crate::diagnosis::{Trouble, trouble};
 use crate::error::{CAUSE, listed};
 use crate::pools::budgets::Budget;
 use crate::pools::node::NodeFacts;

@@ -1,8 +1,8 @@
 //! Whether the process that holds a Lease still renews it. One look is enough: the API server stores with each renewal when that was by
 //! its own clock, beside the time that the holder has written by its own.
 
-use super::trouble::Trouble;
 use crate::api::{NOT_WRITTEN, RENEWED_EVERY};
+use crate::diagnosis::Trouble;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use super::lease::{Renewal, Silence};
 use super::pods;
 use super::refusals::Attempt;
-use super::trouble::Trouble;
+use crate::diagnosis::Trouble;
 use crate::merge::quantity::parts;
 use crate::pools::budgets::Budget;
 use jiff::Timestamp;

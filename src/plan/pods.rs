@@ -1,6 +1,6 @@
 //! Why a pod does not work: from its conditions, the states of its containers and its last events.
 
-use super::trouble::Trouble;
+use crate::diagnosis::Trouble;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Event, Pod};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Why the API server refuses what the daemon writes, in the words of the API server: found by writes that are tried and not stored.
 
 use super::admission;
-use super::trouble::Trouble;
+use crate::diagnosis::Trouble;
 use crate::error::{CAUSE, listed, shortened};
 use serde_json::Value;
 

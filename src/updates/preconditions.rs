@@ -4,6 +4,7 @@
 use super::risks::{RECOMMENDED as RECOMMENDED_CONDITION, RISKS_ACCEPTED, to_accept};
 use crate::api::cluster_version::{ConditionalUpdate, HistoryEntry, HistoryState, Release};
 use crate::api::{ClusterVersionStatus, ComponentOverride};
+use crate::diagnosis::Trouble;
 use crate::error::{CAUSE, listed, shortened};
 use crate::read::Read;
 use crate::status::Risk;
@@ -73,11 +74,10 @@ const HEALTH: &str = "ClusterHealth";
 /// Most of them that are recorded: the first ones say what to look at.
 const HINDRANCES: usize = 10;
 
-/// What in the cluster would hinder any update: object, message and next step of each. It is recorded, and stops nothing: an update may
-/// be what repairs it.
-pub(crate) fn of_hindrances(hindrances: &[(String, String, String)]) -> Vec<Finding> {
-    let finding = |(object, message, step): &(String, String, String)| {
-        warns(HEALTH, "Hindrance", format!("{object}: {message}. {step}"))
+/// What in the cluster would hinder any update. It is recorded, and stops nothing: an update may be what repairs it.
+pub(crate) fn of_hindrances(hindrances: &[Trouble]) -> Vec<Finding> {
+    let finding = |Trouble { object, message, next_step }: &Trouble| {
+        warns(HEALTH, "Hindrance", format!("{object}: {message}. {next_step}"))
     };
     hindrances.iter().take(HINDRANCES).map(finding).collect()
 }

@@ -1,8 +1,9 @@
 //! What in the cluster would hinder any update: read when a release is loaded, and by `cvo doctor` and `cvo plan`.
 
 use crate::cluster::dated;
+use crate::diagnosis::Trouble;
 use crate::plan::lease::Renewal;
-use crate::plan::{Parts, PodFacts, Trouble, troubles};
+use crate::plan::{Parts, PodFacts, troubles};
 use crate::pools::budgets::Budget;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::ClusterVersionStatus;
 use crate::cli::status::tests::{condition, now, operator, rolling, running, updating};
-use crate::plan::{self, lease::Silence};
+use crate::plan::lease::Silence;
 use crate::read::Read;
 use serde_json::Value;
 
@@ -148,7 +148,7 @@ fn state_that_nobody_writes_any_more_is_not_well() {
     silent.silences = vec![lease(Vec::new())];
     let mut refused = running();
     let (object, message) = ("validatingwebhookconfiguration all".to_owned(), "it denies".to_owned());
-    refused.silences = vec![lease(vec![plan::Trouble { object, message, next_step: "let it".to_owned() }])];
+    refused.silences = vec![lease(vec![crate::diagnosis::Trouble { object, message, next_step: "let it".to_owned() }])];
     check(vec![
         (
             "nobody writes",
@@ -173,7 +173,7 @@ fn state_that_nobody_writes_any_more_is_not_well() {
 /// Whoever compares the two must not think that these are two things.
 #[test]
 fn silence_is_said_in_the_words_of_status() {
-    let cause = |name: &str| plan::Trouble {
+    let cause = |name: &str| crate::diagnosis::Trouble {
         object: format!("validatingwebhookconfiguration {name}"),
         message: format!("{name} denies"),
         next_step: format!("delete {name}"),

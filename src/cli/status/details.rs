@@ -3,8 +3,9 @@
 use super::Operators;
 use super::view::View;
 use crate::api::ClusterOperator;
+use crate::diagnosis::Trouble;
 use crate::plan::pods::Detail;
-use crate::plan::{Trouble, drained, pods};
+use crate::plan::{drained, pods};
 use crate::read::Read;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};

@@ -571,12 +571,12 @@ fn nodes_that_no_pool_selects_are_named_with_the_command_that_labels_them() {
 
 #[test]
 fn causes_that_are_left_out_are_counted_with_what_shows_them() {
-    let cause = |name: &str| crate::plan::Trouble {
+    let cause = |name: &str| crate::diagnosis::Trouble {
         object: format!("pod shop/{name}"),
         message: "Error".to_owned(),
         next_step: String::new(),
     };
-    let told = |causes: Vec<crate::plan::Trouble>| {
+    let told = |causes: Vec<crate::diagnosis::Trouble>| {
         let details = vec![Detail { object: "Deployment shop/web".to_owned(), causes, more: 3 }];
         render(&State { details, ..updating() }, 200, false, now())
     };

@@ -6,7 +6,7 @@ use super::view::{Concern, OperatorConcern, Phase, View, component, level};
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
 use crate::cli::layout::{Cell, Colour, Page, ago, clean, duration, line, paragraph, table};
-use crate::plan::Trouble;
+use crate::diagnosis::Trouble;
 use crate::plan::lease::Silence;
 use crate::status::conditions::{RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE};
 use jiff::Timestamp;

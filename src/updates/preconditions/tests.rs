@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::release::ConditionalUpdateRisk;
+use crate::diagnosis::trouble;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -230,7 +231,7 @@ fn summary_names_each_finding_and_says_only_of_blocking_ones_that_they_are_force
 
 #[test]
 fn hindrances_are_recorded_and_stop_nothing() {
-    let one = ("node n1".to_owned(), "somebody has cordoned it".to_owned(), "kubectl uncordon".to_owned());
+    let one = trouble("node n1".to_owned(), "somebody has cordoned it", "kubectl uncordon");
     let findings = of_hindrances(&vec![one; 30]);
     assert_eq!((findings.len(), is_blocked(&findings, false)), (HINDRANCES, false));
     let text = "Precondition ClusterHealth (Hindrance): node n1: somebody has cordoned it. kubectl uncordon";

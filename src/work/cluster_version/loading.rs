@@ -4,12 +4,12 @@
 use super::placement::{Place, Placement};
 use super::retry;
 use crate::api::{HistoryEntry, Release};
-use crate::plan::Trouble;
+use crate::diagnosis::Trouble;
 use crate::read::Read;
 use crate::status::facts::LoadStatus;
 use crate::status::facts::LoadStep;
 use crate::updates::Target;
-use crate::updates::preconditions::{self, Finding};
+use crate::updates::preconditions::{self, Finding, of_hindrances};
 use crate::work::retrieve::{Loaded, Refusal, Retriever, Terms, folder};
 use futures::FutureExt;
 use futures::future::try_join;
@@ -99,7 +99,7 @@ impl Load {
             // A release that cannot be loaded is told at once.
             let (loaded, hindrances) = try_join(loading, hindrances.map(Ok)).await?;
             let placement = Placement::begin(place, &loaded.payload).await;
-            Ok(Ended::Loaded(Box::new(loaded), findings_of(hindrances), placement))
+            Ok(Ended::Loaded(Box::new(loaded), of_hindrances(&hindrances), placement))
         });
         Load {
             target,
@@ -164,7 +164,7 @@ impl Load {
         let running = retriever.preflight(release, verified, self.sender.clone(), self.cancel.clone());
         let outdated = self.loaded_at.elapsed() > CURRENT;
         self.task = Some(tokio::spawn(async move {
-            let hindrances = async { if outdated { Some(findings_of(hindrances.await)) } else { None } };
+            let hindrances = async { if outdated { Some(of_hindrances(&hindrances.await)) } else { None } };
             let ((), hindrances) = try_join(running, hindrances.map(Ok)).await?;
             Ok(Ended::Preflight(hindrances))
         }));
@@ -197,11 +197,6 @@ impl Load {
             task.abort();
         }
     }
-}
-
-fn findings_of(troubles: Vec<Trouble>) -> Vec<Finding> {
-    let told = |it: Trouble| (it.object, it.message, it.next_step);
-    preconditions::of_hindrances(&troubles.into_iter().map(told).collect::<Vec<_>>())
 }
 
 /// What was read of the cluster beside a release is current for so long.

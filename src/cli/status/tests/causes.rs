@@ -4,9 +4,10 @@
 use super::*;
 use crate::cli::doctor;
 use crate::cli::status::details::{Namespace, silent};
+use crate::diagnosis::Trouble;
 use crate::plan::lease::{Renewal, Silence, silence};
 use crate::plan::refusals::{Answer, Attempt};
-use crate::plan::{self, Deployment, Parts, PodFacts, Trouble};
+use crate::plan::{self, Deployment, Parts, PodFacts};
 use crate::pools::budgets::Budget;
 use crate::work::silence::{OF_NODES, of_daemon};
 use jiff::SignedDuration;
