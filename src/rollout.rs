@@ -7,7 +7,6 @@
 //! - Of each object at most one attempt is under way. Changes that arrive meanwhile lead to another attempt.
 //! - After the turn of a manifest, a change of its object by another client leads to a repair or a new judgement.
 
-mod backoff;
 mod failures;
 mod message;
 mod node;
@@ -18,7 +17,6 @@ mod tally;
 mod turn;
 mod view;
 
-pub(crate) use backoff::doubled;
 pub(crate) use message::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
 pub(crate) use view::clock_of;
 

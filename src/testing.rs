@@ -127,7 +127,7 @@ pub mod updates {
         pub use crate::updates::graph::uri_problem;
     }
     pub mod promql {
-        pub use crate::updates::promql::{Answer, answer, query_url};
+        pub use crate::promql::{Answer, answer, query_url};
     }
 }
 pub mod verify {

@@ -7,7 +7,6 @@ pub(crate) mod desired_update;
 pub(crate) mod evaluations;
 pub(crate) mod graph;
 pub(crate) mod preconditions;
-pub(crate) mod promql;
 pub(crate) mod risks;
 pub(crate) mod timeline;
 pub(crate) mod upgradeable;

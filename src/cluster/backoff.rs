@@ -1,6 +1,6 @@
 //! Pauses between attempts.
 
-use crate::rollout::doubled;
+use crate::pause::{self, doubled};
 use kube::runtime::utils::Backoff;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -10,9 +10,9 @@ pub(crate) fn jittered(base: Duration, failures: u32, cap: Duration) -> Duration
     with_jitter(doubled(base, failures, cap))
 }
 
-/// `pause` plus up to a quarter of it, so that not all clients come back at the same moment.
+/// `pause` plus up to a quarter of it.
 pub(crate) fn with_jitter(pause: Duration) -> Duration {
-    pause.mul_f64(1.0 + random() / 4.0)
+    pause::jittered(pause, random())
 }
 
 /// A random share of `base` doubled for each failure after the first, at most of `cap`: for what each node does. Thousands of

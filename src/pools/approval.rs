@@ -6,7 +6,7 @@ use super::node::NodeFacts;
 use super::rollout::PoolFacts;
 use crate::api::machine_config::GROUP;
 use crate::error::{CAUSE, shortened};
-use crate::updates::evaluations::key;
+use crate::promql::key;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

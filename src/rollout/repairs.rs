@@ -2,8 +2,8 @@
 //! conflict with another client: it is reported, and each further repair waits longer.
 
 use super::PATIENCE;
-use super::backoff::doubled;
 use super::message::Applied;
+use crate::pause::doubled;
 use crate::payload::ObjectId;
 use crate::status::facts::Conflict;
 use jiff::{SignedDuration, Timestamp};

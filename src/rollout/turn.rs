@@ -3,11 +3,12 @@
 use super::node::Step;
 use super::{
     Applied, Cause, Command, Delay, Failure, HAND_OVER, Judged, Object, Outcome, PATIENCE, PAUSE_CAP, Purpose,
-    Reconcile, Rollout, UNSTABLE, Wake, doubled, unsettled,
+    Reconcile, Rollout, UNSTABLE, Wake, unsettled,
 };
 use crate::api::progress::NodeState;
 use crate::gate::Verdict;
 use crate::graph::Mode;
+use crate::pause::doubled;
 use crate::payload::{Manifest, defined_group};
 use crate::status::failure::{Effect, Reason, UpdateError};
 use jiff::Timestamp;

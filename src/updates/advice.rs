@@ -1,13 +1,14 @@
 //! The advice on updates as a state machine: what is asked of the update service and when, how long its last answer counts,
 //! and what is published of it. The caller sends the questions and queries, and passes on what came of them.
 
-use super::evaluations::{Evaluations, QueryError, after, is_set_back};
+use super::evaluations::{Evaluations, after, is_set_back};
 use super::graph::{self, Reason, RetrievalError, Updates};
 use super::risks::{self, Basis, Judged};
 use crate::api::cluster_version::{ConditionalUpdate, Release};
 use crate::api::progress;
 use crate::error::{listed, shortened};
-use crate::rollout::doubled;
+use crate::pause::{doubled, jittered};
+use crate::promql::QueryError;
 use crate::status::Risk;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
@@ -325,8 +326,7 @@ impl Advice {
                 self.failures = self.failures.saturating_add(1);
                 let transient = error.reason.is_transient();
                 let pause = match transient {
-                    true => doubled(FIRST_RETRY, self.failures, self.asker.period)
-                        .mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 4.0),
+                    true => jittered(doubled(FIRST_RETRY, self.failures, self.asker.period), jitter),
                     false => self.asker.period,
                 };
                 let wanted = retry_after.map_or(SignedDuration::ZERO, |wanted| signed(wanted).min(MAX_PAUSE));

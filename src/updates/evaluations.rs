@@ -6,10 +6,10 @@
 
 use crate::api::progress::RecordedVerdict;
 use crate::api::release::{ConditionalUpdateRisk, MatchingRule};
-use crate::rollout::doubled;
+use crate::pause::doubled;
+use crate::promql::{QueryError, key};
 use crate::status;
 use jiff::{SignedDuration, Timestamp};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,15 +25,6 @@ const EXPIRES_AFTER: SignedDuration = SignedDuration::from_hours(24);
 const SET_BACK: SignedDuration = SignedDuration::from_mins(1);
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 const LAST_RETRY: Duration = Duration::from_secs(60);
-
-/// Why a query has no verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum QueryError {
-    /// The source cannot be reached: every other query would fail in the same way.
-    Source(String),
-    /// The source answered, but not with a verdict.
-    Answer(String),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
@@ -104,13 +95,6 @@ pub(crate) struct Evaluations {
     outage: Option<Outage>,
     /// Verdicts of an earlier process, by [`key`]; taken over when their query is needed.
     recorded: BTreeMap<String, Verdict>,
-}
-
-/// A short name of a query where it is recorded.
-pub(crate) fn key(query: &str) -> String {
-    let mut text = hex::encode(Sha256::digest(query.as_bytes()));
-    text.truncate(32);
-    text
 }
 
 /// The end of time if it would be later.

@@ -3,8 +3,7 @@
 use crate::cluster::{Kind, Objects};
 use crate::error::{CAUSE, shortened, without_password};
 use crate::net::http::{self, Bundle, Egress, Get, HttpError, Purpose, Roots};
-use crate::updates::evaluations::QueryError;
-use crate::updates::promql::{self, MAX_ANSWER};
+use crate::promql::{self, MAX_ANSWER, QueryError};
 use serde_json::Value;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

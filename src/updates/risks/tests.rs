@@ -1,6 +1,6 @@
-use super::super::evaluations::QueryError;
 use super::*;
 use crate::api::release::PromQl;
+use crate::promql::QueryError;
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()

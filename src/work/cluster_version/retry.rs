@@ -2,7 +2,7 @@
 
 use crate::api::progress::RefusedRelease;
 use crate::net::http::Egress;
-use crate::rollout::doubled;
+use crate::pause::doubled;
 use crate::status::facts::LoadStatus;
 use crate::updates::{FeatureGates, Target};
 use crate::work::retrieve::{Refusal, Unsigned};

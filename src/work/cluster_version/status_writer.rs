@@ -94,7 +94,7 @@ impl StatusWriter {
 
     /// The status without what the cluster's schema has refused of it lately.
     pub(crate) fn acceptable(&self, mut status: ClusterVersionStatus) -> ClusterVersionStatus {
-        let pause = crate::rollout::doubled(REFUSED_FOR, self.refusals, REFUSED_CAP);
+        let pause = crate::pause::doubled(REFUSED_FOR, self.refusals, REFUSED_CAP);
         if let Some((_, refused)) = self.refused.as_ref().filter(|(at, _)| at.elapsed() < pause) {
             refused.leave_out(&mut status);
         }

@@ -3,7 +3,7 @@
 use crate::error::{CAUSE, shortened};
 use crate::pools::approval::{PERIOD, confirmed, next, past};
 use crate::pools::holds::Answer;
-use crate::updates::evaluations::QueryError;
+use crate::promql::QueryError;
 use crate::work::promql::Querier;
 use crate::work::task;
 use jiff::Timestamp;

@@ -1,7 +1,8 @@
-//! Queries a Prometheus API: the request, and what the answer says about a matching rule.
+//! Queries a Prometheus API: the request, and what the answer says.
 
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use url::Url;
 
 /// Most bytes of an answer that are read: one sample has some hundred.
@@ -13,6 +14,15 @@ pub struct Answer {
     pub matches: bool,
     /// Only for the log: the value counts nevertheless.
     pub warnings: Vec<String>,
+}
+
+/// Why a query has no verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum QueryError {
+    /// The source cannot be reached: every other query would fail in the same way.
+    Source(String),
+    /// The source answered, but not with a verdict.
+    Answer(String),
 }
 
 /// The members of an answer that are used. Any may be missing, and `data` has many shapes.
@@ -27,6 +37,13 @@ struct Response {
     error: String,
     #[serde(default)]
     warnings: Option<Vec<String>>,
+}
+
+/// A short name of a query where it is recorded.
+pub(crate) fn key(query: &str) -> String {
+    let mut text = hex::encode(Sha256::digest(query.as_bytes()));
+    text.truncate(32);
+    text
 }
 
 /// The URL of an instant query at the time when it arrives. `base` is the URL of the server, possibly with a path.
