@@ -9,9 +9,10 @@
 
 mod cluster_version;
 mod daemon;
-mod encoder;
+pub(crate) mod encoder;
 mod operators;
 pub(crate) mod pools;
+pub(crate) mod process;
 
 use crate::api::cluster_operator::OperatorReport;
 use crate::api::progress::NodeProgress;
@@ -19,11 +20,9 @@ use crate::api::{ClusterVersionSpec, ClusterVersionStatus, Release};
 use crate::status::facts::Conflict;
 use encoder::Text;
 use jiff::Timestamp;
+use process::ProcessFigures;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The content type of [`text`].
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The name under which the ClusterVersion stands beside the ClusterOperators.
 const CLUSTER_VERSION: &str = "version";
@@ -90,27 +89,6 @@ pub(crate) struct RetrievalFigures {
     pub failures: BTreeMap<String, u64>,
 }
 
-/// A kind that the daemon follows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FollowedKind {
-    /// `<plural>.<group>`.
-    pub resource: String,
-    /// Changes are noticed at once.
-    pub watched: bool,
-}
-
-/// What is read of the own process. What cannot be read is `None`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ProcessFigures {
-    pub cpu_seconds: Option<f64>,
-    pub resident_bytes: Option<f64>,
-    pub virtual_bytes: Option<f64>,
-    pub started: Option<f64>,
-    pub open_files: Option<f64>,
-    pub max_open_files: Option<f64>,
-    pub threads: Option<f64>,
-}
-
 /// Everything that one scrape shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
@@ -127,7 +105,8 @@ pub(crate) struct Snapshot {
     pub transitions: BTreeMap<(String, String), u64>,
     /// `None` where it could not be read.
     pub installer: Option<Installer>,
-    pub kinds: Vec<FollowedKind>,
+    /// The kinds that the daemon follows, as `<plural>.<group>`, and whether their changes are noticed at once.
+    pub kinds: BTreeMap<String, bool>,
     /// Requests to the API server by verb and status code.
     pub requests: BTreeMap<(&'static str, String), u64>,
     pub retrieval: RetrievalFigures,
@@ -153,20 +132,6 @@ pub(crate) fn described() -> BTreeMap<String, String> {
     operators::write(&mut text, &snapshot);
     daemon::write(&mut text, &snapshot, Timestamp::UNIX_EPOCH);
     text.described()
-}
-
-/// Seconds since the epoch.
-fn seconds(at: Timestamp) -> f64 {
-    at.as_duration().as_secs_f64()
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a sample is a float, and no count here reaches 2^53")]
-fn count(number: u64) -> f64 {
-    number as f64
-}
-
-fn size(number: usize) -> f64 {
-    count(number as u64)
 }
 
 #[cfg(test)]

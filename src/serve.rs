@@ -12,7 +12,7 @@ mod places;
 pub(crate) mod process;
 pub(crate) mod tls;
 
-use crate::metrics;
+use crate::metrics::encoder::CONTENT_TYPE;
 use axum::Router;
 use axum::extract::Extension;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -60,7 +60,7 @@ pub(crate) enum ServeError {
 /// The metrics, made anew for each request, and who may read them.
 #[derive(Clone)]
 pub(crate) struct Metrics {
-    /// In the format that [`crate::metrics::CONTENT_TYPE`] names.
+    /// In the format that [`CONTENT_TYPE`] names.
     pub text: Arc<dyn Fn() -> String + Send + Sync>,
     pub guard: Guard,
 }
@@ -94,7 +94,7 @@ pub(crate) async fn health(listen: SocketAddr, health: Health) -> Result<(), Ser
 fn metrics_router(Metrics { text, guard }: Metrics) -> Router {
     let page = move |Extension(caller): Extension<Caller>, headers: HeaderMap| async move {
         match guard(caller.with_token_of(&headers)).await {
-            Ok(()) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text()).into_response(),
+            Ok(()) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text()).into_response(),
             Err(refusal) => refusal.into_response(),
         }
     };

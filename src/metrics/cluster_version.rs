@@ -1,7 +1,7 @@
 //! `cluster_version` and the other metrics about the ClusterVersion.
 
-use super::encoder::{Samples, Text};
-use super::{SeenClusterVersion, Snapshot, seconds, size};
+use super::encoder::{Samples, Text, count, seconds, size};
+use super::{SeenClusterVersion, Snapshot};
 use crate::api::cluster_version::{ClusterVersionStatus, HistoryEntry, HistoryState, Release, Update};
 use crate::api::condition::{ConditionStatus, find};
 use crate::status::conditions::{FAILING, RETRIEVED_UPDATES};
@@ -36,7 +36,7 @@ pub(super) fn write(text: &mut Text, snapshot: &Snapshot) {
     });
     let help = "Failed attempts to apply a manifest of the release.";
     text.gauge("cluster_operator_payload_errors", help, |samples| {
-        samples.add(&[version], super::count(rollout.errors));
+        samples.add(&[version], count(rollout.errors));
     });
 }
 

@@ -1,9 +1,8 @@
-//! What the daemon does and what its process needs.
+//! What the daemon does.
 
-use super::encoder::Text;
-use super::{Observation, ProcessFigures, Snapshot, count, seconds};
+use super::encoder::{Text, count, seconds};
+use super::{Observation, Snapshot, process};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
 
 pub(super) fn write(text: &mut Text, snapshot: &Snapshot, now: Timestamp) {
     let help = "Who installed the cluster; always 1.";
@@ -29,21 +28,12 @@ pub(super) fn write(text: &mut Text, snapshot: &Snapshot, now: Timestamp) {
     });
     let help = "Kinds of which changes are noticed at once (1), or late, because there is no watch now (0).";
     text.gauge("cluster_version_operator_kind_watched", help, |samples| {
-        for kind in &snapshot.kinds {
-            samples.add(&[("resource", &kind.resource)], f64::from(u8::from(kind.watched)));
+        for (resource, watched) in &snapshot.kinds {
+            samples.add(&[("resource", resource)], f64::from(u8::from(*watched)));
         }
     });
-    requests(text, "cluster_version_operator_api_requests_total", &snapshot.requests);
-    process(text, &snapshot.process);
-}
-
-pub(super) fn requests(text: &mut Text, name: &str, requests: &BTreeMap<(&'static str, String), u64>) {
-    let help = "Requests to the API server by verb (get includes lists) and status code, error without an answer.";
-    text.counter(name, help, |samples| {
-        for ((verb, code), number) in requests {
-            samples.add(&[("verb", verb), ("code", code)], count(*number));
-        }
-    });
+    process::requests(text, "cluster_version_operator_api_requests_total", &snapshot.requests);
+    process::write(text, &snapshot.process);
 }
 
 fn work(text: &mut Text, observation: &Observation, now: Timestamp) {
@@ -96,22 +86,4 @@ fn counters(text: &mut Text, observation: &Observation) {
             samples.add(&[("kind", kind)], count(*number));
         }
     });
-}
-
-pub(super) fn process(text: &mut Text, process: &ProcessFigures) {
-    let cpu = "Processor time of the process in user and system mode.";
-    text.counter("process_cpu_seconds_total", cpu, |samples| {
-        process.cpu_seconds.iter().for_each(|value| samples.add(&[], *value));
-    });
-    let gauges = [
-        ("process_resident_memory_bytes", "Memory of the process in RAM.", process.resident_bytes),
-        ("process_virtual_memory_bytes", "Address space of the process.", process.virtual_bytes),
-        ("process_start_time_seconds", "Start of the process, in seconds since the epoch.", process.started),
-        ("process_open_fds", "Open file descriptors.", process.open_files),
-        ("process_max_fds", "Most file descriptors that may be open.", process.max_open_files),
-        ("process_threads", "Threads of the process.", process.threads),
-    ];
-    for (name, help, value) in gauges {
-        text.gauge(name, help, |samples| value.iter().for_each(|value| samples.add(&[], *value)));
-    }
 }

@@ -1,8 +1,12 @@
 //! The text format of Prometheus, version 0.0.4.
 
 use crate::error::{CAUSE, shortened};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+
+/// The content type of this format.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Most series of one metric. Names of objects are labels, and other clients create objects.
 const MAX_SERIES: usize = 10_000;
@@ -80,4 +84,18 @@ fn encoded(labels: &[(&str, &str)]) -> String {
     };
     let all: Vec<String> = labels.iter().map(encode).collect();
     if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
+}
+
+/// Seconds since the epoch.
+pub(super) fn seconds(at: Timestamp) -> f64 {
+    at.as_duration().as_secs_f64()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a sample is a float, and no count here reaches 2^53")]
+pub(super) fn count(number: u64) -> f64 {
+    number as f64
+}
+
+pub(super) fn size(number: usize) -> f64 {
+    count(number as u64)
 }

@@ -1,7 +1,7 @@
 //! Health and conditions of the ClusterOperators, and of the ClusterVersion, which stands beside them as `version`.
 
-use super::encoder::Text;
-use super::{CLUSTER_VERSION, SeenClusterVersion, Snapshot, cluster_version, count};
+use super::encoder::{Text, count};
+use super::{CLUSTER_VERSION, SeenClusterVersion, Snapshot, cluster_version};
 use crate::api::condition::{Condition, ConditionStatus, find};
 use crate::status::conditions::AVAILABLE;
 

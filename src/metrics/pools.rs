@@ -1,8 +1,8 @@
 //! Pools and nodes. The names that begin with `machine_config_` are ours; all others, with their labels and meanings, are those
 //! of the upstream operator.
 
-use super::encoder::Text;
-use super::{ProcessFigures, daemon, seconds};
+use super::encoder::{Text, seconds};
+use super::process::{self, ProcessFigures};
 use crate::api::condition::ConditionStatus;
 use crate::api::machine_config::{MachineConfigPoolStatus, PoolCondition};
 use crate::pools::drain::{Delay, Drain};
@@ -50,8 +50,8 @@ pub(crate) fn text(snapshot: &PoolsSnapshot, now: Timestamp) -> String {
     machines(&mut text, snapshot);
     conditions(&mut text, snapshot);
     nodes(&mut text, snapshot, now);
-    daemon::requests(&mut text, "machine_config_api_requests_total", &snapshot.requests);
-    daemon::process(&mut text, &snapshot.process);
+    process::requests(&mut text, "machine_config_api_requests_total", &snapshot.requests);
+    process::write(&mut text, &snapshot.process);
     text.finish()
 }
 
@@ -61,8 +61,8 @@ pub(crate) fn described() -> BTreeMap<String, String> {
     machines(&mut text, &snapshot);
     conditions(&mut text, &snapshot);
     nodes(&mut text, &snapshot, Timestamp::UNIX_EPOCH);
-    daemon::requests(&mut text, "machine_config_api_requests_total", &snapshot.requests);
-    daemon::process(&mut text, &snapshot.process);
+    process::requests(&mut text, "machine_config_api_requests_total", &snapshot.requests);
+    process::write(&mut text, &snapshot.process);
     text.described()
 }
 

@@ -259,7 +259,7 @@ fn busy() -> Snapshot {
     };
     Snapshot {
         installer: Some(Installer { type_: "other".into(), version: "v1".into(), invoker: "me".into() }),
-        kinds: vec![FollowedKind { resource: "deployments.apps".into(), watched: true }, FollowedKind::default()],
+        kinds: BTreeMap::from([("deployments.apps".into(), true), (String::new(), false)]),
         requests: BTreeMap::from([(("get", "200".to_owned()), 7)]),
         transitions: BTreeMap::from([(("dns".to_owned(), "Available".to_owned()), 2)]),
         retrieval: RetrievalFigures {

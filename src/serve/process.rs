@@ -1,6 +1,6 @@
 //! What the kernel says about this process.
 
-use crate::metrics::ProcessFigures;
+use crate::metrics::process::ProcessFigures;
 use std::fs;
 
 /// Reads /proc. What cannot be read or understood is left out.

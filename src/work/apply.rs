@@ -17,7 +17,6 @@ use crate::cluster::index::View;
 use crate::cluster::{ApiError, CachedState, Clients, Index, Kind, Kinds, Objects};
 use crate::gate::Observed;
 use crate::merge::{Manager, Owner};
-use crate::metrics::FollowedKind;
 use crate::payload::{DefinedKind, Manifest, ObjectId};
 use crate::rollout::Applied;
 use crate::status::facts::{KeptFields, Unwatched};
@@ -25,7 +24,7 @@ use crate::work::task;
 use desired::DesiredObjects;
 use object::ObjectApply;
 use server_keeps::ServerKeeps;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -113,8 +112,8 @@ impl Applier {
         self.cluster.feeds.unwatched()
     }
 
-    /// All kinds that are followed.
-    pub(crate) fn followed_kinds(&self) -> Vec<FollowedKind> {
+    /// All kinds that are followed, as `<plural>.<group>`, and whether their changes are noticed at once.
+    pub(crate) fn followed_kinds(&self) -> BTreeMap<String, bool> {
         self.cluster.feeds.followed()
     }
 

@@ -4,10 +4,9 @@
 use super::operators::Operators;
 use crate::cluster::feed::{Callbacks, Feed, FeedState};
 use crate::cluster::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects};
-use crate::metrics::FollowedKind;
 use crate::status::facts::Unwatched;
 use crate::work::task;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -114,15 +113,13 @@ impl Feeds {
         receiver
     }
 
-    /// All kinds that are followed, by name.
-    pub(crate) fn followed(&self) -> Vec<FollowedKind> {
+    /// All kinds that are followed, as `<plural>.<group>`, and whether their changes are noticed at once.
+    pub(crate) fn followed(&self) -> BTreeMap<String, bool> {
         let followed = |(kind, slot): (&Kind, &Slot)| {
             let state = slot.state.borrow();
-            FollowedKind { resource: kind.resource(), watched: slot.started && state.ready && state.error.is_none() }
+            (kind.resource(), slot.started && state.ready && state.error.is_none())
         };
-        let mut all: Vec<FollowedKind> = self.lock().iter().map(followed).collect();
-        all.sort_by(|a, b| a.resource.cmp(&b.resource));
-        all
+        self.lock().iter().map(followed).collect()
     }
 
     /// Kinds that have had no watch for more than a minute, by name.
