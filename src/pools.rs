@@ -26,5 +26,6 @@ pub(crate) mod rollout;
 pub(crate) mod selector;
 pub(crate) mod settings;
 pub(crate) mod status;
+pub(crate) mod summary;
 pub(crate) mod windows;
 pub(crate) mod writes;

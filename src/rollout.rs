@@ -21,11 +21,12 @@ pub(crate) use message::{Applied, Cause, Command, Delay, Event, Failure, Judged,
 pub(crate) use view::clock_of;
 
 use crate::api::progress::{NodeProgress, NodeState, WaitingFor};
-use crate::api::{FIELD_MANAGER, Release, machine_config};
+use crate::api::{FIELD_MANAGER, Release};
 use crate::gate;
 use crate::graph::{Frontier, Graph, Mode};
 use crate::merge::Manager;
 use crate::payload::{Manifest, ObjectId, defined_group};
+use crate::pools::summary;
 use crate::status::failure::{Effect, UpdateError};
 use failures::Failures;
 use jiff::Timestamp;
@@ -38,7 +39,7 @@ use tally::Tally;
 
 /// Under whose name the objects of a release are written. The machine-config controller wrote under the same name once, such
 /// as which nodes of a pool have their turn.
-pub const MANAGER: Manager = Manager { name: FIELD_MANAGER, of_others: &[machine_config::GROUP] };
+pub const MANAGER: Manager = Manager { name: FIELD_MANAGER, of_others: &[summary::DOMAIN] };
 
 /// Failures of one manifest in a row before they are reported: about four seconds of retries.
 const PATIENCE: u32 = 3;

@@ -3,8 +3,7 @@
 
 use super::output::{print, remark};
 use super::reach;
-use super::status::Source;
-use crate::api::ClusterVersion;
+use crate::api::{ClusterVersion, NAME, NAMESPACE};
 use crate::cluster::{ApiError, Clients};
 use crate::updates::desired_update::Change;
 use anyhow::bail;
@@ -12,6 +11,23 @@ use clap::{Args, ValueEnum};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+
+/// Where the daemon keeps its state.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Source {
+    /// Namespace of the daemon
+    #[arg(long, env = "CVO_NAMESPACE", default_value = NAMESPACE, value_name = "NAME")]
+    pub namespace: String,
+    /// Name of the ClusterVersion
+    #[arg(long, env = "CVO_NAME", default_value = NAME, value_name = "NAME")]
+    pub name: String,
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Source { namespace: NAMESPACE.to_owned(), name: NAME.to_owned() }
+    }
+}
 
 /// Which cluster, and how the result is shown.
 #[derive(Args, Clone, Debug)]

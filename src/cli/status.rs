@@ -10,6 +10,7 @@ mod recorded;
 pub(crate) mod text;
 mod view;
 
+pub(crate) use super::request::Source;
 pub(crate) use follow::Follower;
 pub(crate) use recorded::{Archive, Recorded};
 pub(crate) use view::{Concern, Phase, View, component};
@@ -17,9 +18,9 @@ pub(crate) use view::{Concern, Phase, View, component};
 use super::layout::{self, Page};
 use super::output::print;
 use super::reach;
-use crate::api::machine_config::MachineConfigPool;
+use crate::api::machine_config::{self, MachineConfigPool};
 use crate::api::progress::{CONFIG_MAP, KEY, Progress, SCHEMA};
-use crate::api::{ClusterOperator, ClusterVersion, NAME, NAMESPACE};
+use crate::api::{ClusterOperator, ClusterVersion};
 use crate::cluster::{ApiError, Clients};
 use crate::plan::lease::{Holder, Silence};
 use crate::plan::pods::Detail;
@@ -68,17 +69,6 @@ pub(crate) enum Output {
     Json,
 }
 
-/// Where the daemon keeps its state.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Source {
-    /// Namespace of the daemon
-    #[arg(long, env = "CVO_NAMESPACE", default_value = NAMESPACE, value_name = "NAME")]
-    pub namespace: String,
-    /// Name of the ClusterVersion
-    #[arg(long, env = "CVO_NAME", default_value = NAME, value_name = "NAME")]
-    pub name: String,
-}
-
 /// What is wrong with a combination of flags of a command that shows a cluster, or with --from a file of one.
 pub(crate) fn misuse(given: &ArgMatches) -> Option<String> {
     given.value_source("from")?;
@@ -87,18 +77,22 @@ pub(crate) fn misuse(given: &ArgMatches) -> Option<String> {
     Some(format!("--{flag} has no effect with --from: the file has the objects of one cluster version"))
 }
 
+/// The controller of nodes, where there are pools.
+const OF_NODES: Holder<'static> = Holder {
+    process: "the controller of nodes",
+    namespace: machine_config::CONTROLLER_NAMESPACE,
+    name: machine_config::LEASE,
+    deployment: machine_config::CONTROLLER_DEPLOYMENT,
+    // Pools may belong to another implementation.
+    required: false,
+};
+
 impl Source {
     /// Who writes what a state shows.
     fn holders(&self, cluster_version: bool, pools: bool) -> Vec<Holder<'_>> {
         let daemon = cluster_version.then(|| silence::of_daemon(&self.namespace, &self.name));
-        let nodes = pools.then_some(silence::OF_NODES);
+        let nodes = pools.then_some(OF_NODES);
         daemon.into_iter().chain(nodes).collect()
-    }
-}
-
-impl Default for Source {
-    fn default() -> Self {
-        Source { namespace: NAMESPACE.to_owned(), name: NAME.to_owned() }
     }
 }
 

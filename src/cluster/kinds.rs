@@ -32,6 +32,10 @@ impl Kind {
         Kind::known("", "v1", "ConfigMap", "configmaps", true)
     }
 
+    pub(crate) fn pod() -> Kind {
+        Kind::known("", "v1", "Pod", "pods", true)
+    }
+
     pub fn cluster_version() -> Kind {
         Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false)
     }

@@ -245,7 +245,7 @@ impl Objects {
             "metadata": {"namespace": namespace, "name": name},
             "deleteOptions": {"preconditions": {"uid": uid}},
         });
-        let pods = Kind::known("", "v1", "Pod", "pods", true);
+        let pods = Kind::pod();
         let request = kube::core::Request::new(pods.path(namespace));
         let request = request.create_subresource("eviction", name, &post(self.manager), bytes(&attempt, &eviction)?);
         let request = request.map(|mut request| {

@@ -3,19 +3,15 @@
 use super::admission::{self, Write};
 use super::{Action, Forecast, Step};
 use crate::api::condition::find;
-use crate::api::machine_config::MachineConfigPool;
 use crate::api::{ClusterVersion, ConditionStatus, HistoryState, Release};
 use crate::diagnosis::Trouble;
 use crate::gate::Verdict;
 use crate::payload::ObjectId;
 use crate::payload::filter::makes_unmanaged;
-use crate::pools::membership::{MASTER, Membership};
-use crate::pools::node::NodeFacts;
-use crate::pools::quorum::{AT_RISK, at_risk};
+use crate::pools::summary::QuorumAtRisk;
 use crate::read::Read;
 use crate::updates::preconditions::{self, Advice, Finding, Situation};
 use crate::updates::upgradeable::{self, NotUpgradeable, Sources};
-use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -74,17 +70,9 @@ impl Blocker {
     }
 }
 
-/// Nodes of the control plane that are updated together and take etcd's quorum with them. The update is not stopped, but
-/// nothing is written in the cluster while they are away.
-pub(crate) fn quorum(pools: &[MachineConfigPool], nodes: &[Node]) -> Option<Blocker> {
-    let master = pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(MASTER))?;
-    let members = |name: &str| {
-        let of_pool = |node: &&Node| matches!(Membership::of(&NodeFacts::labels(node), pools), Membership::Member { pool, .. } if pool == name);
-        nodes.iter().filter(of_pool).count()
-    };
-    let message = at_risk(master.spec.max_unavailable.as_ref(), members)?;
-    let object = format!("machineconfigpool.machineconfiguration.openshift.io \"{MASTER}\"");
-    Some(Blocker::new(Cause::Unhealthy, object, AT_RISK, message).warns())
+/// The update is not stopped, but nothing is written in the cluster while the nodes are away.
+pub(crate) fn quorum(QuorumAtRisk { object, reason, message }: QuorumAtRisk) -> Blocker {
+    Blocker::new(Cause::Unhealthy, object, reason, message).warns()
 }
 
 /// What `cvo doctor` finds, whatever the release: worth checking before the update.

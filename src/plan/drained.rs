@@ -5,7 +5,7 @@ use super::pods::{self, time};
 use crate::api::ConditionStatus;
 use crate::api::cluster_operator::{OperatorReport, RelatedObject};
 use crate::api::condition::find;
-use crate::pools::node::NodeFacts;
+use crate::pools::summary::NodeSummary;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,13 +81,10 @@ fn said(report: &OperatorReport) -> Option<Timestamp> {
 }
 
 /// Of these nodes those that their pool has told to take another configuration, or had told at that time, by name.
-pub(crate) fn updating(nodes: &[NodeFacts], since: Timestamp) -> BTreeSet<String> {
-    let told = |node: &&NodeFacts| node.is_managed() && !node.desired.config.is_empty();
-    let at_that_time = |node: &&NodeFacts| {
-        // Since then it may have been uncordoned, and its pods come back.
-        node.is_changing() || !node.is_degraded() && node.done_since.is_some_and(|done| done >= before(since))
-    };
-    nodes.iter().filter(told).filter(at_that_time).map(|node| node.name.clone()).collect()
+pub(crate) fn updating(nodes: &[NodeSummary], since: Timestamp) -> BTreeSet<String> {
+    // Since then it may have been uncordoned, and its pods come back.
+    let at_that_time = |node: &&NodeSummary| node.updating || node.updated.is_some_and(|done| done >= before(since));
+    nodes.iter().filter(at_that_time).map(|node| node.name.clone()).collect()
 }
 
 /// The namespaces in which an operator has pods.

@@ -8,7 +8,7 @@ use super::refusals;
 use crate::diagnosis::{Trouble, trouble};
 use crate::error::{CAUSE, listed};
 use crate::pools::budgets::Budget;
-use crate::pools::node::NodeFacts;
+use crate::pools::summary::NodeSummary;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jiff::{SignedDuration, Timestamp};
@@ -58,9 +58,13 @@ fn room(nodes: &[Node], pods: &[PodFacts]) -> Option<Trouble> {
         let used = taken.entry(node).or_default();
         *used = (used.0 + cpu, used.1 + memory);
     }
-    let schedulable =
-        nodes.iter().filter(|node| NodeFacts::of(node).problems.is_empty() && !NodeFacts::of(node).unschedulable);
-    let mut known = schedulable
+    let is_schedulable = |node: &&Node| {
+        let summary = NodeSummary::of(node);
+        summary.problems.is_empty() && !summary.unschedulable
+    };
+    let mut known = nodes
+        .iter()
+        .filter(is_schedulable)
         .filter_map(|node| {
             let room = node.status.as_ref()?.allocatable.as_ref()?;
             let used = taken.get(node.metadata.name.as_deref()?).copied().unwrap_or_default();
@@ -93,7 +97,7 @@ fn clocks(server: Timestamp, own: Timestamp, parts: &Parts) -> Vec<Trouble> {
 fn node_leases(server: Timestamp, parts: &Parts) -> Vec<Trouble> {
     let lost = |name: &str| {
         let mut named = parts.nodes.iter().filter(|node| node.metadata.name.as_deref() == Some(name));
-        named.next().is_none_or(|node| !NodeFacts::of(node).problems.is_empty())
+        named.next().is_none_or(|node| !NodeSummary::of(node).problems.is_empty())
     };
     let (mut troubles, mut not_renewed) = (Vec::new(), Vec::new());
     for (node, renewal) in parts.renewed.iter().filter(|(node, _)| !lost(node)) {
@@ -173,17 +177,16 @@ fn last_end(bundle: &str) -> Option<Timestamp> {
 }
 
 fn node(node: &Node) -> Option<Trouble> {
-    let facts = NodeFacts::of(node);
-    let object = format!("node {}", facts.name);
-    let problems: Vec<&str> = facts.problems.iter().map(|problem| problem.what.as_str()).collect();
+    let NodeSummary { name, problems, unschedulable, cordoned_for_update, .. } = NodeSummary::of(node);
+    let object = format!("node {name}");
     if !problems.is_empty() {
         let message = format!("it cannot run pods: {}", problems.join(", "));
         let step =
             format!("Look at its kubelet and its disk, or remove the node from the cluster: kubectl describe {object}");
         return Some(trouble(object, message, step));
     }
-    (facts.unschedulable && !facts.cordoned_for_update).then(|| {
-        let step = format!("kubectl uncordon {}, once whatever it was cordoned for is over", facts.name);
+    (unschedulable && !cordoned_for_update).then(|| {
+        let step = format!("kubectl uncordon {name}, once whatever it was cordoned for is over");
         trouble(object, "somebody has cordoned it", step)
     })
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::api::ClusterVersion;
 use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Capabilities, LoadOptions, Payload, PayloadFiles, SourceFile, load};
+use crate::pools::summary;
 use crate::read::Read;
 use crate::rollout::MANAGER;
 use crate::updates::upgradeable::NotUpgradeable;
@@ -612,9 +613,9 @@ fn a_limit_that_takes_the_quorum_of_etcd_is_warned_of() {
     };
     let node = |name: &str| serde_json::from_value(json!({"metadata": {"name": name, "labels": {label: ""}}})).unwrap();
     let nodes = ["a", "b", "c"].map(node);
-    assert_eq!(quorum(&[pool(1)], &nodes), None);
-    assert_eq!(quorum(&[], &nodes), None);
-    let warning = quorum(&[pool(2)], &nodes).unwrap();
+    assert_eq!(summary::quorum(&[pool(1)], &nodes), None);
+    assert_eq!(summary::quorum(&[], &nodes), None);
+    let warning = summary::quorum(&[pool(2)], &nodes).map(quorum).unwrap();
     assert_eq!((warning.severity, warning.reason.as_str()), (Severity::Warns, "EtcdQuorumAtRisk"));
     assert!(warning.message.ends_with("set spec.maxUnavailable to 1"), "{}", warning.message);
 }

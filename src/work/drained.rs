@@ -3,7 +3,6 @@
 
 use super::apply::Applier;
 use super::health;
-use super::pods;
 use super::stand_in::workloads;
 use super::task;
 use crate::api::cluster_operator::{OperatorReport, RelatedObject};
@@ -12,7 +11,7 @@ use crate::cluster::{ApiError, Clients, Kind};
 use crate::error::chain;
 use crate::payload::Manifest;
 use crate::plan::drained::{self, Away, Explained};
-use crate::pools::node::NodeFacts;
+use crate::pools::summary::NodeSummary;
 use crate::status::drained::Drained;
 use futures::future::{FutureExt, try_join_all};
 use futures::stream::{self, BoxStream, StreamExt};
@@ -318,7 +317,7 @@ impl Follower {
         // Those that are not cordoned any more, and whose pods come back.
         let others = known.updated.iter().filter(|name| !read.iter().any(|node| node.name == **name)).take(NODES);
         let others = try_join_all(others.map(|name| node(&client, name))).await?;
-        let others: Vec<NodeFacts> = others.into_iter().flatten().collect();
+        let others: Vec<NodeSummary> = others.into_iter().flatten().collect();
         updating.extend(drained::updating(&others, since));
         known.updated.extend(updating.iter().cloned());
         let (pods, events) = (known.pods.all(), events.concat());
@@ -327,7 +326,7 @@ impl Follower {
 }
 
 /// What the annotations of nodes say.
-async fn nodes(client: &Client, which: &ListParams) -> kube::Result<Vec<NodeFacts>> {
+async fn nodes(client: &Client, which: &ListParams) -> kube::Result<Vec<NodeSummary>> {
     let api: Api<Node> = Api::all(client.clone());
     let (mut params, mut found) = (which.clone().limit(PAGE), Vec::new());
     loop {
@@ -341,13 +340,13 @@ async fn nodes(client: &Client, which: &ListParams) -> kube::Result<Vec<NodeFact
 }
 
 /// `None` if it has gone.
-async fn node(client: &Client, name: &str) -> kube::Result<Option<NodeFacts>> {
+async fn node(client: &Client, name: &str) -> kube::Result<Option<NodeSummary>> {
     let api: Api<Node> = Api::all(client.clone());
     Ok(api.get_metadata_opt(name).await?.map(facts))
 }
 
-fn facts(node: PartialObjectMeta<Node>) -> NodeFacts {
-    NodeFacts::of(&Node { metadata: node.metadata, ..Node::default() })
+fn facts(node: PartialObjectMeta<Node>) -> NodeSummary {
+    NodeSummary::of(&Node { metadata: node.metadata, ..Node::default() })
 }
 
 async fn events(client: &Client, namespace: &str) -> kube::Result<Vec<CoreEvent>> {
@@ -373,7 +372,7 @@ impl Pods {
     fn follow(clients: &Clients, namespaces: BTreeSet<String>) -> Result<Pods, crate::cluster::ClientError> {
         let client = clients.for_watch()?;
         let events = namespaces.iter().map(|namespace| {
-            let selection = Selection::new(pods::kind(), namespace, Selector::All);
+            let selection = Selection::new(Kind::pod(), namespace, Selector::All);
             let namespace = namespace.clone();
             watcher::events(client.clone(), selection).map(move |event| (namespace.clone(), event)).boxed()
         });

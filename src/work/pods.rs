@@ -43,13 +43,9 @@ impl Survey {
     }
 }
 
-pub(crate) fn kind() -> Kind {
-    Kind::known("", "v1", "Pod", "pods", true)
-}
-
 /// The pods of a node as they are and as they change.
 pub(crate) fn follow(client: Client, node: &str) -> impl Stream<Item = Result<Event<Pod>, ApiError>> + use<> {
-    events(client, Selection::new(kind(), "", Selector::Fields(format!("spec.nodeName={node}"))))
+    events(client, Selection::new(Kind::pod(), "", Selector::Fields(format!("spec.nodeName={node}"))))
 }
 
 /// The pods of a node as they are now.

@@ -2,7 +2,7 @@
 //! a cluster shows what these processes have written: it is as old as their last renewal.
 
 use super::{attempts, health};
-use crate::api::{OWN_DEPLOYMENT, machine_config};
+use crate::api::OWN_DEPLOYMENT;
 use crate::cluster::{ApiError, Clients, Kind, Objects, dated};
 use crate::plan::lease::{Holder, Renewal, Silence, silence};
 use crate::plan::{Deployment, Parts, daemon};
@@ -17,15 +17,6 @@ use kube::core::ObjectList;
 pub(crate) fn of_daemon<'a>(namespace: &'a str, name: &'a str) -> Holder<'a> {
     Holder { process: "the daemon", namespace, name, deployment: OWN_DEPLOYMENT, required: true }
 }
-
-pub(crate) const OF_NODES: Holder<'static> = Holder {
-    process: "the controller of nodes",
-    namespace: machine_config::CONTROLLER_NAMESPACE,
-    name: machine_config::LEASE,
-    deployment: machine_config::CONTROLLER_DEPLOYMENT,
-    // Pools may belong to another implementation.
-    required: false,
-};
 
 /// Who of these does not renew. One request each, which also tells the clock of the API server.
 pub(crate) async fn look(client: &Client, holders: &[Holder<'_>]) -> Result<Vec<Silence>, ApiError> {

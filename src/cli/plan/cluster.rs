@@ -23,6 +23,7 @@ use crate::plan::placement;
 use crate::plan::{
     self, Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, Parts, PlanInput, Side,
 };
+use crate::pools::summary;
 use crate::read::Read;
 use crate::rollout::MANAGER;
 use crate::status::release::same_digest;
@@ -191,7 +192,7 @@ impl Cluster {
         let state = ClusterState { unplaced, ..self.preconditions(before, unknowns).await };
         let mut blockers = plan::preconditions(&self.version, &state, to, own);
         blockers.extend(plan::conditions(&self.version));
-        blockers.extend(plan::quorum(&self.state.pools, &self.state.nodes));
+        blockers.extend(summary::quorum(&self.state.pools, &self.state.nodes).map(plan::quorum));
         blockers
     }
 

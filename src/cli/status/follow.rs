@@ -1,7 +1,7 @@
 //! `cvo status --watch`: keeps a [`State`] up to date with watches and shows it whenever it changes.
 
 use super::view::View;
-use super::{Operators, Output, Source, State, StatusArgs, lines, render};
+use super::{OF_NODES, Operators, Output, Source, State, StatusArgs, lines, render};
 use crate::api::machine_config::MachineConfigPool;
 use crate::api::progress::CONFIG_MAP;
 use crate::api::{ClusterOperator, ClusterVersion};
@@ -122,7 +122,7 @@ impl Follower {
             }
         }
         if !self.known.pools.objects.is_empty() && !std::mem::replace(&mut self.known.follows_nodes, true) {
-            let of_nodes = lease(&self.clients, silence::OF_NODES).map(|it| it.map(WatchEvent::LeaseOfNodes).boxed());
+            let of_nodes = lease(&self.clients, OF_NODES).map(|it| it.map(WatchEvent::LeaseOfNodes).boxed());
             self.events.extend(of_nodes.ok());
         }
         self.failing_since = self.known.failing().then(|| self.failing_since.unwrap_or_else(Timestamp::now));

@@ -326,7 +326,7 @@ fn nodes_that_a_pool_has_told_are_being_updated() {
             .map(|(key, value)| (format!("machineconfiguration.openshift.io/{key}"), value.clone()))
             .collect();
         let node = json!({"metadata": {"name": "n", "annotations": annotations}});
-        NodeFacts::of(&serde_json::from_value(node).unwrap())
+        NodeSummary::of(&serde_json::from_value(node).unwrap())
     };
     for (annotations, expected) in [
         (json!({}), false),

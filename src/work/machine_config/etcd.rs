@@ -2,11 +2,10 @@
 
 use super::followed::{Followed, View};
 use super::views::PoolView;
-use crate::cluster::Clients;
 use crate::cluster::watcher::{Selection, Selector};
+use crate::cluster::{Clients, Kind};
 use crate::pools::rollout::PoolFacts;
 use crate::pools::rollout::etcd::{Etcd, EtcdPod, LABELS, NAMESPACE, etcd, is_needed};
-use crate::work::pods;
 use k8s_openapi::api::core::v1::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +45,7 @@ impl EtcdMembers {
             return;
         }
         let (followed, _) = self.following.get_or_insert_with(|| {
-            let selection = Selection::new(pods::kind(), NAMESPACE, Selector::Labels(LABELS.to_owned()));
+            let selection = Selection::new(Kind::pod(), NAMESPACE, Selector::Labels(LABELS.to_owned()));
             let (until, changed) = (CancellationToken::new(), self.changed.clone());
             let followed = Followed::start_until(&self.clients, selection, changed, &self.stop, until.clone());
             (followed, until.drop_guard())

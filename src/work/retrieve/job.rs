@@ -64,7 +64,7 @@ impl JobRunner<'_> {
     async fn wait(&self, name: &str, uid: &str) -> Result<String, JobError> {
         let by_job = Selector::Labels(format!("batch.kubernetes.io/job-name={name}"));
         let mut jobs = self.watch::<Job>(kind(), Selector::Name(name.to_owned()));
-        let pod = Kind::known("", "v1", "Pod", "pods", true);
+        let pod = Kind::pod();
         let mut events = self.events::<Pod>(pod, by_job);
         let mut pods = Pods::of(uid);
         let (mut complete, mut told) = (false, String::new());

@@ -9,7 +9,7 @@ use crate::plan::lease::{Renewal, Silence, silence};
 use crate::plan::refusals::{Answer, Attempt};
 use crate::plan::{self, Deployment, Parts, PodFacts};
 use crate::pools::budgets::Budget;
-use crate::work::silence::{OF_NODES, of_daemon};
+use crate::work::silence::of_daemon;
 use jiff::SignedDuration;
 use std::collections::BTreeSet;
 use world::*;
