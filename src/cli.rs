@@ -37,7 +37,7 @@ pub(crate) mod upgrade;
 pub(crate) mod verify;
 pub(crate) mod wait;
 
-use crate::daemon::{self, LogLevel, SetLogLevel};
+use crate::daemon::{LogLevel, SetLogLevel, signals};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Exit;
@@ -114,7 +114,7 @@ pub fn run() -> ExitCode {
     let is_daemon = std::env::args_os().nth(1).is_some_and(|name| DAEMONS.iter().any(|daemon| name == *daemon));
     let stop = CancellationToken::new();
     // Before anything else: the first process of a container loses a signal that it has no handler for yet.
-    if is_daemon && let Err(error) = runtime.block_on(async { daemon::on_signal(stop.clone()) }) {
+    if is_daemon && let Err(error) = runtime.block_on(async { signals::on_signal(stop.clone()) }) {
         output::remark(&format!("cvo: {error}"));
         return Exit::Failure.into();
     }

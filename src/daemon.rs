@@ -1,22 +1,24 @@
 //! The daemon: connects everything, acquires the lease, works as the leader, and stops in order.
 
+pub(crate) mod leader;
 pub(crate) mod machine_config;
+pub(crate) mod signals;
 
 use crate::api::progress::Progress;
 use crate::api::{FIELD_MANAGER, object_meta};
 use crate::cluster::lease::{Election, LeaderResult, Note, Outage, Times};
-use crate::cluster::{ApiError, ClientError, Clients, Kind, Kinds, Objects};
+use crate::cluster::{ClientError, Clients, Kind, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
 use crate::rollout::MANAGER;
 use crate::serve::health::Heartbeat;
 use crate::updates::advice::Asker;
 use crate::work::apply::Applier;
-use crate::work::cluster_configuration;
+use crate::work::cluster_version::notices::could_not_write;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::config_maps::ConfigMaps;
 use crate::work::egress;
-use crate::work::events::{Events, could_not_write};
+use crate::work::events::Events;
 use crate::work::features;
 use crate::work::monitoring::{self, Monitoring};
 use crate::work::operator_configuration::Follower;
@@ -32,26 +34,17 @@ pub(crate) use crate::work::serving::Serving;
 use crate::work::task;
 use crate::work::update_service;
 use jiff::SignedDuration;
+use leader::{LAST_EVENTS, LeadingError, topology, until_answered, while_leading};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long a renewal of the lease that is under way may take when the lease is given back.
-const RENEWED_WITHIN: Duration = Duration::from_secs(2);
-
-/// A process that is told to stop ends after this time even if work is unfinished; the pod has 130 s to terminate.
-const STOP_WITHIN: Duration = Duration::from_secs(120);
-
 /// The lease could not be renewed for longer than this.
 const TOLD_OUTAGE: SignedDuration = SignedDuration::from_secs(5);
-
-/// For events that are still to be published when everything else has ended.
-const LAST_EVENTS: Duration = Duration::from_secs(2);
 
 /// The configuration from the command line.
 #[derive(Debug)]
@@ -89,20 +82,12 @@ pub(crate) struct Config {
 pub(crate) enum DaemonError {
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error(transparent)]
+    Leading(#[from] LeadingError),
     #[error("cannot read the running release: {0}")]
     PayloadDir(#[from] PayloadDirError),
     #[error("cannot load the running release: {0}")]
     Load(#[from] LoadError),
-    #[error(transparent)]
-    Api(#[from] ApiError),
-    #[error("cannot listen for signals: {0}")]
-    Signals(std::io::Error),
-    #[error("no longer the leader: {0}")]
-    LeaseLost(String),
-    #[error("the main loop failed: {0}")]
-    Crashed(String),
-    #[error("did not stop within {} s", STOP_WITHIN.as_secs())]
-    StopTimedOut,
 }
 
 /// Runs the daemon until it is told to `stop` (then `Ok`) or cannot continue.
@@ -146,84 +131,7 @@ pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), D
     let (outages, note) = (election.outages(), election.note.clone());
     let prepared = Prepared { clients, objects, kinds, own, features, monitoring, outages, note };
     let leading = lead(config, prepared, stop.clone());
-    while_leading(election, stop, leading).await
-}
-
-/// Works as the leader until the work ends, which it does when it is told to stop, or the lease is lost.
-async fn while_leading(
-    election: Arc<Election>,
-    stop: CancellationToken,
-    work: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), DaemonError> {
-    // The lease is renewed until everything else has stopped.
-    let renew_stop = CancellationToken::new();
-    let (renewed, renew_until) = (election.clone(), renew_stop.clone());
-    let mut renewing = tokio::spawn(async move { renewed.keep(&renew_until).await });
-    let mut leading = tokio::spawn(work);
-    let outcome = tokio::select! {
-        ended = &mut leading => ended.map_err(|e| DaemonError::Crashed(e.to_string())),
-        why = &mut renewing => {
-            let why = why.unwrap_or_else(|e| e.to_string());
-            tracing::error!(%why, "stopping: no longer the leader");
-            stop.cancel();
-            let _stopped = tokio::time::timeout(Duration::from_secs(10), &mut leading).await;
-            Err(DaemonError::LeaseLost(why))
-        }
-        () = expired(&stop) => Err(DaemonError::StopTimedOut),
-    };
-    renew_stop.cancel();
-    // A renewal that is under way would claim the lease again after it was given back.
-    if !renewing.is_finished() && tokio::time::timeout(RENEWED_WITHIN, &mut renewing).await.is_err() {
-        renewing.abort();
-        let _aborted = renewing.await;
-    }
-    election.release().await;
-    tracing::info!("stopped");
-    outcome
-}
-
-async fn expired(stop: &CancellationToken) {
-    stop.cancelled().await;
-    tokio::time::sleep(STOP_WITHIN).await;
-}
-
-/// Exit code after the second signal: that of a process that an interrupt has ended, as shells have it.
-pub(crate) const AT_ONCE: u8 = 130;
-
-/// The first signal stops the daemon in order, the second one ends the process at once.
-pub(crate) fn on_signal(stop: CancellationToken) -> Result<(), DaemonError> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Signals)?;
-    tokio::spawn(async move {
-        loop {
-            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-            if stop.is_cancelled() {
-                tracing::warn!("second signal: exiting at once");
-                std::process::exit(AT_ONCE.into());
-            }
-            tracing::info!("stopping on a signal");
-            stop.cancel();
-        }
-    });
-    Ok(())
-}
-
-/// The topology of the control plane, which is read once, as far as it may be known. `None` if stopped before. What is not
-/// answered is asked again: whoever takes the single node of a cluster for one of several loses the lease with each restart of
-/// its API server.
-async fn topology(objects: &Objects, stop: &CancellationToken) -> Option<Option<String>> {
-    let asking = until_answered(stop, || async move {
-        match cluster_configuration::read_topology(objects).await {
-            Err(error) if error.is_rejected() => {
-                let lease = "the lease is that of several nodes";
-                tracing::warn!(%error, "the topology of the control plane is not known: {lease}");
-                Ok(None)
-            }
-            read => read,
-        }
-    });
-    stop.run_until_cancelled(asking).await.flatten()
+    Ok(while_leading(election, stop, leading).await?)
 }
 
 /// What is there before the lease is held.
@@ -406,25 +314,6 @@ fn ask_for_updates(
     (requests, updates)
 }
 
-/// Repeats a read until the server answers; `None` if stopped before.
-async fn until_answered<T, F>(stop: &CancellationToken, mut read: impl FnMut() -> F) -> Option<T>
-where
-    F: Future<Output = Result<T, ApiError>>,
-{
-    let mut failures = 0;
-    loop {
-        match read().await {
-            Ok(answer) => return Some(answer),
-            Err(error) => {
-                failures += 1;
-                tracing::warn!(%error, "retrying");
-                let pause = crate::cluster::jittered(Duration::from_millis(250), failures, Duration::from_secs(10));
-                stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
-            }
-        }
-    }
-}
-
 /// The architecture of this binary as Go names it, which the update service uses.
 pub(crate) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
@@ -484,6 +373,3 @@ fn version_of(files: &PayloadFiles) -> String {
     let file = files.release.iter().find(|file| file.name == metadata::FILE);
     file.and_then(|file| ReleaseMetadata::parse(&file.bytes).ok()).map(|metadata| metadata.version).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,6 @@
 //! The exit codes of all commands: their names, and a table of what they say, of which each help and the reference are made.
 
-use crate::daemon;
+use crate::daemon::signals;
 use std::process::ExitCode;
 
 /// How a command ends. Several names have one number: what it says depends on the command.
@@ -38,7 +38,7 @@ impl Exit {
             Exit::Usage => 2,
             Exit::Found | Exit::Blocked | Exit::Waits | Exit::Refused | Exit::Unknown => 3,
             Exit::Incomplete | Exit::Late => 4,
-            Exit::AtOnce => daemon::AT_ONCE,
+            Exit::AtOnce => signals::AT_ONCE,
         }
     }
 }

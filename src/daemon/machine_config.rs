@@ -1,6 +1,6 @@
 //! The process that configures nodes.
 
-use super::{DaemonError, LAST_EVENTS, Serving, promql, topology, while_leading};
+use super::leader::{LAST_EVENTS, LeadingError, topology, while_leading};
 use crate::api::machine_config::{CONTROLLER_MANAGER, LEASE};
 use crate::cluster::lease::{Election, LeaderResult, Times};
 use crate::cluster::{Clients, Kinds, Objects};
@@ -9,8 +9,8 @@ use crate::pools::render::Defaults;
 use crate::serve::health::Heartbeat;
 use crate::work::events::Events;
 use crate::work::machine_config::{Figures, MachineConfigController, Settings};
-use crate::work::promql::Querier;
-use crate::work::serving;
+use crate::work::promql::{self, Querier};
+use crate::work::serving::{self, Serving};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(crate) struct Config {
 }
 
 /// Runs the controller until it is told to `stop` (then `Ok`) or cannot continue.
-pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonError> {
+pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), LeadingError> {
     let heartbeat = Arc::new(Heartbeat::default());
     if let Some(listen) = config.listen_health {
         serving::health(listen, heartbeat.clone(), stop.clone());

@@ -2,8 +2,9 @@
 //! release needs the object and the server serves its kind. A change is told at once, so that the manifests that depend
 //! on it can be applied again.
 
+pub(super) use super::egress::ProxyState;
 use super::feeds::Cluster;
-use crate::cluster::{ApiError, CachedState, Cause, Kind, Objects, jittered};
+use crate::cluster::{ApiError, CachedState, Cause, Kind, jittered};
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::payload::{Manifest, ObjectId};
 use crate::read::Read;
@@ -29,10 +30,6 @@ struct Known {
     /// Existed when the feed or we read it last.
     existing: BTreeSet<Source>,
 }
-
-/// The Proxy, or why it has never been read; `None` before the first attempt. It does not exist either as long as its kind is
-/// not served.
-pub(super) type ProxyState = Option<Read<Value>>;
 
 /// Where everything is told.
 #[derive(Clone, Debug)]
@@ -197,14 +194,6 @@ impl ConfigurationChanges {
             }
         }
     }
-}
-
-/// `Infrastructure.status.controlPlaneTopology`, read once; `None` where it is not set, or the object or its kind is missing.
-pub(crate) async fn read_topology(objects: &Objects) -> Result<Option<String>, ApiError> {
-    let kind = Kind::known("config.openshift.io", "v1", Source::Infrastructure.kind(), "infrastructures", false);
-    let object = objects.get(&kind, "", Source::NAME).await?;
-    let topology = object.as_ref().and_then(|object| object.pointer("/status/controlPlaneTopology"));
-    Ok(topology.and_then(Value::as_str).map(str::to_owned))
 }
 
 fn identity(source: Source) -> ObjectId {

@@ -8,6 +8,7 @@ mod filters;
 mod judgement;
 mod live;
 mod loading;
+pub(crate) mod notices;
 mod observe;
 mod placement;
 mod report;
@@ -19,7 +20,7 @@ use super::config_maps::{Changed, ConfigMaps};
 use super::drained::DrainedOperators;
 use super::dropped::Dropped;
 use super::egress::Way;
-use super::events::{Events, Told};
+use super::events::Events;
 use super::health;
 use super::monitoring::Monitoring;
 use super::retrieve::{Retriever, Terms};
@@ -123,7 +124,7 @@ pub(crate) struct ClusterVersionController {
     /// How the request was understood, if that needs to be said.
     note: String,
     /// The events that were published about loading.
-    told: Told,
+    told: notices::Told,
     /// The newest history entry that events have told of, if there was one; `None` before the history is known.
     told_entry: Option<Option<HistoryEntry>>,
     /// The hand-over of the present rollout was told.
@@ -158,7 +159,7 @@ impl ClusterVersionController {
             refused: None,
             invalid: Vec::new(),
             note: String::new(),
-            told: Told::default(),
+            told: notices::Told::default(),
             told_entry: parts.progress.history.first().cloned().map(Some),
             told_hand_over: false,
             stopped: false,

@@ -1,7 +1,6 @@
-//! Follows how requests leave the cluster: the proxy in the status of `Proxy/cluster`, which the cluster configuration follows
+//! Follows how requests leave the cluster: the proxy in the status of `Proxy/cluster`, which the caller follows
 //! already, and the bundle of trusted CAs.
 
-use super::cluster_configuration::ProxyState;
 use crate::cluster::{Clients, Kind, Kinds, named};
 use crate::net::http::{Bundle, Egress, Roots};
 use crate::net::proxy::ProxySettings;
@@ -17,6 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 /// How requests leave, or why that is not known, which is told after [`FIRST_READ`]. `None` before.
 pub(crate) type Way = watch::Receiver<Option<Result<Egress, String>>>;
+
+/// The Proxy, or why it has never been read; `None` before the first attempt. It does not exist either as long as its kind is
+/// not served.
+pub(super) type ProxyState = Option<Read<Value>>;
 
 /// How long both objects may take to be read for the first time before it is told that they cannot be.
 const FIRST_READ: Duration = Duration::from_secs(10);

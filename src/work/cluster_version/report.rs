@@ -1,6 +1,7 @@
 //! What the controller tells: facts for the status, the progress record, events, and when it has to look again.
 
 use super::loading::Load;
+use super::notices;
 use super::retry::Refused;
 use super::{ClusterVersionController, Current};
 use crate::api::progress::{self, Progress, SCHEMA};
@@ -12,7 +13,7 @@ use crate::status::facts::{LoadStatus, Retrieval};
 use crate::status::failure::UpdateError;
 use crate::status::{self, Facts};
 use crate::updates::timeline::Course;
-use crate::work::{drained, events};
+use crate::work::drained;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,14 +171,14 @@ impl ClusterVersionController {
         let stopped = resting && self.parts.applier.is_scaled_to_zero(deployment);
         if stopped && !self.stopped {
             tracing::warn!(%deployment, "scaled to zero by another client; it stays so");
-            self.parts.events.publish(events::scaled_to_zero(deployment), &self.parts.name, &live.uid);
+            self.parts.events.publish(notices::scaled_to_zero(deployment), &self.parts.name, &live.uid);
         }
         self.stopped = stopped;
     }
 
     fn tell_load_status(&mut self) {
         let Some((status, live)) = self.load_status().zip(self.live.live()) else { return };
-        let notice = events::notice(&status);
+        let notice = notices::notice(&status);
         if self.told.is_new(&status.release, &notice) {
             self.parts.events.publish(notice, &self.parts.name, &live.uid);
         }
@@ -188,7 +189,7 @@ impl ClusterVersionController {
     fn tell_history(&mut self) {
         let Some(live) = self.live.live() else { return };
         let history = &live.status.history;
-        let notice = self.told_entry.as_ref().and_then(|before| events::of_history(before.as_ref(), history));
+        let notice = self.told_entry.as_ref().and_then(|before| notices::of_history(before.as_ref(), history));
         if let Some(notice) = notice {
             self.parts.events.publish(notice, &self.parts.name, &live.uid);
         }
@@ -200,7 +201,7 @@ impl ClusterVersionController {
         let Some((current, live)) = self.current.as_ref().zip(self.live.live()) else { return };
         let rollout = current.rollout.state();
         if rollout.is_handing_over() && !self.told_hand_over {
-            let notice = events::handed_over(&rollout.plan().release, &rollout.plan().own_deployment);
+            let notice = notices::handed_over(&rollout.plan().release, &rollout.plan().own_deployment);
             self.parts.events.publish(notice, &self.parts.name, &live.uid);
             self.told_hand_over = true;
         }
@@ -209,7 +210,7 @@ impl ClusterVersionController {
     /// That the release to be applied was accepted in spite of something.
     pub(super) fn tell_overridden(&self, forced: bool) {
         let Some(live) = self.live.live().filter(|_| !self.accepted.risks.is_empty()) else { return };
-        let notice = events::overridden(&self.accepted.payload.release, &self.accepted.risks, forced);
+        let notice = notices::overridden(&self.accepted.payload.release, &self.accepted.risks, forced);
         self.parts.events.publish(notice, &self.parts.name, &live.uid);
     }
 

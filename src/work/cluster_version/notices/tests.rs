@@ -1,4 +1,5 @@
 use super::*;
+use crate::work::events::MAX_NOTE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 #[test]
