@@ -3,12 +3,13 @@
 
 use super::evaluations::{Evaluations, QueryError, after, is_set_back};
 use super::graph::{self, Reason, RetrievalError, Updates};
-use super::risks::{self, Basis, Judged};
+use super::risks::{self, Basis};
 use crate::api::cluster_version::{ConditionalUpdate, Release};
 use crate::api::progress;
 use crate::error::{listed, shortened};
 use crate::rollout::doubled;
 use crate::status::Risk;
+use crate::status::facts::Retrieval;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -151,19 +152,6 @@ impl From<RetrievalError> for Failure {
     fn from(error: RetrievalError) -> Self {
         Failure { error, retry_after: None }
     }
-}
-
-/// What is published.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Published {
-    /// What was left out, if anything; on failure why.
-    pub outcome: Result<String, RetrievalError>,
-    /// The running release as the update graph describes it.
-    pub current: Option<Release>,
-    /// The updates are known. If not, then those in status stay if `keep`, else there are none.
-    pub known: bool,
-    pub keep: bool,
-    pub updates: Judged,
 }
 
 /// The state: the question, its last answer, and what is known of the risks in it.
@@ -372,33 +360,37 @@ impl Advice {
         &self.request
     }
 
-    /// What to publish; `None` before the first outcome of the question.
-    pub(crate) fn published(&self, now: Timestamp) -> Option<Published> {
+    /// What to publish; `None` before the first outcome of the question. What was left out is its message.
+    pub(crate) fn published(&self, now: Timestamp) -> Option<Retrieval> {
         let outcome = self.outcome.clone()?;
         let none = Updates::default();
         let updates = self.updates.as_ref().unwrap_or(&none);
-        let current = Some(updates.current.clone()).filter(|current| !current.image.is_empty());
-        // Risks that are not known yet are not none: nothing may be recommended by that.
-        if self.request.accepted_risks.is_some() && self.request.own_risks.is_none() {
-            let outcome = outcome.map(|()| left_out(&updates.notes));
-            return Some(Published { outcome, current, known: false, keep: self.keep, updates: Judged::default() });
-        }
-        let basis = Basis {
-            current: &self.asker.own.version,
-            own_risks: self.request.own_risks.as_deref().unwrap_or_default(),
-            accepted: self.request.accepted_risks.as_ref(),
-            evaluations: &self.evaluations,
-            now,
-        };
-        let mut judged = risks::judge(&updates.available, &updates.conditional, basis);
         let mut notes = updates.notes.clone();
+        // Risks that are not known yet are not none: nothing may be recommended by that.
+        let judged = match (&self.request.accepted_risks, &self.request.own_risks) {
+            (Some(_), None) => None,
+            (accepted, own_risks) => {
+                let basis = Basis {
+                    current: &self.asker.own.version,
+                    own_risks: own_risks.as_deref().unwrap_or_default(),
+                    accepted: accepted.as_ref(),
+                    evaluations: &self.evaluations,
+                    now,
+                };
+                Some(risks::judge(&updates.available, &updates.conditional, basis))
+            }
+        };
+        let known = judged.is_some() && self.updates.is_some();
+        let mut judged = judged.unwrap_or_default();
         notes.append(&mut judged.notes);
-        Some(Published {
-            outcome: outcome.map(|()| left_out(&notes)),
-            current,
-            known: self.updates.is_some(),
-            keep: self.keep,
-            updates: judged,
+        Some(Retrieval {
+            outcome: outcome.map(|()| left_out(&notes)).map_err(Into::into),
+            current: Some(updates.current.clone()).filter(|current| !current.image.is_empty()),
+            answered: known || !self.keep,
+            known,
+            available: judged.available,
+            conditional: judged.conditional,
+            risks: judged.risks,
         })
     }
 

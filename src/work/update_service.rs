@@ -7,7 +7,7 @@ use super::promql::Querier;
 use crate::api::progress;
 use crate::net::http::{self, Egress, Get, HttpError};
 use crate::status::facts::Retrieval;
-use crate::updates::advice::{Advice, Asker, Failure, Published, Question};
+use crate::updates::advice::{Advice, Asker, Failure, Question};
 pub(crate) use crate::updates::advice::{Request, offered};
 use crate::updates::evaluations::QueryError;
 use crate::updates::graph::{self, MAX_BODY, Reason, RetrievalError, Updates};
@@ -175,7 +175,7 @@ impl Task {
         self.unsaid = None;
         let next = Told {
             request: self.advice.request().clone(),
-            retrieval: self.advice.published(now).map(retrieval),
+            retrieval: self.advice.published(now),
             record: self.advice.record(),
         };
         self.told.send_if_modified(|last| {
@@ -184,19 +184,6 @@ impl Task {
             changed
         });
         deadline
-    }
-}
-
-fn retrieval(published: Published) -> Retrieval {
-    let Published { outcome, current, known, keep, updates } = published;
-    Retrieval {
-        outcome: outcome.map_err(Into::into),
-        current,
-        answered: known || !keep,
-        known,
-        available: updates.available,
-        conditional: updates.conditional,
-        risks: updates.risks,
     }
 }
 

@@ -80,7 +80,7 @@ fn ask_and_fail(advice: &mut Advice, reason: Reason, now: i64) {
 /// Whether lists are known, and the versions of the available updates.
 fn offers(advice: &Advice, now: i64) -> (bool, Vec<String>) {
     let published = advice.published(at(now)).unwrap();
-    (published.known, published.updates.available.into_iter().map(|r| r.version).collect())
+    (published.known, published.available.into_iter().map(|r| r.version).collect())
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn next_process_goes_on_with_what_was_known() {
     let mut advice = answered(Updates { conditional: vec![risky("4.1.1", "q")], ..updates(&["4.1.2"]) });
     advice.queries(at(0));
     advice.on_verdict("q", Ok(false), at(0));
-    let published = advice.published(at(1)).unwrap().updates;
+    let published = advice.published(at(1)).unwrap();
     let offered = offered(Some(&published.available), &published.conditional);
     let next = |request: Request, now: i64| {
         let mut next = Advice::new(asker(), advice.record(), at(now));
@@ -259,7 +259,7 @@ fn next_process_goes_on_with_what_was_known() {
     let mut same = next(request(), 100);
     assert_eq!(offers(&same, 100), (true, both()));
     assert_eq!(
-        same.published(at(100)).unwrap().updates.conditional[0].conditions[0].message,
+        same.published(at(100)).unwrap().conditional[0].conditions[0].message,
         published.conditional[0].conditions[0].message
     );
     assert_eq!(same.queries(at(100)), Vec::<String>::new(), "the verdict is known");
@@ -270,10 +270,11 @@ fn next_process_goes_on_with_what_was_known() {
     // The channel was changed while no process ran.
     let other = next(Request { channel: "fast".into(), ..request() }, 100);
     assert_eq!(offers(&other, 100), (false, Vec::new()));
-    assert!(!other.published(at(100)).unwrap().keep);
+    assert!(other.published(at(100)).unwrap().answered);
     // Risks of the cluster itself cannot be told from published ones, so that only status keeps them.
     let gated = next(Request { accepted_risks: Some(BTreeSet::new()), ..request() }, 100);
-    assert!(!gated.published(at(100)).unwrap().known && gated.published(at(100)).unwrap().keep);
+    let gated = gated.published(at(100)).unwrap();
+    assert_eq!((gated.known, gated.answered), (false, false));
 }
 
 /// Otherwise an update would be recommended for a moment after each start, whatever the cluster says.
@@ -286,19 +287,20 @@ fn nothing_new_is_published_before_the_risks_of_the_cluster_are_known() {
     let question = advice.ask(at(0)).unwrap();
     advice.on_answer(&question, Ok(updates(&["4.2.0"])), 0.0, at(0));
     let published = advice.published(at(0)).unwrap();
-    assert_eq!((published.known, published.keep, &published.updates), (false, true, &Judged::default()));
+    let lists = (published.available, published.conditional, published.risks);
+    assert_eq!((published.known, published.answered, lists), (false, false, Default::default()));
     assert_eq!((published.outcome, published.current), (Ok(String::new()), Some(release("4.1.0"))));
     advice.on_request(gated(Some(vec![own])), at(1));
     let published = advice.published(at(1)).unwrap();
-    assert!(published.known && published.updates.available.is_empty());
-    assert_eq!(published.updates.conditional[0].risks[0].name, "AdminAck");
+    assert!(published.known && published.available.is_empty());
+    assert_eq!(published.conditional[0].risks[0].name, "AdminAck");
     // What status has is for another channel.
     let other = |own_risks| Request { channel: "fast".into(), ..gated(own_risks) };
     advice.on_request(other(None), at(2));
     let question = advice.ask(at(2)).unwrap();
     advice.on_answer(&question, Ok(updates(&["4.2.0"])), 0.0, at(2));
     let published = advice.published(at(2)).unwrap();
-    assert_eq!((published.known, published.keep), (false, false));
+    assert_eq!((published.known, published.answered), (false, true));
     advice.on_request(other(Some(Vec::new())), at(3));
     assert_eq!(offers(&advice, 3), (true, vec!["4.2.0".into()]));
 }
