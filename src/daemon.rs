@@ -11,6 +11,7 @@ use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadF
 use crate::rollout::MANAGER;
 use crate::serve::health::Heartbeat;
 use crate::updates::advice::Asker;
+use crate::work::advice;
 use crate::work::apply::Applier;
 use crate::work::cluster_configuration;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
@@ -30,7 +31,6 @@ pub(crate) use crate::work::retrieve::Source as PayloadSource;
 use crate::work::serving;
 pub(crate) use crate::work::serving::Serving;
 use crate::work::task;
-use crate::work::update_service;
 use jiff::SignedDuration;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -258,14 +258,14 @@ async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
     let recording = tokio::spawn(task::guarded("progress record", &stop, keep));
     let asker = asker(config.update_service, &own);
     let querier = Querier { source: config.metrics, objects, version: own.release.version.clone() };
-    let service = update_service::Service {
+    let asking = advice::Parts {
         asker,
         recorded: progress.advice.clone(),
         querier,
         way: way.clone(),
         monitoring: monitoring.clone(),
     };
-    let (requests, updates) = ask_for_updates(service, &stop);
+    let (requests, updates) = ask_for_updates(asking, &stop);
     let config_maps = ConfigMaps::follow(&clients, &kinds, &stop);
     let parts = Parts {
         clients,
@@ -316,7 +316,7 @@ fn asker(update_service: Option<String>, own: &Payload) -> Asker {
         update_service,
         own: own.release.clone(),
         architecture: architecture().to_owned(),
-        period: update_service::period(),
+        period: advice::period(),
     }
 }
 
@@ -397,12 +397,12 @@ fn follow_operator_configuration(
 
 /// Asks the update service what the controller requests, until `stop`.
 fn ask_for_updates(
-    service: update_service::Service,
+    parts: advice::Parts,
     stop: &CancellationToken,
-) -> (watch::Sender<Option<update_service::Request>>, watch::Receiver<Option<update_service::Told>>) {
+) -> (watch::Sender<Option<advice::Request>>, watch::Receiver<Option<advice::Told>>) {
     let (requests, requested) = watch::channel(None);
     let (told, updates) = watch::channel(None);
-    task::spawn("update service", stop, update_service::run(service, requested, told, stop.clone()));
+    task::spawn("update service", stop, advice::run(parts, requested, told, stop.clone()));
     (requests, updates)
 }
 

@@ -14,6 +14,7 @@ mod report;
 mod retry;
 mod status_writer;
 
+use super::advice;
 use super::apply::Applier;
 use super::config_maps::{Changed, ConfigMaps};
 use super::drained::DrainedOperators;
@@ -24,7 +25,6 @@ use super::health;
 use super::monitoring::Monitoring;
 use super::retrieve::{Retriever, Terms};
 use super::rollout::RunningRollout;
-use super::update_service;
 use crate::api::progress::Progress;
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, HistoryState};
 use crate::cluster::Clients;
@@ -65,8 +65,8 @@ pub(crate) struct Parts {
     pub progress: Progress,
     pub records: watch::Sender<Progress>,
     /// The request to the update service, which the controller keeps up to date.
-    pub requests: watch::Sender<Option<update_service::Request>>,
-    pub updates: watch::Receiver<Option<update_service::Told>>,
+    pub requests: watch::Sender<Option<advice::Request>>,
+    pub updates: watch::Receiver<Option<advice::Told>>,
     /// What the FeatureGate says now.
     pub features: watch::Receiver<Arc<Features>>,
     /// How requests to signature stores leave the cluster.
@@ -325,15 +325,12 @@ impl ClusterVersionController {
         };
         let offered = known.unwrap_or_else(|| {
             let current = status.history.first().is_some_and(own);
-            update_service::offered(
-                status.available_updates.as_deref().filter(|_| current),
-                &status.conditional_updates,
-            )
+            advice::offered(status.available_updates.as_deref().filter(|_| current), &status.conditional_updates)
         });
         // A request for a version that is only offered once a risk is accepted is invalid until then: the risks count.
         let accepted = spec.desired_update.iter().flat_map(|update| &update.accept_risks);
         let accepted = accepted.map(|risk| risk.name.clone()).collect();
-        let request = update_service::Request {
+        let request = advice::Request {
             // The URL as it was given, valid or not: without it the default service would be queried.
             upstream: spec.upstream,
             channel: spec.channel,

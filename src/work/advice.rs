@@ -30,7 +30,7 @@ pub(crate) fn period() -> Duration {
 
 /// What the task is built from.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct Parts {
     pub asker: Asker,
     /// What an earlier process left in the progress record.
     pub recorded: Option<progress::Advice>,
@@ -61,12 +61,12 @@ type Querying = FuturesUnordered<BoxFuture<'static, (String, Result<bool, QueryE
 
 /// Runs until `stop`.
 pub(crate) async fn run(
-    service: Service,
+    parts: Parts,
     mut requests: watch::Receiver<Option<Request>>,
     told: watch::Sender<Option<Told>>,
     stop: CancellationToken,
 ) {
-    let Service { asker, recorded, querier, mut way, monitoring } = service;
+    let Parts { asker, recorded, querier, mut way, monitoring } = parts;
     if let Some(answered) = recorded.as_ref().and_then(|recorded| recorded.answered) {
         monitoring.on_recorded_retrieval(answered);
     }

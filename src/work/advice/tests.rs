@@ -40,13 +40,13 @@ fn error_response_is_told_from_an_unreachable_service() {
 }
 
 /// What the task needs, without a cluster: no query is sent.
-fn service(update_service: String) -> Service {
+fn parts(update_service: String) -> Parts {
     let (mock, _requests) = tower_test::mock::pair::<::http::Request<Body>, ::http::Response<Body>>();
     let objects = Objects::new(kube::Client::new(mock, "default"), "tests", Arc::new(|| true));
     let source = Source { url: String::new(), service: None, ca_bundle: None, token: None };
     let own = crate::api::Release { version: "4.1.0".into(), image: "img".into(), ..Default::default() };
     let (_, way) = watch::channel(Some(Ok(Egress::default())));
-    Service {
+    Parts {
         asker: Asker { update_service: Some(update_service), own, architecture: "amd64".into(), period: PERIOD },
         recorded: None,
         querier: Querier { source, objects, version: "1".into() },
@@ -80,7 +80,7 @@ async fn channel_that_changes_during_a_request_gets_no_advice_of_the_other() {
     let (requests, requested) = watch::channel(Some(request("slow")));
     let (told, mut telling) = watch::channel(None);
     let stop = CancellationToken::new();
-    let running = tokio::spawn(run(service(url), requested, told, stop.clone()));
+    let running = tokio::spawn(run(parts(url), requested, told, stop.clone()));
     asking.wait_for(|query| query.contains("channel=slow")).await.unwrap();
     requests.send_replace(Some(request("fast")));
     let retrieved = |told: &Option<Told>| told.as_ref().is_some_and(|told| told.retrieval.is_some());
@@ -115,7 +115,7 @@ async fn nothing_is_asked_while_the_way_cannot_be_read_and_that_is_told() {
     let (_requests, requested) = watch::channel(Some(request));
     let (told, mut telling) = watch::channel(None);
     let stop = CancellationToken::new();
-    let running = tokio::spawn(run(Service { way: follow, ..service(url) }, requested, told, stop.clone()));
+    let running = tokio::spawn(run(Parts { way: follow, ..parts(url) }, requested, told, stop.clone()));
     let mut outcome = async |well: bool| {
         let retrieved = |told: &Option<Told>| {
             let retrieval = told.as_ref().and_then(|told| told.retrieval.as_ref());
