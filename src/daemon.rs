@@ -258,14 +258,14 @@ async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
     let recording = tokio::spawn(task::guarded("progress record", &stop, keep));
     let asker = asker(config.update_service, &own);
     let querier = Querier { source: config.metrics, objects, version: own.release.version.clone() };
-    let asking = advice::Parts {
+    let parts = advice::Parts {
         asker,
         recorded: progress.advice.clone(),
         querier,
         way: way.clone(),
         monitoring: monitoring.clone(),
     };
-    let (requests, updates) = ask_for_updates(asking, &stop);
+    let advice = advice::Handle::new(parts, stop.clone());
     let config_maps = ConfigMaps::follow(&clients, &kinds, &stop);
     let parts = Parts {
         clients,
@@ -276,8 +276,7 @@ async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
         namespace: config.namespace,
         progress,
         records,
-        requests,
-        updates,
+        advice,
         features,
         way,
         config_maps,
@@ -393,17 +392,6 @@ fn follow_operator_configuration(
         set: config.set_log_level.clone(),
     };
     task::spawn("operator configuration", stop, follower.run(stop.clone()));
-}
-
-/// Asks the update service what the controller requests, until `stop`.
-fn ask_for_updates(
-    parts: advice::Parts,
-    stop: &CancellationToken,
-) -> (watch::Sender<Option<advice::Request>>, watch::Receiver<Option<advice::Told>>) {
-    let (requests, requested) = watch::channel(None);
-    let (told, updates) = watch::channel(None);
-    task::spawn("update service", stop, advice::run(parts, requested, told, stop.clone()));
-    (requests, updates)
 }
 
 /// Repeats a read until the server answers; `None` if stopped before.

@@ -4,7 +4,7 @@
 use super::evaluations::{Evaluations, QueryError, after, is_set_back};
 use super::graph::{self, Reason, RetrievalError, Updates};
 use super::risks::{self, Basis};
-use crate::api::cluster_version::{ConditionalUpdate, Release};
+use crate::api::cluster_version::{ClusterVersionStatus, ConditionalUpdate, HistoryState, Release};
 use crate::api::progress;
 use crate::error::{listed, shortened};
 use crate::rollout::doubled;
@@ -13,7 +13,6 @@ use crate::status::facts::Retrieval;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long updates stay available while the service fails: meanwhile it may have learned of a risk.
@@ -40,8 +39,6 @@ pub(crate) struct Request {
     pub accepted_risks: Option<BTreeSet<String>>,
     /// Risks that the daemon has found in the cluster itself, which count with the gate; `None` while not everything has been read.
     pub own_risks: Option<Vec<Risk>>,
-    /// Only that of the first request is used.
-    pub offered: Option<Arc<Offered>>,
 }
 
 impl Request {
@@ -55,8 +52,18 @@ impl Request {
 /// The updates that status offers when a process starts, if they are for its release.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Offered {
-    pub available: Vec<Release>,
-    pub conditional: Vec<ConditionalUpdate>,
+    available: Vec<Release>,
+    conditional: Vec<ConditionalUpdate>,
+}
+
+impl Offered {
+    /// Those in status are for the running release only once it is the one that was completed last.
+    pub(crate) fn of(status: &ClusterVersionStatus, own: &Release) -> Option<Offered> {
+        let newest = status.history.first()?;
+        let available = status.available_updates.as_ref()?;
+        (newest.state == HistoryState::Completed && newest.image == own.image)
+            .then(|| Offered { available: available.clone(), conditional: status.conditional_updates.clone() })
+    }
 }
 
 /// The part of each question that does not change while the process lives.
@@ -176,7 +183,9 @@ pub(crate) struct Advice {
     answered: Option<Timestamp>,
     /// It has answered this process.
     heard: bool,
+    /// What an earlier process has left, until the first question is known.
     recorded: Option<progress::Advice>,
+    offered: Option<Offered>,
     evaluations: Evaluations,
 }
 
@@ -185,8 +194,13 @@ fn signed(pause: Duration) -> SignedDuration {
 }
 
 impl Advice {
-    /// `recorded` is what an earlier process left in the progress record.
-    pub(crate) fn new(asker: Asker, recorded: Option<progress::Advice>, now: Timestamp) -> Self {
+    /// `recorded` and `offered` are what an earlier process left in the progress record and in status.
+    pub(crate) fn new(
+        asker: Asker,
+        recorded: Option<progress::Advice>,
+        offered: Option<Offered>,
+        now: Timestamp,
+    ) -> Self {
         let none = std::collections::BTreeMap::new();
         let verdicts = recorded.as_ref().map_or(&none, |recorded| &recorded.verdicts);
         Advice {
@@ -205,6 +219,7 @@ impl Advice {
             answered: None,
             heard: false,
             recorded,
+            offered,
         }
     }
 
@@ -242,6 +257,7 @@ impl Advice {
     /// What an earlier process was told counts on, unless the question has changed meanwhile. The clock of the failing
     /// service goes on as well.
     fn resume(&mut self, question: &Question, now: Timestamp) {
+        let offered = self.offered.take();
         match self.recorded.take() {
             Some(recorded) if question.is_recorded(&recorded) => {
                 self.answered = recorded.answered;
@@ -253,11 +269,10 @@ impl Advice {
         }
         self.keep = true;
         // With the feature gate, risks of the cluster are among those of the graph, and cannot be told from them.
-        if let (Some(offered), None) = (&self.request.offered, &self.request.accepted_risks) {
-            let conditional: Vec<_> = offered.conditional.clone();
+        if let (Some(Offered { available, conditional }), None) = (offered, &self.request.accepted_risks) {
             let images: BTreeSet<&str> = conditional.iter().map(|update| update.release.image.as_str()).collect();
-            let without_risks = offered.available.iter().filter(|release| !images.contains(release.image.as_str()));
-            let available = without_risks.cloned().collect();
+            let without_risks = available.into_iter().filter(|release| !images.contains(release.image.as_str()));
+            let available = without_risks.collect();
             self.updates = Some(Updates { available, conditional, ..Updates::default() });
         }
     }
@@ -415,11 +430,6 @@ fn left_out(notes: &[String]) -> String {
     let lines: Vec<_> = notes.iter().map(|note| shortened(note, MAX_NOTE)).collect();
     let lines = listed(&lines, "; ", MAX_NOTES, |n| format!("and {n} more, which the log names"));
     format!("Not everything in the update graph is offered: {lines}")
-}
-
-/// What an earlier process offered for the running release, to go on with.
-pub(crate) fn offered(available: Option<&[Release]>, conditional: &[ConditionalUpdate]) -> Option<Arc<Offered>> {
-    available.map(|available| Arc::new(Offered { available: available.to_vec(), conditional: conditional.to_vec() }))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use super::monitoring::Monitoring;
 use super::retrieve::{Retriever, Terms};
 use super::rollout::RunningRollout;
 use crate::api::progress::Progress;
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, HistoryState};
+use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry};
 use crate::cluster::Clients;
 use crate::cluster::lease::Note;
 use crate::graph::{self, Mode};
@@ -64,9 +64,8 @@ pub(crate) struct Parts {
     /// The record that a predecessor left.
     pub progress: Progress,
     pub records: watch::Sender<Progress>,
-    /// The request to the update service, which the controller keeps up to date.
-    pub requests: watch::Sender<Option<advice::Request>>,
-    pub updates: watch::Receiver<Option<advice::Told>>,
+    /// Asks the update service.
+    pub advice: advice::Handle,
     /// What the FeatureGate says now.
     pub features: watch::Receiver<Arc<Features>>,
     /// How requests to signature stores leave the cluster.
@@ -174,7 +173,6 @@ impl ClusterVersionController {
     /// Runs until `stop`; writes the last status before it returns.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut objects = live::watch(&self.parts.clients, &stop);
-        let mut updates = self.parts.updates.clone();
         let mut features = self.parts.features.clone();
         let mut way = self.parts.way.clone();
         let mut operators = self.parts.applier.operators().changes();
@@ -191,7 +189,7 @@ impl ClusterVersionController {
                 }
                 () = moved(&mut self.current) => {}
                 news = loading::next(&mut self.load) => self.on_load(news),
-                Ok(()) = updates.changed() => {}
+                () = self.parts.advice.changed() => {}
                 Ok(()) = features.changed() => {}
                 Ok(()) = operators.changed() => {}
                 Ok(()) = way.changed() => {
@@ -312,21 +310,12 @@ impl ClusterVersionController {
 
     /// Tells the task that asks the update service what to ask. `spec` is as it was given, and `valid` without its errors.
     fn request_updates(
-        &self,
+        &mut self,
         spec: ClusterVersionSpec,
         valid: &ClusterVersionSpec,
         status: &ClusterVersionStatus,
         gates: FeatureGates,
     ) {
-        let known = self.parts.requests.borrow().as_ref().map(|request| request.offered.clone());
-        // The updates in status are for the running release only once it is the one that was completed last.
-        let own = |entry: &HistoryEntry| {
-            entry.state == HistoryState::Completed && entry.image == self.parts.own.release.image
-        };
-        let offered = known.unwrap_or_else(|| {
-            let current = status.history.first().is_some_and(own);
-            advice::offered(status.available_updates.as_deref().filter(|_| current), &status.conditional_updates)
-        });
         // A request for a version that is only offered once a risk is accepted is invalid until then: the risks count.
         let accepted = spec.desired_update.iter().flat_map(|update| &update.accept_risks);
         let accepted = accepted.map(|risk| risk.name.clone()).collect();
@@ -338,13 +327,8 @@ impl ClusterVersionController {
             architecture: valid.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
             accepted_risks: gates.accept_risks.then_some(accepted),
             own_risks: gates.accept_risks.then(|| self.risks(valid)).flatten(),
-            offered,
         };
-        self.parts.requests.send_if_modified(|current| {
-            let changed = current.as_ref() != Some(&request);
-            *current = Some(request);
-            changed
-        });
+        self.parts.advice.request(request, || advice::Offered::of(status, &self.parts.own.release));
     }
 
     fn features(&self) -> Arc<Features> {

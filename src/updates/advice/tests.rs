@@ -1,5 +1,6 @@
 use super::*;
-use crate::api::cluster_version::{ConditionalUpdateRisk, MatchingRule, PromQl};
+use crate::api::cluster_version::{ConditionalUpdateRisk, HistoryEntry, MatchingRule, PromQl};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 const ID: &str = "01234567-89ab-4cde-8f01-23456789abcd";
 const T0: i64 = 1_700_000_000;
@@ -31,6 +32,18 @@ fn request() -> Request {
     }
 }
 
+fn entry(image: &str, state: HistoryState) -> HistoryEntry {
+    HistoryEntry {
+        state,
+        started_time: Time(at(0)),
+        completion_time: None,
+        version: String::new(),
+        image: image.into(),
+        verified: false,
+        accepted_risks: String::new(),
+    }
+}
+
 fn risky(version: &str, query: &str) -> ConditionalUpdate {
     let rule = MatchingRule { type_: "PromQL".into(), promql: Some(PromQl { promql: query.into() }) };
     let risk = ConditionalUpdateRisk {
@@ -57,7 +70,7 @@ fn fails(reason: Reason) -> Result<Updates, Failure> {
 
 /// Asked the first question at 0.
 fn asked() -> (Advice, Question) {
-    let mut advice = Advice::new(asker(), None, at(0));
+    let mut advice = Advice::new(asker(), None, None, at(0));
     advice.on_request(request(), at(0));
     let question = advice.ask(at(0)).unwrap();
     (advice, question)
@@ -85,7 +98,7 @@ fn offers(advice: &Advice, now: i64) -> (bool, Vec<String>) {
 
 #[test]
 fn one_question_at_a_time_is_asked_and_repeated_after_the_period() {
-    let mut advice = Advice::new(asker(), None, at(0));
+    let mut advice = Advice::new(asker(), None, None, at(0));
     assert_eq!(advice.ask(at(0)), None, "nothing is known to ask");
     advice.on_request(request(), at(0));
     let question = advice.ask(at(0)).unwrap();
@@ -209,7 +222,7 @@ fn flag_decides_before_the_spec_and_failures_say_so() {
     let default = expected(graph::DEFAULT_SERVICE, "this is the default update service, as spec.upstream is empty");
     assert_eq!(said(None, ""), default);
     // With the flag, another upstream in the spec asks nothing else.
-    let mut advice = Advice::new(Asker { update_service: Some("https://f".into()), ..asker() }, None, at(0));
+    let mut advice = Advice::new(Asker { update_service: Some("https://f".into()), ..asker() }, None, None, at(0));
     advice.on_request(request(), at(0));
     let question = advice.ask(at(0)).unwrap();
     advice.on_request(Request { upstream: "https://other".into(), ..request() }, at(1));
@@ -247,10 +260,19 @@ fn next_process_goes_on_with_what_was_known() {
     advice.queries(at(0));
     advice.on_verdict("q", Ok(false), at(0));
     let published = advice.published(at(1)).unwrap();
-    let offered = offered(Some(&published.available), &published.conditional);
+    let status = |image: &str, state| ClusterVersionStatus {
+        history: vec![entry(image, state)],
+        available_updates: Some(published.available.clone()),
+        conditional_updates: published.conditional.clone(),
+        ..ClusterVersionStatus::default()
+    };
+    let own = asker().own;
+    let offered = Offered::of(&status(&own.image, HistoryState::Completed), &own);
+    assert_eq!(Offered::of(&status(&own.image, HistoryState::Partial), &own), None, "they are of the release before");
+    assert_eq!(Offered::of(&status("img-4.0.9", HistoryState::Completed), &own), None);
     let next = |request: Request, now: i64| {
-        let mut next = Advice::new(asker(), advice.record(), at(now));
-        next.on_request(Request { offered: offered.clone(), ..request }, at(now));
+        let mut next = Advice::new(asker(), advice.record(), offered.clone(), at(now));
+        next.on_request(request, at(now));
         let question = next.ask(at(now)).unwrap();
         next.on_answer(&question, fails(Reason::RemoteFailed), 0.0, at(now));
         next
@@ -282,7 +304,7 @@ fn next_process_goes_on_with_what_was_known() {
 fn nothing_new_is_published_before_the_risks_of_the_cluster_are_known() {
     let own = Risk { name: "AdminAck".into(), message: "m".into(), url: "https://r".into() };
     let gated = |own_risks| Request { accepted_risks: Some(BTreeSet::new()), own_risks, ..request() };
-    let mut advice = Advice::new(asker(), None, at(0));
+    let mut advice = Advice::new(asker(), None, None, at(0));
     advice.on_request(gated(None), at(0));
     let question = advice.ask(at(0)).unwrap();
     advice.on_answer(&question, Ok(updates(&["4.2.0"])), 0.0, at(0));
@@ -334,7 +356,7 @@ fn questions_do_not_change_the_record_and_answers_every_half_hour() {
         assert_eq!(ask(now), Some(at(recorded)), "answered after {now} s");
     }
     let recorded = advice.record();
-    let mut next = Advice::new(asker(), recorded, at(2100));
+    let mut next = Advice::new(asker(), recorded, None, at(2100));
     next.on_request(request(), at(2100));
     let question = next.ask(at(2100)).unwrap();
     next.on_answer(&question, Ok(updates(&[])), 0.0, at(2101));

@@ -59,7 +59,7 @@ impl ClusterVersionController {
     pub(super) fn judge_load(&mut self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
         let Some(release) = self.load.as_ref().and_then(|load| load.release().cloned()) else { return };
         let risks = self.risks(spec);
-        let (retrieval, own) = (self.retrieval(), self.own_deployment());
+        let (retrieval, own) = (self.parts.advice.retrieval(), self.own_deployment());
         let unplaced = self.load.as_ref().map(Load::unplaced).unwrap_or_default();
         let findings = judge(&release, spec, status, risks.as_deref(), retrieval.as_ref(), &own, &unplaced);
         if let Some(load) = &mut self.load {

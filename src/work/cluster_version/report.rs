@@ -8,7 +8,7 @@ use crate::api::{ClusterVersionStatus, HistoryState};
 use crate::graph::Mode;
 use crate::payload::ObjectId;
 use crate::rollout::Rollout;
-use crate::status::facts::{LoadStatus, Retrieval};
+use crate::status::facts::LoadStatus;
 use crate::status::failure::UpdateError;
 use crate::status::{self, Facts};
 use crate::updates::timeline::Course;
@@ -37,7 +37,7 @@ impl ClusterVersionController {
             accepted_risks: self.accepted.risks.clone(),
             load: self.load_status(),
             capabilities: self.filter.facts(),
-            retrieval: self.retrieval(),
+            retrieval: self.parts.advice.retrieval(),
             waiting_since: self.waiting_since(),
             invalid: self.invalid.clone(),
             dropped: self.dropped.named(),
@@ -59,12 +59,6 @@ impl ClusterVersionController {
         }
         facts.risks = self.live.live().and_then(|live| self.risks_in(facts.mode, &live.spec));
         facts
-    }
-
-    /// What came of the request that the ClusterVersion makes now.
-    pub(super) fn retrieval(&self) -> Option<Retrieval> {
-        let request = self.parts.requests.borrow();
-        self.parts.updates.borrow().as_ref().and_then(|told| told.for_request(request.as_ref()))
     }
 
     /// The last attempt to load a release, as long as it is asked for; otherwise the release that runs was accepted.
@@ -236,7 +230,7 @@ impl ClusterVersionController {
             payloads: self.payloads.clone(),
             dropped: self.dropped.record(),
             history: self.live.history().to_vec(),
-            advice: self.parts.updates.borrow().as_ref().and_then(|told| told.record.clone()),
+            advice: self.parts.advice.record(),
             refused: self.refused.as_ref().map(Refused::record),
             updates: self.timeline.records().to_vec(),
             ..Progress::default()
