@@ -8,7 +8,7 @@ use crate::api::{ClusterVersionStatus, HistoryState};
 use crate::graph::Mode;
 use crate::payload::ObjectId;
 use crate::rollout::Rollout;
-use crate::status::facts::LoadStatus;
+use crate::status::facts::{LoadStatus, RolloutFacts};
 use crate::status::failure::UpdateError;
 use crate::status::{self, Facts};
 use crate::updates::timeline::Course;
@@ -38,7 +38,6 @@ impl ClusterVersionController {
             load: self.load_status(),
             capabilities: self.filter.facts(),
             retrieval: self.parts.advice.retrieval(),
-            waiting_since: self.waiting_since(),
             invalid: self.invalid.clone(),
             dropped: self.dropped.named(),
             ..Facts::new(self.parts.own.release.clone())
@@ -47,17 +46,26 @@ impl ClusterVersionController {
         if let (None, Some(load)) = (&self.current, &self.load) {
             facts.actual.clone_from(&load.target.release);
         }
-        if let Some(Current { rollout, selection, .. }) = &self.current {
-            facts.version_hash.clone_from(&selection.hash);
-            (facts.unwatched, facts.kept) = rollout.hindrances();
+        facts.rollout = self.current.as_ref().map(|Current { rollout, selection, .. }| {
+            let waiting_since = self.waiting_since();
+            let (unwatched, kept) = rollout.hindrances();
             let mut rollout = rollout.state();
             facts.actual.clone_from(&rollout.plan().release);
-            (facts.mode, facts.completed) = (rollout.current_mode(), rollout.is_completed());
-            (facts.done, facts.total) = (rollout.done(), rollout.plan().manifests.len());
-            facts.failure = rollout.failure_beside(&self.drained.explained());
-            facts.conflicts = rollout.conflicts(now);
-        }
-        facts.risks = self.live.live().and_then(|live| self.risks_in(facts.mode, &live.spec));
+            RolloutFacts {
+                begun: rollout.plan().mode,
+                completed: rollout.is_completed(),
+                done: rollout.done(),
+                total: rollout.plan().manifests.len(),
+                failure: rollout.failure_beside(&self.drained.explained()),
+                version_hash: selection.hash.clone(),
+                waiting_since,
+                conflicts: rollout.conflicts(now),
+                unwatched,
+                kept,
+            }
+        });
+        let mode = facts.rollout.as_ref().map(RolloutFacts::mode);
+        facts.risks = self.live.live().zip(mode).and_then(|(live, mode)| self.risks_in(mode, &live.spec));
         facts
     }
 
