@@ -2,7 +2,6 @@
 //! rollout, a load, the update service), a deadline or the stop; takes in what happened; decides; performs; and writes
 //! what is to be told.
 
-mod clocks;
 mod decide;
 mod filters;
 mod judgement;
@@ -32,12 +31,11 @@ use crate::cluster::lease::Note;
 use crate::graph::{self, Mode};
 use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Features, Filter, Payload, Selection};
-use crate::rollout::Plan;
+use crate::rollout::{Clocks, Plan};
 use crate::status::facts::LoadStep;
 use crate::updates::timeline::Timeline;
 use crate::updates::{self, FeatureGates, Target};
 use crate::verify::Digest;
-use clocks::Clocks;
 use decide::{Action, Loading, Running, Situation};
 use filters::EffectiveFilter;
 use jiff::Timestamp;
@@ -129,6 +127,7 @@ pub(crate) struct ClusterVersionController {
     told_hand_over: bool,
     /// The own Deployment was found scaled to zero.
     stopped: bool,
+    /// As the rollout before has left them.
     clocks: Clocks,
     durations: BTreeMap<String, f64>,
     timeline: Timeline,
@@ -336,7 +335,7 @@ impl ClusterVersionController {
     }
 
     fn decide(&self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus, now: Timestamp) -> Vec<Action> {
-        let mode = self.current.as_ref().map(|current| current.rollout.state().current_mode());
+        let mode = self.current.as_ref().map(|current| current.rollout.view().mode());
         decide::decide(&Situation {
             spec,
             status,
@@ -388,7 +387,9 @@ impl ClusterVersionController {
     async fn stop_rollout(&mut self) {
         if let Some(mut current) = self.current.take() {
             current.rollout.cancel().await;
-            self.kept.on_rollout_ended(&current.rollout.state());
+            let view = current.rollout.view();
+            self.kept.on_rollout_ended(&view);
+            self.clocks.clone_from(&view.clocks);
             self.selected = Some(current.selection);
         }
     }
@@ -401,14 +402,13 @@ impl ClusterVersionController {
         let selection = self.select(spec, status);
         let manifests = selection.manifests.clone();
         let release = self.accepted.payload.release.clone();
-        self.clocks.begin(&release.image);
         let own_deployment = self.own_deployment();
         let graph = graph::build::build(&manifests, mode, Some(&own_deployment));
         tracing::info!(release = %release.version, ?mode, nodes = graph.len(), manifests = manifests.len(), "rollout begins");
         let hand_over = release.image != self.parts.own.release.image;
         let unfinished_pass = self.parts.unfinished_pass;
         let plan = Plan { release, mode, manifests, graph, own_deployment, hand_over, unfinished_pass };
-        let rollout = RunningRollout::start(plan, self.parts.applier.clone());
+        let rollout = RunningRollout::start(plan, std::mem::take(&mut self.clocks), self.parts.applier.clone());
         self.current = Some(Current { rollout, filter: self.filter.get().clone(), selection });
     }
 

@@ -69,8 +69,7 @@ impl ClusterVersionController {
 
     /// Why the cluster should stay at its minor version; `None` while that is not known.
     pub(super) fn risks(&self, spec: &ClusterVersionSpec) -> Option<Vec<Risk>> {
-        // Its lock must be released first.
-        let mode = self.current.as_ref()?.rollout.state().current_mode();
+        let mode = self.current.as_ref()?.rollout.view().mode();
         self.risks_in(mode, spec)
     }
 
@@ -79,7 +78,7 @@ impl ClusterVersionController {
         let current = self.current.as_ref()?;
         let (gates, acks) = self.parts.config_maps.gates_and_acks()?;
         let operators = self.not_upgradeable()?;
-        let deletions = current.rollout.pending_deletions();
+        let deletions = current.rollout.pending_deletions(&current.rollout.view());
         Some(upgradeable::risks(&Sources {
             version: &self.accepted.payload.release.version,
             updating: mode != Mode::Reconcile,
@@ -105,7 +104,7 @@ impl ClusterVersionController {
     pub(super) fn note_on(&self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) -> String {
         let Target { release, note, .. } = updates::choose(spec, status, &self.parts.own.release);
         let running = &self.accepted.payload.release;
-        let install = self.current.as_ref().is_some_and(|c| c.rollout.state().current_mode() == Mode::Install);
+        let install = self.current.as_ref().is_some_and(|c| c.rollout.view().mode() == Mode::Install);
         if install && release.image != running.image {
             return format!(
                 "the request for {} waits until the install of {} has completed",

@@ -3,7 +3,7 @@
 use super::{ClusterVersionController, Current};
 use crate::api::progress::NodeProgress;
 use crate::metrics::{Counters, Observation, SeenClusterVersion, SeenRollout};
-use crate::rollout::Rollout;
+use crate::rollout::View;
 use crate::status::facts::LoadStep;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -26,8 +26,8 @@ impl Kept {
         *self.counters.loads.entry((step.reason(), outcome)).or_default() += 1;
     }
 
-    pub(super) fn on_rollout_ended(&mut self, rollout: &Rollout) {
-        add(&mut self.repairs, rollout.repairs());
+    pub(super) fn on_rollout_ended(&mut self, rollout: &View) {
+        add(&mut self.repairs, &rollout.repairs);
     }
 }
 
@@ -39,10 +39,10 @@ fn add(sum: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
 
 impl ClusterVersionController {
     pub(super) fn tell_metrics(&mut self, now: Timestamp) {
-        let rollout = self.current.as_ref().map(|current| seen(current, now));
+        let rollout = self.current.as_ref().map(|current| seen(&current.rollout.view()));
         let mut counters = Counters { repairs: self.kept.repairs.clone(), ..self.kept.counters.clone() };
         if let Some(Current { rollout, .. }) = &self.current {
-            add(&mut counters.repairs, rollout.state().repairs());
+            add(&mut counters.repairs, &rollout.view().repairs);
         }
         let observation = Observation {
             turn: now,
@@ -73,15 +73,14 @@ impl ClusterVersionController {
     }
 }
 
-fn seen(current: &Current, now: Timestamp) -> SeenRollout {
-    let mut rollout = current.rollout.state();
+fn seen(rollout: &View) -> SeenRollout {
     let waits = |node: &&NodeProgress| !node.waiting.is_empty();
     SeenRollout {
-        version: rollout.plan().release.version.clone(),
-        done: rollout.done(),
-        total: rollout.plan().manifests.len(),
-        errors: rollout.errors(),
-        waiting: rollout.nodes().iter().filter(waits).cloned().collect(),
-        conflicts: rollout.conflicts(now),
+        version: rollout.plan.release.version.clone(),
+        done: rollout.done,
+        total: rollout.plan.manifests.len(),
+        errors: rollout.errors,
+        waiting: rollout.nodes.iter().filter(waits).cloned().collect(),
+        conflicts: rollout.conflicts.clone(),
     }
 }

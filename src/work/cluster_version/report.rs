@@ -6,16 +6,14 @@ use super::{ClusterVersionController, Current};
 use crate::api::progress::{self, Progress, SCHEMA};
 use crate::api::{ClusterVersionStatus, HistoryState};
 use crate::graph::Mode;
-use crate::payload::ObjectId;
-use crate::rollout::Rollout;
+use crate::rollout::View;
 use crate::status::facts::{LoadStatus, RolloutFacts};
-use crate::status::failure::UpdateError;
 use crate::status::{self, Facts};
 use crate::updates::timeline::Course;
 use crate::work::{drained, events};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +27,7 @@ const REPORT_AFTER: [SignedDuration; 4] = [
 
 impl ClusterVersionController {
     /// Everything that the status is computed from.
-    fn facts(&self, now: Timestamp) -> Facts {
+    fn facts(&self) -> Facts {
         let mut facts = Facts {
             generation: self.live.live().map_or(0, |live| live.generation),
             verified: self.accepted.verified,
@@ -47,19 +45,18 @@ impl ClusterVersionController {
             facts.actual.clone_from(&load.target.release);
         }
         facts.rollout = self.current.as_ref().map(|Current { rollout, selection, .. }| {
-            let waiting_since = self.waiting_since();
             let (unwatched, kept) = rollout.hindrances();
-            let mut rollout = rollout.state();
-            facts.actual.clone_from(&rollout.plan().release);
+            let view = rollout.view();
+            facts.actual.clone_from(&view.plan.release);
             RolloutFacts {
-                begun: rollout.plan().mode,
-                completed: rollout.is_completed(),
-                done: rollout.done(),
-                total: rollout.plan().manifests.len(),
-                failure: rollout.failure_beside(&self.drained.explained()),
+                begun: view.plan.mode,
+                completed: view.completed,
+                done: view.done,
+                total: view.plan.manifests.len(),
+                failure: view.failure_beside(&self.drained.explained()),
                 version_hash: selection.hash.clone(),
-                waiting_since,
-                conflicts: rollout.conflicts(now),
+                waiting_since: view.waiting_since.clone(),
+                conflicts: view.conflicts.clone(),
                 unwatched,
                 kept,
             }
@@ -88,51 +85,42 @@ impl ClusterVersionController {
         self.load.as_ref().zip(self.refused.as_ref()).is_some_and(|(load, refused)| refused.target.is(&load.target))
     }
 
-    /// When the daemon began to wait, by what errors name.
-    fn waiting_since(&self) -> BTreeMap<String, Timestamp> {
-        let awaited = self.current.as_ref().map(|current| current.rollout.state().awaited());
-        let since = |id: ObjectId| Some((UpdateError::name_of(&id), self.clocks.of(&id)?));
-        awaited.into_iter().flatten().filter_map(since).collect()
-    }
-
     /// Finds out about operators that are not available whether nodes explain that.
     pub(super) fn follow_drained(&mut self) {
         let Some(Current { rollout, .. }) = &self.current else {
             return self.drained.follow(&BTreeSet::new(), |_| BTreeSet::new());
         };
-        let rollout = rollout.state();
-        let manifests = &rollout.plan().manifests;
+        let rollout = rollout.view();
+        let manifests = &rollout.plan.manifests;
         self.drained.follow(&rollout.unavailable_operators(), |operator| drained::homes(manifests, operator));
     }
 
-    /// Brings clocks and durations up to date with the rollout.
+    /// Brings the durations up to date with the rollout.
     pub(super) fn observe_rollout(&mut self, now: Timestamp) {
         let Some(current) = &self.current else { return };
-        let mut rollout = current.rollout.state();
-        self.clocks.observe(&rollout.awaited(), |key| rollout.is_ahead(key), now);
-        rollout.backdate(self.clocks.all());
+        let rollout = current.rollout.view();
         // A rollout that finds everything in place says nothing about how long an update takes.
-        if rollout.plan().mode != Mode::Reconcile {
-            for node in rollout.nodes() {
+        if rollout.plan.mode != Mode::Reconcile {
+            for node in &rollout.nodes {
                 if let (Some(started), Some(finished)) = (node.started, node.finished)
                     && let Some(component) = node.id.rsplit('/').next()
                 {
                     self.durations.insert(component.to_owned(), finished.duration_since(started).as_secs_f64());
                 }
             }
-            let (history, release) = (self.live.live().map(|live| &live.status.history), &rollout.plan().release);
+            let (history, release) = (self.live.live().map(|live| &live.status.history), &rollout.plan.release);
             let before = history
                 .into_iter()
                 .flatten()
                 .find(|entry| entry.state == HistoryState::Completed && entry.image != release.image);
             let course = Course {
-                mode: if rollout.plan().mode == Mode::Install { "install" } else { "update" },
+                mode: if rollout.plan.mode == Mode::Install { "install" } else { "update" },
                 from: before.map_or("", |entry| &entry.version),
                 version: &release.version,
                 image: &release.image,
-                started: rollout.started(),
-                nodes: rollout.nodes(),
-                completed: rollout.is_completed(),
+                started: rollout.started,
+                nodes: &rollout.nodes,
+                completed: rollout.completed,
             };
             self.timeline.observe(&course, now);
         }
@@ -145,7 +133,7 @@ impl ClusterVersionController {
         self.tell_hand_over();
         self.tell_scaled_to_zero();
         if let Some(current) = &self.current {
-            let record = self.record(&current.rollout.state());
+            let record = self.record(&current.rollout.view());
             self.parts.records.send_replace(record);
         }
         let next = self.status_to_write(now);
@@ -166,9 +154,9 @@ impl ClusterVersionController {
     /// This process is about to be stopped; nothing else would say why.
     fn tell_scaled_to_zero(&mut self) {
         let Some((current, live)) = self.current.as_ref().zip(self.live.live()) else { return };
-        let rollout = current.rollout.state();
-        let deployment = &rollout.plan().own_deployment;
-        let resting = rollout.current_mode() == Mode::Reconcile;
+        let rollout = current.rollout.view();
+        let deployment = &rollout.plan.own_deployment;
+        let resting = rollout.mode() == Mode::Reconcile;
         let stopped = resting && self.parts.applier.is_scaled_to_zero(deployment);
         if stopped && !self.stopped {
             tracing::warn!(%deployment, "scaled to zero by another client; it stays so");
@@ -200,9 +188,9 @@ impl ClusterVersionController {
     /// Also when the process is stopped at the same moment.
     pub(super) fn tell_hand_over(&mut self) {
         let Some((current, live)) = self.current.as_ref().zip(self.live.live()) else { return };
-        let rollout = current.rollout.state();
-        if rollout.is_handing_over() && !self.told_hand_over {
-            let notice = events::handed_over(&rollout.plan().release, &rollout.plan().own_deployment);
+        let rollout = current.rollout.view();
+        if rollout.handing_over && !self.told_hand_over {
+            let notice = events::handed_over(&rollout.plan.release, &rollout.plan.own_deployment);
             self.parts.events.publish(notice, &self.parts.name, &live.uid);
             self.told_hand_over = true;
         }
@@ -217,23 +205,23 @@ impl ClusterVersionController {
 
     pub(super) fn status_to_write(&self, now: Timestamp) -> Option<(Value, ClusterVersionStatus)> {
         let live = self.live.live()?;
-        let next = self.writer.acceptable(status::compute(&live.status, &self.facts(now), now));
+        let next = self.writer.acceptable(status::compute(&live.status, &self.facts(), now));
         (live.restored || next != live.status).then(|| (live.raw.clone(), next))
     }
 
-    fn record(&self, rollout: &Rollout) -> Progress {
-        let plan = rollout.plan();
+    fn record(&self, rollout: &View) -> Progress {
+        let plan = &rollout.plan;
         Progress {
             schema: SCHEMA,
             release: plan.release.clone(),
             rollout: progress::Rollout {
-                mode: format!("{:?}", rollout.current_mode()).to_lowercase(),
-                started: Some(rollout.started()),
-                done: rollout.done(),
+                mode: format!("{:?}", rollout.mode()).to_lowercase(),
+                started: Some(rollout.started),
+                done: rollout.done,
                 total: plan.manifests.len(),
             },
             nodes: rollout.nodes_beside(&self.drained.explained()),
-            clocks: self.clocks.all().clone(),
+            clocks: rollout.clocks.all().clone(),
             durations: self.durations.clone(),
             payloads: self.payloads.clone(),
             dropped: self.dropped.record(),
@@ -248,11 +236,9 @@ impl ClusterVersionController {
     /// How long nothing can change by itself.
     pub(super) fn deadline(&self, now: Timestamp) -> Duration {
         let retry = self.refused.as_ref().filter(|_| self.load.is_none()).map(|refused| refused.again);
-        let waiting = self.waiting_since();
-        let reports = waiting.values().flat_map(|since| reported_at(*since));
-        let conflict = self.current.as_ref().and_then(|current| current.rollout.state().conflict_ends(now));
-        let conflict = conflict.and_then(|end| end.checked_add(SignedDuration::from_millis(10)).ok());
-        let next = reports.filter(|at| *at > now).chain(retry).chain(conflict).min();
+        let view = self.current.as_ref().map(|current| current.rollout.view());
+        let waiting = view.iter().flat_map(|view| view.waiting_since.values());
+        let next = waiting.flat_map(|since| reported_at(*since)).filter(|at| *at > now).chain(retry).min();
         let next = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
         [next, self.writer.due()].into_iter().flatten().min().unwrap_or(Duration::from_secs(3600))
     }
