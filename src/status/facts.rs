@@ -39,25 +39,6 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// At the start only the own release is known: `actual` is empty until a release is accepted.
-    pub(crate) fn new(own: Release) -> Self {
-        Facts {
-            generation: 0,
-            own,
-            actual: Release::default(),
-            rollout: None,
-            verified: false,
-            local: false,
-            accepted_risks: String::new(),
-            load: None,
-            capabilities: CapabilityFacts::default(),
-            retrieval: None,
-            invalid: Vec::new(),
-            risks: None,
-            dropped: None,
-        }
-    }
-
     /// `Install` as long as nothing is applied.
     pub(super) fn mode(&self) -> Mode {
         self.rollout.as_ref().map_or(Mode::Install, RolloutFacts::mode)

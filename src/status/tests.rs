@@ -4,7 +4,7 @@ mod conditions;
 mod progress;
 mod properties;
 
-use super::facts::{Retrieval, RolloutFacts};
+use super::facts::{CapabilityFacts, Retrieval, RolloutFacts};
 use super::failure::{Reason, UpdateError};
 use super::*;
 use crate::api::cluster_version::{ConditionalUpdate, HistoryState, Release};
@@ -50,6 +50,25 @@ pub(super) fn applying(rollout: RolloutFacts) -> Facts {
 }
 
 impl Facts {
+    /// Of a process that knows nothing else.
+    fn new(own: Release) -> Self {
+        Facts {
+            generation: 0,
+            own,
+            actual: Release::default(),
+            rollout: None,
+            verified: false,
+            local: false,
+            accepted_risks: String::new(),
+            load: None,
+            capabilities: CapabilityFacts::default(),
+            retrieval: None,
+            invalid: Vec::new(),
+            risks: None,
+            dropped: None,
+        }
+    }
+
     pub(super) fn rollout_mut(&mut self) -> &mut RolloutFacts {
         self.rollout.as_mut().unwrap()
     }

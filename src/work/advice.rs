@@ -84,11 +84,11 @@ impl Handle {
         }
     }
 
-    /// What may be published for the last request: never what was asked for another one.
-    pub(crate) fn retrieval(&self) -> Option<Retrieval> {
+    /// What may be published for this request: never what was asked for another one.
+    pub(crate) fn retrieval(&self, request: &Request) -> Option<Retrieval> {
         let told = self.telling.borrow();
-        let asked = |told: &&Told| self.requests.borrow().asks_the_same(&told.request);
-        told.as_ref().filter(asked).and_then(|told| told.retrieval.clone())
+        let told = told.as_ref().filter(|told| request.asks_the_same(&told.request));
+        told.and_then(|told| told.retrieval.clone())
     }
 
     /// For the progress record.

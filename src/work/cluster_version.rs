@@ -11,6 +11,7 @@ mod observe;
 mod placement;
 mod report;
 mod retry;
+mod seen;
 mod status_writer;
 
 use super::advice;
@@ -24,17 +25,16 @@ use super::health;
 use super::monitoring::Monitoring;
 use super::retrieve::{Retriever, Terms};
 use super::rollout::RunningRollout;
+use crate::api::HistoryEntry;
 use crate::api::progress::Progress;
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry};
 use crate::cluster::Clients;
 use crate::cluster::lease::Note;
 use crate::graph::{self, Mode};
-use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Features, Filter, Payload, Selection};
 use crate::rollout::{Clocks, Plan};
 use crate::status::facts::LoadStep;
+use crate::updates::Target;
 use crate::updates::timeline::Timeline;
-use crate::updates::{self, FeatureGates, Target};
 use crate::verify::Digest;
 use decide::{Action, Loading, Running, Situation};
 use filters::EffectiveFilter;
@@ -42,9 +42,11 @@ use jiff::Timestamp;
 use loading::{Load, LoadNews};
 use placement::Place;
 use retry::Refused;
+use seen::Seen;
 use status_writer::StatusWriter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -115,10 +117,6 @@ pub(crate) struct ClusterVersionController {
     filter: EffectiveFilter,
     load: Option<Load>,
     refused: Option<Refused>,
-    /// Errors of the spec's validation.
-    invalid: Vec<String>,
-    /// How the request was understood, if that needs to be said.
-    note: String,
     /// The events that were published about loading.
     told: Told,
     /// The newest history entry that events have told of, if there was one; `None` before the history is known.
@@ -154,8 +152,6 @@ impl ClusterVersionController {
             filter: EffectiveFilter::new(parts.filter.clone(), parts.always_enabled.clone()),
             load: None,
             refused: None,
-            invalid: Vec::new(),
-            note: String::new(),
             told: Told::default(),
             told_entry: parts.progress.history.first().cloned().map(Some),
             told_hand_over: false,
@@ -177,8 +173,9 @@ impl ClusterVersionController {
         let mut operators = self.parts.applier.operators().changes();
         let monitoring = self.parts.monitoring.clone();
         tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
+        let mut again = None;
         loop {
-            let deadline = self.deadline(Timestamp::now());
+            let pause = self.pause(again);
             tokio::select! {
                 () = stop.cancelled() => break,
                 told = objects.recv() => {
@@ -200,7 +197,7 @@ impl ClusterVersionController {
                 () = self.drained.changed() => {}
                 changed = self.parts.config_maps.changed() => self.on_config_maps(changed),
                 written = self.writer.ended() => self.live.on_written(written),
-                () = tokio::time::sleep(deadline) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = monitoring.heartbeat.asked() => {
                     monitoring.heartbeat.answer();
                     continue;
@@ -210,18 +207,25 @@ impl ClusterVersionController {
             while let Ok(event) = objects.try_recv() {
                 self.live.on_change(event);
             }
-            self.turn().await;
+            again = self.turn().await;
         }
         self.end().await;
     }
 
+    /// How long nothing can change by itself. `again`: when the last turn wants the next one.
+    fn pause(&self, again: Option<Timestamp>) -> Duration {
+        let left = |at: Timestamp| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO);
+        again.map(left).into_iter().chain(self.writer.due()).min().unwrap_or(Duration::from_secs(3600))
+    }
+
     async fn end(mut self) {
         self.stop_loading();
-        self.observe_rollout(Timestamp::now());
         if let Some(current) = &mut self.current {
             current.rollout.cancel().await;
         }
-        self.tell_hand_over();
+        if let Some(seen) = self.look(Timestamp::now()) {
+            self.tell_hand_over(&seen);
+        }
         self.writer.forget_refused();
         if let Some(written) = self.writer.finish().await {
             self.live.on_written(Some(written));
@@ -232,8 +236,9 @@ impl ClusterVersionController {
     /// Once more if another client was faster: the successor must find what has been reached.
     async fn write_last_status(&mut self) {
         for _ in 0..2 {
-            let Some((live, status)) = self.status_to_write(Timestamp::now()) else { return };
-            match self.writer.write_last(live, &status).await {
+            let Some(seen) = self.look(Timestamp::now()) else { return };
+            let Some(status) = self.status_to_write(&seen, &self.facts(&seen)) else { return };
+            match self.writer.write_last(seen.live.raw.clone(), &status).await {
                 Err(error) if error.is_conflict() => match self.writer.read().await {
                     Ok(Some(object)) => self.live.on_change(live::Change::Applied(Box::new(object))),
                     Ok(None) => return,
@@ -246,31 +251,31 @@ impl ClusterVersionController {
         tracing::warn!("last status not written: the ClusterVersion keeps being changed");
     }
 
-    /// Takes in what happened, decides, performs, reports.
-    async fn turn(&mut self) {
-        let Some((spec, status)) = self.observe_live() else {
-            self.rest().await;
-            return self.tell_metrics(Timestamp::now());
-        };
-        // Each action changes the situation. A handful of rounds is enough, and the bound keeps a mistake from spinning.
-        for _ in 0..8 {
-            self.judge_load(&spec, &status);
-            let actions = self.decide(&spec, &status, Timestamp::now());
+    /// Takes in what happened, decides, performs, reports. Returns when to look again by time alone.
+    async fn turn(&mut self) -> Option<Timestamp> {
+        // Each action changes what there is to see. A handful of rounds is enough, and the bound keeps a mistake from spinning.
+        let mut rounds = 0..8;
+        let seen = loop {
+            let Some(seen) = self.look(Timestamp::now()) else {
+                self.rest().await;
+                self.tell_metrics(None, Timestamp::now());
+                return None;
+            };
+            self.take_in(&seen);
+            let actions = rounds.next().map(|_| self.decide(&seen)).unwrap_or_default();
             if actions.is_empty() {
-                break;
+                break seen;
             }
             for action in actions {
                 tracing::info!(?action, "decided");
-                self.perform(action, &spec, &status).await;
+                self.perform(action, &seen).await;
             }
-        }
-        self.note = self.note_on(&spec, &status);
+        };
         self.parts.config_maps.await_signatures(self.refused.as_ref().and_then(Refused::unsigned));
-        let now = Timestamp::now();
-        self.observe_rollout(now);
-        self.follow_drained();
-        self.publish(now);
-        self.tell_metrics(now);
+        self.observe_rollout(&seen);
+        self.publish(&seen);
+        self.tell_metrics(Some(&seen), seen.at);
+        self.next_turn(&seen)
     }
 
     /// Without a ClusterVersion there is nobody to act for: what is under way ends, and drift is not repaired. Objects that
@@ -282,65 +287,12 @@ impl ClusterVersionController {
         self.stop_rollout().await;
     }
 
-    /// The valid part of the spec, and the status as it stands. What depends on them is brought up to date.
-    fn observe_live(&mut self) -> Option<(ClusterVersionSpec, ClusterVersionStatus)> {
-        let gates = self.gates();
-        let live = self.live.live()?;
-        let (spec, status) = (live.spec.clone(), live.status.clone());
-        let terms = retry::Terms { generation: live.generation, gates };
-        if let Some(refused) = &mut self.refused {
-            refused.consider(terms, Timestamp::now());
-        }
-        self.parts.applier.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
-        let errors = updates::validate(&self.parts.name, gates, &spec, &status);
-        self.invalid = errors.iter().map(ToString::to_string).chain(self.live.problems()).collect();
-        let valid = updates::clear(&spec, &errors);
-        self.filter.update(&self.accepted.payload, &valid, &status, &self.features());
-        self.request_updates(spec, &valid, &status, gates);
-        Some((valid, status))
-    }
-
-    /// The feature gates of the running release.
-    fn gates(&self) -> FeatureGates {
-        let features = self.features();
-        let enabled = features.enabled([self.parts.own.release.version.as_str()]);
-        FeatureGates::of(enabled)
-    }
-
-    /// Tells the task that asks the update service what to ask. `spec` is as it was given, and `valid` without its errors.
-    fn request_updates(
-        &mut self,
-        spec: ClusterVersionSpec,
-        valid: &ClusterVersionSpec,
-        status: &ClusterVersionStatus,
-        gates: FeatureGates,
-    ) {
-        // A request for a version that is only offered once a risk is accepted is invalid until then: the risks count.
-        let accepted = spec.desired_update.iter().flat_map(|update| &update.accept_risks);
-        let accepted = accepted.map(|risk| risk.name.clone()).collect();
-        let request = advice::Request {
-            // The URL as it was given, valid or not: without it the default service would be queried.
-            upstream: spec.upstream,
-            channel: spec.channel,
-            cluster_id: spec.cluster_id,
-            architecture: valid.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
-            accepted_risks: gates.accept_risks.then_some(accepted),
-            own_risks: gates.accept_risks.then(|| self.risks(valid)).flatten(),
-        };
-        self.parts.advice.request(request, || advice::Offered::of(status, &self.parts.own.release));
-    }
-
-    fn features(&self) -> Arc<Features> {
-        self.parts.features.borrow().clone()
-    }
-
-    fn decide(&self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus, now: Timestamp) -> Vec<Action> {
-        let mode = self.current.as_ref().map(|current| current.rollout.view().mode());
+    fn decide(&self, seen: &Seen) -> Vec<Action> {
         decide::decide(&Situation {
-            spec,
-            status,
+            target: &seen.target,
+            status: &seen.live.status,
             own: &self.parts.own.release,
-            running: self.current.as_ref().zip(mode).map(|(current, mode)| Running {
+            running: self.current.as_ref().zip(seen.mode()).map(|(current, mode)| Running {
                 image: &self.accepted.payload.release.image,
                 mode,
                 filter: &current.filter,
@@ -348,16 +300,16 @@ impl ClusterVersionController {
             filter: self.filter.get(),
             loading: self.load.as_ref().map(|load| Loading { target: &load.target, stage: load.stage() }),
             refused: self.refused.as_ref().map(|r| (&r.target, r.again)),
-            now,
+            now: seen.at,
         })
     }
 
-    async fn perform(&mut self, action: Action, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
+    async fn perform(&mut self, action: Action, seen: &Seen) {
         match action {
             Action::StartOwn { mode } => {
                 let payload = self.parts.own.clone();
-                self.accepted = Accepted { payload, verified: false, risks: String::new() };
-                self.start(mode, spec, status).await;
+                self.accept(Accepted { payload, verified: false, risks: String::new() }, seen);
+                self.start(mode).await;
             }
             Action::StartLoaded => {
                 let Some(load) = self.load.take() else { return };
@@ -365,14 +317,14 @@ impl ClusterVersionController {
                 let Some(loaded) = load.loaded else { return };
                 self.refused = None;
                 self.kept.on_load_ended(LoadStep::PayloadLoaded, true);
-                self.accepted = Accepted { payload: loaded.payload, verified: loaded.verified, risks };
-                self.tell_overridden(forced);
+                self.accept(Accepted { payload: loaded.payload, verified: loaded.verified, risks }, seen);
+                self.tell_overridden(forced, seen);
                 // Older folders are pruned when the next one is extracted.
                 self.payloads = BTreeMap::from([loaded.tree]);
-                self.start(Mode::Update, spec, status).await;
+                self.start(Mode::Update).await;
             }
-            Action::Restart { mode } => self.start(mode, spec, status).await,
-            Action::Load(target) => self.begin_load(target, spec),
+            Action::Restart { mode } => self.start(mode).await,
+            Action::Load(target) => self.begin_load(target, seen),
             Action::Preflight => {
                 if let Some(load) = &mut self.load {
                     let hindrances = health::hindrances(self.parts.clients.call.clone());
@@ -382,6 +334,12 @@ impl ClusterVersionController {
             Action::StopLoading => self.stop_loading(),
             Action::ForgetRefused => self.refused = None,
         }
+    }
+
+    /// What is applied from now on.
+    fn accept(&mut self, accepted: Accepted, seen: &Seen) {
+        self.filter.update(&accepted.payload, &seen.spec, &seen.live.status, &seen.features);
+        self.accepted = accepted;
     }
 
     async fn stop_rollout(&mut self) {
@@ -394,12 +352,12 @@ impl ClusterVersionController {
         }
     }
 
-    async fn start(&mut self, mode: Mode, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
+    async fn start(&mut self, mode: Mode) {
         self.stop_rollout().await;
         // The release may bring another schema of ClusterVersion.
         self.writer.forget_refused();
         self.told_hand_over = false;
-        let selection = self.select(spec, status);
+        let selection = self.select();
         let manifests = selection.manifests.clone();
         let release = self.accepted.payload.release.clone();
         let own_deployment = self.own_deployment();
@@ -414,9 +372,8 @@ impl ClusterVersionController {
 
     /// What of the release is included. A capability that a managed object has moved into is enabled, so that the object
     /// stays managed.
-    fn select(&mut self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) -> Selection {
+    fn select(&mut self) -> Selection {
         let payload = self.accepted.payload.clone();
-        self.filter.update(&payload, spec, status, &self.features());
         let selection = payload.select(self.filter.get());
         let before = match self.selected.take() {
             Some(before) => before,
@@ -444,19 +401,18 @@ impl ClusterVersionController {
         payload.select(self.filter.get())
     }
 
-    fn begin_load(&mut self, target: Target, spec: &ClusterVersionSpec) {
+    fn begin_load(&mut self, target: Target, seen: &Seen) {
+        let history = &seen.live.status.history;
         let terms = Terms {
-            filter: self.filter.for_load(&target.release.version, &self.features()),
-            stores: spec.signature_stores.clone(),
-            history: self.live.live().map(|live| digests(&live.status.history)).unwrap_or_default(),
+            filter: self.filter.for_load(&target.release.version, &seen.features),
+            stores: seen.spec.signature_stores.clone(),
+            history: digests(history),
         };
         // What was refused before is not asked for any more.
         self.refused.take_if(|refused| !refused.target.is(&target));
-        let history = self.live.live().map(|live| live.status.history.as_slice()).unwrap_or_default();
         let running = [&self.accepted.payload.release.image, &target.release.image];
         loading::retain_needed(&mut self.payloads, running.map(String::as_str), history);
-        let accepted_by =
-            retry::Terms { generation: self.live.live().map_or(0, |live| live.generation), gates: self.gates() };
+        let accepted_by = retry::Terms { generation: seen.live.generation, gates: seen.gates };
         let hindrances = health::hindrances(self.parts.clients.call.clone());
         let (retriever, payloads) = (self.parts.retriever.clone(), self.payloads.clone());
         let place = Place {
