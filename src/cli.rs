@@ -59,8 +59,8 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Overview(overview::OverviewArgs),
-    Start(Box<start::StartArgs>),
-    MachineConfig(Box<machine_config::MachineConfigArgs>),
+    Start(Box<daemon::Settings>),
+    MachineConfig(Box<daemon::machine_config::Settings>),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     History(history::HistoryArgs),
@@ -84,7 +84,7 @@ enum Command {
     Release(release::ReleaseCommand),
     Verify(verify::VerifyArgs),
     ImageBuild(image_build::ImageBuildArgs),
-    NodeAgent(node_agent::NodeAgentArgs),
+    NodeAgent(crate::work::node_agent::Settings),
     #[command(hide = true)]
     InRoot(node_agent::InRootArgs),
     #[command(hide = true)]

@@ -26,6 +26,7 @@ pub(crate) mod record;
 pub(crate) mod retrieve;
 pub(crate) mod rollout;
 pub(crate) mod serving;
+pub(crate) mod settings;
 pub(crate) mod silence;
 pub(crate) mod stand_in;
 pub(crate) mod task;

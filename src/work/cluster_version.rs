@@ -12,6 +12,7 @@ mod placement;
 mod report;
 mod retry;
 mod seen;
+mod settings;
 mod status_writer;
 
 use super::advice;
@@ -30,7 +31,7 @@ use crate::api::progress::Progress;
 use crate::cluster::Clients;
 use crate::cluster::lease::Note;
 use crate::graph::{self, Mode};
-use crate::payload::{ApplyFilter, Features, Filter, Payload, Selection};
+use crate::payload::{ApplyFilter, Features, Payload, Selection};
 use crate::rollout::{Clocks, Plan};
 use crate::status::facts::LoadStep;
 use crate::updates::Target;
@@ -43,6 +44,7 @@ use loading::{Load, LoadNews};
 use placement::Place;
 use retry::Refused;
 use seen::Seen;
+pub(crate) use settings::{PayloadSource, Settings};
 use status_writer::StatusWriter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,14 +55,12 @@ use tokio_util::sync::CancellationToken;
 /// Everything the controller is built from.
 #[derive(Debug)]
 pub(crate) struct Parts {
+    pub settings: Arc<Settings>,
     pub clients: Arc<Clients>,
     pub applier: Arc<Applier>,
     pub retriever: Arc<Retriever>,
     /// The payload of the running image.
     pub own: Arc<Payload>,
-    /// Name of the ClusterVersion.
-    pub name: String,
-    pub namespace: String,
     /// The record that a predecessor left.
     pub progress: Progress,
     pub records: watch::Sender<Progress>,
@@ -71,14 +71,6 @@ pub(crate) struct Parts {
     /// How requests to signature stores leave the cluster.
     pub way: Way,
     pub config_maps: ConfigMaps,
-    /// Profile and excluded identifier.
-    pub filter: Filter,
-    /// `--always-enable-capabilities`.
-    pub always_enabled: BTreeSet<String>,
-    /// Nodes that are being updated explain that operators are not available.
-    pub nodes_explain: bool,
-    /// `--unfinished-workloads-pass`.
-    pub unfinished_pass: bool,
     pub events: Events,
     pub monitoring: Arc<Monitoring>,
     /// In the lease of this process.
@@ -135,21 +127,23 @@ pub(crate) struct ClusterVersionController {
 
 impl std::fmt::Debug for ClusterVersionController {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClusterVersionController").field("name", &self.parts.name).finish_non_exhaustive()
+        f.debug_struct("ClusterVersionController").field("name", &self.parts.settings.name).finish_non_exhaustive()
     }
 }
 
 impl ClusterVersionController {
     pub(crate) fn new(parts: Parts) -> Self {
+        let settings = &parts.settings;
+        let (clients, nodes_explain) = (parts.clients.clone(), !settings.drained_operators_fail);
         ClusterVersionController {
-            live: live::Latest::new(&parts.name, parts.progress.history.clone()),
-            writer: StatusWriter::new(parts.applier.objects().clone(), &parts.name, parts.note.clone()),
+            live: live::Latest::new(&settings.name, parts.progress.history.clone()),
+            writer: StatusWriter::new(parts.applier.objects().clone(), &settings.name, parts.note.clone()),
             accepted: Accepted { payload: parts.own.clone(), verified: false, risks: String::new() },
             current: None,
             selected: None,
             dropped: Dropped::new(parts.applier.clone(), &parts.progress.dropped),
-            drained: DrainedOperators::new(parts.applier.clone(), parts.clients.clone(), parts.nodes_explain),
-            filter: EffectiveFilter::new(parts.filter.clone(), parts.always_enabled.clone()),
+            drained: DrainedOperators::new(parts.applier.clone(), clients, nodes_explain),
+            filter: EffectiveFilter::new(settings.filter(), &settings.always_enable_capabilities),
             load: None,
             refused: None,
             told: Told::default(),
@@ -172,7 +166,7 @@ impl ClusterVersionController {
         let mut way = self.parts.way.clone();
         let mut operators = self.parts.applier.operators().changes();
         let monitoring = self.parts.monitoring.clone();
-        tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
+        tracing::info!(name = %self.parts.settings.name, "waiting for the ClusterVersion");
         let mut again = None;
         loop {
             let pause = self.pause(again);
@@ -364,7 +358,7 @@ impl ClusterVersionController {
         let graph = graph::build::build(&manifests, mode, Some(&own_deployment));
         tracing::info!(release = %release.version, ?mode, nodes = graph.len(), manifests = manifests.len(), "rollout begins");
         let hand_over = release.image != self.parts.own.release.image;
-        let unfinished_pass = self.parts.unfinished_pass;
+        let unfinished_pass = self.parts.settings.unfinished_workloads_pass;
         let plan = Plan { release, mode, manifests, graph, own_deployment, hand_over, unfinished_pass };
         let rollout = RunningRollout::start(plan, std::mem::take(&mut self.clocks), self.parts.applier.clone());
         self.current = Some(Current { rollout, filter: self.filter.get().clone(), selection });

@@ -51,7 +51,7 @@ fn judge(
 impl ClusterVersionController {
     /// That of the daemon itself.
     pub(super) fn own_deployment(&self) -> ObjectId {
-        ObjectId::new("apps", "Deployment", &self.parts.namespace, OWN_DEPLOYMENT)
+        ObjectId::new("apps", "Deployment", &self.parts.settings.namespace, OWN_DEPLOYMENT)
     }
 
     /// Judges the release that is loaded, if there is one.

@@ -145,7 +145,7 @@ impl ClusterVersionController {
     }
 
     fn tell(&self, notice: Notice, seen: &Seen) {
-        self.parts.events.publish(notice, &self.parts.name, &seen.live.uid);
+        self.parts.events.publish(notice, &self.parts.settings.name, &seen.live.uid);
     }
 
     /// This process is about to be stopped; nothing else would say why.

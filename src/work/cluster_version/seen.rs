@@ -62,7 +62,7 @@ impl ClusterVersionController {
         let (own, applier) = (&self.parts.own.release, &self.parts.applier);
         let features = self.parts.features.borrow().clone();
         let gates = FeatureGates::of(features.enabled([own.version.as_str()]));
-        let errors = updates::validate(&self.parts.name, gates, &live.spec, &live.status);
+        let errors = updates::validate(&self.parts.settings.name, gates, &live.spec, &live.status);
         let spec = updates::clear(&live.spec, &errors);
         let current = self.current.as_ref().map(|current| &current.rollout);
         let rollout = current.map(|rollout| rollout.view());
@@ -96,7 +96,7 @@ impl ClusterVersionController {
         if let Some(refused) = &mut self.refused {
             refused.consider(retry::Terms { generation: live.generation, gates: seen.gates }, seen.at);
         }
-        self.parts.applier.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
+        self.parts.applier.set_owner(Owner { name: self.parts.settings.name.clone(), uid: live.uid.clone() });
         self.filter.update(&self.accepted.payload, &seen.spec, &live.status, &seen.features);
         self.parts.advice.request(seen.request.clone(), || Offered::of(&live.status, &self.parts.own.release));
         self.follow_drained(seen);
