@@ -37,7 +37,7 @@ pub(crate) mod upgrade;
 pub(crate) mod verify;
 pub(crate) mod wait;
 
-use crate::daemon::{LogLevel, SetLogLevel, signals};
+use crate::daemon::{self, LogLevel, SetLogLevel, signals};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Exit;
@@ -59,8 +59,8 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Overview(overview::OverviewArgs),
-    Start(Box<start::StartArgs>),
-    MachineConfig(Box<machine_config::MachineConfigArgs>),
+    Start(Box<daemon::Settings>),
+    MachineConfig(Box<daemon::machine_config::Settings>),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     History(history::HistoryArgs),
@@ -84,7 +84,7 @@ enum Command {
     Release(release::ReleaseCommand),
     Verify(verify::VerifyArgs),
     ImageBuild(image_build::ImageBuildArgs),
-    NodeAgent(node_agent::NodeAgentArgs),
+    NodeAgent(crate::work::node_agent::Settings),
     #[command(hide = true)]
     InRoot(node_agent::InRootArgs),
     #[command(hide = true)]

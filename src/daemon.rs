@@ -6,15 +6,17 @@ pub(crate) mod signals;
 
 use crate::api::progress::Progress;
 use crate::api::{FIELD_MANAGER, object_meta};
-use crate::cluster::lease::{Election, LeaderResult, Note, Outage, Times};
+use crate::cluster::lease::{Election, LeaderResult, Outage, Times};
 use crate::cluster::{ClientError, Clients, Kind, Kinds, Objects};
 use crate::payload::metadata::{self, ReleaseMetadata};
 use crate::payload::{Features, Filter, LoadError, LoadOptions, Payload, PayloadFiles, load};
 use crate::rollout::MANAGER;
 use crate::serve::health::Heartbeat;
 use crate::updates::advice::Asker;
+use crate::work::advice;
 use crate::work::apply::Applier;
 use crate::work::cluster_version::notices::could_not_write;
+pub(crate) use crate::work::cluster_version::Settings;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::config_maps::ConfigMaps;
 use crate::work::egress;
@@ -24,20 +26,14 @@ use crate::work::monitoring::{self, Monitoring};
 use crate::work::operator_configuration::Follower;
 pub(crate) use crate::work::operator_configuration::{LogLevel, SetLogLevel};
 use crate::work::payload_dir::{self, PayloadDirError};
-pub(crate) use crate::work::promql;
-use crate::work::promql::Querier;
+use crate::work::promql::{self, Querier};
 use crate::work::record;
 use crate::work::retrieve::Retriever;
-pub(crate) use crate::work::retrieve::Source as PayloadSource;
 use crate::work::serving;
-pub(crate) use crate::work::serving::Serving;
+use crate::work::settings::{SettingsError, address};
 use crate::work::task;
-use crate::work::update_service;
 use jiff::SignedDuration;
 use leader::{LAST_EVENTS, LeadingError, topology, until_answered, while_leading};
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -46,40 +42,11 @@ use tokio_util::sync::CancellationToken;
 /// The lease could not be renewed for longer than this.
 const TOLD_OUTAGE: SignedDuration = SignedDuration::from_secs(5);
 
-/// The configuration from the command line.
-#[derive(Debug)]
-pub(crate) struct Config {
-    pub release_image: String,
-    /// Where metrics are served; nowhere if absent.
-    pub serving: Option<Serving>,
-    /// Where health is served; nowhere if absent.
-    pub listen_health: Option<SocketAddr>,
-    pub kubeconfig: Option<PathBuf>,
-    pub update_service: Option<String>,
-    /// Where the queries of published risks are sent.
-    pub metrics: promql::Source,
-    pub namespace: String,
-    pub name: String,
-    pub profile: String,
-    pub exclude_manifests: Option<String>,
-    /// Capabilities that are enabled even if the spec does not name them.
-    pub always_enabled: BTreeSet<String>,
-    /// Nodes that are being updated explain that operators are not available.
-    pub nodes_explain: bool,
-    /// DaemonSets that are being rolled out and Jobs that run are not waited for.
-    pub unfinished_pass: bool,
-    /// Root of the running release's payload.
-    pub payload: PathBuf,
-    pub payload_store: PathBuf,
-    pub source: PayloadSource,
-    pub identity: String,
-    /// Those that suit the topology of the control plane if absent.
-    pub lease: Option<Times>,
-    pub set_log_level: SetLogLevel,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
@@ -91,51 +58,66 @@ pub(crate) enum DaemonError {
 }
 
 /// Runs the daemon until it is told to `stop` (then `Ok`) or cannot continue.
-pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), DaemonError> {
+pub(crate) async fn run(
+    settings: Settings,
+    set_log_level: SetLogLevel,
+    stop: CancellationToken,
+) -> Result<(), DaemonError> {
+    let settings = Arc::new(settings);
+    let serving = settings.serving.serving(&settings.listen)?;
+    let listen_health = address("--listen-health", &settings.listen_health)?;
+    let times = settings.lease.times()?;
+    settings.check()?;
+    let source = settings.metrics.source()?;
     let heartbeat = Arc::new(Heartbeat::default());
-    if let Some(listen) = config.listen_health {
+    if let Some(listen) = listen_health {
         serving::health(listen, heartbeat.clone(), stop.clone());
     }
-    let clients = Arc::new(Clients::connect(config.kubeconfig.as_deref()).await?);
+    let clients = Arc::new(Clients::connect(settings.kubeconfig.as_deref()).await?);
     // Prepare as much as possible before acquiring the lease, so that there is no gap when the previous leader releases it.
     let kinds = Arc::new(Kinds::default());
     let Some(features) = features::follow(&clients, kinds.clone(), &stop).await else { return Ok(()) };
     let reader = Objects::reader(clients.call.clone());
     let Some(topology) = topology(&reader, &stop).await else { return Ok(()) };
-    let times = config.lease.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
-    let result = LeaderResult { plural: "clusterversions", name: config.name.clone(), list: "/status/history" };
+    let times = times.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
+    let result = LeaderResult { plural: "clusterversions", name: settings.name.clone(), list: "/status/history" };
     let election = Arc::new(Election::new(
         clients.call.clone(),
         FIELD_MANAGER,
-        (&config.namespace, &config.name),
+        (&settings.namespace, &settings.name),
         result,
-        &config.identity,
+        &settings.lease.identity(),
         times,
     ));
     let claim = election.claim.clone();
     let objects = Objects::new(clients.call.clone(), FIELD_MANAGER, Arc::new(move || claim.holds()));
     let objects = objects.with_longest_write(times.longest_write());
     let first = features.borrow().clone();
-    let own = Arc::new(load_running_release(&config, &first).await?);
+    let own = Arc::new(load_running_release(&settings, &first).await?);
     let (version, image) = (&own.release.version, &own.release.image);
     tracing::info!(%version, %image, manifests = own.manifests.len(), "running release loaded");
-    let monitoring = Monitoring::new(own.clone(), config.update_service.clone(), clients.requests.clone(), heartbeat);
+    let monitoring = Monitoring::new(own.clone(), settings.update_service.clone(), clients.requests.clone(), heartbeat);
     let monitoring = Arc::new(monitoring);
-    if let Some(serving) = config.serving.clone() {
+    if let Some(serving) = serving {
         let told = monitoring.clone();
         serving.start(Arc::new(move || told.text()), &clients, &kinds, stop.clone());
     }
     if !election.acquire(&stop).await {
         return Ok(());
     }
-    let (outages, note) = (election.outages(), election.note.clone());
-    let prepared = Prepared { clients, objects, kinds, own, features, monitoring, outages, note };
-    let leading = lead(config, prepared, stop.clone());
-    Ok(while_leading(election, stop, leading).await?)
+    let held = election.clone();
+    let prepared =
+        Prepared { settings, set_log_level, source, election, clients, objects, kinds, own, features, monitoring };
+    Ok(while_leading(held, stop.clone(), lead(prepared, stop)).await?)
 }
 
 /// What is there before the lease is held.
 struct Prepared {
+    settings: Arc<Settings>,
+    set_log_level: SetLogLevel,
+    /// Where the queries of published risks are sent.
+    source: promql::Source,
+    election: Arc<Election>,
     clients: Arc<Clients>,
     objects: Objects,
     /// Empty.
@@ -143,59 +125,44 @@ struct Prepared {
     own: Arc<Payload>,
     features: watch::Receiver<Arc<Features>>,
     monitoring: Arc<Monitoring>,
-    outages: watch::Receiver<Option<Outage>>,
-    note: Arc<Note>,
 }
 
 /// Does the leader's work until `stop`.
-async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
-    let Prepared { clients, objects, kinds, own, features, monitoring, outages, note } = prepared;
+async fn lead(prepared: Prepared, stop: CancellationToken) {
+    let Prepared { settings, clients, objects, kinds, own, features, monitoring, .. } = &prepared;
     until_answered(&stop, || kinds.refresh(objects.client())).await;
-    follow_operator_configuration(&config, &clients, &objects, &kinds, &features, &own, &stop);
-    let filter = base_filter(&config);
-    let recorded = until_answered(&stop, || record::read(&objects, &config.namespace)).await.unwrap_or_default();
+    follow_operator_configuration(&prepared, &stop);
+    let recorded = until_answered(&stop, || record::read(objects, &settings.namespace)).await.unwrap_or_default();
     let progress = recorded.progress;
     let applier = Arc::new(Applier::new(clients.clone(), objects.clone(), MANAGER, kinds.clone(), stop.clone()));
-    let way = egress::follow(&clients, &kinds, applier.proxy(), &stop);
-    monitor(&monitoring, &applier, &objects, &stop);
-    let retriever = retriever(&config, &clients, &objects, &own, &way);
-    let (events, publishing) = publish(&config, &objects, outages, &stop);
+    let way = egress::follow(clients, kinds, applier.proxy(), &stop);
+    monitor(monitoring, &applier, objects, &stop);
+    let (events, publishing) = publish(&prepared, &stop);
     let (records, received) = watch::channel(Progress::default());
     let record_stop = CancellationToken::new();
-    let keep = record::keep(objects.clone(), config.namespace.clone(), recorded.live, received, record_stop.clone());
+    let keep = record::keep(objects.clone(), settings.namespace.clone(), recorded.live, received, record_stop.clone());
     let recording = tokio::spawn(task::guarded("progress record", &stop, keep));
-    let asker = asker(config.update_service, &own);
-    let querier = Querier { source: config.metrics, objects, version: own.release.version.clone() };
-    let service = update_service::Service {
-        asker,
-        recorded: progress.advice.clone(),
-        querier,
-        way: way.clone(),
-        monitoring: monitoring.clone(),
-    };
-    let (requests, updates) = ask_for_updates(service, &stop);
-    let config_maps = ConfigMaps::follow(&clients, &kinds, &stop);
     let parts = Parts {
-        clients,
+        retriever: Arc::new(Retriever {
+            settings: settings.clone(),
+            objects: objects.clone(),
+            clients: clients.clone(),
+            own: own.clone(),
+            way: way.clone(),
+        }),
+        advice: asking(&prepared, &progress, &way, &stop),
+        config_maps: ConfigMaps::follow(clients, kinds, &stop),
+        settings: settings.clone(),
+        clients: clients.clone(),
         applier,
-        retriever,
-        own,
-        name: config.name,
-        namespace: config.namespace,
+        own: own.clone(),
         progress,
         records,
-        requests,
-        updates,
-        features,
+        features: features.clone(),
         way,
-        config_maps,
-        filter,
-        always_enabled: config.always_enabled,
-        nodes_explain: config.nodes_explain,
-        unfinished_pass: config.unfinished_pass,
         events,
-        monitoring,
-        note,
+        monitoring: monitoring.clone(),
+        note: prepared.election.note.clone(),
     };
     ClusterVersionController::new(parts).run(stop).await;
     record_stop.cancel();
@@ -205,27 +172,33 @@ async fn lead(config: Config, prepared: Prepared, stop: CancellationToken) {
 }
 
 /// Publishes events, first of all those about the lease. The handle ends once the last one is told.
-fn publish(
-    config: &Config,
-    objects: &Objects,
-    outages: watch::Receiver<Option<Outage>>,
-    stop: &CancellationToken,
-) -> (Events, JoinHandle<()>) {
+fn publish(prepared: &Prepared, stop: &CancellationToken) -> (Events, JoinHandle<()>) {
+    let Prepared { settings, election, objects, .. } = prepared;
     let client = objects.client_for_writes();
-    let (events, publishing) = Events::start(client, FIELD_MANAGER, &config.namespace, &config.identity, stop);
-    let telling = tell_outages(outages, events.clone(), objects.clone(), config.name.clone(), stop.clone());
+    let (events, publishing) = Events::start(client, FIELD_MANAGER, &settings.namespace, &election.identity, stop);
+    let telling =
+        tell_outages(election.outages(), events.clone(), objects.clone(), settings.name.clone(), stop.clone());
     task::spawn("outages", stop, telling);
     (events, publishing)
 }
 
-/// What of each question to the update service does not change while the process lives.
-fn asker(update_service: Option<String>, own: &Payload) -> Asker {
-    Asker {
-        update_service,
-        own: own.release.clone(),
-        architecture: architecture().to_owned(),
-        period: update_service::period(),
-    }
+/// What asks the update service, once the controller knows what.
+fn asking(prepared: &Prepared, progress: &Progress, way: &egress::Way, stop: &CancellationToken) -> advice::Handle {
+    let Prepared { settings, objects, own, monitoring, source, .. } = prepared;
+    let version = own.release.version.clone();
+    let parts = advice::Parts {
+        asker: Asker {
+            update_service: settings.update_service.clone(),
+            own: own.release.clone(),
+            architecture: architecture().to_owned(),
+            period: advice::period(),
+        },
+        recorded: progress.advice.clone(),
+        querier: Querier { source: source.clone(), objects: objects.clone(), version },
+        way: way.clone(),
+        monitoring: monitoring.clone(),
+    };
+    advice::Handle::new(parts, stop.clone())
 }
 
 /// Says what kept this process from writing, once it can write again. Shorter times are in the log.
@@ -246,27 +219,6 @@ async fn tell_outages(
     }
 }
 
-/// Loads releases other than the running one.
-fn retriever(
-    config: &Config,
-    clients: &Arc<Clients>,
-    objects: &Objects,
-    own: &Arc<Payload>,
-    way: &egress::Way,
-) -> Arc<Retriever> {
-    Arc::new(Retriever {
-        objects: objects.clone(),
-        clients: clients.clone(),
-        own: own.clone(),
-        source: config.source.clone(),
-        namespace: config.namespace.clone(),
-        store: config.payload_store.clone(),
-        profile: config.profile.clone(),
-        exclude_manifests: config.exclude_manifests.clone(),
-        way: way.clone(),
-    })
-}
-
 /// Follows what the metrics show beside the controller's own state.
 fn monitor(monitoring: &Arc<Monitoring>, applier: &Arc<Applier>, objects: &Objects, stop: &CancellationToken) {
     monitoring.set_applier(applier.clone());
@@ -283,35 +235,16 @@ async fn tell_installer(objects: Objects, monitoring: Arc<Monitoring>, stop: Can
 }
 
 /// Lets the ClusterVersionOperator decide how much is logged.
-fn follow_operator_configuration(
-    config: &Config,
-    clients: &Arc<Clients>,
-    objects: &Objects,
-    kinds: &Arc<Kinds>,
-    features: &watch::Receiver<Arc<Features>>,
-    own: &Payload,
-    stop: &CancellationToken,
-) {
+fn follow_operator_configuration(prepared: &Prepared, stop: &CancellationToken) {
     let follower = Follower {
-        clients: clients.clone(),
-        objects: objects.clone(),
-        kinds: kinds.clone(),
-        features: features.clone(),
-        version: own.release.version.clone(),
-        set: config.set_log_level.clone(),
+        clients: prepared.clients.clone(),
+        objects: prepared.objects.clone(),
+        kinds: prepared.kinds.clone(),
+        features: prepared.features.clone(),
+        version: prepared.own.release.version.clone(),
+        set: prepared.set_log_level.clone(),
     };
     task::spawn("operator configuration", stop, follower.run(stop.clone()));
-}
-
-/// Asks the update service what the controller requests, until `stop`.
-fn ask_for_updates(
-    service: update_service::Service,
-    stop: &CancellationToken,
-) -> (watch::Sender<Option<update_service::Request>>, watch::Receiver<Option<update_service::Told>>) {
-    let (requests, requested) = watch::channel(None);
-    let (told, updates) = watch::channel(None);
-    task::spawn("update service", stop, update_service::run(service, requested, told, stop.clone()));
-    (requests, updates)
 }
 
 /// The architecture of this binary as Go names it, which the update service uses.
@@ -324,23 +257,14 @@ pub(crate) fn architecture() -> &'static str {
     }
 }
 
-/// The part of the filter that does not change while the process lives.
-fn base_filter(config: &Config) -> Filter {
-    Filter {
-        profile: Some(config.profile.clone()),
-        exclude_identifier: config.exclude_manifests.clone(),
-        ..Filter::default()
-    }
-}
-
-async fn load_running_release(config: &Config, features: &Features) -> Result<Payload, DaemonError> {
-    let (root, features) = (config.payload.clone(), features.clone());
+async fn load_running_release(settings: &Settings, features: &Features) -> Result<Payload, DaemonError> {
+    let (root, features) = (settings.payload.clone(), features.clone());
     let mut options = LoadOptions {
-        image: config.release_image.clone(),
-        profile: config.profile.clone(),
+        image: settings.release_image.clone(),
+        profile: settings.profile.clone(),
         strict_templates: false,
         // Decides until the ClusterVersion is read: each rollout selects its manifests anew.
-        filter: Filter { feature_set: Some(features.set.clone()), ..base_filter(config) },
+        filter: Filter { feature_set: Some(features.set.clone()), ..settings.filter() },
     };
     let loading = tokio::task::spawn_blocking(move || -> Result<Payload, DaemonError> {
         let files = payload_dir::read(&root)?;
@@ -348,7 +272,7 @@ async fn load_running_release(config: &Config, features: &Features) -> Result<Pa
         options.filter.feature_gates = Some(gates.unwrap_or_default());
         Ok(load(files, &options)?)
     });
-    let place = config.payload.display().to_string();
+    let place = settings.payload.display().to_string();
     let unusable = |problem| DaemonError::Load(LoadError::Integrity { place, problems: vec![problem] });
     let payload = match loading.await {
         Ok(loaded) => loaded?,
@@ -362,7 +286,7 @@ async fn load_running_release(config: &Config, features: &Features) -> Result<Pa
             "none of its {} manifests is included in a cluster with profile {:?}: set CLUSTER_PROFILE to the profile that \
              the release was made for",
             payload.excluded.len(),
-            config.profile
+            settings.profile
         )));
     }
     Ok(payload)

@@ -7,6 +7,7 @@
 //! - Of each object at most one attempt is under way. Changes that arrive meanwhile lead to another attempt.
 //! - After the turn of a manifest, a change of its object by another client leads to a repair or a new judgement.
 
+mod clocks;
 mod failures;
 mod message;
 mod node;
@@ -17,8 +18,9 @@ mod tally;
 mod turn;
 mod view;
 
+pub(crate) use clocks::Clocks;
 pub(crate) use message::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
-pub(crate) use view::clock_of;
+pub(crate) use view::View;
 
 use crate::api::progress::{NodeProgress, NodeState, WaitingFor};
 use crate::api::{FIELD_MANAGER, Release};
@@ -87,8 +89,9 @@ struct Object {
 
 #[derive(Debug)]
 pub(crate) struct Rollout {
-    plan: Plan,
+    plan: Arc<Plan>,
     started: Timestamp,
+    clocks: Clocks,
     nodes: Vec<NodeProgress>,
     completed: bool,
     cancelled: bool,
@@ -108,12 +111,14 @@ pub(crate) struct Rollout {
 }
 
 impl Rollout {
-    /// Begins, with the first commands.
-    pub(crate) fn start(plan: Plan, now: Timestamp) -> (Rollout, Vec<Command>) {
+    /// Begins, with the first commands. `clocks`: those of the rollout before, or of the process before.
+    pub(crate) fn start(plan: Plan, mut clocks: Clocks, now: Timestamp) -> (Rollout, Vec<Command>) {
+        clocks.begin(&plan.release.image);
         let manifests = &plan.manifests;
         let nodes = plan.graph.nodes();
         let mut rollout = Rollout {
             started: now,
+            clocks,
             nodes: nodes
                 .iter()
                 .map(|n| NodeProgress { id: n.id.clone(), total: n.manifests.len(), ..NodeProgress::default() })
@@ -129,7 +134,7 @@ impl Rollout {
             failures: Failures::default(),
             tally: Tally::default(),
             commands: Vec::new(),
-            plan,
+            plan: Arc::new(plan),
         };
         if rollout.plan.hand_over && !rollout.has_successor() {
             rollout.report_missing_successor();
@@ -140,6 +145,20 @@ impl Rollout {
         }
         let commands = std::mem::take(&mut rollout.commands);
         (rollout, commands)
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Every node is done, and at that moment every object was in place. Once it is, it stays so.
+    pub(crate) fn is_completed(&self) -> bool {
+        self.completed
+    }
+
+    /// From here on nothing starts and nothing counts: a rollout that is cancelled before its end never completes.
+    pub(crate) fn cancel(&mut self) {
+        self.cancelled = true;
     }
 
     /// Takes in what happened, and says what to do next.
@@ -263,7 +282,8 @@ impl Rollout {
         self.failures.of_node(node, error);
     }
 
-    fn mode(&self) -> Mode {
+    /// As it began, until it has completed: `Reconcile` from then on.
+    pub(crate) fn mode(&self) -> Mode {
         if self.completed { Mode::Reconcile } else { self.plan.mode }
     }
 

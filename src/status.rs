@@ -24,8 +24,8 @@ pub(crate) fn compute(previous: &ClusterVersionStatus, facts: &Facts, now: Times
     let mut status = previous.clone();
     history::merge(&mut status, facts, &now);
     status.observed_generation = facts.generation;
-    if !facts.version_hash.is_empty() {
-        status.version_hash = facts.version_hash.clone();
+    if let Some(rollout) = &facts.rollout {
+        status.version_hash.clone_from(&rollout.version_hash);
     }
     // No known capability at all means that no release was loaded yet: what is recorded stays.
     if !facts.capabilities.known.is_empty() {

@@ -1,6 +1,7 @@
 //! The controllers and executors. Each controller has one shape: wait for an event, a deadline or a stop; take in what
 //! happened; decide; perform.
 
+pub(crate) mod advice;
 pub(crate) mod apply;
 pub(crate) mod attempts;
 pub(crate) mod cluster_configuration;
@@ -25,7 +26,7 @@ pub(crate) mod record;
 pub(crate) mod retrieve;
 pub(crate) mod rollout;
 pub(crate) mod serving;
+pub(crate) mod settings;
 pub(crate) mod silence;
 pub(crate) mod stand_in;
 pub(crate) mod task;
-pub(crate) mod update_service;

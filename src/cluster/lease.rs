@@ -162,7 +162,7 @@ pub(crate) struct Election {
     path: String,
     namespace: String,
     name: String,
-    identity: String,
+    pub identity: String,
     times: Times,
     pub claim: Arc<Claim>,
     pub note: Arc<Note>,

@@ -3,6 +3,7 @@
 use crate::cluster::lease::Election;
 use crate::cluster::{ApiError, ClientError, Kind, Objects, jittered};
 use crate::merge::inject::Source;
+use crate::work::settings::SettingsError;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub(super) const LAST_EVENTS: Duration = Duration::from_secs(2);
 /// Why a process ends that was not told to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LeadingError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("no longer the leader: {0}")]

@@ -6,7 +6,7 @@ use crate::status::drained::{Drained, without_drained};
 use crate::status::failure::{self, UpdateError};
 use std::collections::BTreeMap;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Failures {
     nodes: BTreeMap<usize, UpdateError>,
     objects: BTreeMap<ObjectId, UpdateError>,

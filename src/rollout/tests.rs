@@ -18,6 +18,13 @@ use serde_json::{Value, json};
 
 impl Rollout {
     /// What is wrong now, without anything that explains it.
+    fn failure(&self) -> Option<UpdateError> {
+        self.failures.failure_beside(&Drained::new())
+    }
+}
+
+impl View {
+    /// The same.
     pub(crate) fn failure(&self) -> Option<UpdateError> {
         self.failure_beside(&Drained::new())
     }

@@ -1,5 +1,7 @@
-//! What others read of a rollout: for status, the progress record, and the clocks that outlive a process.
+//! What others know of a rollout: for status, the progress record, events and metrics.
 
+use super::clocks::{Clocks, clock, clock_of};
+use super::failures::Failures;
 use super::{Plan, Rollout};
 use crate::api::progress::{NodeProgress, NodeState};
 use crate::graph::Mode;
@@ -9,49 +11,40 @@ use crate::status::facts::Conflict;
 use crate::status::failure::{Reason, UpdateError};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-impl Rollout {
-    pub(crate) fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// As the rollout began, until it has completed: `Reconcile` from then on.
-    pub(crate) fn current_mode(&self) -> Mode {
-        self.mode()
-    }
-
-    pub(crate) fn started(&self) -> Timestamp {
-        self.started
-    }
-
-    /// In graph order.
-    pub(crate) fn nodes(&self) -> &[NodeProgress] {
-        &self.nodes
-    }
-
-    /// Manifests whose turn is over, without those whose objects are known to fail again.
-    pub(crate) fn done(&self) -> usize {
-        self.objects.iter().filter(|object| object.passed && !object.failing).count()
-    }
-
+/// A rollout at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub plan: Arc<Plan>,
+    pub started: Timestamp,
     /// Every node is done, and at that moment every object was in place. Once it is, it stays so.
-    pub(crate) fn is_completed(&self) -> bool {
-        self.completed
-    }
-
+    pub completed: bool,
     /// The own Deployment carries another release, and this process waits to be replaced.
-    pub(crate) fn is_handing_over(&self) -> bool {
-        self.handing_over
-    }
-
+    pub handing_over: bool,
+    /// Manifests whose turn is over, without those whose objects are known to fail again.
+    pub done: usize,
+    /// In graph order.
+    pub nodes: Vec<NodeProgress>,
+    /// Since when the daemon waits, by what [`UpdateError::name_of`] makes of the object.
+    pub waiting_since: BTreeMap<String, Timestamp>,
+    /// For the next rollout and the next process.
+    pub clocks: Clocks,
+    /// Objects that another client keeps changing back, by name.
+    pub conflicts: Vec<Conflict>,
+    /// Objects that the release has deleted, in its order.
+    pub deletions: Vec<ObjectId>,
     /// Failed attempts at manifests so far.
-    pub(crate) fn errors(&self) -> u64 {
-        self.tally.errors
-    }
-
+    pub errors: u64,
     /// How many objects were brought back after another client had changed them, by kind.
-    pub(crate) fn repairs(&self) -> &BTreeMap<String, u64> {
-        &self.tally.repairs
+    pub repairs: BTreeMap<String, u64>,
+    failures: Failures,
+}
+
+impl View {
+    /// As the rollout began, until it has completed: `Reconcile` from then on.
+    pub(crate) fn mode(&self) -> Mode {
+        if self.completed { Mode::Reconcile } else { self.plan.mode }
     }
 
     /// What is wrong now, joined into one error, where nodes of the cluster explain that some operators are not available.
@@ -81,10 +74,46 @@ impl Rollout {
         }
         nodes
     }
+}
+
+impl Rollout {
+    /// As it is now. The clocks of what is waited for run from here on, and conflicts that are over are forgotten.
+    pub(crate) fn view(&mut self, now: Timestamp) -> View {
+        let awaited = self.awaited();
+        let mut clocks = std::mem::take(&mut self.clocks);
+        clocks.observe(&awaited, |key| self.is_ahead(key), now);
+        self.clocks = clocks;
+        self.backdate();
+        let since = |id: &ObjectId| Some((UpdateError::name_of(id), self.clocks.of(id)?));
+        View {
+            waiting_since: awaited.iter().filter_map(since).collect(),
+            conflicts: self.conflicts(now),
+            plan: self.plan.clone(),
+            started: self.started,
+            completed: self.completed,
+            handing_over: self.handing_over,
+            done: self.done(),
+            nodes: self.nodes.clone(),
+            clocks: self.clocks.clone(),
+            deletions: self.deletions().cloned().collect(),
+            errors: self.tally.errors,
+            repairs: self.tally.repairs.clone(),
+            failures: self.failures.clone(),
+        }
+    }
+
+    /// When the first of the conflicts will be over, if nothing more happens.
+    pub(crate) fn conflict_ends(&self, now: Timestamp) -> Option<Timestamp> {
+        self.objects.iter().filter_map(|object| object.repairs.conflict_ends(now)).min()
+    }
+
+    pub(super) fn done(&self) -> usize {
+        self.objects.iter().filter(|object| object.passed && !object.failing).count()
+    }
 
     /// The objects at whose gates nodes wait, and those that are not well although their node went on. What cannot be applied
     /// fails at once and needs no clock, except for a ClusterOperator.
-    pub(crate) fn awaited(&self) -> Vec<ObjectId> {
+    pub(super) fn awaited(&self) -> Vec<ObjectId> {
         let waiting = self.runs.iter().zip(&self.nodes).filter(|(_, progress)| !progress.waiting.is_empty());
         let waiting = waiting.filter_map(|(run, _)| {
             let id = &self.objects.get(run.waiting()?.0)?.id;
@@ -95,21 +124,21 @@ impl Rollout {
 
     /// Whether the turn of the object with this clock is still to come or under way. Then the time for which it was waited
     /// before still counts.
-    pub(crate) fn is_ahead(&self, key: &str) -> bool {
+    pub(super) fn is_ahead(&self, key: &str) -> bool {
         self.objects.iter().any(|object| !object.passed && clock_of(&object.id) == key)
     }
 
-    /// Gives a wait that began before this process its old beginning. Clocks are keyed as by [`clock`].
-    pub(crate) fn backdate(&mut self, clocks: &BTreeMap<String, Timestamp>) {
+    /// Gives a wait that began before this rollout its old beginning.
+    fn backdate(&mut self) {
         for waiting in self.nodes.iter_mut().flat_map(|n| &mut n.waiting) {
-            if let Some(since) = clocks.get(&clock(&waiting.kind, &waiting.namespace, &waiting.name)) {
-                waiting.since = Some(waiting.since.map_or(*since, |s| s.min(*since)));
+            if let Some(since) = self.clocks.of_key(&clock(&waiting.kind, &waiting.namespace, &waiting.name)) {
+                waiting.since = Some(waiting.since.map_or(since, |s| s.min(since)));
             }
         }
     }
 
-    /// Objects that another client keeps changing back, by name. What is over is forgotten with that.
-    pub(crate) fn conflicts(&mut self, now: Timestamp) -> Vec<Conflict> {
+    /// What is over is forgotten with that.
+    pub(super) fn conflicts(&mut self, now: Timestamp) -> Vec<Conflict> {
         self.objects.iter_mut().for_each(|object| object.repairs.forget(now));
         let mut conflicts: Vec<Conflict> =
             self.objects.iter().filter_map(|object| object.repairs.conflict(&object.id, now)).collect();
@@ -117,31 +146,9 @@ impl Rollout {
         conflicts
     }
 
-    /// When the first of the conflicts will be over, if nothing more happens.
-    pub(crate) fn conflict_ends(&self, now: Timestamp) -> Option<Timestamp> {
-        self.objects.iter().filter_map(|object| object.repairs.conflict_ends(now)).min()
-    }
-
-    /// Objects that the release has deleted, in its order.
-    pub(crate) fn deletions(&self) -> impl Iterator<Item = &ObjectId> {
+    pub(super) fn deletions(&self) -> impl Iterator<Item = &ObjectId> {
         let deleted = |position: &usize| self.is_deletion(*position);
         let passed = self.objects.iter().enumerate().filter(|(_, object)| object.passed);
         passed.filter(move |(position, _)| deleted(position)).map(|(_, object)| &object.id)
     }
-
-    /// From here on nothing starts and nothing counts: a rollout that is cancelled before its end never completes.
-    pub(crate) fn cancel(&mut self) {
-        self.cancelled = true;
-    }
-}
-
-/// Key of the clock of an object.
-pub(crate) fn clock_of(id: &ObjectId) -> String {
-    clock(&id.kind, &id.namespace, &id.name)
-}
-
-/// Key of a clock in the progress record.
-pub(crate) fn clock(kind: &str, namespace: &str, name: &str) -> String {
-    let kind = kind.to_lowercase();
-    if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{namespace}/{name}") }
 }

@@ -6,7 +6,7 @@ use crate::api::cluster_version::ClusterVersionStatus;
 use crate::api::condition::{self, Condition, ConditionStatus};
 use crate::error::{CAUSE, listed, shortened};
 use crate::graph::Mode;
-use crate::status::facts::{Conflict, KeptFields, LoadStatus, LoadStep, Unwatched};
+use crate::status::facts::{Conflict, KeptFields, LoadStatus, LoadStep, RolloutFacts, Unwatched};
 use crate::status::failure::MESSAGE;
 use crate::status::{Facts, release, upgradeable};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -86,13 +86,14 @@ pub(super) fn write(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time
         set_or_remove(conditions, UPGRADEABLE, text.map(not), now);
     }
     set(conditions, implicit_capabilities(facts), now);
-    set_or_remove(conditions, CONTESTED, contested(facts), now);
+    let rollout = facts.rollout.as_ref();
+    set_or_remove(conditions, CONTESTED, rollout.and_then(contested), now);
     // While it is not known which of them exist, what the process before has said stays.
-    if facts.dropped.is_some() || facts.mode != Mode::Reconcile {
+    if facts.dropped.is_some() || facts.mode() != Mode::Reconcile {
         set_or_remove(conditions, DROPPED_OBJECTS, dropped_objects(facts), now);
     }
-    set_or_remove(conditions, KINDS_NOT_WATCHED, kinds_not_watched(&facts.unwatched), now);
-    set_or_remove(conditions, FIELDS_NOT_ACCEPTED, fields_not_accepted(&facts.kept), now);
+    set_or_remove(conditions, KINDS_NOT_WATCHED, rollout.and_then(|it| kinds_not_watched(&it.unwatched)), now);
+    set_or_remove(conditions, FIELDS_NOT_ACCEPTED, rollout.and_then(|it| fields_not_accepted(&it.kept)), now);
 }
 
 /// `lastTransitionTime` moves only when the status changes; reason and message are always the latest.
@@ -137,7 +138,7 @@ fn set_or_default(conditions: &mut Vec<Condition>, type_: &'static str, new: Opt
 /// True once a release was applied, and during later updates and failures: it does not say that the cluster is healthy.
 fn available(facts: &Facts) -> Option<NewCondition> {
     let release = release::actual(facts);
-    facts.completed.then(|| {
+    facts.is_completed().then(|| {
         NewCondition::new(AVAILABLE, ConditionStatus::True, "", format!("Done applying {}", release::label(&release)))
     })
 }
@@ -206,19 +207,19 @@ fn implicit_capabilities(facts: &Facts) -> NewCondition {
 }
 
 /// Which objects other clients keep changing; left out while reconciling fails, which is more urgent.
-fn contested(facts: &Facts) -> Option<NewCondition> {
-    let failing = facts.mode == Mode::Reconcile && facts.failure.is_some();
-    if facts.conflicts.is_empty() || failing {
+fn contested(rollout: &RolloutFacts) -> Option<NewCondition> {
+    let RolloutFacts { conflicts, failure, .. } = rollout;
+    let failing = rollout.mode() == Mode::Reconcile && failure.is_some();
+    if conflicts.is_empty() || failing {
         return None;
     }
-    let message =
-        format!("Another client keeps changing what the release defines: {}", some(&facts.conflicts, conflict_line));
+    let message = format!("Another client keeps changing what the release defines: {}", some(conflicts, conflict_line));
     Some(NewCondition::new(CONTESTED, ConditionStatus::True, "FieldManagerConflict", message))
 }
 
 /// What the update has left behind; while it runs, operators may still remove it.
 fn dropped_objects(facts: &Facts) -> Option<NewCondition> {
-    let dropped = facts.dropped.as_ref().filter(|dropped| !dropped.is_empty() && facts.mode == Mode::Reconcile)?;
+    let dropped = facts.dropped.as_ref().filter(|dropped| !dropped.is_empty() && facts.mode() == Mode::Reconcile)?;
     const LEAD: &str =
         "Objects of an earlier release that this one does not contain still exist, and nothing manages them:";
     let way_out = format!("Delete them, or annotate those that are to stay with {KEEP}=true");

@@ -16,16 +16,8 @@ pub(crate) struct Facts {
     pub own: Release,
     /// The release being applied; an empty image means "none yet".
     pub actual: Release,
-    /// `Reconcile` once a rollout of `actual` has completed: set together with `completed`.
-    pub mode: Mode,
-    /// Manifests that are applied with their gates passed, and all that are included.
-    pub done: usize,
-    pub total: usize,
-    /// A rollout of `actual` has completed. Stays true until `actual` changes.
-    pub completed: bool,
-    /// What is wrong now, as one error.
-    pub failure: Option<UpdateError>,
-    pub version_hash: String,
+    /// How far the rollout of `actual` is; `None` before it begins.
+    pub rollout: Option<RolloutFacts>,
     /// `actual` was verified by signature in this process.
     pub verified: bool,
     /// `actual` is the own release, loaded from the own image.
@@ -37,50 +29,60 @@ pub(crate) struct Facts {
     pub capabilities: CapabilityFacts,
     /// What came of the last request to the update service; `None` before the first.
     pub retrieval: Option<Retrieval>,
-    /// Since when the daemon waits, by what [`UpdateError::name_of`] makes of the object. Kept across restarts.
-    pub waiting_since: BTreeMap<String, Timestamp>,
     /// Errors of spec validation, in order.
     pub invalid: Vec<String>,
-    /// Objects that another client keeps changing back.
-    pub conflicts: Vec<Conflict>,
     /// Why the cluster should stay at its minor version; `None` while not everything has been read that decides it.
     pub risks: Option<Vec<Risk>>,
     /// Objects that the release no longer contains and that still exist, as `ObjectId` displays them; `None` while that is
     /// not known of all.
     pub dropped: Option<Vec<String>>,
+}
+
+impl Facts {
+    /// `Install` as long as nothing is applied.
+    pub(super) fn mode(&self) -> Mode {
+        self.rollout.as_ref().map_or(Mode::Install, RolloutFacts::mode)
+    }
+
+    /// A rollout of `actual` has completed.
+    pub(super) fn is_completed(&self) -> bool {
+        self.rollout.as_ref().is_some_and(|rollout| rollout.completed)
+    }
+
+    /// What is wrong now, as one error.
+    pub(super) fn failure(&self) -> Option<&UpdateError> {
+        self.rollout.as_ref()?.failure.as_ref()
+    }
+}
+
+/// A release that is being applied, and kept as desired once it is.
+#[derive(Clone, Debug)]
+pub(crate) struct RolloutFacts {
+    /// The mode that it began in.
+    pub begun: Mode,
+    /// Every object was in place at one moment. Once it is so, it stays so.
+    pub completed: bool,
+    /// Manifests that are applied with their gates passed, and all that are included.
+    pub done: usize,
+    pub total: usize,
+    /// What is wrong now, as one error.
+    pub failure: Option<UpdateError>,
+    /// Of what is included.
+    pub version_hash: String,
+    /// Since when the daemon waits, by what [`UpdateError::name_of`] makes of the object. Kept across restarts.
+    pub waiting_since: BTreeMap<String, Timestamp>,
+    /// Objects that another client keeps changing back.
+    pub conflicts: Vec<Conflict>,
     /// Kinds that have had no watch for more than a minute.
     pub unwatched: Vec<Unwatched>,
     /// Objects with fields that the API server does not accept as they are desired.
     pub kept: Vec<KeptFields>,
 }
 
-impl Facts {
-    /// At the start only the own release is known: `actual` is empty until a release is accepted.
-    pub(crate) fn new(own: Release) -> Self {
-        Facts {
-            generation: 0,
-            own,
-            actual: Release::default(),
-            mode: Mode::Install,
-            done: 0,
-            total: 0,
-            completed: false,
-            failure: None,
-            version_hash: String::new(),
-            verified: false,
-            local: false,
-            accepted_risks: String::new(),
-            load: None,
-            capabilities: CapabilityFacts::default(),
-            retrieval: None,
-            waiting_since: BTreeMap::new(),
-            invalid: Vec::new(),
-            conflicts: Vec::new(),
-            risks: None,
-            dropped: None,
-            unwatched: Vec::new(),
-            kept: Vec::new(),
-        }
+impl RolloutFacts {
+    /// `Reconcile` once it has completed.
+    pub(crate) fn mode(&self) -> Mode {
+        if self.completed { Mode::Reconcile } else { self.begun }
     }
 }
 

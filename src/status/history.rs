@@ -13,7 +13,7 @@ const ALWAYS_KEPT: usize = 5;
 
 /// Brings history and `desired` up to date with the release being applied.
 ///
-/// Entries are never reordered, and only pruning removes one. An entry becomes Completed through `facts.completed` alone,
+/// Entries are never reordered, and only pruning removes one. An entry becomes Completed through a completed rollout alone,
 /// so a rollout that failed or was cancelled is never recorded as a success.
 pub(crate) fn merge(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time) {
     let mut actual = release::actual(facts);
@@ -39,7 +39,7 @@ pub(crate) fn merge(status: &mut ClusterVersionStatus, facts: &Facts, now: &Time
 }
 
 fn open(actual: &Release, facts: &Facts, now: &Time) -> HistoryEntry {
-    let (state, completion_time) = match facts.completed {
+    let (state, completion_time) = match facts.is_completed() {
         true => (HistoryState::Completed, Some(now.clone())),
         false => (HistoryState::Partial, None),
     };
@@ -60,7 +60,7 @@ fn continue_entry(entry: &mut HistoryEntry, actual: &Release, facts: &Facts, now
             mine.clone_from(theirs);
         }
     }
-    if facts.completed {
+    if facts.is_completed() {
         entry.state = HistoryState::Completed;
         close(entry, now);
     }

@@ -4,13 +4,14 @@ mod conditions;
 mod progress;
 mod properties;
 
-use super::facts::Retrieval;
+use super::facts::{CapabilityFacts, Retrieval, RolloutFacts};
 use super::failure::{Reason, UpdateError};
 use super::*;
 use crate::api::cluster_version::{ConditionalUpdate, HistoryState, Release};
 use crate::api::condition::ConditionStatus::{self, False, True};
 use crate::api::condition::find;
 use crate::graph::Mode;
+use std::collections::BTreeMap;
 
 const MINUTE: i64 = 60;
 const NOW: i64 = 1_000_000;
@@ -25,7 +26,52 @@ pub(crate) fn release(version: &str, image: &str) -> Release {
 
 /// An update to 1.0.1 that has just begun.
 pub(super) fn facts() -> Facts {
-    Facts { actual: release("1.0.1", "img-1"), mode: Mode::Update, ..Facts::new(release("1.0.0", "img-0")) }
+    Facts { actual: release("1.0.1", "img-1"), rollout: Some(rollout()), ..Facts::new(release("1.0.0", "img-0")) }
+}
+
+pub(super) fn rollout() -> RolloutFacts {
+    RolloutFacts {
+        begun: Mode::Update,
+        completed: false,
+        done: 0,
+        total: 0,
+        failure: None,
+        version_hash: String::new(),
+        waiting_since: BTreeMap::new(),
+        conflicts: Vec::new(),
+        unwatched: Vec::new(),
+        kept: Vec::new(),
+    }
+}
+
+/// That update, as far as this.
+pub(super) fn applying(rollout: RolloutFacts) -> Facts {
+    Facts { rollout: Some(rollout), ..facts() }
+}
+
+impl Facts {
+    /// Of a process that knows nothing else.
+    fn new(own: Release) -> Self {
+        Facts {
+            generation: 0,
+            own,
+            actual: Release::default(),
+            rollout: None,
+            verified: false,
+            local: false,
+            accepted_risks: String::new(),
+            load: None,
+            capabilities: CapabilityFacts::default(),
+            retrieval: None,
+            invalid: Vec::new(),
+            risks: None,
+            dropped: None,
+        }
+    }
+
+    pub(super) fn rollout_mut(&mut self) -> &mut RolloutFacts {
+        self.rollout.as_mut().unwrap()
+    }
 }
 
 impl Retrieval {
@@ -51,16 +97,19 @@ fn said(facts: &Facts, type_: &str) -> (ConditionStatus, String, String) {
 
 #[test]
 fn restart_after_completion_changes_nothing() {
-    let completed = Facts { mode: Mode::Reconcile, completed: true, done: 7, total: 7, ..facts() };
+    let completed = applying(RolloutFacts { completed: true, done: 7, total: 7, ..rollout() });
     let before = compute(&ClusterVersionStatus::default(), &completed, at(NOW).0);
     for done in [0, 3, 7] {
-        let begun = Facts { mode: Mode::Reconcile, completed: false, done, total: 7, ..facts() };
+        let begun = applying(RolloutFacts { begun: Mode::Reconcile, done, total: 7, ..rollout() });
         assert_eq!(compute(&before, &begun, at(NOW + 60).0), before, "{done} of 7");
     }
     // An update that was in progress continues its entry.
-    let update = Facts { actual: release("1.1.0", "img-2"), done: 3, total: 7, ..facts() };
-    let before = compute(&before, &update, at(NOW + 1).0);
-    let again = compute(&before, &Facts { done: 0, ..update }, at(NOW + 60).0);
+    let update = |done| {
+        let rollout = RolloutFacts { done, total: 7, ..rollout() };
+        Facts { actual: release("1.1.0", "img-2"), ..applying(rollout) }
+    };
+    let before = compute(&before, &update(3), at(NOW + 1).0);
+    let again = compute(&before, &update(0), at(NOW + 60).0);
     assert_eq!((&again.history, again.history.len()), (&before.history, 2));
     assert_eq!((again.history[0].state, again.history[1].state), (HistoryState::Partial, HistoryState::Completed));
 }
@@ -74,8 +123,7 @@ fn restart_changes_nothing_of_the_advice() {
         ..release("1.0.1", image)
     };
     let own = Facts {
-        completed: true,
-        mode: Mode::Reconcile,
+        rollout: Some(RolloutFacts { completed: true, ..rollout() }),
         actual: release("1.0.1", image),
         ..Facts::new(release("1.0.1", image))
     };
@@ -162,11 +210,12 @@ fn conditions_of_updates_keep_their_time_until_their_status_changes() {
 
 #[test]
 fn new_release_starts_without_old_failure() {
-    let failed =
-        Facts { failure: Some(UpdateError::new(Reason::Other("X".into()), "broken")), done: 5, total: 7, ..facts() };
+    let failure = Some(UpdateError::new(Reason::Other("X".into()), "broken"));
+    let failed = applying(RolloutFacts { failure, done: 5, total: 7, ..rollout() });
     let before = compute(&ClusterVersionStatus::default(), &failed, at(NOW).0);
     assert_eq!(find(&before.conditions, "Failing").unwrap().status, True);
-    let other = Facts { actual: release("1.1.0", "img-2"), done: 0, total: 7, ..facts() };
+    let other = RolloutFacts { done: 0, total: 7, ..rollout() };
+    let other = Facts { actual: release("1.1.0", "img-2"), ..applying(other) };
     let after = compute(&before, &other, at(NOW + 1).0);
     assert_eq!(find(&after.conditions, "Failing").unwrap().status, False);
     assert_eq!(find(&after.conditions, "Progressing").unwrap().message, "Working towards 1.1.0");
@@ -176,11 +225,11 @@ fn new_release_starts_without_old_failure() {
 fn plain_fields_follow_facts_and_missing_facts_erase_nothing() {
     let mut known = facts();
     known.generation = 4;
-    known.version_hash = "hash".into();
+    known.rollout_mut().version_hash = "hash".into();
     known.capabilities.known = vec!["a".into(), "b".into()];
     known.capabilities.enabled = vec!["a".into()];
     let status = compute(&ClusterVersionStatus::default(), &known, at(NOW).0);
-    let later = compute(&status, &Facts { generation: 5, ..facts() }, at(NOW).0);
+    let later = compute(&status, &Facts { generation: 5, rollout: None, ..facts() }, at(NOW).0);
     assert_eq!((later.observed_generation, later.version_hash.as_str()), (5, "hash"));
     assert_eq!(later.capabilities.enabled_capabilities, ["a"]);
     assert_eq!(later.capabilities.known_capabilities, ["a", "b"]);

@@ -3,17 +3,17 @@
 
 use super::evaluations::{Evaluations, after, is_set_back};
 use super::graph::{self, Reason, RetrievalError, Updates};
-use super::risks::{self, Basis, Judged};
-use crate::api::cluster_version::{ConditionalUpdate, Release};
+use super::risks::{self, Basis};
+use crate::api::cluster_version::{ClusterVersionStatus, ConditionalUpdate, HistoryState, Release};
 use crate::api::progress;
 use crate::error::{listed, shortened};
 use crate::pause::{doubled, jittered};
 use crate::promql::QueryError;
 use crate::status::Risk;
+use crate::status::facts::Retrieval;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long updates stay available while the service fails: meanwhile it may have learned of a risk.
@@ -40,8 +40,6 @@ pub(crate) struct Request {
     pub accepted_risks: Option<BTreeSet<String>>,
     /// Risks that the daemon has found in the cluster itself, which count with the gate; `None` while not everything has been read.
     pub own_risks: Option<Vec<Risk>>,
-    /// Only that of the first request is used.
-    pub offered: Option<Arc<Offered>>,
 }
 
 impl Request {
@@ -55,8 +53,18 @@ impl Request {
 /// The updates that status offers when a process starts, if they are for its release.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Offered {
-    pub available: Vec<Release>,
-    pub conditional: Vec<ConditionalUpdate>,
+    available: Vec<Release>,
+    conditional: Vec<ConditionalUpdate>,
+}
+
+impl Offered {
+    /// Those in status are for the running release only once it is the one that was completed last.
+    pub(crate) fn of(status: &ClusterVersionStatus, own: &Release) -> Option<Offered> {
+        let newest = status.history.first()?;
+        let available = status.available_updates.as_ref()?;
+        (newest.state == HistoryState::Completed && newest.image == own.image)
+            .then(|| Offered { available: available.clone(), conditional: status.conditional_updates.clone() })
+    }
 }
 
 /// The part of each question that does not change while the process lives.
@@ -154,19 +162,6 @@ impl From<RetrievalError> for Failure {
     }
 }
 
-/// What is published.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Published {
-    /// What was left out, if anything; on failure why.
-    pub outcome: Result<String, RetrievalError>,
-    /// The running release as the update graph describes it.
-    pub current: Option<Release>,
-    /// The updates are known. If not, then those in status stay if `keep`, else there are none.
-    pub known: bool,
-    pub keep: bool,
-    pub updates: Judged,
-}
-
 /// The state: the question, its last answer, and what is known of the risks in it.
 #[derive(Debug)]
 pub(crate) struct Advice {
@@ -189,7 +184,9 @@ pub(crate) struct Advice {
     answered: Option<Timestamp>,
     /// It has answered this process.
     heard: bool,
+    /// What an earlier process has left, until the first question is known.
     recorded: Option<progress::Advice>,
+    offered: Option<Offered>,
     evaluations: Evaluations,
 }
 
@@ -198,8 +195,13 @@ fn signed(pause: Duration) -> SignedDuration {
 }
 
 impl Advice {
-    /// `recorded` is what an earlier process left in the progress record.
-    pub(crate) fn new(asker: Asker, recorded: Option<progress::Advice>, now: Timestamp) -> Self {
+    /// `recorded` and `offered` are what an earlier process left in the progress record and in status.
+    pub(crate) fn new(
+        asker: Asker,
+        recorded: Option<progress::Advice>,
+        offered: Option<Offered>,
+        now: Timestamp,
+    ) -> Self {
         let none = std::collections::BTreeMap::new();
         let verdicts = recorded.as_ref().map_or(&none, |recorded| &recorded.verdicts);
         Advice {
@@ -218,6 +220,7 @@ impl Advice {
             answered: None,
             heard: false,
             recorded,
+            offered,
         }
     }
 
@@ -255,6 +258,7 @@ impl Advice {
     /// What an earlier process was told counts on, unless the question has changed meanwhile. The clock of the failing
     /// service goes on as well.
     fn resume(&mut self, question: &Question, now: Timestamp) {
+        let offered = self.offered.take();
         match self.recorded.take() {
             Some(recorded) if question.is_recorded(&recorded) => {
                 self.answered = recorded.answered;
@@ -266,11 +270,10 @@ impl Advice {
         }
         self.keep = true;
         // With the feature gate, risks of the cluster are among those of the graph, and cannot be told from them.
-        if let (Some(offered), None) = (&self.request.offered, &self.request.accepted_risks) {
-            let conditional: Vec<_> = offered.conditional.clone();
+        if let (Some(Offered { available, conditional }), None) = (offered, &self.request.accepted_risks) {
             let images: BTreeSet<&str> = conditional.iter().map(|update| update.release.image.as_str()).collect();
-            let without_risks = offered.available.iter().filter(|release| !images.contains(release.image.as_str()));
-            let available = without_risks.cloned().collect();
+            let without_risks = available.into_iter().filter(|release| !images.contains(release.image.as_str()));
+            let available = without_risks.collect();
             self.updates = Some(Updates { available, conditional, ..Updates::default() });
         }
     }
@@ -372,33 +375,37 @@ impl Advice {
         &self.request
     }
 
-    /// What to publish; `None` before the first outcome of the question.
-    pub(crate) fn published(&self, now: Timestamp) -> Option<Published> {
+    /// What to publish; `None` before the first outcome of the question. What was left out is its message.
+    pub(crate) fn published(&self, now: Timestamp) -> Option<Retrieval> {
         let outcome = self.outcome.clone()?;
         let none = Updates::default();
         let updates = self.updates.as_ref().unwrap_or(&none);
-        let current = Some(updates.current.clone()).filter(|current| !current.image.is_empty());
-        // Risks that are not known yet are not none: nothing may be recommended by that.
-        if self.request.accepted_risks.is_some() && self.request.own_risks.is_none() {
-            let outcome = outcome.map(|()| left_out(&updates.notes));
-            return Some(Published { outcome, current, known: false, keep: self.keep, updates: Judged::default() });
-        }
-        let basis = Basis {
-            current: &self.asker.own.version,
-            own_risks: self.request.own_risks.as_deref().unwrap_or_default(),
-            accepted: self.request.accepted_risks.as_ref(),
-            evaluations: &self.evaluations,
-            now,
-        };
-        let mut judged = risks::judge(&updates.available, &updates.conditional, basis);
         let mut notes = updates.notes.clone();
+        // Risks that are not known yet are not none: nothing may be recommended by that.
+        let judged = match (&self.request.accepted_risks, &self.request.own_risks) {
+            (Some(_), None) => None,
+            (accepted, own_risks) => {
+                let basis = Basis {
+                    current: &self.asker.own.version,
+                    own_risks: own_risks.as_deref().unwrap_or_default(),
+                    accepted: accepted.as_ref(),
+                    evaluations: &self.evaluations,
+                    now,
+                };
+                Some(risks::judge(&updates.available, &updates.conditional, basis))
+            }
+        };
+        let known = judged.is_some() && self.updates.is_some();
+        let mut judged = judged.unwrap_or_default();
         notes.append(&mut judged.notes);
-        Some(Published {
-            outcome: outcome.map(|()| left_out(&notes)),
-            current,
-            known: self.updates.is_some(),
-            keep: self.keep,
-            updates: judged,
+        Some(Retrieval {
+            outcome: outcome.map(|()| left_out(&notes)).map_err(Into::into),
+            current: Some(updates.current.clone()).filter(|current| !current.image.is_empty()),
+            answered: known || !self.keep,
+            known,
+            available: judged.available,
+            conditional: judged.conditional,
+            risks: judged.risks,
         })
     }
 
@@ -423,11 +430,6 @@ fn left_out(notes: &[String]) -> String {
     let lines: Vec<_> = notes.iter().map(|note| shortened(note, MAX_NOTE)).collect();
     let lines = listed(&lines, "; ", MAX_NOTES, |n| format!("and {n} more, which the log names"));
     format!("Not everything in the update graph is offered: {lines}")
-}
-
-/// What an earlier process offered for the running release, to go on with.
-pub(crate) fn offered(available: Option<&[Release]>, conditional: &[ConditionalUpdate]) -> Option<Arc<Offered>> {
-    available.map(|available| Arc::new(Offered { available: available.to_vec(), conditional: conditional.to_vec() }))
 }
 
 #[cfg(test)]

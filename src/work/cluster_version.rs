@@ -2,7 +2,6 @@
 //! rollout, a load, the update service), a deadline or the stop; takes in what happened; decides; performs; and writes
 //! what is to be told.
 
-mod clocks;
 mod decide;
 mod filters;
 mod judgement;
@@ -13,8 +12,11 @@ mod observe;
 mod placement;
 mod report;
 mod retry;
+mod seen;
+mod settings;
 mod status_writer;
 
+use super::advice;
 use super::apply::Applier;
 use super::config_maps::{Changed, ConfigMaps};
 use super::drained::DrainedOperators;
@@ -25,62 +27,51 @@ use super::health;
 use super::monitoring::Monitoring;
 use super::retrieve::{Retriever, Terms};
 use super::rollout::RunningRollout;
-use super::update_service;
+use crate::api::HistoryEntry;
 use crate::api::progress::Progress;
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, HistoryState};
 use crate::cluster::Clients;
 use crate::cluster::lease::Note;
 use crate::graph::{self, Mode};
-use crate::merge::Owner;
-use crate::payload::{ApplyFilter, Features, Filter, Payload, Selection};
-use crate::rollout::Plan;
+use crate::payload::{ApplyFilter, Features, Payload, Selection};
+use crate::rollout::{Clocks, Plan};
 use crate::status::facts::LoadStep;
+use crate::updates::Target;
 use crate::updates::timeline::Timeline;
-use crate::updates::{self, FeatureGates, Target};
 use crate::verify::Digest;
-use clocks::Clocks;
 use decide::{Action, Loading, Running, Situation};
 use filters::EffectiveFilter;
 use jiff::Timestamp;
 use loading::{Load, LoadNews};
 use placement::Place;
 use retry::Refused;
+use seen::Seen;
+pub(crate) use settings::{PayloadSource, Settings};
 use status_writer::StatusWriter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Everything the controller is built from.
 #[derive(Debug)]
 pub(crate) struct Parts {
+    pub settings: Arc<Settings>,
     pub clients: Arc<Clients>,
     pub applier: Arc<Applier>,
     pub retriever: Arc<Retriever>,
     /// The payload of the running image.
     pub own: Arc<Payload>,
-    /// Name of the ClusterVersion.
-    pub name: String,
-    pub namespace: String,
     /// The record that a predecessor left.
     pub progress: Progress,
     pub records: watch::Sender<Progress>,
-    /// The request to the update service, which the controller keeps up to date.
-    pub requests: watch::Sender<Option<update_service::Request>>,
-    pub updates: watch::Receiver<Option<update_service::Told>>,
+    /// Asks the update service.
+    pub advice: advice::Handle,
     /// What the FeatureGate says now.
     pub features: watch::Receiver<Arc<Features>>,
     /// How requests to signature stores leave the cluster.
     pub way: Way,
     pub config_maps: ConfigMaps,
-    /// Profile and excluded identifier.
-    pub filter: Filter,
-    /// `--always-enable-capabilities`.
-    pub always_enabled: BTreeSet<String>,
-    /// Nodes that are being updated explain that operators are not available.
-    pub nodes_explain: bool,
-    /// `--unfinished-workloads-pass`.
-    pub unfinished_pass: bool,
     pub events: Events,
     pub monitoring: Arc<Monitoring>,
     /// In the lease of this process.
@@ -119,10 +110,6 @@ pub(crate) struct ClusterVersionController {
     filter: EffectiveFilter,
     load: Option<Load>,
     refused: Option<Refused>,
-    /// Errors of the spec's validation.
-    invalid: Vec<String>,
-    /// How the request was understood, if that needs to be said.
-    note: String,
     /// The events that were published about loading.
     told: notices::Told,
     /// The newest history entry that events have told of, if there was one; `None` before the history is known.
@@ -131,6 +118,7 @@ pub(crate) struct ClusterVersionController {
     told_hand_over: bool,
     /// The own Deployment was found scaled to zero.
     stopped: bool,
+    /// As the rollout before has left them.
     clocks: Clocks,
     durations: BTreeMap<String, f64>,
     timeline: Timeline,
@@ -140,25 +128,25 @@ pub(crate) struct ClusterVersionController {
 
 impl std::fmt::Debug for ClusterVersionController {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClusterVersionController").field("name", &self.parts.name).finish_non_exhaustive()
+        f.debug_struct("ClusterVersionController").field("name", &self.parts.settings.name).finish_non_exhaustive()
     }
 }
 
 impl ClusterVersionController {
     pub(crate) fn new(parts: Parts) -> Self {
+        let settings = &parts.settings;
+        let (clients, nodes_explain) = (parts.clients.clone(), !settings.drained_operators_fail);
         ClusterVersionController {
-            live: live::Latest::new(&parts.name, parts.progress.history.clone()),
-            writer: StatusWriter::new(parts.applier.objects().clone(), &parts.name, parts.note.clone()),
+            live: live::Latest::new(&settings.name, parts.progress.history.clone()),
+            writer: StatusWriter::new(parts.applier.objects().clone(), &settings.name, parts.note.clone()),
             accepted: Accepted { payload: parts.own.clone(), verified: false, risks: String::new() },
             current: None,
             selected: None,
             dropped: Dropped::new(parts.applier.clone(), &parts.progress.dropped),
-            drained: DrainedOperators::new(parts.applier.clone(), parts.clients.clone(), parts.nodes_explain),
-            filter: EffectiveFilter::new(parts.filter.clone(), parts.always_enabled.clone()),
+            drained: DrainedOperators::new(parts.applier.clone(), clients, nodes_explain),
+            filter: EffectiveFilter::new(settings.filter(), &settings.always_enable_capabilities),
             load: None,
             refused: None,
-            invalid: Vec::new(),
-            note: String::new(),
             told: notices::Told::default(),
             told_entry: parts.progress.history.first().cloned().map(Some),
             told_hand_over: false,
@@ -175,14 +163,14 @@ impl ClusterVersionController {
     /// Runs until `stop`; writes the last status before it returns.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut objects = live::watch(&self.parts.clients, &stop);
-        let mut updates = self.parts.updates.clone();
         let mut features = self.parts.features.clone();
         let mut way = self.parts.way.clone();
         let mut operators = self.parts.applier.operators().changes();
         let monitoring = self.parts.monitoring.clone();
-        tracing::info!(name = %self.parts.name, "waiting for the ClusterVersion");
+        tracing::info!(name = %self.parts.settings.name, "waiting for the ClusterVersion");
+        let mut again = None;
         loop {
-            let deadline = self.deadline(Timestamp::now());
+            let pause = self.pause(again);
             tokio::select! {
                 () = stop.cancelled() => break,
                 told = objects.recv() => {
@@ -192,7 +180,7 @@ impl ClusterVersionController {
                 }
                 () = moved(&mut self.current) => {}
                 news = loading::next(&mut self.load) => self.on_load(news),
-                Ok(()) = updates.changed() => {}
+                () = self.parts.advice.changed() => {}
                 Ok(()) = features.changed() => {}
                 Ok(()) = operators.changed() => {}
                 Ok(()) = way.changed() => {
@@ -204,7 +192,7 @@ impl ClusterVersionController {
                 () = self.drained.changed() => {}
                 changed = self.parts.config_maps.changed() => self.on_config_maps(changed),
                 written = self.writer.ended() => self.live.on_written(written),
-                () = tokio::time::sleep(deadline) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = monitoring.heartbeat.asked() => {
                     monitoring.heartbeat.answer();
                     continue;
@@ -214,18 +202,25 @@ impl ClusterVersionController {
             while let Ok(event) = objects.try_recv() {
                 self.live.on_change(event);
             }
-            self.turn().await;
+            again = self.turn().await;
         }
         self.end().await;
     }
 
+    /// How long nothing can change by itself. `again`: when the last turn wants the next one.
+    fn pause(&self, again: Option<Timestamp>) -> Duration {
+        let left = |at: Timestamp| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO);
+        again.map(left).into_iter().chain(self.writer.due()).min().unwrap_or(Duration::from_secs(3600))
+    }
+
     async fn end(mut self) {
         self.stop_loading();
-        self.observe_rollout(Timestamp::now());
         if let Some(current) = &mut self.current {
             current.rollout.cancel().await;
         }
-        self.tell_hand_over();
+        if let Some(seen) = self.look(Timestamp::now()) {
+            self.tell_hand_over(&seen);
+        }
         self.writer.forget_refused();
         if let Some(written) = self.writer.finish().await {
             self.live.on_written(Some(written));
@@ -236,8 +231,9 @@ impl ClusterVersionController {
     /// Once more if another client was faster: the successor must find what has been reached.
     async fn write_last_status(&mut self) {
         for _ in 0..2 {
-            let Some((live, status)) = self.status_to_write(Timestamp::now()) else { return };
-            match self.writer.write_last(live, &status).await {
+            let Some(seen) = self.look(Timestamp::now()) else { return };
+            let Some(status) = self.status_to_write(&seen, &self.facts(&seen)) else { return };
+            match self.writer.write_last(seen.live.raw.clone(), &status).await {
                 Err(error) if error.is_conflict() => match self.writer.read().await {
                     Ok(Some(object)) => self.live.on_change(live::Change::Applied(Box::new(object))),
                     Ok(None) => return,
@@ -250,31 +246,31 @@ impl ClusterVersionController {
         tracing::warn!("last status not written: the ClusterVersion keeps being changed");
     }
 
-    /// Takes in what happened, decides, performs, reports.
-    async fn turn(&mut self) {
-        let Some((spec, status)) = self.observe_live() else {
-            self.rest().await;
-            return self.tell_metrics(Timestamp::now());
-        };
-        // Each action changes the situation. A handful of rounds is enough, and the bound keeps a mistake from spinning.
-        for _ in 0..8 {
-            self.judge_load(&spec, &status);
-            let actions = self.decide(&spec, &status, Timestamp::now());
+    /// Takes in what happened, decides, performs, reports. Returns when to look again by time alone.
+    async fn turn(&mut self) -> Option<Timestamp> {
+        // Each action changes what there is to see. A handful of rounds is enough, and the bound keeps a mistake from spinning.
+        let mut rounds = 0..8;
+        let seen = loop {
+            let Some(seen) = self.look(Timestamp::now()) else {
+                self.rest().await;
+                self.tell_metrics(None, Timestamp::now());
+                return None;
+            };
+            self.take_in(&seen);
+            let actions = rounds.next().map(|_| self.decide(&seen)).unwrap_or_default();
             if actions.is_empty() {
-                break;
+                break seen;
             }
             for action in actions {
                 tracing::info!(?action, "decided");
-                self.perform(action, &spec, &status).await;
+                self.perform(action, &seen).await;
             }
-        }
-        self.note = self.note_on(&spec, &status);
+        };
         self.parts.config_maps.await_signatures(self.refused.as_ref().and_then(Refused::unsigned));
-        let now = Timestamp::now();
-        self.observe_rollout(now);
-        self.follow_drained();
-        self.publish(now);
-        self.tell_metrics(now);
+        self.observe_rollout(&seen);
+        self.publish(&seen);
+        self.tell_metrics(Some(&seen), seen.at);
+        self.next_turn(&seen)
     }
 
     /// Without a ClusterVersion there is nobody to act for: what is under way ends, and drift is not repaired. Objects that
@@ -286,82 +282,12 @@ impl ClusterVersionController {
         self.stop_rollout().await;
     }
 
-    /// The valid part of the spec, and the status as it stands. What depends on them is brought up to date.
-    fn observe_live(&mut self) -> Option<(ClusterVersionSpec, ClusterVersionStatus)> {
-        let gates = self.gates();
-        let live = self.live.live()?;
-        let (spec, status) = (live.spec.clone(), live.status.clone());
-        let terms = retry::Terms { generation: live.generation, gates };
-        if let Some(refused) = &mut self.refused {
-            refused.consider(terms, Timestamp::now());
-        }
-        self.parts.applier.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
-        let errors = updates::validate(&self.parts.name, gates, &spec, &status);
-        self.invalid = errors.iter().map(ToString::to_string).chain(self.live.problems()).collect();
-        let valid = updates::clear(&spec, &errors);
-        self.filter.update(&self.accepted.payload, &valid, &status, &self.features());
-        self.request_updates(spec, &valid, &status, gates);
-        Some((valid, status))
-    }
-
-    /// The feature gates of the running release.
-    fn gates(&self) -> FeatureGates {
-        let features = self.features();
-        let enabled = features.enabled([self.parts.own.release.version.as_str()]);
-        FeatureGates::of(enabled)
-    }
-
-    /// Tells the task that asks the update service what to ask. `spec` is as it was given, and `valid` without its errors.
-    fn request_updates(
-        &self,
-        spec: ClusterVersionSpec,
-        valid: &ClusterVersionSpec,
-        status: &ClusterVersionStatus,
-        gates: FeatureGates,
-    ) {
-        let known = self.parts.requests.borrow().as_ref().map(|request| request.offered.clone());
-        // The updates in status are for the running release only once it is the one that was completed last.
-        let own = |entry: &HistoryEntry| {
-            entry.state == HistoryState::Completed && entry.image == self.parts.own.release.image
-        };
-        let offered = known.unwrap_or_else(|| {
-            let current = status.history.first().is_some_and(own);
-            update_service::offered(
-                status.available_updates.as_deref().filter(|_| current),
-                &status.conditional_updates,
-            )
-        });
-        // A request for a version that is only offered once a risk is accepted is invalid until then: the risks count.
-        let accepted = spec.desired_update.iter().flat_map(|update| &update.accept_risks);
-        let accepted = accepted.map(|risk| risk.name.clone()).collect();
-        let request = update_service::Request {
-            // The URL as it was given, valid or not: without it the default service would be queried.
-            upstream: spec.upstream,
-            channel: spec.channel,
-            cluster_id: spec.cluster_id,
-            architecture: valid.desired_update.as_ref().map(|update| update.architecture.clone()).unwrap_or_default(),
-            accepted_risks: gates.accept_risks.then_some(accepted),
-            own_risks: gates.accept_risks.then(|| self.risks(valid)).flatten(),
-            offered,
-        };
-        self.parts.requests.send_if_modified(|current| {
-            let changed = current.as_ref() != Some(&request);
-            *current = Some(request);
-            changed
-        });
-    }
-
-    fn features(&self) -> Arc<Features> {
-        self.parts.features.borrow().clone()
-    }
-
-    fn decide(&self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus, now: Timestamp) -> Vec<Action> {
-        let mode = self.current.as_ref().map(|current| current.rollout.state().current_mode());
+    fn decide(&self, seen: &Seen) -> Vec<Action> {
         decide::decide(&Situation {
-            spec,
-            status,
+            target: &seen.target,
+            status: &seen.live.status,
             own: &self.parts.own.release,
-            running: self.current.as_ref().zip(mode).map(|(current, mode)| Running {
+            running: self.current.as_ref().zip(seen.mode()).map(|(current, mode)| Running {
                 image: &self.accepted.payload.release.image,
                 mode,
                 filter: &current.filter,
@@ -369,16 +295,16 @@ impl ClusterVersionController {
             filter: self.filter.get(),
             loading: self.load.as_ref().map(|load| Loading { target: &load.target, stage: load.stage() }),
             refused: self.refused.as_ref().map(|r| (&r.target, r.again)),
-            now,
+            now: seen.at,
         })
     }
 
-    async fn perform(&mut self, action: Action, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
+    async fn perform(&mut self, action: Action, seen: &Seen) {
         match action {
             Action::StartOwn { mode } => {
                 let payload = self.parts.own.clone();
-                self.accepted = Accepted { payload, verified: false, risks: String::new() };
-                self.start(mode, spec, status).await;
+                self.accept(Accepted { payload, verified: false, risks: String::new() }, seen);
+                self.start(mode).await;
             }
             Action::StartLoaded => {
                 let Some(load) = self.load.take() else { return };
@@ -386,14 +312,14 @@ impl ClusterVersionController {
                 let Some(loaded) = load.loaded else { return };
                 self.refused = None;
                 self.kept.on_load_ended(LoadStep::PayloadLoaded, true);
-                self.accepted = Accepted { payload: loaded.payload, verified: loaded.verified, risks };
-                self.tell_overridden(forced);
+                self.accept(Accepted { payload: loaded.payload, verified: loaded.verified, risks }, seen);
+                self.tell_overridden(forced, seen);
                 // Older folders are pruned when the next one is extracted.
                 self.payloads = BTreeMap::from([loaded.tree]);
-                self.start(Mode::Update, spec, status).await;
+                self.start(Mode::Update).await;
             }
-            Action::Restart { mode } => self.start(mode, spec, status).await,
-            Action::Load(target) => self.begin_load(target, spec),
+            Action::Restart { mode } => self.start(mode).await,
+            Action::Load(target) => self.begin_load(target, seen),
             Action::Preflight => {
                 if let Some(load) = &mut self.load {
                     let hindrances = health::hindrances(self.parts.clients.call.clone());
@@ -405,38 +331,44 @@ impl ClusterVersionController {
         }
     }
 
+    /// What is applied from now on.
+    fn accept(&mut self, accepted: Accepted, seen: &Seen) {
+        self.filter.update(&accepted.payload, &seen.spec, &seen.live.status, &seen.features);
+        self.accepted = accepted;
+    }
+
     async fn stop_rollout(&mut self) {
         if let Some(mut current) = self.current.take() {
             current.rollout.cancel().await;
-            self.kept.on_rollout_ended(&current.rollout.state());
+            let view = current.rollout.view();
+            self.kept.on_rollout_ended(&view);
+            self.clocks.clone_from(&view.clocks);
             self.selected = Some(current.selection);
         }
     }
 
-    async fn start(&mut self, mode: Mode, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) {
+    async fn start(&mut self, mode: Mode) {
         self.stop_rollout().await;
         // The release may bring another schema of ClusterVersion.
         self.writer.forget_refused();
         self.told_hand_over = false;
-        let selection = self.select(spec, status);
+        let selection = self.select();
         let manifests = selection.manifests.clone();
         let release = self.accepted.payload.release.clone();
-        self.clocks.begin(&release.image);
         let own_deployment = self.own_deployment();
         let graph = graph::build::build(&manifests, mode, Some(&own_deployment));
         tracing::info!(release = %release.version, ?mode, nodes = graph.len(), manifests = manifests.len(), "rollout begins");
         let hand_over = release.image != self.parts.own.release.image;
-        let unfinished_pass = self.parts.unfinished_pass;
+        let unfinished_pass = self.parts.settings.unfinished_workloads_pass;
         let plan = Plan { release, mode, manifests, graph, own_deployment, hand_over, unfinished_pass };
-        let rollout = RunningRollout::start(plan, self.parts.applier.clone());
+        let rollout = RunningRollout::start(plan, std::mem::take(&mut self.clocks), self.parts.applier.clone());
         self.current = Some(Current { rollout, filter: self.filter.get().clone(), selection });
     }
 
     /// What of the release is included. A capability that a managed object has moved into is enabled, so that the object
     /// stays managed.
-    fn select(&mut self, spec: &ClusterVersionSpec, status: &ClusterVersionStatus) -> Selection {
+    fn select(&mut self) -> Selection {
         let payload = self.accepted.payload.clone();
-        self.filter.update(&payload, spec, status, &self.features());
         let selection = payload.select(self.filter.get());
         let before = match self.selected.take() {
             Some(before) => before,
@@ -464,19 +396,18 @@ impl ClusterVersionController {
         payload.select(self.filter.get())
     }
 
-    fn begin_load(&mut self, target: Target, spec: &ClusterVersionSpec) {
+    fn begin_load(&mut self, target: Target, seen: &Seen) {
+        let history = &seen.live.status.history;
         let terms = Terms {
-            filter: self.filter.for_load(&target.release.version, &self.features()),
-            stores: spec.signature_stores.clone(),
-            history: self.live.live().map(|live| digests(&live.status.history)).unwrap_or_default(),
+            filter: self.filter.for_load(&target.release.version, &seen.features),
+            stores: seen.spec.signature_stores.clone(),
+            history: digests(history),
         };
         // What was refused before is not asked for any more.
         self.refused.take_if(|refused| !refused.target.is(&target));
-        let history = self.live.live().map(|live| live.status.history.as_slice()).unwrap_or_default();
         let running = [&self.accepted.payload.release.image, &target.release.image];
         loading::retain_needed(&mut self.payloads, running.map(String::as_str), history);
-        let accepted_by =
-            retry::Terms { generation: self.live.live().map_or(0, |live| live.generation), gates: self.gates() };
+        let accepted_by = retry::Terms { generation: seen.live.generation, gates: seen.gates };
         let hindrances = health::hindrances(self.parts.clients.call.clone());
         let (retriever, payloads) = (self.parts.retriever.clone(), self.payloads.clone());
         let place = Place {

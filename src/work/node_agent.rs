@@ -6,6 +6,7 @@
 mod annotations;
 mod perform;
 mod plan;
+mod settings;
 
 use crate::api::machine_config::AGENT_MANAGER;
 use crate::cluster::{ApiError, ClientError, Clients, Kind, Kinds, Objects, WatchBackoff, named, scattered};
@@ -23,7 +24,7 @@ use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use jiff::Timestamp;
 use serde_json::Value;
-use std::path::PathBuf;
+pub(crate) use settings::Settings;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -32,21 +33,6 @@ use tokio_util::sync::CancellationToken;
 const LOOK: Duration = Duration::from_secs(30);
 /// The longest pause between attempts of a step that fails.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// The configuration from the command line.
-#[derive(Debug)]
-pub(crate) struct Config {
-    pub node: String,
-    /// Where the root of the node's file system is.
-    pub root: PathBuf,
-    pub kubeconfig: Option<PathBuf>,
-    pub service_command: Option<String>,
-    pub reboot_command: Option<String>,
-    /// Identifies the boot.
-    pub boot_id: PathBuf,
-    /// What the root says if absent.
-    pub system: Option<System>,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NodeAgentError {
@@ -76,32 +62,32 @@ impl<E: Into<record::RecordError>> From<E> for StepError {
 }
 
 /// Runs until it is told to stop.
-pub(crate) async fn run(config: Config, stop: CancellationToken) -> Result<(), NodeAgentError> {
-    let root = Root::open(&config.root).map_err(NodeAgentError::Root)?;
-    let boot = std::fs::read_to_string(&config.boot_id).map_err(|error| NodeAgentError::Boot {
-        path: config.boot_id.display().to_string(),
+pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(), NodeAgentError> {
+    let root = Root::open(&settings.root).map_err(NodeAgentError::Root)?;
+    let boot = std::fs::read_to_string(&settings.boot_id_file).map_err(|error| NodeAgentError::Boot {
+        path: settings.boot_id_file.display().to_string(),
         error: error.to_string(),
     })?;
-    let clients = Clients::connect(config.kubeconfig.as_deref()).await?;
+    let clients = Clients::connect(settings.kubeconfig.as_deref()).await?;
     let objects = Objects::new(clients.call.clone(), AGENT_MANAGER, Arc::new(|| true));
     // Without what the server serves: a Node is served everywhere.
-    let (kinds, own) = (Arc::new(Kinds::default()), ("", config.node.as_str()));
+    let (kinds, own) = (Arc::new(Kinds::default()), ("", settings.node_name.as_str()));
     let events = named::follow_with(&clients, kinds, node_kind(), own, WatchBackoff::of_nodes());
-    let system = config.system.unwrap_or_else(|| System::detect(&root));
-    let kubelet = KubeletProcess::new(config.root.join("proc"));
+    let system = settings.system().unwrap_or_else(|| System::detect(&root));
+    let kubelet = KubeletProcess::new(settings.root.join("proc"));
     let mut commands = Commands {
-        run: Arc::new(Processes { root: config.root }),
-        service_command: config.service_command,
-        reboot_command: config.reboot_command,
+        run: Arc::new(Processes { root: settings.root }),
+        service_command: settings.service_command,
+        reboot_command: settings.reboot_command,
         as_units: false,
     };
     commands.as_units = runs_units(&root, &commands);
     if !commands.as_units && !system.stages_nothing() {
         tracing::warn!("the node has no systemd-run: images are pulled within the memory limit of the agent");
     }
-    tracing::info!(node = config.node, ?system, "node agent started");
+    tracing::info!(node = settings.node_name, ?system, "node agent started");
     let machine = Machine { root, commands, system };
-    Agent::new(config.node, boot.trim().to_owned(), machine, objects, (events, kubelet)).run(&stop).await;
+    Agent::new(settings.node_name, boot.trim().to_owned(), machine, objects, (events, kubelet)).run(&stop).await;
     tracing::info!("stopped");
     Ok(())
 }

@@ -8,6 +8,7 @@ mod saved;
 pub(crate) mod store_client;
 pub(crate) mod verify;
 
+use super::cluster_version::{PayloadSource, Settings};
 use super::egress::Way;
 use super::payload_dir;
 use crate::api::cluster_version::SignatureStore;
@@ -29,30 +30,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use verify::Search;
 
-/// Where target payloads come from.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    /// A Job on this node that copies the target image's manifests to `host_path`.
-    Job { node: String, host_path: String },
-    /// Somebody else puts them into the payload store. Nothing says that they are what the signature is for, so that no
-    /// release is recorded as verified.
-    Directory,
-}
-
 /// Loads releases other than the running one.
 #[derive(Debug)]
 pub(crate) struct Retriever {
+    pub settings: Arc<Settings>,
     pub objects: Objects,
     pub clients: Arc<Clients>,
     /// The running release.
     pub own: Arc<Payload>,
-    pub source: Source,
-    pub namespace: String,
-    /// The payload store in this process's file system.
-    pub store: PathBuf,
-    pub profile: String,
-    /// `EXCLUDE_MANIFESTS`, which the target's preflight gets too.
-    pub exclude_manifests: Option<String>,
     /// How requests to signature stores leave the cluster.
     pub way: Way,
 }
@@ -189,7 +174,7 @@ impl Task<'_> {
             tracing::warn!(release = %payload.release.version, %warning, "file of the target release skipped");
         }
         // Without its Deployment the new operator would never take over, and two releases would be applied in turns.
-        let successor = ObjectId::new("apps", "Deployment", &self.retriever.namespace, OWN_DEPLOYMENT);
+        let successor = ObjectId::new("apps", "Deployment", &self.settings().namespace, OWN_DEPLOYMENT);
         if let Some(cause) = payload.missing(&successor) {
             return Err((LoadStep::LoadPayload, format!("its orchestrator could not take over: {cause}")));
         }
@@ -214,9 +199,10 @@ impl Task<'_> {
         self.tell(self.running("verifying the signature of the release digest"));
         let as_of = OnceLock::new();
         match self.try_verify(terms, &as_of).await.map_err(|e| e.to_string()) {
-            Ok(()) => match self.retriever.source {
-                Source::Job { .. } => Ok((true, String::new())),
-                Source::Directory => Ok((false, FROM_A_FOLDER.to_owned())),
+            Ok(()) => match self.settings().payload_source {
+                PayloadSource::Job => Ok((true, String::new())),
+                // Nothing says that the folder is what the signature is for.
+                PayloadSource::Directory => Ok((false, FROM_A_FOLDER.to_owned())),
             },
             Err(cause) if force => {
                 tracing::warn!(%cause, "the target is not verified; proceeding because the update is forced");
@@ -247,7 +233,8 @@ impl Task<'_> {
     /// The folder with the target's manifests, extracted now or earlier; with its name and tree hash.
     async fn extract(&self, known: &BTreeMap<String, String>) -> Result<(PathBuf, Tree), Failure> {
         let name = folder(&self.release.image);
-        let place = self.retriever.store.join(&name);
+        let Settings { node_name: node, payload_host_path: host_path, payload_store, .. } = self.settings();
+        let place = payload_store.join(&name);
         let fail = |cause: String| (LoadStep::RetrievePayload, cause);
         if let Some(recorded) = known.get(&name)
             && hash_of(&place).await.is_ok_and(|tree| tree == *recorded)
@@ -255,13 +242,13 @@ impl Task<'_> {
             tracing::info!(folder = %place.display(), "payload extracted earlier is unchanged");
             return Ok((place, (name, recorded.clone())));
         }
-        let Source::Job { node, host_path } = &self.retriever.source else {
+        if self.settings().payload_source == PayloadSource::Directory {
             let tree = hash_of(&place).await.map_err(fail)?;
             return Ok((place, (name, tree)));
-        };
+        }
         let keep: Vec<&str> = known.keys().map(String::as_str).collect();
         let (running_image, target) = (&self.retriever.own.release.image, self.release);
-        let job = job_spec::retrieval(self.placement(node), running_image, target, host_path, &name, &keep);
+        let job = job_spec::retrieval(self.placement(), running_image, target, host_path, &name, &keep);
         let reported = self.run_job(&job, LoadStep::RetrievePayload).await.map_err(|e| fail(e.to_string()))?;
         let tree = hash_of(&place).await.map_err(fail)?;
         if reported.trim() != tree {
@@ -269,7 +256,7 @@ impl Task<'_> {
                 "the payload in {} is not what the retrieval Job wrote (tree hash {tree}, the Job reported {reported:?}): is \
                  {host_path} of node {node} mounted at {} of this process?",
                 place.display(),
-                self.retriever.store.display()
+                payload_store.display()
             )));
         }
         Ok((place, (name, tree)))
@@ -278,7 +265,7 @@ impl Task<'_> {
     async fn parse(&self, place: PathBuf, terms: &Terms) -> Result<Payload, Failure> {
         let options = LoadOptions {
             image: self.release.image.clone(),
-            profile: self.retriever.profile.clone(),
+            profile: self.settings().profile.clone(),
             strict_templates: false,
             filter: terms.filter.clone(),
         };
@@ -291,23 +278,30 @@ impl Task<'_> {
     }
 
     async fn preflight(&self, verified: bool) -> Result<(), Failure> {
-        let Source::Job { node, .. } = &self.retriever.source else { return Ok(()) };
+        if self.settings().payload_source == PayloadSource::Directory {
+            return Ok(());
+        }
         self.report(LoadStep::PreconditionChecks, "preflight of the target release");
-        let (profile, excluded) = (&self.retriever.profile, self.retriever.exclude_manifests.as_deref());
-        let job = job_spec::preflight(self.placement(node), self.release, verified, profile, excluded);
+        let (profile, excluded) = (&self.settings().profile, self.settings().exclude_manifests.as_deref());
+        let job = job_spec::preflight(self.placement(), self.release, verified, profile, excluded);
         let failed = |e| (LoadStep::PreconditionChecks, format!("the preflight of the target release failed: {e}"));
         self.run_job(&job, LoadStep::PreconditionChecks).await.map(drop).map_err(failed)
     }
 
-    fn placement<'a>(&'a self, node: &'a str) -> Placement<'a> {
-        Placement { namespace: &self.retriever.namespace, node }
+    fn settings(&self) -> &Settings {
+        &self.retriever.settings
+    }
+
+    fn placement(&self) -> Placement<'_> {
+        let Settings { namespace, node_name: node, .. } = self.settings();
+        Placement { namespace, node }
     }
 
     async fn run_job(&self, job: &Job, step: LoadStep) -> Result<String, JobError> {
         let runner = JobRunner {
             objects: &self.retriever.objects,
             client: &self.retriever.clients.call,
-            namespace: &self.retriever.namespace,
+            namespace: &self.settings().namespace,
             report: &|text| self.report(step, text),
             stop: self.stop,
         };

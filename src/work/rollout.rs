@@ -1,5 +1,6 @@
 //! Runs a rollout on the cluster: performs the commands of the state machine as tasks, side by side, and hands it what
-//! came of them, what the watches saw, and what changed in the cluster configuration.
+//! came of them, what the watches saw, and what changed in the cluster configuration. What others know of it is a view, which is
+//! published when it has moved.
 
 mod operation;
 
@@ -9,12 +10,12 @@ use super::stand_in::stand_ins;
 use crate::cluster::index::ChangeKind;
 use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
-use crate::rollout::{Command, Event, Plan, Rollout};
+use crate::rollout::{Clocks, Command, Event, Plan, Rollout, View};
 use crate::status::facts::{KeptFields, Unwatched};
 use jiff::Timestamp;
 use operation::{Logged, Namespaces, Operations};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -27,14 +28,8 @@ const MOMENT: Duration = Duration::from_millis(50);
 /// A rollout under way. Dropping it without [`RunningRollout::cancel`] leaves its tasks running.
 #[derive(Debug)]
 pub(crate) struct RunningRollout {
-    state: Arc<Mutex<Rollout>>,
+    view: watch::Receiver<Arc<View>>,
     applier: Arc<Applier>,
-    /// Whether it has completed.
-    progress: watch::Receiver<bool>,
-    /// It has moved since [`RunningRollout::moved`] returned last.
-    moved: bool,
-    /// When that was.
-    told: Instant,
     executor: JoinHandle<()>,
     admitted: Arc<Notify>,
     cancel: CancellationToken,
@@ -42,17 +37,17 @@ pub(crate) struct RunningRollout {
 
 impl RunningRollout {
     /// Writes nothing before [`RunningRollout::admit`].
-    pub(crate) fn start(plan: Plan, applier: Arc<Applier>) -> RunningRollout {
+    pub(crate) fn start(plan: Plan, clocks: Clocks, applier: Arc<Applier>) -> RunningRollout {
         let configuration = applier.configuration_changes();
         applier.set_desired(&plan.manifests);
         let manifests: Arc<[Arc<Manifest>]> = plan.manifests.as_slice().into();
-        let (rollout, commands) = Rollout::start(plan, Timestamp::now());
-        let state = Arc::new(Mutex::new(rollout));
+        let now = Timestamp::now();
+        let (mut rollout, commands) = Rollout::start(plan, clocks, now);
+        let (publish, view) = watch::channel(Arc::new(rollout.view(now)));
         let cancel = CancellationToken::new();
-        let (moved, progress) = watch::channel(false);
         let admitted = Arc::<Notify>::default();
         let executor = Executor {
-            state: state.clone(),
+            rollout,
             positions: Positions::new(manifests.clone(), applier.clone()),
             operations: Operations {
                 applier: applier.clone(),
@@ -64,10 +59,10 @@ impl RunningRollout {
             running: JoinSet::new(),
             configuration,
             hindrances: applier.hindrances(),
-            moved,
+            publication: Publication { view: publish, at: Instant::now(), outdated: false, conflict_ends: None },
         };
         let executor = tokio::spawn(executor.run(commands, admitted.clone()));
-        RunningRollout { state, applier, progress, moved: false, told: Instant::now(), executor, admitted, cancel }
+        RunningRollout { view, applier, executor, admitted, cancel }
     }
 
     /// Lets it begin to write, unless it has been cancelled. Calling it again changes nothing.
@@ -75,31 +70,23 @@ impl RunningRollout {
         self.admitted.notify_one();
     }
 
-    /// The state as it is now. It does not move while the guard is held, so hold it for a moment only.
-    pub(crate) fn state(&self) -> MutexGuard<'_, Rollout> {
-        lock(&self.state)
+    /// As it was published last.
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.view.borrow().clone()
     }
 
-    /// Waits until the state has moved since the last call. Its completion is told at once, all else together with what
-    /// happens within the same moment, because an install moves a hundred times a second. Cancel safe.
+    /// Waits until another view is published. Cancel safe.
     pub(crate) async fn moved(&mut self) {
-        if !self.moved {
-            if self.progress.changed().await.is_err()
-                && let Err(error) = (&mut self.executor).await
-            {
-                ended_badly(error);
-            }
-            self.moved = true;
+        if self.view.changed().await.is_err()
+            && let Err(error) = (&mut self.executor).await
+        {
+            ended_badly(error);
         }
-        let completed = self.progress.wait_for(|completed| *completed);
-        let _elapsed = tokio::time::timeout_at(self.told + MOMENT, completed).await;
-        (self.moved, self.told) = (false, Instant::now());
     }
 
     /// Objects that the release has deleted and that are there still or again, in the order of the release.
-    pub(crate) fn pending_deletions(&self) -> Vec<String> {
-        let deleted: Vec<ObjectId> = self.state().deletions().cloned().collect();
-        deleted.iter().filter(|id| self.applier.index().is_present(id)).map(ToString::to_string).collect()
+    pub(crate) fn pending_deletions(&self, view: &View) -> Vec<String> {
+        view.deletions.iter().filter(|id| self.applier.index().is_present(id)).map(ToString::to_string).collect()
     }
 
     /// Kinds that cannot be watched, and fields that the server does not accept.
@@ -107,18 +94,13 @@ impl RunningRollout {
         (self.applier.unwatched(), self.applier.kept())
     }
 
-    /// Starts nothing more and waits until what is under way has ended.
+    /// Starts nothing more and waits until what is under way has ended. The view is the last one then.
     pub(crate) async fn cancel(&mut self) {
-        self.state().cancel();
         self.cancel.cancel();
         if let Err(error) = (&mut self.executor).await {
             ended_badly(error);
         }
     }
-}
-
-fn lock(state: &Mutex<Rollout>) -> MutexGuard<'_, Rollout> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// If a task that panicked were left alone, its node would be waited for without end. So the panic goes on, and the next
@@ -130,14 +112,43 @@ fn ended_badly(error: JoinError) {
     }
 }
 
+/// What others see of the rollout.
+struct Publication {
+    view: watch::Sender<Arc<View>>,
+    at: Instant,
+    /// The rollout has moved since.
+    outdated: bool,
+    /// When the first of the published conflicts is over.
+    conflict_ends: Option<Instant>,
+}
+
+impl Publication {
+    /// Waits until the next one is due by time alone.
+    async fn due(&self) {
+        match if self.outdated { Some(self.at + MOMENT) } else { self.conflict_ends } {
+            Some(due) => tokio::time::sleep_until(due).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn publish(&mut self, rollout: &mut Rollout) {
+        let now = Timestamp::now();
+        self.view.send_replace(Arc::new(rollout.view(now)));
+        (self.at, self.outdated) = (Instant::now(), false);
+        let left = rollout.conflict_ends(now).and_then(|end| Duration::try_from(end.duration_since(now)).ok());
+        self.conflict_ends = left.map(|left| self.at + left + Duration::from_millis(10));
+    }
+}
+
+/// Owns the state machine: what others know of it is published, and nobody else changes it.
 struct Executor {
-    state: Arc<Mutex<Rollout>>,
+    rollout: Rollout,
     operations: Operations,
     running: JoinSet<Option<Event>>,
     positions: Positions,
     configuration: ConfigurationChanges,
     hindrances: watch::Receiver<()>,
-    moved: watch::Sender<bool>,
+    publication: Publication,
 }
 
 impl Executor {
@@ -162,21 +173,33 @@ impl Executor {
                 }
                 Ok(()) = self.hindrances.changed(), if !cancelled => {}
                 sources = self.configuration.next(), if !cancelled => events.push(Event::ConfigurationChanged(sources)),
+                () = self.publication.due(), if !cancelled => {}
             }
-            // Who looks at the state afterwards looks once, however much has happened.
+            // Who looks at the view afterwards looks once, however much has happened.
             while let Some(ended) = self.running.try_join_next() {
                 self.take(ended, &mut events);
             }
-            let now = Timestamp::now();
-            let (commands, completed) = {
-                let mut rollout = lock(&self.state);
-                let commands = events.into_iter().flat_map(|event| rollout.on(event, now)).collect();
-                (commands, rollout.is_completed())
-            };
-            self.perform(commands);
-            if self.moved.send_replace(completed) != completed {
-                self.let_own_deployment_be_stopped();
-            }
+            self.step(events);
+        }
+        self.publication.publish(&mut self.rollout);
+    }
+
+    /// Its completion is told at once, all else together with what happens within the same moment, because an install moves a
+    /// hundred times a second.
+    fn step(&mut self, events: Vec<Event>) {
+        if self.operations.cancel.is_cancelled() {
+            self.rollout.cancel();
+        }
+        let (now, completed) = (Timestamp::now(), self.rollout.is_completed());
+        let commands = events.into_iter().flat_map(|event| self.rollout.on(event, now)).collect();
+        self.perform(commands);
+        let completes = self.rollout.is_completed() != completed;
+        if completes {
+            self.let_own_deployment_be_stopped();
+        }
+        self.publication.outdated = true;
+        if completes || self.publication.at.elapsed() >= MOMENT {
+            self.publication.publish(&mut self.rollout);
         }
     }
 
@@ -193,9 +216,8 @@ impl Executor {
 
     /// Only while nothing is being updated.
     fn let_own_deployment_be_stopped(&self) {
-        let rollout = lock(&self.state);
-        let resting = rollout.current_mode() == Mode::Reconcile;
-        self.operations.applier.set_stoppable(resting.then(|| rollout.plan().own_deployment.clone()));
+        let resting = self.rollout.mode() == Mode::Reconcile;
+        self.operations.applier.set_stoppable(resting.then(|| self.rollout.plan().own_deployment.clone()));
     }
 
     fn changed(&self, id: &ObjectId, kind: ChangeKind) -> Option<Event> {
@@ -241,3 +263,6 @@ impl Positions {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

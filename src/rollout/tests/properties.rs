@@ -30,7 +30,7 @@ fn node_of(command: &Command) -> Option<usize> {
 
 impl Executor {
     fn start(plan: Plan) -> Executor {
-        let (rollout, commands) = Rollout::start(plan, at(0));
+        let (rollout, commands) = Rollout::start(plan, Clocks::default(), at(0));
         let (failing, written) = Default::default();
         let mut executor = Executor { rollout, running: Vec::new(), now: 0, failing, written };
         executor.begin(commands);
@@ -40,10 +40,10 @@ impl Executor {
     fn begin(&mut self, commands: Vec<Command>) {
         for command in commands {
             if let Some(node) = node_of(&command) {
-                let before = self.rollout.plan().graph.predecessors(node);
-                let open = before.iter().find(|p| self.rollout.nodes()[**p].state != NodeState::Done);
+                let before = self.rollout.plan.graph.predecessors(node);
+                let open = before.iter().find(|p| self.rollout.nodes[**p].state != NodeState::Done);
                 assert_eq!(open, None, "node {node} started before one that it depends on");
-                assert_ne!(self.rollout.nodes()[node].state, NodeState::Pending);
+                assert_ne!(self.rollout.nodes[node].state, NodeState::Pending);
             }
             if let Command::Reconcile(request) = &command {
                 self.assert_in_order(request);
@@ -68,12 +68,12 @@ impl Executor {
     fn assert_in_order(&self, request: &Reconcile) {
         match request.purpose {
             Purpose::Apply { node } | Purpose::Gate { node } => {
-                let in_front = self.rollout.plan().graph.nodes()[node].manifests.iter();
+                let in_front = self.rollout.plan.graph.nodes()[node].manifests.iter();
                 let missing = in_front.take_while(|p| **p != request.position).find(|p| !self.written.contains(p));
                 assert_eq!(missing, None, "{} has its turn before it", request.position);
             }
             Purpose::Ahead { .. } => {
-                let manifest = &self.rollout.plan().manifests[request.position];
+                let manifest = &self.rollout.plan.manifests[request.position];
                 assert!(request.gate.is_none() && manifest.id.kind != "ClusterOperator", "{}", manifest.id);
             }
             Purpose::Repair | Purpose::Configuration => {}
@@ -129,7 +129,7 @@ impl Executor {
 
     /// Wakes the nodes that are parked.
     fn wake(&mut self) {
-        for position in 0..self.rollout.plan().manifests.len() {
+        for position in 0..self.rollout.plan.manifests.len() {
             self.on(Event::Changed { position, content: false });
         }
     }
@@ -195,7 +195,7 @@ proptest! {
         choices in prop::collection::vec((any::<u8>(), any::<u8>()), 0..150),
     ) {
         let mut executor = Executor::start(plan(manifests(&release), mode));
-        let count = executor.rollout.plan().manifests.len();
+        let count = executor.rollout.plan.manifests.len();
         for (choice, outcome) in choices {
             if choice.is_multiple_of(5) || executor.running.is_empty() {
                 let position = usize::from(outcome) % count;
@@ -207,7 +207,7 @@ proptest! {
         }
         let mut woken = false;
         for step in 0.. {
-            prop_assert!(step < 20 * count + 20, "no end: {:?}", executor.rollout.nodes());
+            prop_assert!(step < 20 * count + 20, "no end: {:?}", executor.rollout.nodes);
             match executor.running.pop() {
                 Some(command) => executor.perform(command, 0),
                 None if woken && executor.rollout.is_completed() => break,
@@ -218,7 +218,7 @@ proptest! {
             }
         }
         prop_assert_eq!(executor.rollout.done(), count);
-        prop_assert!(executor.rollout.nodes().iter().all(|n| n.state == NodeState::Done && n.done == n.total));
+        prop_assert!(executor.rollout.nodes.iter().all(|n| n.state == NodeState::Done && n.done == n.total));
         prop_assert_eq!(executor.rollout.failure(), None);
     }
 

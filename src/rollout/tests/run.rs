@@ -44,7 +44,11 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn start(plan: Plan) -> (Run, String) {
-        let (rollout, commands) = Rollout::start(plan, at(0));
+        Run::resume(plan, Clocks::default())
+    }
+
+    pub(super) fn resume(plan: Plan, clocks: Clocks) -> (Run, String) {
+        let (rollout, commands) = Rollout::start(plan, clocks, at(0));
         let mut run = Run { rollout, running: Vec::new(), now: 0 };
         let texts = run.begin(commands);
         (run, texts)
@@ -69,8 +73,12 @@ impl Run {
         self.on(Event::Reconciled(request, Box::new(outcome)))
     }
 
+    pub(super) fn view(&mut self) -> View {
+        self.rollout.view(at(self.now))
+    }
+
     pub(super) fn node(&self, node: usize) -> NodeState {
-        self.rollout.nodes()[node].state
+        self.rollout.nodes[node].state
     }
 }
 

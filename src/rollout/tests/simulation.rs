@@ -121,7 +121,7 @@ struct World {
 
 impl World {
     fn new(manifests: Vec<Arc<Manifest>>, mode: Mode, troubles: Vec<Trouble>, seed: u64) -> World {
-        let (rollout, commands) = Rollout::start(plan(manifests.clone(), mode), at(0));
+        let (rollout, commands) = Rollout::start(plan(manifests.clone(), mode), Clocks::default(), at(0));
         let in_cluster =
             InCluster { exists: mode != Mode::Install, as_desired: mode == Mode::Reconcile, since: -TROUBLED };
         let mut world = World {
@@ -256,7 +256,7 @@ impl World {
     /// Nothing has its turn before what is in front of it in its node is applied.
     fn assert_in_order(&self, request: &Reconcile) {
         if let Purpose::Apply { node } | Purpose::Gate { node } = request.purpose {
-            let in_front = self.rollout.plan().graph.nodes()[node].manifests.iter();
+            let in_front = self.rollout.plan.graph.nodes()[node].manifests.iter();
             let missing = in_front.take_while(|p| **p != request.position).find(|p| !self.written.contains(p));
             assert_eq!(missing, None, "{} has its turn before it", request.position);
         }
@@ -408,7 +408,7 @@ impl World {
         let exempted = |world: &World, object: usize| world.is(|what| *what == What::Exempted { object });
         self.included = (0..self.manifests.len()).filter(|object| !exempted(self, *object)).collect();
         let manifests = self.included.iter().map(|object| self.manifests[*object].clone()).collect();
-        let (rollout, commands) = Rollout::start(plan(manifests, self.mode), self.wall_clock());
+        let (rollout, commands) = Rollout::start(plan(manifests, self.mode), Clocks::default(), self.wall_clock());
         self.rollout = rollout;
         self.written.clear();
         self.moved = (self.now, 0);
@@ -498,11 +498,11 @@ impl World {
             self.assert_told_by(time);
             self.now = time;
             self.happens(happening);
-            // As the controller does at each turn.
+            // As the executor does.
             let now = self.wall_clock();
-            let _told = self.rollout.conflicts(now);
-            if self.rollout.done() != self.moved.1 {
-                self.moved = (self.now, self.rollout.done());
+            let view = self.rollout.view(now);
+            if view.done != self.moved.1 {
+                self.moved = (self.now, view.done);
             }
         }
         self.assert_told_by(end);
@@ -512,7 +512,7 @@ impl World {
     fn assert_told_by(&self, time: i64) {
         let told = self.rollout.failure().is_some() || !self.rollout.awaited().is_empty();
         let stands = !self.rollout.is_completed() && !self.included.is_empty() && time > self.moved.0 + TOLD;
-        assert!(told || !stands, "nothing is told since {}: {:?}", self.moved.0, self.rollout.nodes());
+        assert!(told || !stands, "nothing is told since {}: {:?}", self.moved.0, self.rollout.nodes);
     }
 }
 
@@ -594,10 +594,10 @@ proptest! {
         let troubles = of_release(troubles, manifests.len());
         let mut world = World::new(manifests, mode, troubles, seed);
         world.run_until(TROUBLED + OVER);
-        prop_assert!(world.rollout.is_completed(), "no end: {:?}", world.rollout.nodes());
+        prop_assert!(world.rollout.is_completed(), "no end: {:?}", world.rollout.nodes);
         prop_assert_eq!(world.rollout.failure(), None, "told although it is over");
         prop_assert_eq!(world.rollout.awaited(), vec![]);
-        prop_assert!(world.rollout.nodes().iter().all(|node| node.state == NodeState::Done && node.waiting.is_empty()));
+        prop_assert!(world.rollout.nodes.iter().all(|node| node.state == NodeState::Done && node.waiting.is_empty()));
         prop_assert!(world.objects.iter().all(|object| object.exists && object.as_desired));
         world.run_until(TROUBLED + FORGOTTEN);
         let now = world.wall_clock();

@@ -2,7 +2,6 @@
 
 use super::run::*;
 use super::*;
-use crate::rollout::view::clock;
 use NodeState::{Done, Failing, Pending, Running, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +13,7 @@ fn manifests_of_a_node_follow_each_other_and_the_next_stage_waits() {
     assert_eq!((run.ends(1, applied()).as_str(), run.node(0), run.node(1)), ("apply 2", Done, Running));
     assert!(!run.rollout.is_completed());
     assert_eq!((run.ends(2, applied()).as_str(), run.rollout.is_completed()), ("", true));
-    assert_eq!((run.rollout.done(), run.rollout.current_mode()), (3, Mode::Reconcile));
+    assert_eq!((run.rollout.done(), run.rollout.mode()), (3, Mode::Reconcile));
 }
 
 #[test]
@@ -25,7 +24,7 @@ fn failed_attempt_is_repeated_with_the_wake_of_its_cause() {
             assert_eq!(run.ends(0, failed(cause.clone())), format!("apply 0 after {pause}{until}"));
             assert_eq!(run.rollout.failure().is_some(), failures >= 3, "{cause:?}: reported with the third failure");
             assert_eq!(run.node(0), if failures >= 3 { Failing } else { Waiting });
-            assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(0)));
+            assert_eq!(run.rollout.nodes[0].waiting[0].since, Some(at(0)));
             run.now += 1;
         }
         run.ends(0, applied());
@@ -136,7 +135,7 @@ fn closed_gate_parks_the_node_until_the_object_changes() {
     assert_eq!(run.on(Event::Changed { position: 0, content: false }), "gate 0");
     assert_eq!(run.on(Event::Changed { position: 0, content: false }), "", "one attempt at a time");
     assert_eq!(run.ends(0, judged(waiting())), "gate 0", "it changed while it was judged");
-    assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(5)));
+    assert_eq!(run.rollout.nodes[0].waiting[0].since, Some(at(5)));
     assert_eq!((run.ends(0, judged(Verdict::Ready)).as_str(), run.node(0)), ("apply 1", Done));
 }
 
@@ -165,27 +164,28 @@ fn operator_that_is_away_with_its_node_is_waited_for_and_nothing_else_is() {
     let (mut run, _) = update(&[("0000_10_a_1", "operator"), ("0000_20_b_1", "config")]);
     run.on(Event::Precreated { node: 0 });
     run.ends(0, judged(away(Effect::Fail)));
-    assert_eq!(run.rollout.unavailable_operators(), ["0000-10-a-1".to_owned()].into());
+    assert_eq!(run.view().unavailable_operators(), ["0000-10-a-1".to_owned()].into());
     let drained = |name: &str, nodes: &[&str]| {
         BTreeMap::from([(name.to_owned(), nodes.iter().map(|node| (*node).to_owned()).collect())])
     };
-    let told = |run: &Run, drained: &Drained| {
-        let node = &run.rollout.nodes_beside(drained)[0];
-        let failure = run.rollout.failure_beside(drained).map(|error| error.reason.to_string());
+    let view = run.view();
+    let told = |drained: &Drained| {
+        let node = &view.nodes_beside(drained)[0];
+        let failure = view.failure_beside(drained).map(|error| error.reason.to_string());
         (node.state, node.error.clone(), node.waiting[0].reason.clone(), failure.unwrap_or_default())
     };
     let not_available = ["away", "ClusterOperatorNotAvailable", "ClusterOperatorNotAvailable"].map(str::to_owned);
     let [error, reason, failure] = not_available.clone();
-    assert_eq!(told(&run, &drained("other", &["n1"])), (Failing, error, reason, failure));
+    assert_eq!(told(&drained("other", &["n1"])), (Failing, error, reason, failure));
     let [_, reason, _] = not_available;
-    assert_eq!(told(&run, &drained("0000-10-a-1", &[])), (Waiting, String::new(), reason, String::new()));
+    assert_eq!(told(&drained("0000-10-a-1", &[])), (Waiting, String::new(), reason, String::new()));
     let updating = "NodesUpdating".to_owned();
-    assert_eq!(told(&run, &drained("0000-10-a-1", &["n1"])), (Waiting, String::new(), updating.clone(), updating));
+    assert_eq!(told(&drained("0000-10-a-1", &["n1"])), (Waiting, String::new(), updating.clone(), updating));
     assert_eq!(run.node(0), Failing, "what is known of it stays");
     // It waits for something else by now.
     run.on(Event::Changed { position: 0, content: false });
     run.ends(0, judged(away(Effect::FailAfterInterval)));
-    assert_eq!(run.rollout.unavailable_operators(), BTreeSet::new());
+    assert_eq!(run.view().unavailable_operators(), BTreeSet::new());
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn object_that_changes_while_it_is_judged_is_judged_again_and_reported_after_ten
     };
     let pauses: Vec<String> = (0..10).map(|_| run.ends(0, overtaken())).collect();
     assert_eq!((pauses[0].as_str(), pauses[9].as_str()), ("gate 0 after 10ms", "gate 0 after 1s"));
-    let waiting = &run.rollout.nodes()[0].waiting[0];
+    let waiting = &run.rollout.nodes[0].waiting[0];
     assert_eq!((waiting.reason.as_str(), run.rollout.failure()), ("Unsettled", None));
     run.ends(0, judged(Verdict::Ready));
     assert_eq!(run.node(0), Done);
@@ -311,7 +311,7 @@ fn own_deployment_hands_over_and_a_missing_stop_is_a_failure() {
     let plan = Plan { hand_over: true, ..plan(vec![own, object("0000_10_a_1", "config", "a")], Mode::Update) };
     let (mut run, _) = Run::start(plan);
     assert_eq!(run.ends(0, applied()), "timer 300s");
-    assert_eq!((run.node(0), run.rollout.nodes()[0].waiting[0].reason.as_str()), (Waiting, "HandOver"));
+    assert_eq!((run.node(0), run.rollout.nodes[0].waiting[0].reason.as_str()), (Waiting, "HandOver"));
     run.now = 300;
     assert_eq!(run.on(Event::HandOverExpired { node: 0 }), "");
     let failure = run.rollout.failure().unwrap();
@@ -324,7 +324,7 @@ fn failed_write_during_the_hand_over_is_told_as_long_as_it_lasts() {
     let plan = Plan { hand_over: true, ..plan(vec![object("0000_10_a_1", "deployment", "own")], Mode::Update) };
     let (mut run, _) = Run::start(plan);
     run.ends(0, applied());
-    let reason = |run: &Run| run.rollout.nodes()[0].waiting[0].reason.clone();
+    let reason = |run: &Run| run.rollout.nodes[0].waiting[0].reason.clone();
     for (expired, expected) in [(false, "HandOver"), (true, "HandOverTimedOut")] {
         if expired {
             run.on(Event::HandOverExpired { node: 0 });
@@ -366,15 +366,15 @@ fn failed_attempts_and_repairs_are_counted() {
     run.ends(0, failed(Cause::Other));
     run.ends(0, failed(Cause::Other));
     run.ends(0, applied());
-    assert_eq!((run.rollout.errors(), run.rollout.repairs().len()), (2, 0), "the first write is no repair");
+    assert_eq!((run.rollout.tally.errors, run.rollout.tally.repairs.len()), (2, 0), "the first write is no repair");
     for outcome in
         [applied(), Outcome { applied: Some(Applied::Unchanged), ..Outcome::default() }, failed(Cause::Other)]
     {
         run.on(Event::Changed { position: 0, content: true });
         run.ends(0, outcome);
     }
-    assert_eq!(run.rollout.errors(), 3);
-    assert_eq!(run.rollout.repairs().iter().collect::<Vec<_>>(), [(&"ConfigMap".to_owned(), &1)]);
+    assert_eq!(run.rollout.tally.errors, 3);
+    assert_eq!(run.rollout.tally.repairs.iter().collect::<Vec<_>>(), [(&"ConfigMap".to_owned(), &1)]);
 }
 
 /// It is told to stop because of its own write, often before the answer to that has come.
@@ -387,7 +387,7 @@ fn hand_over_is_known_although_the_rollout_was_cancelled_meanwhile() {
         let (mut run, _) = Run::start(Plan { hand_over, ..plan(manifests(), Mode::Update) });
         run.rollout.cancel();
         assert_eq!(run.ends(0, outcome), "");
-        assert_eq!(run.rollout.is_handing_over(), expected);
+        assert_eq!(run.rollout.handing_over, expected);
     }
 }
 
@@ -445,13 +445,17 @@ fn deletions_are_told_in_order_once_their_turn_is_over() {
 
 #[test]
 fn wait_that_began_before_this_process_keeps_its_beginning() {
-    let (mut run, _) = update(&[("0000_10_a_1", "deployment")]);
-    run.now = 50;
-    run.ends(0, judged(waiting()));
-    run.rollout.backdate(&BTreeMap::from([(clock("Deployment", "ns", "0000-10-a-1"), at(20))]));
-    assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(20)));
-    run.rollout.backdate(&BTreeMap::from([(clock("Deployment", "ns", "0000-10-a-1"), at(40))]));
-    assert_eq!(run.rollout.nodes()[0].waiting[0].since, Some(at(20)), "the earlier one counts");
+    for (clock, since) in [(20, 20), (60, 50)] {
+        let clocks = BTreeMap::from([("deployment/ns/0000-10-a-1".to_owned(), at(clock))]);
+        let plan = plan(vec![object("0000_10_a_1", "deployment", "0000-10-a-1")], Mode::Update);
+        let (mut run, _) = Run::resume(plan, Clocks::recorded("", clocks));
+        run.now = 50;
+        run.ends(0, judged(waiting()));
+        let view = run.view();
+        assert_eq!(view.nodes[0].waiting[0].since, Some(at(since)), "the earlier one counts");
+        let since = UpdateError::name_of(&ObjectId::new("apps", "Deployment", "ns", "0000-10-a-1"));
+        assert_eq!(view.waiting_since, BTreeMap::from([(since, at(clock))]));
+    }
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(super) fn conditions(facts: &Facts, history_empty: bool, now: Timestamp) -> 
 }
 
 fn judge(facts: &Facts, history_empty: bool, now: Timestamp) -> Verdict {
-    let at_once = facts.mode == Mode::Reconcile || history_empty;
+    let at_once = facts.mode() == Mode::Reconcile || history_empty;
     // Nodes that are updated are no failure, whatever the time.
     let one = |error: &UpdateError| match error.reason {
         Reason::NodesUpdating => judge_one(error, facts, now),
@@ -58,8 +58,8 @@ fn judge(facts: &Facts, history_empty: bool, now: Timestamp) -> Verdict {
         _ => judge_one(error, facts, now),
     };
     let failure =
-        facts.failure.as_ref().map(|error| if at_once { past_grace(error, facts, now) } else { Some(error.clone()) });
-    match &failure.flatten() {
+        facts.failure().and_then(|error| if at_once { past_grace(error, facts, now) } else { Some(error.clone()) });
+    match &failure {
         None => Verdict::Fine,
         Some(error) if at_once && !has(error, &Reason::NodesUpdating) => fails(error),
         Some(error) if error.reason == Reason::MultipleErrors && !error.nested.is_empty() => {
@@ -87,7 +87,8 @@ fn past_grace(error: &UpdateError, facts: &Facts, now: Timestamp) -> Option<Upda
 
 /// A wait whose start is unknown is not late: else Failing would be True for a moment after a restart.
 fn waits_longer_than(limit: SignedDuration, name: &str, facts: &Facts, now: Timestamp) -> bool {
-    facts.waiting_since.get(name).is_some_and(|since| now.duration_since(*since) > limit)
+    let since = facts.rollout.as_ref().and_then(|rollout| rollout.waiting_since.get(name));
+    since.is_some_and(|since| now.duration_since(*since) > limit)
 }
 
 /// Whether the error, or one of those that it sums up, has this reason.
@@ -213,7 +214,7 @@ fn progressing(verdict: &Verdict, facts: &Facts) -> NewCondition {
     use ConditionStatus::{False, True};
     let release = release::actual(facts);
     let v = release::label(&release);
-    let reconciling = facts.mode == Mode::Reconcile;
+    let reconciling = facts.mode() == Mode::Reconcile;
     let status = if reconciling { False } else { True };
     let (reason, message) = match verdict {
         Verdict::Failing { error, summary } if reconciling => {
@@ -238,10 +239,11 @@ fn progressing(verdict: &Verdict, facts: &Facts) -> NewCondition {
 
 fn working_towards(v: &str, facts: &Facts, waiting: Option<&str>) -> String {
     let mut parts = Vec::new();
-    if facts.done > 0 {
-        let total = facts.total.max(facts.done);
-        let percent = facts.done.saturating_mul(100) / total.max(1);
-        parts.push(format!("{} of {total} done ({percent}% complete)", facts.done));
+    let (done, total) = facts.rollout.as_ref().map_or((0, 0), |rollout| (rollout.done, rollout.total));
+    if done > 0 {
+        let total = total.max(done);
+        let percent = done.saturating_mul(100) / total.max(1);
+        parts.push(format!("{done} of {total} done ({percent}% complete)"));
     }
     parts.extend(waiting.map(str::to_owned));
     if parts.is_empty() { format!("Working towards {v}") } else { format!("Working towards {v}: {}", parts.join(", ")) }

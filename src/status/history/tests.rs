@@ -80,7 +80,7 @@ fn merged(history: Vec<HistoryEntry>, facts: &Facts, seconds: i64) -> ClusterVer
 fn release_without_image_changes_nothing() {
     let mut unknown = facts();
     unknown.actual = Release::default();
-    unknown.completed = true;
+    unknown.rollout_mut().completed = true;
     let status = merged(list("P4.1.0"), &unknown, 5);
     assert_eq!(status.history, list("P4.1.0"));
     assert_eq!(status.desired, Release::default());
@@ -90,14 +90,14 @@ fn release_without_image_changes_nothing() {
 fn rollback_adds_an_entry_and_closes_the_superseded_one() {
     let mut facts = facts();
     facts.actual = release("1.0.0", "a");
-    facts.completed = true;
+    facts.rollout_mut().completed = true;
     let mut status = merged(Vec::new(), &facts, 10);
     facts.actual = release("1.0.1", "b");
-    facts.completed = false;
+    facts.rollout_mut().completed = false;
     merge(&mut status, &facts, &at(20));
     facts.actual = release("1.0.0", "a");
     merge(&mut status, &facts, &at(30));
-    facts.completed = true;
+    facts.rollout_mut().completed = true;
     merge(&mut status, &facts, &at(40));
     let rows: Vec<_> = status
         .history
@@ -154,7 +154,7 @@ fn unknown_state_reads_as_partial_and_version_is_filled_in() {
 fn completion_is_never_before_start() {
     let mut facts = facts();
     let mut status = merged(Vec::new(), &facts, 100);
-    facts.completed = true;
+    facts.rollout_mut().completed = true;
     merge(&mut status, &facts, &at(50));
     assert_eq!(status.history[0].completion_time, Some(at(100)));
 }
@@ -179,8 +179,9 @@ fn facts_of((which, completed, local, verified, risky): (u8, bool, bool, bool, b
         0 => Release::default(),
         n => release(&format!("1.{n}.0"), &format!("i{n}")),
     };
-    (facts.completed, facts.local, facts.verified) = (completed, local, verified);
-    facts.failure = risky.then(|| UpdateError::new(Reason::Other("X".into()), "x"));
+    (facts.local, facts.verified) = (local, verified);
+    facts.rollout_mut().completed = completed;
+    facts.rollout_mut().failure = risky.then(|| UpdateError::new(Reason::Other("X".into()), "x"));
     facts.accepted_risks = if risky { format!("risk {second}") } else { String::new() };
     facts
 }
@@ -210,13 +211,13 @@ proptest! {
             // Completed stays, and comes from `completed` alone.
             for (i, entry) in kept.iter().enumerate() {
                 let old = before.iter().find(|e| e.started_time == entry.started_time).unwrap();
-                let may_change = new == 0 && i == 0 && facts.completed && !facts.actual.image.is_empty();
+                let may_change = new == 0 && i == 0 && facts.is_completed() && !facts.actual.image.is_empty();
                 prop_assert!(entry.state == old.state || (may_change && entry.state == HistoryState::Completed));
                 prop_assert!(entry.verified || !old.verified);
                 prop_assert!(old.accepted_risks.is_empty() || !entry.accepted_risks.is_empty());
             }
             for entry in opened {
-                prop_assert_eq!(entry.state == HistoryState::Completed, facts.completed);
+                prop_assert_eq!(entry.state == HistoryState::Completed, facts.is_completed());
             }
         }
     }

@@ -2,18 +2,15 @@
 
 use super::*;
 use crate::api::condition::{Condition, ConditionStatus::Unknown};
-use crate::status::facts::{Conflict, KeptFields, LoadStatus, LoadStep, Unwatched};
+use crate::status::facts::{Conflict, KeptFields, LoadStatus, LoadStep, RolloutFacts, Unwatched};
 
 #[test]
 fn available_stays_true_during_next_update() {
     assert_eq!(said(&facts(), "Available"), (False, String::new(), String::new()));
-    let done = Facts { completed: true, mode: Mode::Reconcile, ..facts() };
+    let done = applying(RolloutFacts { completed: true, ..rollout() });
     let status = compute(&ClusterVersionStatus::default(), &done, at(NOW).0);
-    let next = Facts {
-        actual: release("1.1.0", "img-2"),
-        failure: Some(UpdateError::new(Reason::Other("X".into()), "x")),
-        ..facts()
-    };
+    let failure = Some(UpdateError::new(Reason::Other("X".into()), "x"));
+    let next = Facts { actual: release("1.1.0", "img-2"), ..applying(RolloutFacts { failure, ..rollout() }) };
     let status = compute(&status, &next, at(NOW + 1).0);
     let available = find(&status.conditions, "Available").unwrap();
     assert_eq!((available.status, available.message.as_str()), (True, "Done applying 1.0.1"));
@@ -92,7 +89,9 @@ fn available_updates_are_null_when_unknown_and_empty_when_none() {
     assert_eq!(compute(&previous, &facts(), at(NOW).0).available_updates, Some(some.clone()));
     let outcome = Err(("RemoteFailed".into(), "no route".into()));
     let unanswered = Retrieval { outcome, answered: false, known: false, ..Retrieval::nothing() };
-    let unanswered = Facts { actual: facts().own, completed: true, retrieval: Some(unanswered), ..facts() };
+    let updating = Facts { actual: facts().own, retrieval: Some(unanswered), ..facts() };
+    let completed = Some(RolloutFacts { completed: true, ..rollout() });
+    let unanswered = Facts { rollout: completed, ..updating.clone() };
     let entry = |image: &str| {
         let status = compute(&ClusterVersionStatus::default(), &facts(), at(NOW).0);
         let mut entry = status.history[0].clone();
@@ -102,7 +101,6 @@ fn available_updates_are_null_when_unknown_and_empty_when_none() {
     let own = unanswered.own.image.clone();
     assert_eq!(compute(&entry(&own), &unanswered, at(NOW).0).available_updates, Some(some));
     // Updates published for the previous release are withdrawn.
-    let updating = Facts { completed: false, ..unanswered.clone() };
     assert_eq!(compute(&entry("before"), &updating, at(NOW).0).available_updates, None);
     assert_eq!(said(&unanswered, "RetrievedUpdates"), (False, "RemoteFailed".into(), "no route".into()));
     assert_eq!(said(&facts(), "RetrievedUpdates"), (False, String::new(), String::new()));
@@ -139,7 +137,8 @@ fn conflict_names_object_field_manager_fields_and_count() {
         fields: vec![".data.x".into(), ".data.y".into()],
         repairs: 4,
     };
-    let contested = Facts { mode: Mode::Reconcile, conflicts: vec![conflict; 12], ..facts() };
+    let rollout = RolloutFacts { completed: true, conflicts: vec![conflict; 12], ..rollout() };
+    let contested = applying(rollout.clone());
     let (status, reason, message) = said(&contested, "Contested");
     assert_eq!((status, reason.as_str()), (True, "FieldManagerConflict"));
     let line =
@@ -149,10 +148,10 @@ fn conflict_names_object_field_manager_fields_and_count() {
     // Removed when the conflict ends, and while reconciling fails.
     let status = compute(&ClusterVersionStatus::default(), &contested, at(NOW).0);
     for quiet in [
-        Facts { conflicts: Vec::new(), ..contested.clone() },
-        Facts { failure: Some(UpdateError::new(Reason::Other("X".into()), "x")), ..contested.clone() },
+        RolloutFacts { conflicts: Vec::new(), ..rollout.clone() },
+        RolloutFacts { failure: Some(UpdateError::new(Reason::Other("X".into()), "x")), ..rollout },
     ] {
-        assert!(find(&compute(&status, &quiet, at(NOW).0).conditions, "Contested").is_none());
+        assert!(find(&compute(&status, &applying(quiet), at(NOW).0).conditions, "Contested").is_none());
     }
 }
 
@@ -160,7 +159,7 @@ fn conflict_names_object_field_manager_fields_and_count() {
 fn kinds_and_fields_are_named_as_long_as_they_count() {
     let unwatched = Unwatched { kind: "widgets.example.com".into(), cause: "cannot watch widgets: forbidden".into() };
     let kept = KeptFields { object: "configmap \"ns/a\"".into(), fields: vec![".data.x".into(), ".data.y".into()] };
-    let facts = Facts { unwatched: vec![unwatched], kept: vec![kept; 12], ..facts() };
+    let facts = applying(RolloutFacts { unwatched: vec![unwatched], kept: vec![kept; 12], ..rollout() });
     let (status, reason, message) = said(&facts, "KindsNotWatched");
     assert_eq!((status, reason.as_str()), (True, "CannotListOrWatch"));
     assert!(message.ends_with(": widgets.example.com (cannot watch widgets: forbidden)"), "{message}");
@@ -207,7 +206,7 @@ fn transition_time_changes_with_status_only_and_retired_types_are_removed() {
 #[test]
 fn dropped_objects_are_named_once_the_update_is_over() {
     let dropped = Some(vec!["configmap \"a/x\"".to_owned(), "priorityclass.scheduling.k8s.io \"y\"".to_owned()]);
-    let after = Facts { mode: Mode::Reconcile, completed: true, dropped, ..facts() };
+    let after = Facts { dropped, ..applying(RolloutFacts { completed: true, ..rollout() }) };
     assert_eq!(
         said(&after, "DroppedObjects"),
         (
@@ -225,7 +224,7 @@ fn dropped_objects_are_named_once_the_update_is_over() {
     let restarted = Facts { dropped: None, ..after.clone() };
     assert_eq!(later(&restarted), named, "a process that does not know yet changes nothing");
     assert!(!is_named(&later(&Facts { dropped: Some(Vec::new()), ..after.clone() })));
-    assert!(!is_named(&later(&Facts { mode: Mode::Update, ..after })), "operators may still remove them");
+    assert!(!is_named(&later(&Facts { rollout: Some(rollout()), ..after })), "operators may still remove them");
 }
 
 #[test]

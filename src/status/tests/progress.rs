@@ -46,7 +46,8 @@ fn progressing_reports_progress_without_failure() {
     ];
     for (mode, done, total, invalid, status, reason, text) in table {
         let invalid = if invalid { vec!["spec.x: Invalid value: \"y\": z".to_owned()] } else { Vec::new() };
-        check(&Facts { mode, done, total, invalid, ..facts() }, WELL, (status, reason, text));
+        let rollout = RolloutFacts { begun: mode, done, total, ..rollout() };
+        check(&Facts { invalid, ..applying(rollout) }, WELL, (status, reason, text));
     }
 }
 
@@ -122,11 +123,9 @@ fn failure_counts_by_effect_and_waiting_time() {
         ),
     ];
     for (error, minutes, failing, reason, text) in table {
-        let mut facts = Facts { done: 1, total: 4, ..facts() };
-        if let Some(minutes) = minutes {
-            facts.waiting_since.insert(error.names[0].clone(), at(NOW - minutes * MINUTE).0);
-        }
-        facts.failure = Some(error);
+        let since = minutes.map(|minutes| (error.names[0].clone(), at(NOW - minutes * MINUTE).0));
+        let waiting_since = since.into_iter().collect();
+        let facts = applying(RolloutFacts { done: 1, total: 4, waiting_since, failure: Some(error), ..rollout() });
         check(&facts, failing, (True, reason, &text));
     }
 }
@@ -135,7 +134,7 @@ fn failure_counts_by_effect_and_waiting_time() {
 fn progress_is_omitted_before_anything_is_done() {
     let failure = Some(operator(Reason::OperatorUpdating, "a", Effect::Wait));
     check(
-        &Facts { failure, ..facts() },
+        &applying(RolloutFacts { failure, ..rollout() }),
         WELL,
         (True, "ClusterOperatorUpdating", "Working towards 1.0.1: waiting on a"),
     );
@@ -146,10 +145,9 @@ fn progress_is_omitted_before_anything_is_done() {
 fn slow_operators_and_slow_nodes_have_different_limits() {
     let mut error = operator(Reason::OperatorsUpdating, "a", Effect::Wait);
     error.names = ["a", "b", "machine-config", "new"].map(String::from).to_vec();
-    let mut facts = Facts { failure: Some(error), ..facts() };
-    for name in ["a", "b", "machine-config"] {
-        facts.waiting_since.insert(name.into(), at(NOW - 95 * MINUTE).0);
-    }
+    let since = |name: &str| (name.to_owned(), at(NOW - 95 * MINUTE).0);
+    let waiting_since = ["a", "b", "machine-config"].map(since).into();
+    let facts = applying(RolloutFacts { failure: Some(error), waiting_since, ..rollout() });
     let text = "waiting on a, b over 30 minutes and machine-config over 90 minutes";
     let progress = format!("Working towards 1.0.1: {text}");
     check(&facts, (Unknown, "SlowClusterOperator", text), (True, "ClusterOperatorsUpdating", &progress));
@@ -166,31 +164,31 @@ fn workload_that_takes_too_long_is_told_with_what_it_lacks() {
     let set = ObjectId::new("apps", "DaemonSet", "dns", "dns");
     let job = ObjectId::new("batch", "Job", "dns", "migrate");
     let error = resource(Reason::WorkloadUpdating, &set, "is rolling out: 2 of 3 pods updated, 2 available");
-    let waiting = Facts { failure: Some(error.clone()), ..facts() };
+    let waiting = |error, waiting_since| applying(RolloutFacts { failure: Some(error), waiting_since, ..rollout() });
     let text = "Working towards 1.0.1: waiting on daemonset.apps \"dns/dns\"";
-    check(&waiting, WELL, (True, "WorkloadUpdating", text));
+    check(&waiting(error.clone(), BTreeMap::new()), WELL, (True, "WorkloadUpdating", text));
     let since = |ids: &[&ObjectId], minutes| {
         let since = |id: &&ObjectId| (UpdateError::name_of(id), at(NOW - minutes * MINUTE).0);
         ids.iter().map(since).collect::<BTreeMap<_, _>>()
     };
-    check(&Facts { waiting_since: since(&[&set], 30), ..waiting.clone() }, WELL, (True, "WorkloadUpdating", text));
+    check(&waiting(error.clone(), since(&[&set], 30)), WELL, (True, "WorkloadUpdating", text));
     let slow = "waiting over 30 minutes: daemonset.apps \"dns/dns\" is rolling out: 2 of 3 pods updated, 2 available";
     let progress = format!("Working towards 1.0.1: {slow}");
-    let late = Facts { waiting_since: since(&[&set], 31), ..waiting.clone() };
-    check(&late, (Unknown, "SlowResource", slow), (True, "WorkloadUpdating", &progress));
+    let late = since(&[&set], 31);
+    check(
+        &waiting(error.clone(), late.clone()),
+        (Unknown, "SlowResource", slow),
+        (True, "WorkloadUpdating", &progress),
+    );
     // An operator of the same name has a time of its own.
     let operator_waits = BTreeMap::from([("dns".to_owned(), at(NOW - 95 * MINUTE).0)]);
-    check(&Facts { waiting_since: operator_waits, ..waiting.clone() }, WELL, (True, "WorkloadUpdating", text));
+    check(&waiting(error.clone(), operator_waits), WELL, (True, "WorkloadUpdating", text));
     // Of several only those that are late, and an operator that is slow comes first.
-    let both = aggregate(vec![error.clone(), resource(Reason::WorkloadUpdating, &job, "is not complete")]);
-    check(
-        &Facts { failure: both, ..late.clone() },
-        (Unknown, "SlowResource", slow),
-        (True, "WorkloadsUpdating", &progress),
-    );
+    let both = aggregate(vec![error.clone(), resource(Reason::WorkloadUpdating, &job, "is not complete")]).unwrap();
+    check(&waiting(both, late.clone()), (Unknown, "SlowResource", slow), (True, "WorkloadsUpdating", &progress));
     let with_operator = multiple(vec![error, operator(Reason::OperatorUpdating, "a", Effect::Wait)]);
-    let mut facts = Facts { failure: Some(with_operator), ..late };
-    facts.waiting_since.insert("a".into(), at(NOW - 31 * MINUTE).0);
+    let mut facts = waiting(with_operator, late);
+    facts.rollout_mut().waiting_since.insert("a".into(), at(NOW - 31 * MINUTE).0);
     let both = format!("{slow}, {SLOW}");
     let progress = format!("Working towards 1.0.1: {both}");
     check(&facts, (Unknown, "SlowClusterOperator", &both), (True, UPDATING, &progress));
@@ -201,13 +199,13 @@ fn definition_is_given_a_minute_while_everything_else_fails_at_once() {
     let [one, other] = ["a.example.com", "b.example.com"]
         .map(|name| ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", name));
     let error = |id| resource(Reason::DefinitionNotEstablished, id, "is not served by the API server yet");
-    let reconciling = |failure| Facts { failure, mode: Mode::Reconcile, ..facts() };
+    let reconciling = |failure| applying(RolloutFacts { failure, begun: Mode::Reconcile, ..rollout() });
     let well = (False, "", "Cluster version is 1.0.1");
     check(&reconciling(Some(error(&one))), WELL, well);
     let mut facts = reconciling(aggregate(vec![error(&one), error(&other)]));
-    facts.waiting_since.insert(UpdateError::name_of(&one), at(NOW - MINUTE).0);
+    facts.rollout_mut().waiting_since.insert(UpdateError::name_of(&one), at(NOW - MINUTE).0);
     check(&facts, WELL, well);
-    facts.waiting_since.insert(UpdateError::name_of(&one), at(NOW - MINUTE - 1).0);
+    facts.rollout_mut().waiting_since.insert(UpdateError::name_of(&one), at(NOW - MINUTE - 1).0);
     let message = "customresourcedefinition.apiextensions.k8s.io \"a.example.com\" is not served by the API server yet";
     let definition = "CustomResourceDefinitionNotEstablished";
     let progress = format!("Error while reconciling 1.0.1: {message}");
@@ -225,9 +223,10 @@ fn every_failure_counts_at_once_while_reconciling_or_without_history() {
         let failure = Some(operator(Reason::OperatorDegraded, "a", effect));
         let failing = (True, "ClusterOperatorDegraded", "operator a is not well");
         let text = "Error while reconciling 1.0.1: the cluster operator a is degraded";
-        let reconciling = Facts { failure: failure.clone(), mode: Mode::Reconcile, ..facts() };
+        let applied = RolloutFacts { failure, ..rollout() };
+        let reconciling = applying(RolloutFacts { begun: Mode::Reconcile, ..applied.clone() });
         check(&reconciling, failing, (False, "ClusterOperatorDegraded", text));
-        let nothing = Facts { failure, actual: Release::default(), ..facts() };
+        let nothing = Facts { actual: Release::default(), ..applying(applied) };
         let text = "Unable to apply <unknown>: the cluster operator a is degraded";
         check(&nothing, failing, (True, "ClusterOperatorDegraded", text));
     }
@@ -239,16 +238,16 @@ fn several_errors_are_judged_individually() {
     let degraded = operator(Reason::OperatorDegraded, "d", Effect::FailAfterInterval);
     let down = operator(Reason::OperatorNotAvailable, "n", Effect::Fail);
     let forbidden = UpdateError::new(Reason::ResourceForbidden, "forbidden");
-    let with = |errors: &[&UpdateError]| Facts {
-        failure: Some(multiple(errors.iter().map(|e| (*e).clone()).collect())),
-        ..facts()
+    let with = |errors: &[&UpdateError]| {
+        let failure = Some(multiple(errors.iter().map(|e| (*e).clone()).collect()));
+        applying(RolloutFacts { failure, ..rollout() })
     };
     // Only waiting: no failure, and the reason of the stronger one.
     let text = "Working towards 1.0.1: waiting on u, waiting up to 40 minutes on d";
     check(&with(&[&updating, &degraded]), WELL, (True, "ClusterOperatorDegraded", text));
     // One is slow, the other still within its time.
     let mut slow = with(&[&updating, &degraded]);
-    slow.waiting_since.insert("u".into(), at(NOW - 31 * MINUTE).0);
+    slow.rollout_mut().waiting_since.insert("u".into(), at(NOW - 31 * MINUTE).0);
     check(
         &slow,
         (Unknown, "SlowClusterOperator", "waiting on u over 30 minutes"),
@@ -275,7 +274,8 @@ fn several_errors_are_judged_individually() {
         ),
         (True, "MultipleErrors", &format!("Unable to apply 1.0.1: {causes}")),
     );
-    let reconciling = Facts { mode: Mode::Reconcile, ..with(&[&down, &forbidden]) };
+    let mut reconciling = with(&[&down, &forbidden]);
+    reconciling.rollout_mut().begun = Mode::Reconcile;
     let (_, reason, message) = said(&reconciling, "Progressing");
     assert_eq!((reason, message), ("MultipleErrors".into(), format!("Error while reconciling 1.0.1: {causes}")));
 }
@@ -289,7 +289,7 @@ fn operator_that_is_away_with_its_node_is_waited_for() {
     let down = operator(Reason::OperatorNotAvailable, "b", Effect::Fail);
     let updating = operator(Reason::OperatorUpdating, "c", Effect::Wait);
     let waits = format!("Working towards 1.0.1: waiting on {UPDATING_NODE}");
-    let fails = |error| Facts { failure: Some(error), ..facts() };
+    let fails = |error| applying(RolloutFacts { failure: Some(error), ..rollout() });
     check(&fails(drained()), WELL, (True, "NodesUpdating", &waits));
     let both = format!("{waits}, waiting on c");
     check(&fails(multiple(vec![drained(), updating])), WELL, (True, "NodesUpdating", &both));
@@ -300,7 +300,7 @@ fn operator_that_is_away_with_its_node_is_waited_for() {
         apart,
         (True, DOWN, "Unable to apply 1.0.1: the cluster operator b is not available"),
     );
-    let reconciling = |error| Facts { mode: Mode::Reconcile, completed: true, ..fails(error) };
+    let reconciling = |error| applying(RolloutFacts { failure: Some(error), completed: true, ..rollout() });
     let rests = format!("Cluster version is 1.0.1: waiting on {UPDATING_NODE}");
     check(&reconciling(drained()), WELL, (False, "NodesUpdating", &rests));
     let error = "Error while reconciling 1.0.1: the cluster operator b is not available";

@@ -35,13 +35,15 @@ fn long_facts() -> impl Strategy<Value = Facts> {
     let texts = || proptest::collection::vec(any_text(), 0..20);
     (any_facts(), proptest::collection::vec(error, 0..30), texts(), texts(), any_text()).prop_map(
         |(mut facts, errors, invalid, names, text)| {
-            facts.failure = aggregate(errors);
+            facts.rollout_mut().failure = aggregate(errors);
             facts.invalid = invalid;
             facts.accepted_risks.clone_from(&text);
-            facts.waiting_since = names.iter().map(|name| (name.clone(), at(NOW - 50 * MINUTE).0)).collect();
+            facts.rollout_mut().waiting_since =
+                names.iter().map(|name| (name.clone(), at(NOW - 50 * MINUTE).0)).collect();
             facts.load = Some(LoadStatus::failed(LoadStep::LoadPayload, release(&text, &text), text.clone()));
             facts.retrieval = Some(Retrieval { outcome: Err((text.clone(), text.clone())), ..Retrieval::nothing() });
-            facts.conflicts.push(Conflict { object: text.clone(), manager: text, fields: names.clone(), repairs: 3 });
+            let conflict = Conflict { object: text.clone(), manager: text, fields: names.clone(), repairs: 3 };
+            facts.rollout_mut().conflicts.push(conflict);
             facts.capabilities.implicit = names;
             facts
         },
@@ -52,15 +54,15 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     let mode = prop_oneof![Just(Mode::Install), Just(Mode::Update), Just(Mode::Reconcile)];
     (mode, 0u8..4, any_failure(), any::<[bool; 4]>(), 0usize..9, 0usize..9, 0i64..200).prop_map(
         |(mode, which, failure, [completed, local, verified, conflict], done, total, minutes)| {
-            let mut facts = facts();
-            facts.mode = mode;
+            let since = BTreeMap::from([("a".to_owned(), at(NOW - minutes * MINUTE).0)]);
+            let applied =
+                RolloutFacts { begun: mode, completed, failure, done, total, waiting_since: since, ..rollout() };
+            let mut facts = applying(applied);
             facts.actual =
                 if which == 0 { Release::default() } else { release(&format!("1.{which}.0"), &format!("i{which}")) };
-            (facts.failure, facts.completed, facts.local, facts.verified) = (failure, completed, local, verified);
-            (facts.done, facts.total) = (done, total);
-            facts.waiting_since.insert("a".into(), at(NOW - minutes * MINUTE).0);
+            (facts.local, facts.verified) = (local, verified);
             if conflict {
-                facts.conflicts.push(Conflict {
+                facts.rollout_mut().conflicts.push(Conflict {
                     object: "o".into(),
                     manager: String::new(),
                     fields: Vec::new(),
@@ -96,7 +98,7 @@ proptest! {
             let before = status;
             status = compute(&before, &facts, at(second).0);
             prop_assert_eq!(&compute(&status, &facts, at(second + 100).0).history, &status.history);
-            if !facts.completed {
+            if !facts.is_completed() {
                 prop_assert_eq!(ended(&status), ended(&before));
             }
             let old_starts: Vec<&HistoryEntry> = before.history.iter().collect();
@@ -120,10 +122,10 @@ proptest! {
             }
             // A failure goes unreported only while time is granted.
             let granted_time = |e: &UpdateError| matches!(e.effect, Effect::Wait | Effect::FailAfterInterval);
-            if let Some(failure) = &facts.failure {
+            if let Some(failure) = facts.failure() {
                 let all_granted = if failure.nested.is_empty() { granted_time(failure) } else { failure.nested.iter().all(granted_time) };
                 let silent = find(&status.conditions, "Failing").unwrap().status == ConditionStatus::False;
-                prop_assert!(!silent || (all_granted && facts.mode != Mode::Reconcile), "{failure:?} is not reported");
+                prop_assert!(!silent || (all_granted && facts.mode() != Mode::Reconcile), "{failure:?} is not reported");
             }
         }
     }

@@ -1,5 +1,7 @@
 use super::*;
+use crate::api::HistoryEntry;
 use crate::api::release::{ConditionalUpdateRisk, MatchingRule, PromQl};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 const ID: &str = "01234567-89ab-4cde-8f01-23456789abcd";
 const T0: i64 = 1_700_000_000;
@@ -31,6 +33,18 @@ fn request() -> Request {
     }
 }
 
+fn entry(image: &str, state: HistoryState) -> HistoryEntry {
+    HistoryEntry {
+        state,
+        started_time: Time(at(0)),
+        completion_time: None,
+        version: String::new(),
+        image: image.into(),
+        verified: false,
+        accepted_risks: String::new(),
+    }
+}
+
 fn risky(version: &str, query: &str) -> ConditionalUpdate {
     let rule = MatchingRule { type_: "PromQL".into(), promql: Some(PromQl { promql: query.into() }) };
     let risk = ConditionalUpdateRisk {
@@ -57,7 +71,7 @@ fn fails(reason: Reason) -> Result<Updates, Failure> {
 
 /// Asked the first question at 0.
 fn asked() -> (Advice, Question) {
-    let mut advice = Advice::new(asker(), None, at(0));
+    let mut advice = Advice::new(asker(), None, None, at(0));
     advice.on_request(request(), at(0));
     let question = advice.ask(at(0)).unwrap();
     (advice, question)
@@ -80,12 +94,12 @@ fn ask_and_fail(advice: &mut Advice, reason: Reason, now: i64) {
 /// Whether lists are known, and the versions of the available updates.
 fn offers(advice: &Advice, now: i64) -> (bool, Vec<String>) {
     let published = advice.published(at(now)).unwrap();
-    (published.known, published.updates.available.into_iter().map(|r| r.version).collect())
+    (published.known, published.available.into_iter().map(|r| r.version).collect())
 }
 
 #[test]
 fn one_question_at_a_time_is_asked_and_repeated_after_the_period() {
-    let mut advice = Advice::new(asker(), None, at(0));
+    let mut advice = Advice::new(asker(), None, None, at(0));
     assert_eq!(advice.ask(at(0)), None, "nothing is known to ask");
     advice.on_request(request(), at(0));
     let question = advice.ask(at(0)).unwrap();
@@ -209,7 +223,7 @@ fn flag_decides_before_the_spec_and_failures_say_so() {
     let default = expected(graph::DEFAULT_SERVICE, "this is the default update service, as spec.upstream is empty");
     assert_eq!(said(None, ""), default);
     // With the flag, another upstream in the spec asks nothing else.
-    let mut advice = Advice::new(Asker { update_service: Some("https://f".into()), ..asker() }, None, at(0));
+    let mut advice = Advice::new(Asker { update_service: Some("https://f".into()), ..asker() }, None, None, at(0));
     advice.on_request(request(), at(0));
     let question = advice.ask(at(0)).unwrap();
     advice.on_request(Request { upstream: "https://other".into(), ..request() }, at(1));
@@ -246,11 +260,20 @@ fn next_process_goes_on_with_what_was_known() {
     let mut advice = answered(Updates { conditional: vec![risky("4.1.1", "q")], ..updates(&["4.1.2"]) });
     advice.queries(at(0));
     advice.on_verdict("q", Ok(false), at(0));
-    let published = advice.published(at(1)).unwrap().updates;
-    let offered = offered(Some(&published.available), &published.conditional);
+    let published = advice.published(at(1)).unwrap();
+    let status = |image: &str, state| ClusterVersionStatus {
+        history: vec![entry(image, state)],
+        available_updates: Some(published.available.clone()),
+        conditional_updates: published.conditional.clone(),
+        ..ClusterVersionStatus::default()
+    };
+    let own = asker().own;
+    let offered = Offered::of(&status(&own.image, HistoryState::Completed), &own);
+    assert_eq!(Offered::of(&status(&own.image, HistoryState::Partial), &own), None, "they are of the release before");
+    assert_eq!(Offered::of(&status("img-4.0.9", HistoryState::Completed), &own), None);
     let next = |request: Request, now: i64| {
-        let mut next = Advice::new(asker(), advice.record(), at(now));
-        next.on_request(Request { offered: offered.clone(), ..request }, at(now));
+        let mut next = Advice::new(asker(), advice.record(), offered.clone(), at(now));
+        next.on_request(request, at(now));
         let question = next.ask(at(now)).unwrap();
         next.on_answer(&question, fails(Reason::RemoteFailed), 0.0, at(now));
         next
@@ -259,7 +282,7 @@ fn next_process_goes_on_with_what_was_known() {
     let mut same = next(request(), 100);
     assert_eq!(offers(&same, 100), (true, both()));
     assert_eq!(
-        same.published(at(100)).unwrap().updates.conditional[0].conditions[0].message,
+        same.published(at(100)).unwrap().conditional[0].conditions[0].message,
         published.conditional[0].conditions[0].message
     );
     assert_eq!(same.queries(at(100)), Vec::<String>::new(), "the verdict is known");
@@ -270,10 +293,11 @@ fn next_process_goes_on_with_what_was_known() {
     // The channel was changed while no process ran.
     let other = next(Request { channel: "fast".into(), ..request() }, 100);
     assert_eq!(offers(&other, 100), (false, Vec::new()));
-    assert!(!other.published(at(100)).unwrap().keep);
+    assert!(other.published(at(100)).unwrap().answered);
     // Risks of the cluster itself cannot be told from published ones, so that only status keeps them.
     let gated = next(Request { accepted_risks: Some(BTreeSet::new()), ..request() }, 100);
-    assert!(!gated.published(at(100)).unwrap().known && gated.published(at(100)).unwrap().keep);
+    let gated = gated.published(at(100)).unwrap();
+    assert_eq!((gated.known, gated.answered), (false, false));
 }
 
 /// Otherwise an update would be recommended for a moment after each start, whatever the cluster says.
@@ -281,24 +305,25 @@ fn next_process_goes_on_with_what_was_known() {
 fn nothing_new_is_published_before_the_risks_of_the_cluster_are_known() {
     let own = Risk { name: "AdminAck".into(), message: "m".into(), url: "https://r".into() };
     let gated = |own_risks| Request { accepted_risks: Some(BTreeSet::new()), own_risks, ..request() };
-    let mut advice = Advice::new(asker(), None, at(0));
+    let mut advice = Advice::new(asker(), None, None, at(0));
     advice.on_request(gated(None), at(0));
     let question = advice.ask(at(0)).unwrap();
     advice.on_answer(&question, Ok(updates(&["4.2.0"])), 0.0, at(0));
     let published = advice.published(at(0)).unwrap();
-    assert_eq!((published.known, published.keep, &published.updates), (false, true, &Judged::default()));
+    let lists = (published.available, published.conditional, published.risks);
+    assert_eq!((published.known, published.answered, lists), (false, false, Default::default()));
     assert_eq!((published.outcome, published.current), (Ok(String::new()), Some(release("4.1.0"))));
     advice.on_request(gated(Some(vec![own])), at(1));
     let published = advice.published(at(1)).unwrap();
-    assert!(published.known && published.updates.available.is_empty());
-    assert_eq!(published.updates.conditional[0].risks[0].name, "AdminAck");
+    assert!(published.known && published.available.is_empty());
+    assert_eq!(published.conditional[0].risks[0].name, "AdminAck");
     // What status has is for another channel.
     let other = |own_risks| Request { channel: "fast".into(), ..gated(own_risks) };
     advice.on_request(other(None), at(2));
     let question = advice.ask(at(2)).unwrap();
     advice.on_answer(&question, Ok(updates(&["4.2.0"])), 0.0, at(2));
     let published = advice.published(at(2)).unwrap();
-    assert_eq!((published.known, published.keep), (false, false));
+    assert_eq!((published.known, published.answered), (false, true));
     advice.on_request(other(Some(Vec::new())), at(3));
     assert_eq!(offers(&advice, 3), (true, vec!["4.2.0".into()]));
 }
@@ -332,7 +357,7 @@ fn questions_do_not_change_the_record_and_answers_every_half_hour() {
         assert_eq!(ask(now), Some(at(recorded)), "answered after {now} s");
     }
     let recorded = advice.record();
-    let mut next = Advice::new(asker(), recorded, at(2100));
+    let mut next = Advice::new(asker(), recorded, None, at(2100));
     next.on_request(request(), at(2100));
     let question = next.ask(at(2100)).unwrap();
     next.on_answer(&question, Ok(updates(&[])), 0.0, at(2101));

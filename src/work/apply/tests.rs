@@ -11,7 +11,7 @@ use crate::graph::{self, Mode};
 use crate::merge::Owner;
 use crate::payload::{Origin, load};
 use crate::read::Read;
-use crate::rollout::{Applied, Plan};
+use crate::rollout::{Applied, Clocks, Plan};
 use crate::work::rollout::RunningRollout;
 use serde_json::{Value, json};
 use server::Server;
@@ -478,12 +478,16 @@ async fn terminating_object_is_waited_for_without_requests() {
     assert_eq!(server.get(BINDING).unwrap()["roleRef"]["name"], "new");
 }
 
+fn start(plan: Plan, applier: &Arc<Applier>) -> RunningRollout {
+    RunningRollout::start(plan, Clocks::default(), applier.clone())
+}
+
 /// A rollout over one manifest that has completed.
 async fn completed(applier: &Arc<Applier>, manifest: &Arc<Manifest>, mode: Mode) -> RunningRollout {
-    let mut rollout = RunningRollout::start(plan(vec![manifest.clone()], mode), applier.clone());
+    let mut rollout = start(plan(vec![manifest.clone()], mode), applier);
     rollout.admit();
     let end = async {
-        while !rollout.state().is_completed() {
+        while !rollout.view().completed {
             rollout.moved().await;
         }
     };
@@ -511,10 +515,10 @@ async fn deletion_is_pending_until_the_object_is_gone() {
     server.put(CONFIG, held);
     let applier = process(&server).await;
     let mut rollout = completed(&applier, &to_delete(config("1")), Mode::Reconcile).await;
-    assert_eq!(rollout.pending_deletions(), ["configmap \"b/a\""]);
+    assert_eq!(rollout.pending_deletions(&rollout.view()), ["configmap \"b/a\""]);
     server.edit(CONFIG, |live| live["metadata"]["finalizers"] = json!([]));
     let gone = async {
-        while !rollout.pending_deletions().is_empty() {
+        while !rollout.pending_deletions(&rollout.view()).is_empty() {
             rollout.moved().await;
         }
     };
@@ -557,11 +561,11 @@ async fn kind_defined_by_another_client_is_found() {
     let server = Server::default();
     let applier = process_with(&server, vec![definitions]).await;
     let manifests = vec![manifest(&definition), manifest(&gadget)];
-    let mut rollout = RunningRollout::start(plan(manifests, Mode::Reconcile), applier.clone());
+    let mut rollout = start(plan(manifests, Mode::Reconcile), &applier);
     rollout.admit();
     server.serve("example.org/v1", "Gadget", "gadgets");
     let end = async {
-        while !rollout.state().is_completed() {
+        while !rollout.view().completed {
             rollout.moved().await;
         }
     };
@@ -577,15 +581,15 @@ async fn known_kind_that_the_server_does_not_find_is_tried_after_a_pause_and_dis
     server.stop_serving("example.com/v1/widgets");
     let applier = process(&server).await;
     let widget = manifest(&object("example.com/v1", "Widget", json!({"spec": {"a": 1}})));
-    let mut rollout = RunningRollout::start(plan(vec![widget], Mode::Update), applier.clone());
+    let mut rollout = start(plan(vec![widget], Mode::Update), &applier);
     rollout.admit();
     let reported = async {
-        while rollout.state().failure().is_none() {
+        while rollout.view().failure().is_none() {
             rollout.moved().await;
         }
     };
     assert!(tokio::time::timeout(LIMIT, reported).await.is_ok(), "nothing is reported");
-    let failure = rollout.state().failure().unwrap();
+    let failure = rollout.view().failure().unwrap();
     assert!(failure.message.contains("example.com/v1/widgets"), "the server's answer is shown: {failure:?}");
     let requests = server.requests();
     let count = |matches: fn(&str) -> bool| requests.iter().filter(|r| matches(r)).count();

@@ -1,7 +1,7 @@
 //! What the controller does next, as a pure function of the situation.
 
 use super::loading::Stage;
-use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryState, Release};
+use crate::api::{ClusterVersionStatus, HistoryState, Release};
 use crate::graph::Mode;
 use crate::payload::ApplyFilter;
 use crate::updates::{self, Target};
@@ -27,8 +27,8 @@ pub(crate) struct Loading<'a> {
 /// All that the decision may depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Situation<'a> {
-    /// The spec with its invalid fields cleared.
-    pub spec: &'a ClusterVersionSpec,
+    /// The release that is asked for.
+    pub target: &'a Target,
     pub status: &'a ClusterVersionStatus,
     /// The release this process was built for.
     pub own: &'a Release,
@@ -61,10 +61,9 @@ pub(crate) enum Action {
 }
 
 pub(crate) fn decide(s: &Situation) -> Vec<Action> {
-    let target = updates::choose(s.spec, s.status, s.own);
-    let Some(running) = &s.running else { return first(s, target) };
+    let Some(running) = &s.running else { return first(s) };
     let mut actions =
-        if target.release.image == running.image { keep_running(s) } else { change_release(s, running, target) };
+        if s.target.release.image == running.image { keep_running(s) } else { change_release(s, running) };
     // What runs follows its filters whatever is asked for next: a release may take long to load, or never be accepted,
     // and an install that ignores another version does not ignore these.
     let replaced = actions.iter().any(|action| matches!(action, Action::StartOwn { .. } | Action::StartLoaded));
@@ -78,46 +77,46 @@ pub(crate) fn decide(s: &Situation) -> Vec<Action> {
 /// The first work of a process is its own release, so that the platform is reconciled whatever is asked for. The
 /// exception is an update that was interrupted before the hand-over: going back to the own release for a moment would be
 /// a step the administrator never asked for.
-fn first(s: &Situation, target: Target) -> Vec<Action> {
+fn first(s: &Situation) -> Vec<Action> {
     let start_own = || vec![Action::StartOwn { mode: updates::mode(&s.status.history, s.own) }];
     let newest = s.status.history.first();
-    let interrupted = newest
-        .is_some_and(|h| h.state == HistoryState::Partial && h.image == target.release.image && h.image != s.own.image)
-        && s.status.history.iter().any(|h| h.state == HistoryState::Completed);
+    let interrupted = newest.is_some_and(|h| {
+        h.state == HistoryState::Partial && h.image == s.target.release.image && h.image != s.own.image
+    }) && s.status.history.iter().any(|h| h.state == HistoryState::Completed);
     if !interrupted {
         return start_own();
     }
     match s.refused {
-        Some((refused, _)) if s.loading.is_none() && refused.is(&target) => start_own(),
-        _ if s.loading.is_some_and(|l| l.stage == Stage::Blocked && l.target.is(&target)) => start_own(),
-        _ => load(s, target),
+        Some((refused, _)) if s.loading.is_none() && refused.is(s.target) => start_own(),
+        _ if s.loading.is_some_and(|l| l.stage == Stage::Blocked && l.target.is(s.target)) => start_own(),
+        _ => load(s),
     }
 }
 
-fn change_release(s: &Situation, running: &Running, target: Target) -> Vec<Action> {
+fn change_release(s: &Situation, running: &Running) -> Vec<Action> {
     // Cancelling an install for another version would break it.
     if running.mode == Mode::Install {
         return vec![];
     }
-    if target.release.image == s.own.image {
+    if s.target.release.image == s.own.image {
         let mut actions = keep_running(s);
         actions.push(Action::StartOwn { mode: Mode::Update });
         return actions;
     }
     match s.refused {
-        Some((refused, again)) if s.loading.is_none() && refused.is(&target) && s.now < again => vec![],
-        _ => load(s, target),
+        Some((refused, again)) if s.loading.is_none() && refused.is(s.target) && s.now < again => vec![],
+        _ => load(s),
     }
 }
 
 /// On the way to the target.
-fn load(s: &Situation, target: Target) -> Vec<Action> {
+fn load(s: &Situation) -> Vec<Action> {
     match s.loading {
-        Some(loading) if !loading.target.is(&target) => vec![Action::StopLoading],
+        Some(loading) if !loading.target.is(s.target) => vec![Action::StopLoading],
         Some(Loading { stage: Stage::Admitted, .. }) => vec![Action::Preflight],
         Some(Loading { stage: Stage::Ready, .. }) => vec![Action::StartLoaded],
         Some(_) => vec![],
-        None => vec![Action::Load(target)],
+        None => vec![Action::Load(s.target.clone())],
     }
 }
 

@@ -48,7 +48,8 @@ impl Inputs {
 }
 
 impl EffectiveFilter {
-    pub(crate) fn new(base: Filter, always: BTreeSet<String>) -> Self {
+    pub(crate) fn new(base: Filter, always: &[String]) -> Self {
+        let always = always.iter().cloned().collect();
         EffectiveFilter { base, always, gates: None, capabilities: None, filter: ApplyFilter::default(), inputs: None }
     }
 

@@ -7,6 +7,7 @@ use crate::work::task;
 use futures::stream::{BoxStream, StreamExt};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +27,7 @@ pub(crate) struct Live {
 #[derive(Debug)]
 pub(crate) struct Latest {
     name: String,
-    live: Option<Live>,
+    live: Option<Arc<Live>>,
     unreadable: Option<String>,
     others: BTreeSet<String>,
     /// The history of the cluster as it was known last: a ClusterVersion that is made anew goes on with it. Without one the
@@ -52,7 +53,7 @@ impl Latest {
         &self.history
     }
 
-    pub(crate) fn live(&self) -> Option<&Live> {
+    pub(crate) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }
 
@@ -148,7 +149,8 @@ impl Latest {
             (Err(_), None) => ClusterVersionSpec::default(),
         };
         let generation = raw.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-        self.live = Some(Live { spec, status, generation, uid: object_meta::uid(&raw).to_owned(), restored, raw });
+        let uid = object_meta::uid(&raw).to_owned();
+        self.live = Some(Arc::new(Live { spec, status, generation, uid, restored, raw }));
     }
 }
 

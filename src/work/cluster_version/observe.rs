@@ -1,9 +1,11 @@
 //! What the controller tells the metrics after each turn.
 
-use super::{ClusterVersionController, Current};
+use super::ClusterVersionController;
+use super::live::Live;
+use super::seen::Seen;
 use crate::api::progress::NodeProgress;
 use crate::metrics::{Counters, Observation, SeenClusterVersion, SeenRollout};
-use crate::rollout::Rollout;
+use crate::rollout::View;
 use crate::status::facts::LoadStep;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -26,8 +28,25 @@ impl Kept {
         *self.counters.loads.entry((step.reason(), outcome)).or_default() += 1;
     }
 
-    pub(super) fn on_rollout_ended(&mut self, rollout: &Rollout) {
-        add(&mut self.repairs, rollout.repairs());
+    pub(super) fn on_rollout_ended(&mut self, rollout: &View) {
+        add(&mut self.repairs, &rollout.repairs);
+    }
+
+    /// Copied only when it has changed: it may be large, and an install takes many turns.
+    fn cluster_version(&mut self, live: &Live) -> Arc<SeenClusterVersion> {
+        let text = |place: &str| live.raw.pointer(place).and_then(Value::as_str);
+        let version = text("/metadata/resourceVersion").unwrap_or_default();
+        if let Some((known, seen)) = &self.seen
+            && known == version
+            && !version.is_empty()
+        {
+            return seen.clone();
+        }
+        let created = text("/metadata/creationTimestamp").and_then(|text| text.parse().ok());
+        let seen = SeenClusterVersion { spec: live.spec.clone(), status: live.status.clone(), created };
+        let seen = Arc::new(seen);
+        self.seen = Some((version.to_owned(), seen.clone()));
+        seen
     }
 }
 
@@ -38,50 +57,32 @@ fn add(sum: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
 }
 
 impl ClusterVersionController {
-    pub(super) fn tell_metrics(&mut self, now: Timestamp) {
-        let rollout = self.current.as_ref().map(|current| seen(current, now));
+    /// `seen`: `None` without a ClusterVersion.
+    pub(super) fn tell_metrics(&mut self, seen: Option<&Seen>, now: Timestamp) {
+        let view = seen.and_then(|seen| seen.rollout.as_ref());
         let mut counters = Counters { repairs: self.kept.repairs.clone(), ..self.kept.counters.clone() };
-        if let Some(Current { rollout, .. }) = &self.current {
-            add(&mut counters.repairs, rollout.state().repairs());
+        if let Some(view) = view {
+            add(&mut counters.repairs, &view.repairs);
         }
         let observation = Observation {
             turn: now,
-            cluster_version: self.seen_cluster_version(),
-            rollout,
+            cluster_version: seen.map(|seen| self.kept.cluster_version(&seen.live)),
+            rollout: view.map(|view| seen_rollout(view)),
             durations: self.durations.clone(),
             counters,
         };
         self.parts.monitoring.observe(observation);
     }
-
-    /// Copied only when it has changed: it may be large, and an install takes many turns.
-    fn seen_cluster_version(&mut self) -> Option<Arc<SeenClusterVersion>> {
-        let live = self.live.live()?;
-        let text = |place: &str| live.raw.pointer(place).and_then(Value::as_str);
-        let version = text("/metadata/resourceVersion").unwrap_or_default();
-        if let Some((known, seen)) = &self.kept.seen
-            && known == version
-            && !version.is_empty()
-        {
-            return Some(seen.clone());
-        }
-        let created = text("/metadata/creationTimestamp").and_then(|text| text.parse().ok());
-        let seen = SeenClusterVersion { spec: live.spec.clone(), status: live.status.clone(), created };
-        let seen = Arc::new(seen);
-        self.kept.seen = Some((version.to_owned(), seen.clone()));
-        Some(seen)
-    }
 }
 
-fn seen(current: &Current, now: Timestamp) -> SeenRollout {
-    let mut rollout = current.rollout.state();
+fn seen_rollout(rollout: &View) -> SeenRollout {
     let waits = |node: &&NodeProgress| !node.waiting.is_empty();
     SeenRollout {
-        version: rollout.plan().release.version.clone(),
-        done: rollout.done(),
-        total: rollout.plan().manifests.len(),
-        errors: rollout.errors(),
-        waiting: rollout.nodes().iter().filter(waits).cloned().collect(),
-        conflicts: rollout.conflicts(now),
+        version: rollout.plan.release.version.clone(),
+        done: rollout.done,
+        total: rollout.plan.manifests.len(),
+        errors: rollout.errors,
+        waiting: rollout.nodes.iter().filter(waits).cloned().collect(),
+        conflicts: rollout.conflicts.clone(),
     }
 }

@@ -1,24 +1,22 @@
 //! What the controller tells: facts for the status, the progress record, events, and when it has to look again.
 
+use super::ClusterVersionController;
 use super::loading::Load;
 use super::notices;
 use super::retry::Refused;
-use super::{ClusterVersionController, Current};
+use super::seen::Seen;
 use crate::api::progress::{self, Progress, SCHEMA};
-use crate::api::{ClusterVersionStatus, HistoryState};
+use crate::api::{ClusterVersionStatus, HistoryEntry, HistoryState, Release};
 use crate::graph::Mode;
-use crate::payload::ObjectId;
-use crate::rollout::Rollout;
-use crate::status::facts::{LoadStatus, Retrieval};
-use crate::status::failure::UpdateError;
+use crate::rollout::View;
+use crate::status::facts::{LoadStatus, RolloutFacts};
 use crate::status::{self, Facts};
 use crate::updates::timeline::Course;
 use crate::work::drained;
+use crate::work::events::Notice;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// When the report of what is waited for changes by time alone.
 const REPORT_AFTER: [SignedDuration; 4] = [
@@ -30,46 +28,44 @@ const REPORT_AFTER: [SignedDuration; 4] = [
 
 impl ClusterVersionController {
     /// Everything that the status is computed from.
-    fn facts(&self, now: Timestamp) -> Facts {
-        let mut facts = Facts {
-            generation: self.live.live().map_or(0, |live| live.generation),
+    pub(super) fn facts(&self, seen: &Seen) -> Facts {
+        let rollout = seen.rollout.as_ref().zip(self.current.as_ref());
+        // An update that was interrupted before the hand-over goes on once its release is loaded again.
+        let actual = match (&rollout, &self.load) {
+            (Some((view, _)), _) => view.plan.release.clone(),
+            (None, Some(load)) => load.target.release.clone(),
+            (None, None) => Release::default(),
+        };
+        Facts {
+            generation: seen.live.generation,
+            actual,
+            rollout: rollout.map(|(view, current)| RolloutFacts {
+                begun: view.plan.mode,
+                completed: view.completed,
+                done: view.done,
+                total: view.plan.manifests.len(),
+                failure: view.failure_beside(&self.drained.explained()),
+                version_hash: current.selection.hash.clone(),
+                waiting_since: view.waiting_since.clone(),
+                conflicts: view.conflicts.clone(),
+                unwatched: seen.unwatched.clone(),
+                kept: seen.kept_fields.clone(),
+            }),
             verified: self.accepted.verified,
             local: Arc::ptr_eq(&self.accepted.payload, &self.parts.own),
             accepted_risks: self.accepted.risks.clone(),
-            load: self.load_status(),
+            load: self.load_status(seen),
             capabilities: self.filter.facts(),
-            retrieval: self.retrieval(),
-            waiting_since: self.waiting_since(),
-            invalid: self.invalid.clone(),
+            retrieval: seen.retrieval.clone(),
+            invalid: seen.invalid.clone(),
+            risks: seen.risks.clone(),
             dropped: self.dropped.named(),
-            ..Facts::new(self.parts.own.release.clone())
-        };
-        // An update that was interrupted before the hand-over goes on once its release is loaded again.
-        if let (None, Some(load)) = (&self.current, &self.load) {
-            facts.actual.clone_from(&load.target.release);
+            own: self.parts.own.release.clone(),
         }
-        if let Some(Current { rollout, selection, .. }) = &self.current {
-            facts.version_hash.clone_from(&selection.hash);
-            (facts.unwatched, facts.kept) = rollout.hindrances();
-            let mut rollout = rollout.state();
-            facts.actual.clone_from(&rollout.plan().release);
-            (facts.mode, facts.completed) = (rollout.current_mode(), rollout.is_completed());
-            (facts.done, facts.total) = (rollout.done(), rollout.plan().manifests.len());
-            facts.failure = rollout.failure_beside(&self.drained.explained());
-            facts.conflicts = rollout.conflicts(now);
-        }
-        facts.risks = self.live.live().and_then(|live| self.risks_in(facts.mode, &live.spec));
-        facts
-    }
-
-    /// What came of the request that the ClusterVersion makes now.
-    pub(super) fn retrieval(&self) -> Option<Retrieval> {
-        let request = self.parts.requests.borrow();
-        self.parts.updates.borrow().as_ref().and_then(|told| told.for_request(request.as_ref()))
     }
 
     /// The last attempt to load a release, as long as it is asked for; otherwise the release that runs was accepted.
-    fn load_status(&self) -> Option<LoadStatus> {
+    fn load_status(&self, seen: &Seen) -> Option<LoadStatus> {
         let loading = self.load.as_ref().map(Load::status);
         let failed = |status: &LoadStatus| matches!(status.outcome, Some(Err(_)));
         let told = match (loading, &self.refused) {
@@ -78,8 +74,8 @@ impl ClusterVersionController {
             }
             (loading, refused) => loading.or_else(|| refused.as_ref().map(Refused::status)),
         };
-        let accepted = || self.current.as_ref().map(|_| LoadStatus::accepted(self.accepted.payload.release.clone()));
-        told.or_else(accepted).map(|status| LoadStatus { note: self.note.clone(), ..status })
+        let accepted = || seen.rollout.as_ref().map(|_| LoadStatus::accepted(self.accepted.payload.release.clone()));
+        told.or_else(accepted).map(|status| LoadStatus { note: self.note_on(seen), ..status })
     }
 
     /// Whether the release that is being loaded was refused before.
@@ -87,173 +83,153 @@ impl ClusterVersionController {
         self.load.as_ref().zip(self.refused.as_ref()).is_some_and(|(load, refused)| refused.target.is(&load.target))
     }
 
-    /// When the daemon began to wait, by what errors name.
-    fn waiting_since(&self) -> BTreeMap<String, Timestamp> {
-        let awaited = self.current.as_ref().map(|current| current.rollout.state().awaited());
-        let since = |id: ObjectId| Some((UpdateError::name_of(&id), self.clocks.of(&id)?));
-        awaited.into_iter().flatten().filter_map(since).collect()
-    }
-
     /// Finds out about operators that are not available whether nodes explain that.
-    pub(super) fn follow_drained(&mut self) {
-        let Some(Current { rollout, .. }) = &self.current else {
+    pub(super) fn follow_drained(&mut self, seen: &Seen) {
+        let Some(rollout) = &seen.rollout else {
             return self.drained.follow(&BTreeSet::new(), |_| BTreeSet::new());
         };
-        let rollout = rollout.state();
-        let manifests = &rollout.plan().manifests;
-        self.drained.follow(&rollout.unavailable_operators(), |operator| drained::homes(manifests, operator));
+        let homes = |operator: &str| drained::homes(&rollout.plan.manifests, operator);
+        self.drained.follow(&rollout.unavailable_operators(), homes);
     }
 
-    /// Brings clocks and durations up to date with the rollout.
-    pub(super) fn observe_rollout(&mut self, now: Timestamp) {
-        let Some(current) = &self.current else { return };
-        let mut rollout = current.rollout.state();
-        self.clocks.observe(&rollout.awaited(), |key| rollout.is_ahead(key), now);
-        rollout.backdate(self.clocks.all());
+    /// Brings the durations up to date with the rollout.
+    pub(super) fn observe_rollout(&mut self, seen: &Seen) {
+        let Some(rollout) = &seen.rollout else { return };
         // A rollout that finds everything in place says nothing about how long an update takes.
-        if rollout.plan().mode != Mode::Reconcile {
-            for node in rollout.nodes() {
+        if rollout.plan.mode != Mode::Reconcile {
+            for node in &rollout.nodes {
                 if let (Some(started), Some(finished)) = (node.started, node.finished)
                     && let Some(component) = node.id.rsplit('/').next()
                 {
                     self.durations.insert(component.to_owned(), finished.duration_since(started).as_secs_f64());
                 }
             }
-            let (history, release) = (self.live.live().map(|live| &live.status.history), &rollout.plan().release);
-            let before = history
-                .into_iter()
-                .flatten()
-                .find(|entry| entry.state == HistoryState::Completed && entry.image != release.image);
+            let (history, release) = (&seen.live.status.history, &rollout.plan.release);
+            let is_before =
+                |entry: &&HistoryEntry| entry.state == HistoryState::Completed && entry.image != release.image;
+            let before = history.iter().find(is_before);
             let course = Course {
-                mode: if rollout.plan().mode == Mode::Install { "install" } else { "update" },
+                mode: if rollout.plan.mode == Mode::Install { "install" } else { "update" },
                 from: before.map_or("", |entry| &entry.version),
                 version: &release.version,
                 image: &release.image,
-                started: rollout.started(),
-                nodes: rollout.nodes(),
-                completed: rollout.is_completed(),
+                started: rollout.started,
+                nodes: &rollout.nodes,
+                completed: rollout.completed,
             };
-            self.timeline.observe(&course, now);
+            self.timeline.observe(&course, seen.at);
         }
     }
 
     /// Event, progress record and status, if they differ from what was told before.
-    pub(super) fn publish(&mut self, now: Timestamp) {
-        self.tell_load_status();
-        self.tell_history();
-        self.tell_hand_over();
-        self.tell_scaled_to_zero();
-        if let Some(current) = &self.current {
-            let record = self.record(&current.rollout.state());
-            self.parts.records.send_replace(record);
+    pub(super) fn publish(&mut self, seen: &Seen) {
+        let facts = self.facts(seen);
+        self.tell_load_status(facts.load.as_ref(), seen);
+        self.tell_history(seen);
+        self.tell_hand_over(seen);
+        self.tell_scaled_to_zero(seen);
+        if let Some(rollout) = &seen.rollout {
+            self.parts.records.send_replace(self.record(rollout, seen));
         }
-        let next = self.status_to_write(now);
+        let next = self.status_to_write(seen, &facts);
         if let Some(current) = &self.current {
             // An update that was interrupted at its first write must be known to the next process, with the risks that
             // were accepted for it.
-            let history = self.live.live().map(|live| &live.status.history);
-            if next.as_ref().is_none_or(|(_, next)| Some(&next.history) == history) {
+            if next.as_ref().is_none_or(|next| next.history == seen.live.status.history) {
                 current.rollout.admit();
             }
         }
         match next {
-            Some((live, status)) => self.writer.offer(live, status),
+            Some(status) => self.writer.offer(seen.live.raw.clone(), status),
             None => self.writer.rest(),
         }
     }
 
-    /// This process is about to be stopped; nothing else would say why.
-    fn tell_scaled_to_zero(&mut self) {
-        let Some((current, live)) = self.current.as_ref().zip(self.live.live()) else { return };
-        let rollout = current.rollout.state();
-        let deployment = &rollout.plan().own_deployment;
-        let resting = rollout.current_mode() == Mode::Reconcile;
-        let stopped = resting && self.parts.applier.is_scaled_to_zero(deployment);
-        if stopped && !self.stopped {
-            tracing::warn!(%deployment, "scaled to zero by another client; it stays so");
-            self.parts.events.publish(notices::scaled_to_zero(deployment), &self.parts.name, &live.uid);
-        }
-        self.stopped = stopped;
+    fn tell(&self, notice: Notice, seen: &Seen) {
+        self.parts.events.publish(notice, &self.parts.settings.name, &seen.live.uid);
     }
 
-    fn tell_load_status(&mut self) {
-        let Some((status, live)) = self.load_status().zip(self.live.live()) else { return };
-        let notice = notices::notice(&status);
+    /// This process is about to be stopped; nothing else would say why.
+    fn tell_scaled_to_zero(&mut self, seen: &Seen) {
+        let own = self.own_deployment();
+        if seen.scaled_to_zero && !self.stopped {
+            tracing::warn!(deployment = %own, "scaled to zero by another client; it stays so");
+            self.tell(notices::scaled_to_zero(&own), seen);
+        }
+        self.stopped = seen.scaled_to_zero;
+    }
+
+    fn tell_load_status(&mut self, status: Option<&LoadStatus>, seen: &Seen) {
+        let Some(status) = status else { return };
+        let notice = notices::notice(status);
         if self.told.is_new(&status.release, &notice) {
-            self.parts.events.publish(notice, &self.parts.name, &live.uid);
+            self.tell(notice, seen);
         }
     }
 
     /// Where an update begins and ends. What the process before has recorded it has told as well, and what is there before
     /// anything is known happened long ago.
-    fn tell_history(&mut self) {
-        let Some(live) = self.live.live() else { return };
-        let history = &live.status.history;
+    fn tell_history(&mut self, seen: &Seen) {
+        let history = &seen.live.status.history;
         let notice = self.told_entry.as_ref().and_then(|before| notices::of_history(before.as_ref(), history));
         if let Some(notice) = notice {
-            self.parts.events.publish(notice, &self.parts.name, &live.uid);
+            self.tell(notice, seen);
         }
         self.told_entry = Some(history.first().cloned());
     }
 
     /// Also when the process is stopped at the same moment.
-    pub(super) fn tell_hand_over(&mut self) {
-        let Some((current, live)) = self.current.as_ref().zip(self.live.live()) else { return };
-        let rollout = current.rollout.state();
-        if rollout.is_handing_over() && !self.told_hand_over {
-            let notice = notices::handed_over(&rollout.plan().release, &rollout.plan().own_deployment);
-            self.parts.events.publish(notice, &self.parts.name, &live.uid);
+    pub(super) fn tell_hand_over(&mut self, seen: &Seen) {
+        let Some(rollout) = &seen.rollout else { return };
+        if rollout.handing_over && !self.told_hand_over {
+            self.tell(notices::handed_over(&rollout.plan.release, &rollout.plan.own_deployment), seen);
             self.told_hand_over = true;
         }
     }
 
     /// That the release to be applied was accepted in spite of something.
-    pub(super) fn tell_overridden(&self, forced: bool) {
-        let Some(live) = self.live.live().filter(|_| !self.accepted.risks.is_empty()) else { return };
-        let notice = notices::overridden(&self.accepted.payload.release, &self.accepted.risks, forced);
-        self.parts.events.publish(notice, &self.parts.name, &live.uid);
+    pub(super) fn tell_overridden(&self, forced: bool, seen: &Seen) {
+        if !self.accepted.risks.is_empty() {
+            self.tell(notices::overridden(&self.accepted.payload.release, &self.accepted.risks, forced), seen);
+        }
     }
 
-    pub(super) fn status_to_write(&self, now: Timestamp) -> Option<(Value, ClusterVersionStatus)> {
-        let live = self.live.live()?;
-        let next = self.writer.acceptable(status::compute(&live.status, &self.facts(now), now));
-        (live.restored || next != live.status).then(|| (live.raw.clone(), next))
+    /// `None` if it is so already.
+    pub(super) fn status_to_write(&self, seen: &Seen, facts: &Facts) -> Option<ClusterVersionStatus> {
+        let live = &seen.live;
+        let next = self.writer.acceptable(status::compute(&live.status, facts, seen.at));
+        (live.restored || next != live.status).then_some(next)
     }
 
-    fn record(&self, rollout: &Rollout) -> Progress {
-        let plan = rollout.plan();
+    fn record(&self, rollout: &View, seen: &Seen) -> Progress {
+        let plan = &rollout.plan;
         Progress {
             schema: SCHEMA,
             release: plan.release.clone(),
             rollout: progress::Rollout {
-                mode: format!("{:?}", rollout.current_mode()).to_lowercase(),
-                started: Some(rollout.started()),
-                done: rollout.done(),
+                mode: format!("{:?}", rollout.mode()).to_lowercase(),
+                started: Some(rollout.started),
+                done: rollout.done,
                 total: plan.manifests.len(),
             },
             nodes: rollout.nodes_beside(&self.drained.explained()),
-            clocks: self.clocks.all().clone(),
+            clocks: rollout.clocks.all().clone(),
             durations: self.durations.clone(),
             payloads: self.payloads.clone(),
             dropped: self.dropped.record(),
             history: self.live.history().to_vec(),
-            advice: self.parts.updates.borrow().as_ref().and_then(|told| told.record.clone()),
+            advice: seen.advice.clone(),
             refused: self.refused.as_ref().map(Refused::record),
             updates: self.timeline.records().to_vec(),
             ..Progress::default()
         }
     }
 
-    /// How long nothing can change by itself.
-    pub(super) fn deadline(&self, now: Timestamp) -> Duration {
+    /// When to look again although nothing has happened.
+    pub(super) fn next_turn(&self, seen: &Seen) -> Option<Timestamp> {
         let retry = self.refused.as_ref().filter(|_| self.load.is_none()).map(|refused| refused.again);
-        let waiting = self.waiting_since();
-        let reports = waiting.values().flat_map(|since| reported_at(*since));
-        let conflict = self.current.as_ref().and_then(|current| current.rollout.state().conflict_ends(now));
-        let conflict = conflict.and_then(|end| end.checked_add(SignedDuration::from_millis(10)).ok());
-        let next = reports.filter(|at| *at > now).chain(retry).chain(conflict).min();
-        let next = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
-        [next, self.writer.due()].into_iter().flatten().min().unwrap_or(Duration::from_secs(3600))
+        let waiting = seen.rollout.iter().flat_map(|rollout| rollout.waiting_since.values());
+        waiting.flat_map(|since| reported_at(*since)).filter(|at| *at > seen.at).chain(retry).min()
     }
 }
 

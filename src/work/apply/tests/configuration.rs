@@ -57,7 +57,7 @@ async fn workload_follows_the_proxy_at_once_without_a_conflict() {
         let writes = server.requests().into_iter().filter(|r| !r.starts_with("GET")).collect::<Vec<_>>();
         assert_eq!(writes, [format!("PUT {OPERATOR}")]);
     }
-    assert_eq!(rollout.state().conflicts(jiff::Timestamp::now()), [], "nobody else writes");
+    assert_eq!(rollout.view().conflicts, [], "nobody else writes");
     server.edit(PROXY, |live| live["status"] = json!({}));
     until_proxy(&server, &mut rollout, None).await;
     server.edit(PROXY, |live| live["status"] = json!({"httpProxy": "http://six"}));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::api::cluster_version::Update;
-use crate::api::{ComponentOverride, HistoryEntry};
+use crate::api::{ClusterVersionSpec, ComponentOverride, HistoryEntry};
 use crate::payload::{Capabilities, Filter};
 use HistoryState::{Completed, Partial};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -52,7 +52,7 @@ fn check(cases: impl IntoIterator<Item = Case>) {
         let at = refused.map(|(_, s)| Timestamp::from_second(s).unwrap());
         let refused = refused.map(|(v, _)| target(v));
         let situation = Situation {
-            spec: &spec,
+            target: &updates::choose(&spec, &status, &own),
             status: &status,
             own: &own,
             running: running.map(|(_, mode)| Running { image: image.as_deref().unwrap(), mode, filter: &filter }),
@@ -169,14 +169,14 @@ fn changed_filter_restarts_the_rollout_but_an_install_stays_one() {
             true,
         ),
     ];
-    let (spec, own) = (ClusterVersionSpec::default(), release("1"));
+    let own = release("1");
     let status = history(&[(Completed, "1")]);
     for (name, wanted, restarts) in table {
         for (mode, next) in
             [(Mode::Reconcile, Mode::Update), (Mode::Update, Mode::Update), (Mode::Install, Mode::Install)]
         {
             let situation = Situation {
-                spec: &spec,
+                target: &target("1"),
                 status: &status,
                 own: &own,
                 running: Some(Running { image: &own.image, mode, filter: &begun() }),
@@ -208,7 +208,7 @@ fn changed_filter_counts_whatever_else_is_asked_for() {
     for (name, spec, running, mode, loading, expected) in table {
         let image = release(running).image;
         let situation = Situation {
-            spec: &spec,
+            target: &updates::choose(&spec, &done, &own),
             status: &done,
             own: &own,
             running: Some(Running { image: &image, mode, filter: &ApplyFilter::default() }),

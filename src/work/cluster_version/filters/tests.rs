@@ -70,7 +70,7 @@ fn spec(baseline: &str, additional: &[&str]) -> ClusterVersionSpec {
 }
 
 fn filter() -> EffectiveFilter {
-    EffectiveFilter::new(Filter::default(), BTreeSet::new())
+    EffectiveFilter::new(Filter::default(), &[])
 }
 
 fn names(payload: &Payload, filter: &EffectiveFilter) -> String {

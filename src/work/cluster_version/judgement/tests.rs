@@ -3,6 +3,7 @@
 use super::*;
 use crate::api::{ClusterVersion, Condition};
 use crate::plan::{self, ClusterState, Severity};
+use crate::updates::upgradeable::{self, NotUpgradeable, Sources};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -4,12 +4,13 @@
 use super::egress::Way;
 use super::monitoring::Monitoring;
 use super::promql::Querier;
+use super::task;
 use crate::api::progress;
 use crate::net::http::{self, Egress, Get, HttpError};
 use crate::promql::QueryError;
 use crate::status::facts::Retrieval;
-use crate::updates::advice::{Advice, Asker, Failure, Published, Question};
-pub(crate) use crate::updates::advice::{Request, offered};
+use crate::updates::advice::{Advice, Asker, Failure, Question};
+pub(crate) use crate::updates::advice::{Offered, Request};
 use crate::updates::graph::{self, MAX_BODY, Reason, RetrievalError, Updates};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -30,7 +31,7 @@ pub(crate) fn period() -> Duration {
 
 /// What the task is built from.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct Parts {
     pub asker: Asker,
     /// What an earlier process left in the progress record.
     pub recorded: Option<progress::Advice>,
@@ -39,20 +40,66 @@ pub(crate) struct Service {
     pub monitoring: Arc<Monitoring>,
 }
 
-/// What the task tells: for the status, and for the progress record.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
-    /// The request that this belongs to.
-    pub request: Request,
-    /// `None` before the first answer or failure.
-    pub retrieval: Option<Retrieval>,
-    pub record: Option<progress::Advice>,
+/// What the controller asks, and what it is told. Nothing is asked before its first request.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    /// Until then.
+    unasked: Option<Parts>,
+    requests: watch::Sender<Request>,
+    told: watch::Sender<Option<Told>>,
+    telling: watch::Receiver<Option<Told>>,
+    stop: CancellationToken,
 }
 
-impl Told {
-    /// What may be published for a request: never what was asked for another one.
-    pub(crate) fn for_request(&self, request: Option<&Request>) -> Option<Retrieval> {
-        self.retrieval.clone().filter(|_| request.is_some_and(|request| request.asks_the_same(&self.request)))
+/// What the task tells: for the status, and for the progress record.
+#[derive(Clone, Debug, PartialEq)]
+struct Told {
+    /// The request that this belongs to.
+    request: Request,
+    /// `None` before the first answer or failure.
+    retrieval: Option<Retrieval>,
+    record: Option<progress::Advice>,
+}
+
+impl Handle {
+    /// The task goes on until `stop`.
+    pub(crate) fn new(parts: Parts, stop: CancellationToken) -> Handle {
+        if let Some(answered) = parts.recorded.as_ref().and_then(|recorded| recorded.answered) {
+            parts.monitoring.on_recorded_retrieval(answered);
+        }
+        let (told, telling) = watch::channel(None);
+        Handle { unasked: Some(parts), requests: watch::Sender::new(Request::default()), told, telling, stop }
+    }
+
+    /// What is to be asked from now on. `offered`: what status offers, of which only the first time is of interest.
+    pub(crate) fn request(&mut self, request: Request, offered: impl FnOnce() -> Option<Offered>) {
+        self.requests.send_if_modified(|current| {
+            let changed = *current != request;
+            *current = request;
+            changed
+        });
+        if let Some(parts) = self.unasked.take() {
+            let asking = run(parts, offered(), self.requests.subscribe(), self.told.clone(), self.stop.clone());
+            task::spawn("update service", &self.stop, asking);
+        }
+    }
+
+    /// What may be published for this request: never what was asked for another one.
+    pub(crate) fn retrieval(&self, request: &Request) -> Option<Retrieval> {
+        let told = self.telling.borrow();
+        let told = told.as_ref().filter(|told| request.asks_the_same(&told.request));
+        told.and_then(|told| told.retrieval.clone())
+    }
+
+    /// For the progress record.
+    pub(crate) fn record(&self) -> Option<progress::Advice> {
+        self.telling.borrow().as_ref().and_then(|told| told.record.clone())
+    }
+
+    /// Waits until something else is told. Cancel safe.
+    pub(crate) async fn changed(&mut self) {
+        // There is always a sender.
+        let _told = self.telling.changed().await;
     }
 }
 
@@ -60,18 +107,16 @@ type Asking = BoxFuture<'static, (Question, Result<Answer, Failure>)>;
 type Querying = FuturesUnordered<BoxFuture<'static, (String, Result<bool, QueryError>)>>;
 
 /// Runs until `stop`.
-pub(crate) async fn run(
-    service: Service,
-    mut requests: watch::Receiver<Option<Request>>,
+async fn run(
+    parts: Parts,
+    offered: Option<Offered>,
+    mut requests: watch::Receiver<Request>,
     told: watch::Sender<Option<Told>>,
     stop: CancellationToken,
 ) {
-    let Service { asker, recorded, querier, mut way, monitoring } = service;
-    if let Some(answered) = recorded.as_ref().and_then(|recorded| recorded.answered) {
-        monitoring.on_recorded_retrieval(answered);
-    }
+    let Parts { asker, recorded, querier, mut way, monitoring } = parts;
     let client = Client { own: asker.own.clone(), tagged: None };
-    let advice = Advice::new(asker, recorded, Timestamp::now());
+    let advice = Advice::new(asker, recorded, offered, Timestamp::now());
     let mut task = Task { advice, client, told, unsaid: None, monitoring, last: None };
     let (mut asking, mut queries): (Option<Asking>, Querying) = (None, FuturesUnordered::new());
     // No question before the way is known: it would go out directly where a proxy is needed.
@@ -98,10 +143,9 @@ pub(crate) async fn run(
                 if changed.is_err() {
                     return;
                 }
-                if let Some(request) = requests.borrow_and_update().clone() {
-                    task.advice.on_request(request, Timestamp::now());
-                    task.changed(Timestamp::now());
-                }
+                let request = requests.borrow_and_update().clone();
+                task.advice.on_request(request, Timestamp::now());
+                task.changed(Timestamp::now());
             }
             (question, answer) = next(&mut asking) => {
                 asking = None;
@@ -175,7 +219,7 @@ impl Task {
         self.unsaid = None;
         let next = Told {
             request: self.advice.request().clone(),
-            retrieval: self.advice.published(now).map(retrieval),
+            retrieval: self.advice.published(now),
             record: self.advice.record(),
         };
         self.told.send_if_modified(|last| {
@@ -184,19 +228,6 @@ impl Task {
             changed
         });
         deadline
-    }
-}
-
-fn retrieval(published: Published) -> Retrieval {
-    let Published { outcome, current, known, keep, updates } = published;
-    Retrieval {
-        outcome: outcome.map_err(Into::into),
-        current,
-        answered: known || !keep,
-        known,
-        available: updates.available,
-        conditional: updates.conditional,
-        risks: updates.risks,
     }
 }
 

@@ -12,6 +12,7 @@ fn error_response_is_told_from_an_unreachable_service() {
     let mut advice = Advice::new(
         Asker { update_service: None, own: Default::default(), architecture: "amd64".into(), period: PERIOD },
         None,
+        None,
         Timestamp::UNIX_EPOCH,
     );
     advice.on_request(Request::default(), Timestamp::UNIX_EPOCH);
@@ -39,14 +40,27 @@ fn error_response_is_told_from_an_unreachable_service() {
     }
 }
 
+/// Waits until something is known that this holds for.
+async fn until(advice: &mut Handle, request: &Request, known: impl Fn(&Retrieval) -> bool) -> Retrieval {
+    let answer = async {
+        loop {
+            advice.changed().await;
+            if let Some(retrieval) = advice.retrieval(request).filter(&known) {
+                return retrieval;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), answer).await.unwrap()
+}
+
 /// What the task needs, without a cluster: no query is sent.
-fn service(update_service: String) -> Service {
+fn parts(update_service: String) -> Parts {
     let (mock, _requests) = tower_test::mock::pair::<::http::Request<Body>, ::http::Response<Body>>();
     let objects = Objects::new(kube::Client::new(mock, "default"), "tests", Arc::new(|| true));
     let source = Source { url: String::new(), service: None, ca_bundle: None, token: None };
     let own = crate::api::Release { version: "4.1.0".into(), image: "img".into(), ..Default::default() };
     let (_, way) = watch::channel(Some(Ok(Egress::default())));
-    Service {
+    Parts {
         asker: Asker { update_service: Some(update_service), own, architecture: "amd64".into(), period: PERIOD },
         recorded: None,
         querier: Querier { source, objects, version: "1".into() },
@@ -77,23 +91,17 @@ async fn channel_that_changes_during_a_request_gets_no_advice_of_the_other() {
         cluster_id: "01234567-89ab-4cde-8f01-23456789abcd".into(),
         ..Request::default()
     };
-    let (requests, requested) = watch::channel(Some(request("slow")));
-    let (told, mut telling) = watch::channel(None);
     let stop = CancellationToken::new();
-    let running = tokio::spawn(run(service(url), requested, told, stop.clone()));
+    let mut advice = Handle::new(parts(url), stop.clone());
+    advice.request(request("slow"), || None);
     asking.wait_for(|query| query.contains("channel=slow")).await.unwrap();
-    requests.send_replace(Some(request("fast")));
-    let retrieved = |told: &Option<Told>| told.as_ref().is_some_and(|told| told.retrieval.is_some());
-    let answer =
-        tokio::time::timeout(Duration::from_secs(60), telling.wait_for(retrieved)).await.unwrap().unwrap().clone();
-    let answer = answer.unwrap();
-    let versions = |retrieval: Retrieval| Vec::from_iter(retrieval.available.into_iter().map(|r| r.version));
-    assert_eq!(answer.for_request(Some(&request("fast"))).map(versions), Some(vec!["4.1.1".to_owned()]));
+    advice.request(request("fast"), || None);
+    let answer = until(&mut advice, &request("fast"), |_| true).await;
+    assert_eq!(Vec::from_iter(answer.available.into_iter().map(|release| release.version)), ["4.1.1"]);
+    assert_eq!(advice.record().unwrap().channel, "fast");
     // The controller may know of the next change before this task does.
-    assert_eq!((answer.for_request(Some(&request("slow"))), answer.for_request(None)), (None, None));
-    assert_eq!(answer.record.unwrap().channel, "fast");
+    assert_eq!(advice.retrieval(&request("slow")), None);
     stop.cancel();
-    running.await.unwrap();
 }
 
 #[tokio::test]
@@ -112,28 +120,19 @@ async fn nothing_is_asked_while_the_way_cannot_be_read_and_that_is_told() {
         cluster_id: "01234567-89ab-4cde-8f01-23456789abcd".into(),
         ..Request::default()
     };
-    let (_requests, requested) = watch::channel(Some(request));
-    let (told, mut telling) = watch::channel(None);
     let stop = CancellationToken::new();
-    let running = tokio::spawn(run(Service { way: follow, ..service(url) }, requested, told, stop.clone()));
-    let mut outcome = async |well: bool| {
-        let retrieved = |told: &Option<Told>| {
-            let retrieval = told.as_ref().and_then(|told| told.retrieval.as_ref());
-            retrieval.is_some_and(|retrieval| retrieval.outcome.is_ok() == well)
-        };
-        let told = tokio::time::timeout(Duration::from_secs(60), telling.wait_for(retrieved)).await.unwrap();
-        told.unwrap().clone().unwrap().retrieval.unwrap().outcome
-    };
+    let mut advice = Handle::new(Parts { way: follow, ..parts(url) }, stop.clone());
+    advice.request(request.clone(), || None);
     way.send_replace(Some(Err("Proxy cluster cannot be read: forbidden".to_owned())));
-    let failure = format!("{:?}", outcome(false).await.unwrap_err());
+    let failure = until(&mut advice, &request, |retrieval| retrieval.outcome.is_err()).await;
+    let failure = format!("{:?}", failure.outcome.unwrap_err());
     assert!(
         failure.contains("RemoteFailed") && failure.contains("Proxy cluster cannot be read: forbidden"),
         "{failure}"
     );
     assert!(!*asking.borrow());
     way.send_replace(Some(Ok(Egress::default())));
-    outcome(true).await.unwrap();
+    until(&mut advice, &request, |retrieval| retrieval.outcome.is_ok()).await;
     assert!(*asking.borrow());
     stop.cancel();
-    running.await.unwrap();
 }

@@ -1,13 +1,12 @@
-//! Since when the daemon waits for each object. The clocks outlive the process in the progress record, and belong to one
-//! release: the wait for another one, and for the way back from it, begins anew.
+//! Since when the daemon waits for each object. The clocks outlive rollout and process in the progress record, and belong to
+//! one release: the wait for another one, and for the way back from it, begins anew.
 
 use crate::payload::ObjectId;
-use crate::rollout::clock_of;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-#[derive(Debug, Default)]
-pub(super) struct Clocks {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clocks {
     /// Image of the release that they belong to.
     image: String,
     /// By the key of the object.
@@ -16,7 +15,7 @@ pub(super) struct Clocks {
 
 impl Clocks {
     /// As a process before has recorded them.
-    pub(super) fn recorded(image: &str, times: BTreeMap<String, Timestamp>) -> Clocks {
+    pub(crate) fn recorded(image: &str, times: BTreeMap<String, Timestamp>) -> Clocks {
         Clocks { image: image.to_owned(), times }
     }
 
@@ -28,7 +27,7 @@ impl Clocks {
     }
 
     /// Those that are awaited have a clock from now on. The others lose theirs, so that they start afresh the next time, unless
-    /// their turn has not come yet in this process: then the clock of the process before goes on.
+    /// their turn has not come yet in this rollout: then the clock from before goes on.
     pub(super) fn observe(&mut self, awaited: &[ObjectId], is_ahead: impl Fn(&str) -> bool, now: Timestamp) {
         let awaited: BTreeSet<String> = awaited.iter().map(clock_of).collect();
         for key in &awaited {
@@ -38,13 +37,28 @@ impl Clocks {
     }
 
     pub(super) fn of(&self, id: &ObjectId) -> Option<Timestamp> {
-        self.times.get(&clock_of(id)).copied()
+        self.of_key(&clock_of(id))
+    }
+
+    pub(super) fn of_key(&self, key: &str) -> Option<Timestamp> {
+        self.times.get(key).copied()
     }
 
     /// By the key of the object.
-    pub(super) fn all(&self) -> &BTreeMap<String, Timestamp> {
+    pub(crate) fn all(&self) -> &BTreeMap<String, Timestamp> {
         &self.times
     }
+}
+
+/// Key of the clock of an object.
+pub(super) fn clock_of(id: &ObjectId) -> String {
+    clock(&id.kind, &id.namespace, &id.name)
+}
+
+/// Key of a clock in the progress record.
+pub(super) fn clock(kind: &str, namespace: &str, name: &str) -> String {
+    let kind = kind.to_lowercase();
+    if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{namespace}/{name}") }
 }
 
 #[cfg(test)]
