@@ -9,7 +9,7 @@ mod simulated;
 use crate::faults::leadership::{self, Leadership};
 use crate::faults::order::Stages;
 use crate::harness::audit::{DAEMON, Request};
-use crate::simulator::cluster::is_signed;
+use crate::simulator::history::is_signed;
 use crate::simulator::releases::Release;
 use anyhow::{Context, ensure};
 use cvo::testing::api::{ClusterVersion, HistoryEntry, HistoryState, NAMESPACE};

@@ -13,6 +13,7 @@ mod restarts;
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -26,6 +27,8 @@ use crate::{
 };
 pub use releases::Release;
 
+/// For one step on a busy machine; an install usually takes six seconds, an update fifteen.
+pub const LIMIT: Duration = Duration::from_secs(240);
 /// The channel that the sample cluster follows.
 pub const CHANNEL: &str = "stable-1";
 

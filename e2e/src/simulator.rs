@@ -7,6 +7,7 @@
 
 pub mod cluster;
 pub mod daemon;
+pub mod history;
 mod objects;
 pub mod releases;
 pub mod sample;

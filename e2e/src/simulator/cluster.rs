@@ -13,7 +13,7 @@ use crate::random::SeededRandom;
 use crate::signing::{Keys, TRUSTED};
 use anyhow::{Context, anyhow, bail};
 use cvo::testing::api::progress::{CONFIG_MAP, KEY, Progress};
-use cvo::testing::api::{ClusterVersion, Condition, HistoryEntry, HistoryState, NAME, NAMESPACE, condition};
+use cvo::testing::api::{ClusterVersion, Condition, HistoryState, NAME, NAMESPACE, condition};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node as KubernetesNode};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -38,6 +38,8 @@ const NO_UPDATE_SERVICE: &str = "http://127.0.0.1:9/graph";
 const CONTROLLERS: &str = "*,-deployment-controller,-daemonset-controller,-job-controller";
 /// The lease of a daemon that is killed or cut off is free again within seconds.
 const SHORT_LEASE: &[&str] = &["--lease-duration", "15", "--lease-renew-deadline", "10", "--lease-retry", "2"];
+/// The daemon renews its lease every 5 s, and stays the leader although it cannot for minutes.
+pub const LONG_LEASE: [&str; 6] = ["--lease-duration", "400", "--lease-renew-deadline", "360", "--lease-retry", "5"];
 
 /// What a daemon logs when it ends because it does not lead any more.
 pub const LEASE_LOST: &str = "stopping: no longer the leader";
@@ -450,12 +452,6 @@ impl SimulatedCluster {
             files::tail(&self.daemon_log(), 60)
         )
     }
-}
-
-/// The release's signature was found: it is verified, or would be if its manifests did not come from a folder.
-pub fn is_signed(entry: &HistoryEntry) -> bool {
-    entry.verified
-        || entry.accepted_risks.starts_with("The release is signed, but its manifests were read from a folder")
 }
 
 /// The condition of that type when it has that status.
