@@ -39,6 +39,7 @@ use std::{
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client, Config, api::ObjectMeta, config::KubeConfigOptions};
 
+use crate::until::Until;
 pub use certificates::Leaf;
 pub use claim::sweep;
 pub use error::{HarnessError, Result};
@@ -263,9 +264,10 @@ impl Cluster {
         self.site.runs(name)
     }
 
-    /// Waits until `probe` returns true, while the named processes run; at most `ready::LIMIT`.
-    pub async fn until(&self, what: &str, processes: &[&str], probe: impl AsyncFnMut() -> bool) -> Result<()> {
-        ready::until(what, &self.site, processes, probe).await
+    /// A wait that is given up when one of the named processes has ended; at most 90 s, and in vain it says the end of their
+    /// logs.
+    pub fn until<'a>(&'a self, what: impl Into<String>, processes: &'a [&'a str]) -> Until<'a> {
+        ready::until(what, &self.site, processes)
     }
 
     /// Kills the API server and starts it again on the same data and port; returns when it is ready.
@@ -327,10 +329,9 @@ impl Cluster {
     /// Pods cannot be created before the controller-manager has created the namespace's service account.
     async fn wait_for_default_account(&self) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, "default");
-        ready::until("service account default/default", &self.site, &["kube-controller-manager"], async || {
-            accounts.get_metadata_opt("default").await.is_ok_and(|found| found.is_some())
-        })
-        .await
+        let wait = self.until("service account default/default", &["kube-controller-manager"]);
+        wait.existing(accounts, "default", |_| true).await?;
+        Ok(())
     }
 }
 

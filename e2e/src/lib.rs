@@ -9,6 +9,7 @@ pub mod administrator;
 #[allow(clippy::indexing_slicing)]
 pub mod browser;
 pub mod chaos;
+pub mod conditions;
 #[allow(clippy::string_slice, clippy::indexing_slicing)]
 pub mod docs;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -27,4 +28,5 @@ pub mod real_payload;
 pub mod services;
 pub mod signing;
 pub mod simulator;
+pub mod until;
 pub mod workspace;

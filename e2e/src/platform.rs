@@ -170,8 +170,9 @@ async fn serve(cluster: &Cluster, programs: &Programs) -> anyhow::Result<()> {
     let folder = www(cluster).display().to_string();
     let arguments = ["serve-folder".to_owned(), "--listen".to_owned(), address.clone(), folder];
     cluster.spawn(Launch::new("www", &programs.lab, arguments))?;
-    let listens = async || tokio::net::TcpStream::connect(&address).await.is_ok();
-    Ok(cluster.until("the signature store to listen", &["www"], listens).await?)
+    let wait = cluster.until("the signature store to listen", &["www"]);
+    wait.answer(async || tokio::net::TcpStream::connect(&address).await).await?;
+    Ok(())
 }
 
 async fn cvo<S: AsRef<OsStr>>(programs: &Programs, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<String> {

@@ -13,4 +13,5 @@ pub mod releases;
 pub mod sample;
 pub mod simulation;
 pub mod status;
+mod waits;
 mod watches;

@@ -107,8 +107,9 @@ async fn apiserver_ready(site: &Site) -> Result<()> {
 async fn serves(site: &Site, name: &str, server: &str) -> Result<()> {
     let client = ready::http(site)?;
     let url = format!("{server}/readyz");
-    let answers = async || ready::answers(&client, &url).await;
-    ready::until("the API server to be ready", site, &["etcd", name], answers).await
+    let processes = ["etcd", name];
+    let wait = ready::until("the API server to be ready", site, &processes);
+    Ok(wait.answer(async || ready::success(&client, &url).await).await?)
 }
 
 /// Certificates, token keys and kubeconfigs.

@@ -1,10 +1,9 @@
 //! The node of a test cluster as the sample releases configure it. The node is this machine, so its agent works on a folder
 //! in place of the root of the file system, in which `lab` is what manages services and restarts the node.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use cvo::testing::api::machine_config::MachineConfigPool;
-use kube::{Api, runtime::wait::await_condition};
-use serde_json::json;
+use kube::Api;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -109,12 +108,5 @@ pub async fn until(
     condition: impl Fn(&MachineConfigPool) -> bool,
 ) -> anyhow::Result<MachineConfigPool> {
     let pools: Api<MachineConfigPool> = Api::all(cluster.client().await?);
-    let holds = |pool: Option<&MachineConfigPool>| pool.is_some_and(&condition);
-    match tokio::time::timeout(limit, await_condition(pools.clone(), POOL, holds)).await {
-        Ok(pool) => pool?.with_context(|| format!("the pool {POOL} does not exist")),
-        Err(_) => {
-            let state = pools.get(POOL).await.map(|pool| json!(pool.status).to_string());
-            bail!("waited {} s in vain for {what}; the pool says {}", limit.as_secs(), state.unwrap_or_default())
-        }
-    }
+    Ok(cluster.until(what, &[]).within(limit).existing(pools, POOL, condition).await?)
 }

@@ -8,11 +8,10 @@ use std::{
 use anyhow::ensure;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client, ResourceExt,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Client, ResourceExt, runtime::watcher};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::until::changes;
 
 /// The namespaces in which the project's own programs run for as long as the cluster does.
 const NAMESPACES: [&str; 2] = ["openshift-cluster-version", "openshift-machine-config-operator"];
@@ -47,9 +46,8 @@ impl Restarts {
 }
 
 async fn follow(pods: Api<Pod>, seen: Arc<Mutex<BTreeMap<String, String>>>) {
-    let mut changes = watcher(pods, watcher::Config::default()).default_backoff().applied_objects().boxed();
-    while let Some(change) = changes.next().await {
-        let Ok(pod) = change else { continue };
+    let mut pods = changes(pods, watcher::Config::default());
+    while let Some(pod) = pods.next().await {
         let found = restarted(&pod);
         lock(&seen).extend(found);
     }

@@ -1,7 +1,6 @@
 //! A real HTTP proxy (tinyproxy), with a user and a password.
 
 use crate::harness::{Cluster, Launch, Toolbox, files};
-use anyhow::Context;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -28,8 +27,8 @@ impl TinyProxy {
         files::write(&config, lines)?;
         let program = Toolbox::find()?.service("tinyproxy")?;
         cluster.spawn(Launch::new(PROCESS, program, ["-d", "-c", &config.display().to_string()]))?;
-        let up = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok();
-        cluster.until("the proxy to listen", &[PROCESS], up).await.context("tinyproxy")?;
+        let up = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
+        cluster.until("tinyproxy to listen", &[PROCESS]).answer(up).await?;
         Ok(Self { url: format!("http://lab:secret@127.0.0.1:{port}"), log })
     }
 }

@@ -3,6 +3,7 @@
 
 use super::releases::Release;
 use crate::harness::{Cluster, Identity, Launch, process, programs};
+use crate::until::changes;
 use crate::workspace;
 use anyhow::{Context, ensure};
 use cvo::testing::api::{NAMESPACE, OWN_DEPLOYMENT};
@@ -10,7 +11,7 @@ use cvo::testing::work::retrieve;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use std::collections::BTreeMap;
 use std::fs;
@@ -97,12 +98,12 @@ impl Node {
     pub async fn follow(self: Arc<Self>, client: Client) {
         let deployments: Api<Deployment> = Api::namespaced(client, NAMESPACE);
         let config = watcher::Config::default().fields(&format!("metadata.name={OWN_DEPLOYMENT}"));
-        let mut changes = watcher(deployments, config).default_backoff().applied_objects().boxed();
+        let mut changes = changes(deployments, config);
         // The end of a process that is not waited for gives no event.
         let mut check = tokio::time::interval(Duration::from_millis(200));
         loop {
             let done = tokio::select! {
-                Some(change) = changes.next() => match change.ok().as_ref().and_then(image) {
+                Some(deployment) = changes.next() => match image(&deployment) {
                     Some(image) => self.update(&image).await,
                     None => Ok(()),
                 },
@@ -117,11 +118,7 @@ impl Node {
 
     /// Returns once no daemon can be run any more, and says why.
     pub async fn failed(&self) -> String {
-        let mut failure = self.failure.subscribe();
-        match failure.wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => std::future::pending().await,
-        }
+        said(self.failure.subscribe()).await
     }
 
     async fn update(&self, image: &str) -> anyhow::Result<()> {
@@ -229,6 +226,15 @@ impl Node {
         let started = Timestamp::now();
         let process = tokio::task::spawn_blocking(move || cluster.spawn(launch)).await??;
         Ok(Pod { identity, image: image.to_owned(), process, started })
+    }
+}
+
+/// What a channel says, as soon as it says anything.
+pub(super) async fn said(mut channel: watch::Receiver<Option<String>>) -> String {
+    let said = channel.wait_for(Option::is_some).await.ok().and_then(|said| said.clone());
+    match said {
+        Some(said) => said,
+        None => std::future::pending().await,
     }
 }
 

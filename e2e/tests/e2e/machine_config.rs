@@ -8,3 +8,48 @@ mod kubelet_config;
 mod node_agent;
 mod node_plan;
 mod pools;
+
+use std::time::Duration;
+
+use cvo::testing::api::machine_config::MachineConfigPool;
+use e2e::conditions::Conditions;
+use e2e::nodes::fleet::Fleet;
+use e2e::until::{changes, until};
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::watcher;
+use tokio::task::JoinHandle;
+
+/// For one step of a rollout of nodes that simulated agents play.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Whether the rollout of the pool is blocked for this reason, and the message has these words.
+fn is_blocked(pool: &MachineConfigPool, reason: &str, words: &[&str]) -> bool {
+    pool.says("RolloutBlocked=True", words) && why_blocked(pool).0 == reason
+}
+
+/// Reason and message.
+fn why_blocked(pool: &MachineConfigPool) -> (String, String) {
+    let condition = pool.condition("RolloutBlocked=True").unwrap_or_default();
+    (condition.reason, condition.message)
+}
+
+/// Names of nodes in the order in which they are so, until that many are.
+fn order(
+    fleet: &Fleet,
+    count: usize,
+    is_so: impl Fn(&Node) -> bool + Send + Sync + 'static,
+) -> JoinHandle<Vec<String>> {
+    let nodes = changes(fleet.nodes(), watcher::Config::default());
+    tokio::spawn(async move {
+        let mut order: Vec<String> = Vec::new();
+        let all = until(format!("{count} nodes"), LIMIT).event(nodes, |node: &Node| {
+            let name = node.metadata.name.clone().unwrap_or_default();
+            if is_so(node) && !order.contains(&name) {
+                order.push(name);
+            }
+            (order.len() >= count).then_some(())
+        });
+        all.await.unwrap();
+        order
+    })
+}

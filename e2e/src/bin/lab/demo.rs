@@ -15,9 +15,10 @@ use tokio::{
 };
 
 use super::interrupt::interrupted;
+use cvo::testing::api::machine_config::MachineConfigPool;
 use e2e::{
+    conditions::Conditions,
     harness::{Cluster, Options, Programs},
-    nodes::fleet::holds,
     platform::{
         Platform, Release,
         follow::{self, Change},
@@ -101,7 +102,7 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     }
 
     let what = "the nodes to have the configuration of the last release";
-    let updated = |pool: &_| holds(pool, "Updated");
+    let updated = |pool: &MachineConfigPool| pool.has("Updated=True");
     nodes::until(&platform.cluster, what, LIMIT, updated).await?;
     step("kubectl get clusterversion,clusteroperators");
     print!("{}", platform.cluster.kubectl(["get", "clusterversion,clusteroperators"]).await?);
@@ -143,13 +144,8 @@ impl Follower {
 
     /// Shows what happens until the release is completed.
     async fn watch(&mut self, platform: &Platform, release: &Release) -> anyhow::Result<()> {
-        match tokio::time::timeout(LIMIT, self.show(platform, release)).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                let (version, state) = (&release.version, platform.state().await);
-                bail!("{version} is not completed after {} s\n{state}", LIMIT.as_secs())
-            }
-        }
+        let wait = platform.wait(format!("{} to be completed", release.version), LIMIT);
+        wait.end_of(self.show(platform, release)).await?
     }
 
     async fn show(&mut self, platform: &Platform, release: &Release) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 //! a real proxy with a private CA.
 
 use std::{
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -17,11 +17,12 @@ use kube::{
 use serde_json::{Value, json};
 
 use e2e::{
+    conditions::Conditions,
     harness::{Cluster, Options, audit, machine::own_address},
     services::{certificates::Certificates, monitoring::Monitoring, proxy::TinyProxy, update_service::UpdateService},
     signing::TRUSTED,
     simulator::{
-        cluster::{SimulatedCluster, find_condition},
+        cluster::SimulatedCluster,
         history::is_signed,
         releases::Release,
         sample::{self, config_kind},
@@ -112,9 +113,9 @@ fn graph(own: &Release, risks: &[&Published]) -> Value {
 fn recommended(object: &ClusterVersion, version: &str) -> Option<(String, String, String, bool)> {
     let status = object.status.as_ref()?;
     let update = status.conditional_updates.iter().find(|update| update.release.version == version)?;
-    let condition = update.conditions.iter().find(|condition| condition.type_ == "Recommended")?;
+    let condition = update.condition("Recommended")?;
     let available = status.available_updates.iter().flatten().any(|release| release.version == version);
-    Some((condition.status.clone(), condition.reason.clone(), condition.message.clone(), available))
+    Some((condition.status, condition.reason, condition.message, available))
 }
 
 /// Waits until the update is judged so, and returns how long that took and the message.
@@ -206,10 +207,10 @@ async fn a_failing_service_keeps_the_updates(cluster: &SimulatedCluster, service
     // The next process asks at once.
     cluster.node.restart().await.unwrap();
     let failed = |object: &ClusterVersion| {
-        find_condition(object, "RetrievedUpdates", "False").is_some_and(|c| c.reason == "ResponseFailed")
+        object.condition("RetrievedUpdates=False").is_some_and(|c| c.reason == "ResponseFailed")
     };
     let object = cluster.until("the failure to be told", failed).await.unwrap();
-    let message = &find_condition(&object, "RetrievedUpdates", "False").unwrap().message;
+    let message = &object.condition("RetrievedUpdates=False").unwrap().message;
     println!("a failing service: {message}");
     for part in ["missing_params: channel is unknown", "spec.upstream names this update service", "400"] {
         assert!(message.contains(part), "{message}");
@@ -224,11 +225,12 @@ async fn a_failing_service_keeps_the_updates(cluster: &SimulatedCluster, service
 /// Waits until the update service cannot be asked for this reason, and the message has these words.
 async fn until_failed(cluster: &SimulatedCluster, reason: &str, words: &[&str]) {
     let failed = |object: &ClusterVersion| {
-        find_condition(object, "RetrievedUpdates", "False")
+        object
+            .condition("RetrievedUpdates=False")
             .is_some_and(|c| c.reason == reason && words.iter().all(|word| c.message.contains(word)))
     };
     let object = cluster.until(&format!("{reason} with {words:?}"), failed).await.unwrap();
-    println!("{reason}: {}", find_condition(&object, "RetrievedUpdates", "False").unwrap().message);
+    println!("{reason}: {}", object.condition("RetrievedUpdates=False").unwrap().message);
 }
 
 async fn trust(cluster: &SimulatedCluster, pem: &str) {
@@ -285,11 +287,9 @@ async fn advice_and_signatures_arrive_through_a_proxy_with_a_private_ca() {
     proxies.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
     until_failed(&cluster, "RemoteFailed", &["certificate", "through the proxy 127.0.0.1"]).await;
     cluster.request(&next).await.unwrap();
-    let refused = |object: &ClusterVersion| {
-        find_condition(object, "ReleaseAccepted", "False").is_some_and(|c| c.message.contains("certificate"))
-    };
+    let refused = |object: &ClusterVersion| object.says("ReleaseAccepted=False", &["certificate"]);
     let object = cluster.until("the signature not to be found", refused).await.unwrap();
-    println!("signature: {}", find_condition(&object, "ReleaseAccepted", "False").unwrap().message);
+    println!("signature: {}", object.condition("ReleaseAccepted=False").unwrap().message);
     cluster.patch(json!({"spec": {"desiredUpdate": null}})).await.unwrap();
     assert_eq!(service.count(), 0, "no request has arrived");
 
@@ -299,7 +299,7 @@ async fn advice_and_signatures_arrive_through_a_proxy_with_a_private_ca() {
     trust(&cluster, &certificates.authority).await;
     let offered = |object: &ClusterVersion| {
         let available = object.status.as_ref().and_then(|status| status.available_updates.clone()).unwrap_or_default();
-        find_condition(object, "RetrievedUpdates", "True").is_some() && available.iter().any(|r| r.image == next.image)
+        object.has("RetrievedUpdates=True") && available.iter().any(|r| r.image == next.image)
     };
     cluster.until("the update to be offered", offered).await.unwrap();
     cluster.patch(json!({"spec": {"desiredUpdate": {"version": next.version}}})).await.unwrap();

@@ -9,12 +9,13 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use cvo::testing::api::{ClusterVersion, MANAGED_NAMESPACE};
+use e2e::conditions::Conditions;
 use e2e::harness::machine::own_address;
 use e2e::random::SeededRandom;
 use e2e::services::monitoring::PROMETHEUS;
 use e2e::services::update_service::UpdateService;
 use e2e::signing::TRUSTED;
-use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::daemon::Usage;
 use e2e::simulator::history::{history, is_signed};
 use e2e::simulator::releases::Release;
@@ -262,14 +263,14 @@ async fn foreign_images_tags_older_releases_and_copied_signatures_are_refused() 
     ] {
         ask(update).await.unwrap();
         let invalid = |object: &ClusterVersion| {
-            let told = find_condition(object, "Invalid", "True");
+            let told = object.condition("Invalid=True");
             told.is_some_and(|c| c.message.contains("force needs the image by its digest"))
         };
         let object = cluster.until(&format!("{what} not to be forced"), invalid).await.unwrap();
-        println!("{what}: {}", find_condition(&object, "Invalid", "True").unwrap().message);
+        println!("{what}: {}", object.condition("Invalid=True").unwrap().message);
         assert_eq!(history(&object).len(), 1, "{what}");
         ask(json!(null)).await.unwrap();
-        let valid = |object: &ClusterVersion| find_condition(object, "Invalid", "True").is_none();
+        let valid = |object: &ClusterVersion| !object.has("Invalid=True");
         cluster.until("nothing to be invalid any more", valid).await.unwrap();
     }
     ask(json!({"version": "1.0.1"})).await.unwrap();

@@ -12,13 +12,10 @@ use kube::{
 };
 use serde_json::json;
 
+use e2e::conditions::Conditions;
 use e2e::harness::programs;
 use e2e::signing::TRUSTED;
-use e2e::simulator::{
-    cluster::{SimulatedCluster, find_condition},
-    history::history,
-    releases::Release,
-};
+use e2e::simulator::{cluster::SimulatedCluster, history::history, releases::Release};
 
 /// A good key that no release trusts.
 const UNTRUSTED: &str = "stranger@lab.invalid";
@@ -37,7 +34,7 @@ pub(super) async fn assert_reconciled(cluster: &SimulatedCluster) {
 pub(super) async fn refused(cluster: &SimulatedCluster, what: &str, reason: &str, words: &[&str]) {
     let object = cluster
         .until(&format!("{what} to be refused by {reason} with {words:?}"), |object| {
-            let condition = find_condition(object, "ReleaseAccepted", "False");
+            let condition = object.condition("ReleaseAccepted=False");
             condition.is_some_and(|c| c.reason == reason && words.iter().all(|word| c.message.contains(word)))
         })
         .await
@@ -47,7 +44,7 @@ pub(super) async fn refused(cluster: &SimulatedCluster, what: &str, reason: &str
         [("1.0.0".to_owned(), HistoryState::Completed, false)],
         "{what} does not get into the history"
     );
-    println!("{what}: {}", find_condition(&object, "ReleaseAccepted", "False").unwrap().message);
+    println!("{what}: {}", object.condition("ReleaseAccepted=False").unwrap().message);
 }
 
 /// Makes the Deployment of the release's daemon a template that this daemon cannot fill in.
@@ -126,9 +123,7 @@ async fn untrusted_and_unreadable_releases_are_refused() {
     // In one patch: without the override the release would be accepted at once.
     cluster.patch(json!({"spec": {"overrides": null, "desiredUpdate": null}})).await.unwrap();
     assert_reconciled(&cluster).await;
-    let accepted = |object: &ClusterVersion| {
-        find_condition(object, "ReleaseAccepted", "True").is_some_and(|c| c.message.contains("1.0.0"))
-    };
+    let accepted = |object: &ClusterVersion| object.says("ReleaseAccepted=True", &["1.0.0"]);
     cluster.until("the running release to be the accepted one", accepted).await.unwrap();
     cluster.close().await.unwrap();
 }
@@ -154,8 +149,7 @@ async fn forced_release_is_recorded_as_unverified_with_what_was_overridden() {
     ask("1.0.1").await;
     let begun = cluster
         .until("the forced release to be applied", |object| {
-            find_condition(object, "ReleaseAccepted", "True").is_some_and(|c| c.message.contains("1.0.1"))
-                && history(object).len() == 2
+            object.says("ReleaseAccepted=True", &["1.0.1"]) && history(object).len() == 2
         })
         .await
         .unwrap();
@@ -197,16 +191,14 @@ async fn invalid_requests_are_named_and_the_running_release_is_kept() {
             println!("the schema refuses {patch}: {}", format!("{refused:#}").lines().next().unwrap_or_default());
             continue;
         }
-        let invalid = |object: &ClusterVersion| {
-            find_condition(object, "Invalid", "True").is_some_and(|condition| condition.message.contains(error))
-        };
+        let invalid = |object: &ClusterVersion| object.says("Invalid=True", &[error]);
         let object = cluster.until(&format!("{patch} to be invalid with {error:?}"), invalid).await.unwrap();
-        println!("{}", find_condition(&object, "Invalid", "True").unwrap().message);
+        println!("{}", object.condition("Invalid=True").unwrap().message);
         assert_eq!(history(&object), history(&before), "{patch}");
         let reset = json!({"spec": {"desiredUpdate": null, "clusterID": before.spec.cluster_id, "upstream": before.spec.upstream}});
         assert_reconciled(&cluster).await;
         cluster.patch(reset).await.unwrap();
-        let valid = |object: &ClusterVersion| find_condition(object, "Invalid", "True").is_none();
+        let valid = |object: &ClusterVersion| !object.has("Invalid=True");
         cluster.until("nothing to be invalid any more", valid).await.unwrap();
     }
     // An empty request is none.
@@ -215,7 +207,7 @@ async fn invalid_requests_are_named_and_the_running_release_is_kept() {
         object.status.as_ref().unwrap().observed_generation == object.metadata.generation.unwrap()
     };
     let object = cluster.until("the empty request to be seen", seen).await.unwrap();
-    assert!(object.spec.desired_update.is_some() && find_condition(&object, "Invalid", "True").is_none());
+    assert!(object.spec.desired_update.is_some() && !object.has("Invalid=True"));
     cluster.close().await.unwrap();
 }
 
@@ -226,16 +218,14 @@ async fn second_cluster_version_is_reported() {
     let other = ClusterVersion::new("other", spec);
     cluster.versions().create(&PostParams::default(), &other).await.unwrap();
     cluster
-        .until("the other ClusterVersion to be reported", |object| {
-            find_condition(object, "Invalid", "True").is_some_and(|condition| condition.message.contains("\"other\""))
-        })
+        .until("the other ClusterVersion to be reported", |object| object.says("Invalid=True", &["\"other\""]))
         .await
         .unwrap();
     let other = cluster.versions().get("other").await.unwrap();
     assert_eq!(other.status, None, "the other one is left alone");
     assert_reconciled(&cluster).await;
     cluster.versions().delete("other", &DeleteParams::default()).await.unwrap();
-    let valid = |object: &ClusterVersion| find_condition(object, "Invalid", "True").is_none();
+    let valid = |object: &ClusterVersion| !object.has("Invalid=True");
     cluster.until("the daemon to report nothing any more", valid).await.unwrap();
     cluster.close().await.unwrap();
 }
@@ -268,11 +258,10 @@ async fn failing_update_service_is_reported_and_blocks_nothing() {
     ];
     for (upstream, reason) in table {
         cluster.patch(json!({"spec": {"upstream": upstream}})).await.unwrap();
-        let reported = |object: &ClusterVersion| {
-            find_condition(object, "RetrievedUpdates", "False").is_some_and(|c| c.reason == reason)
-        };
+        let reported =
+            |object: &ClusterVersion| object.condition("RetrievedUpdates=False").is_some_and(|c| c.reason == reason);
         let object = cluster.until(&format!("{upstream} to give {reason}"), reported).await.unwrap();
-        println!("{reason}: {}", find_condition(&object, "RetrievedUpdates", "False").unwrap().message);
+        println!("{reason}: {}", object.condition("RetrievedUpdates=False").unwrap().message);
     }
     assert_reconciled(&cluster).await;
 

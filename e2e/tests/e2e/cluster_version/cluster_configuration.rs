@@ -16,10 +16,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use e2e::simulator::{
-    cluster::{SimulatedCluster, find_condition},
-    sample::config_kind,
-};
+use e2e::conditions::Conditions;
+use e2e::simulator::{cluster::SimulatedCluster, sample::config_kind};
 
 /// It should take a second; the machine may be busy with other tests.
 const SOON: Duration = Duration::from_secs(10);
@@ -149,10 +147,7 @@ async fn workloads_and_configurations_follow_the_cluster_configuration() {
     let updated = text(Some(&maps.get("operator-config").await.unwrap()));
     assert!(updated.starts_with(CONFIGURATION) && !updated.contains("TLS_ECDHE"), "{updated}");
 
-    cluster
-        .until("the update to be still completed", |object| find_condition(object, "Failing", "False").is_some())
-        .await
-        .unwrap();
+    cluster.until("the update to be still completed", |object| object.has("Failing=False")).await.unwrap();
     assert_eq!(cluster.node.images().await.len(), 1, "without a restart");
     let requests = cluster.requests().unwrap();
     let read =

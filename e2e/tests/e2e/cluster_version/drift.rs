@@ -20,13 +20,15 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher::Config,
 };
 use serde_json::{Value, json};
 
+use e2e::until::changes;
 use e2e::{
+    conditions::Conditions,
     harness::{audit, is_oldest_kubernetes},
-    simulator::cluster::{InitialEvents, LIMIT, SimulatedCluster, find_condition},
+    simulator::cluster::{InitialEvents, LIMIT, SimulatedCluster},
 };
 
 /// Far below every period of the daemon, and long enough for a machine that is busy with other tests.
@@ -229,16 +231,14 @@ async fn deleted_namespace_is_restored_with_its_objects() {
         .unwrap();
     maps.patch("foreign", &params, &finalizer(json!(["lab.example.com/hold"]))).await.unwrap();
     namespaces.delete("beta", &DeleteParams::default()).await.unwrap();
-    let waits = |object: &ClusterVersion| {
-        find_condition(object, "Failing", "True").is_some_and(|c| c.message.contains("beta/settings"))
-    };
+    let waits = |object: &ClusterVersion| object.says("Failing=True", &["beta/settings"]);
     cluster.until("the repairs to have failed", waits).await.unwrap();
     maps.patch("foreign", &params, &finalizer(json!([]))).await.unwrap();
     let back = |object: Option<&ConfigMap>| object.and_then(colour) == Some("blue");
     let (_, took) =
         cluster.until_object("the settings to be there again", maps, "settings", LIMIT, back).await.unwrap();
     println!("restored {} ms after the namespace could go", took.as_millis());
-    let well = |object: &ClusterVersion| find_condition(object, "Failing", "False").is_some();
+    let well = |object: &ClusterVersion| object.has("Failing=False");
     cluster.until("nothing to be failing", well).await.unwrap();
     cluster.close().await.unwrap();
 }
@@ -252,18 +252,10 @@ async fn own_deployment_stays_scaled_to_zero_and_is_repaired_otherwise() {
         "spec": {"replicas": 0}});
     deployments.patch(OWN_DEPLOYMENT, &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
     let events: Api<Event> = Api::namespaced(cluster.client.clone(), NAMESPACE);
-    let told = async {
-        let mut all = watcher(events, watcher::Config::default()).default_backoff().applied_objects().boxed();
-        while let Some(event) = all.next().await {
-            if let Ok(event) = event
-                && event.reason.as_deref() == Some("ScaledToZero")
-            {
-                return event.message.unwrap_or_default();
-            }
-        }
-        String::new()
-    };
-    let message = tokio::time::timeout(LIMIT, told).await.expect("an event says so");
+    let told = cluster.wait("an event that says so").event(changes(events, Config::default()), |event: &Event| {
+        (event.reason.as_deref() == Some("ScaledToZero")).then(|| event.message.clone().unwrap_or_default())
+    });
+    let message = told.await.unwrap();
     assert!(message.contains("scaled to 1 again"), "{message}");
     let repaired = |object: Option<&Deployment>| {
         object.is_some_and(|o| {
@@ -381,11 +373,9 @@ async fn write_counts(client: &Client) -> BTreeMap<String, u64> {
 /// Sets the colour to red whenever it is blue, as field manager `rival`.
 async fn contest(client: Client, namespace: &'static str, turns: Arc<AtomicU32>) {
     let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
-    let config = watcher::Config::default().fields("metadata.name=settings");
-    let mut events = watcher(maps.clone(), config).default_backoff().boxed();
+    let mut states = changes(maps.clone(), Config::default().fields("metadata.name=settings"));
     let params = PatchParams { field_manager: Some("rival".into()), ..PatchParams::default() };
-    while let Some(event) = events.next().await {
-        let Ok(watcher::Event::Apply(map) | watcher::Event::InitApply(map)) = event else { continue };
+    while let Some(map) = states.next().await {
         if colour(&map) == Some("blue") {
             maps.patch("settings", &params, &Patch::Merge(json!({"data": {"colour": "red"}}))).await.unwrap();
             turns.fetch_add(1, Ordering::Relaxed);
@@ -410,7 +400,8 @@ async fn conflict_is_reported_and_repairs_back_off() {
     let rival = tokio::spawn(contest(cluster.client.clone(), "gamma", turns.clone()));
     cluster
         .until("the conflict to be reported", |object| {
-            find_condition(object, "Contested", "True")
+            object
+                .condition("Contested=True")
                 .is_some_and(|c| c.message.contains("\"rival\"") && c.message.contains("data.colour"))
         })
         .await
@@ -440,10 +431,8 @@ async fn conflict_is_reported_and_repairs_back_off() {
 /// Wants two replicas whenever there is another number of them, as an autoscaler does.
 async fn scale(client: Client, name: &'static str, turns: Arc<AtomicU32>) {
     let deployments: Api<Deployment> = Api::namespaced(client, name);
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut events = watcher(deployments.clone(), config).default_backoff().boxed();
-    while let Some(event) = events.next().await {
-        let Ok(watcher::Event::Apply(found) | watcher::Event::InitApply(found)) = event else { continue };
+    let mut states = changes(deployments.clone(), Config::default().fields(&format!("metadata.name={name}")));
+    while let Some(found) = states.next().await {
         if found.spec.is_some_and(|spec| spec.replicas != Some(2)) {
             let scaled = Patch::Merge(json!({"spec": {"replicas": 2}}));
             deployments.patch_scale(name, &PatchParams::default(), &scaled).await.unwrap();
@@ -470,12 +459,10 @@ async fn objects_that_others_keep_changing_do_not_hold_up_an_update() {
     let turns = turns.map(|turns| turns.load(Ordering::Relaxed));
     println!("completed after {:.1} s, while rivals had {turns:?} turns", took.as_secs_f64());
     assert!(turns.iter().all(|turns| *turns >= 2), "{turns:?}");
-    let named = |object: &ClusterVersion| {
-        let told = find_condition(object, "Contested", "True").map(|told| told.message.as_str()).unwrap_or_default();
-        ["beta/settings", "gamma/settings", "beta/beta"].iter().all(|name| told.contains(name))
-    };
+    let all = ["beta/settings", "gamma/settings", "beta/beta"];
+    let named = |object: &ClusterVersion| object.says("Contested=True", &all);
     let object = cluster.until("each of them to be named", named).await.unwrap();
-    println!("{}", find_condition(&object, "Contested", "True").unwrap().message);
+    println!("{}", object.condition("Contested=True").unwrap().message);
     rivals.iter().for_each(tokio::task::JoinHandle::abort);
     cluster.close().await.unwrap();
 }

@@ -2,8 +2,8 @@
 //! afterwards by a condition, also after a restart of the daemon.
 
 use cvo::testing::api::ClusterVersion;
-use cvo::testing::api::condition::find;
 use cvo::testing::api::progress::Progress;
+use e2e::conditions::Conditions;
 use e2e::harness::programs;
 use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::releases::Release;
@@ -31,8 +31,7 @@ fn manifest(api_version: &str, kind: &str, mut metadata: Value, rest: (&str, Val
 
 /// Whether exactly these are named.
 fn names(object: &ClusterVersion, expected: &[&str]) -> bool {
-    let conditions = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let message = find(conditions, CONDITION).map(|condition| condition.message.as_str()).unwrap_or_default();
+    let message = object.condition(CONDITION).unwrap_or_default().message;
     NAMES.iter().all(|name| message.contains(name) == expected.contains(name))
 }
 
@@ -84,10 +83,7 @@ async fn annotate_and_delete(cluster: &SimulatedCluster) {
     classes.delete("dropped", &DeleteParams::default()).await.unwrap();
     cluster.until("the deleted class not to be named", |object| names(object, &rest[..1])).await.unwrap();
     maps.delete("deleted-later", &DeleteParams::default()).await.unwrap();
-    cluster
-        .until("nothing to be named", |object| find(&object.status.as_ref().unwrap().conditions, CONDITION).is_none())
-        .await
-        .unwrap();
+    cluster.until("nothing to be named", |object| !object.has(CONDITION)).await.unwrap();
     cluster
         .until_progress("the record to have only what exists", |progress: &Progress| progress.dropped.len() == 1)
         .await
@@ -116,7 +112,7 @@ async fn dropped_objects_are_named_until_they_are_deleted_or_annotated() {
     cluster.request(second).await.unwrap();
     cluster.completed(second).await.unwrap();
     let object = cluster.until("the dropped objects to be named", |object| names(object, &NAMES)).await.unwrap();
-    let named = find(&object.status.as_ref().unwrap().conditions, CONDITION).unwrap().clone();
+    let named = object.condition(CONDITION).unwrap();
     println!("{}", named.message);
     let shown = cvo(&cluster, &["status"]).await;
     assert!(shown.contains(CONDITION) && NAMES.iter().all(|name| shown.contains(name)), "{shown}");
@@ -127,7 +123,7 @@ async fn dropped_objects_are_named_until_they_are_deleted_or_annotated() {
     let recorded = |progress: &Progress| progress.dropped.len() == NAMES.len();
     cluster.until_progress("the record to name the dropped objects", recorded).await.unwrap();
     let object = cluster.versions().get("version").await.unwrap();
-    assert_eq!(find(&object.status.unwrap().conditions, CONDITION), Some(&named), "a restart changes nothing");
+    assert_eq!(object.condition(CONDITION), Some(named), "a restart changes nothing");
     annotate_and_delete(&cluster).await;
 
     let about = |object: &str| object.contains("-later") || object.contains("priorityclasses");

@@ -8,15 +8,14 @@ use std::{
 
 use cvo::testing::api::{ClusterVersion, HistoryState};
 use futures::StreamExt;
-use kube::{
-    Api,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, runtime::watcher};
 
 use super::update::assert_times_in_order;
 use e2e::{
+    conditions::Conditions,
     random::SeededRandom,
     simulator::{cluster::SimulatedCluster, history::history, sample},
+    until::changes,
 };
 
 const KILLS: usize = 10;
@@ -31,11 +30,9 @@ const LONGEST_LIFE: Duration = Duration::from_millis(1500);
 
 /// Every message of `Progressing` that people could have read.
 async fn collect_messages(versions: Api<ClusterVersion>, messages: Arc<Mutex<BTreeSet<String>>>) {
-    let mut objects = watcher(versions, watcher::Config::default()).default_backoff().applied_objects().boxed();
+    let mut objects = changes(versions, watcher::Config::default());
     while let Some(object) = objects.next().await {
-        let status = object.ok().and_then(|object| object.status).unwrap_or_default();
-        let progressing = status.conditions.into_iter().filter(|condition| condition.type_ == "Progressing");
-        messages.lock().unwrap().extend(progressing.map(|condition| condition.message));
+        messages.lock().unwrap().extend(object.condition("Progressing").map(|condition| condition.message));
     }
 }
 

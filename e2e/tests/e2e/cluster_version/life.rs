@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cvo::testing::api::{ClusterVersion, HistoryState, NAME, NAMESPACE};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{
@@ -14,15 +14,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::update::assert_times_in_order;
+use e2e::conditions::Conditions;
 use e2e::faults::source::Faults;
 use e2e::harness::{Leaf, programs};
 use e2e::services::monitoring::PROMETHEUS;
 use e2e::signing::TRUSTED;
-use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::daemon::PROCESS;
 use e2e::simulator::history::history;
 use e2e::simulator::sample::config_kind;
 use e2e::simulator::simulation::Workloads;
+use e2e::until::until;
 
 /// Whether the process has a handler for SIGTERM, as the kernel says.
 fn handles_sigterm(process: u32) -> bool {
@@ -102,13 +104,12 @@ async fn cluster_version_is_waited_for_and_its_first_status_is_whole() {
     rendered.metadata.uid = None;
     rendered.status = None;
     versions.create(&PostParams::default(), &rendered).await.unwrap();
-    let mut events = events.boxed();
-    let first = loop {
-        match events.try_next().await.unwrap().expect("the watch goes on") {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) if object.status.is_some() => break object,
-            _ => {}
-        }
-    };
+    let events = events.filter_map(|event| std::future::ready(event.ok()));
+    let first = cluster.wait("its first status").event(events, |event| match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => object.status.as_ref().map(|_| object.clone()),
+        _ => None,
+    });
+    let first = first.await.unwrap();
     for (name, status) in [
         ("Available", "False"),
         ("Progressing", "True"),
@@ -116,9 +117,9 @@ async fn cluster_version_is_waited_for_and_its_first_status_is_whole() {
         ("RetrievedUpdates", "False"),
         ("ReleaseAccepted", "True"),
     ] {
-        assert!(find_condition(&first, name, status).is_some(), "{name} of the first status: {:?}", first.status);
+        assert!(first.has(&format!("{name}={status}")), "{name} of the first status: {:?}", first.status);
     }
-    assert_eq!(find_condition(&first, "ReleaseAccepted", "True").unwrap().reason, "PayloadLoaded");
+    assert_eq!(first.condition("ReleaseAccepted=True").unwrap().reason, "PayloadLoaded");
     assert_eq!(history(&first), [("1.0.0".to_owned(), HistoryState::Partial, false)]);
     assert!(first.status.as_ref().unwrap().history[0].completion_time.is_none());
     assert_eq!(first.status.as_ref().unwrap().desired.version, "1.0.0");
@@ -134,9 +135,7 @@ async fn process_ends_in_order_in_the_middle_of_a_rollout_and_at_once_if_told_tw
     cluster.completed(&releases[0]).await.unwrap();
     cluster.simulation.hold("delta");
     cluster.request(&releases[1]).await.unwrap();
-    let waiting = |object: &ClusterVersion| {
-        find_condition(object, "Progressing", "True").is_some_and(|c| c.message.contains("waiting on delta"))
-    };
+    let waiting = |object: &ClusterVersion| object.says("Progressing=True", &["waiting on delta"]);
     cluster.until("the rollout of 1.0.1 to wait for delta", waiting).await.unwrap();
 
     // What changes at the last moment is still told.
@@ -150,7 +149,7 @@ async fn process_ends_in_order_in_the_middle_of_a_rollout_and_at_once_if_told_tw
     until_led(&cluster, false).await;
     let last = cluster.versions().get(NAME).await.unwrap();
     assert_eq!(last.status.as_ref().unwrap().observed_generation, generation.unwrap(), "the last status is written");
-    assert!(waiting(&last), "{:?}", find_condition(&last, "Progressing", "True"));
+    assert!(waiting(&last), "{:?}", last.condition("Progressing=True"));
     let expected =
         [("1.0.1".to_owned(), HistoryState::Partial, true), ("1.0.0".to_owned(), HistoryState::Completed, false)];
     assert_eq!(history(&last), expected);
@@ -188,9 +187,7 @@ async fn update_survives_others_that_write_the_cluster_version() {
     });
     cluster.simulation.hold("delta");
     cluster.request(&releases[1]).await.unwrap();
-    let waiting = |object: &ClusterVersion| {
-        find_condition(object, "Progressing", "True").is_some_and(|c| c.message.contains("waiting on delta"))
-    };
+    let waiting = |object: &ClusterVersion| object.says("Progressing=True", &["waiting on delta"]);
     let before = cluster.until("the rollout of 1.0.1 to wait for delta", waiting).await.unwrap();
     let nonsense = json!({"status": {
         "conditions": [{"type": "Progressing", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z", "reason": "Mine", "message": "mine"}],
@@ -240,12 +237,14 @@ fn trusting(certificate: &str, highest: reqwest::tls::Version) -> reqwest::Clien
 /// Waits until a new connection to the daemon succeeds, or fails; returns how long that took.
 async fn until_served(url: &str, certificate: &str, highest: reqwest::tls::Version, served: bool) -> Duration {
     let begun = Instant::now();
-    // A new client each time: a connection that exists keeps its TLS settings.
-    while trusting(certificate, highest).get(url).send().await.is_ok() != served {
-        assert!(begun.elapsed() < Duration::from_secs(20), "with {highest:?} at most: still not {served}");
-        // Nothing tells which TLS settings a server has.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let what = format!("a connection with {highest:?} at most to {}", if served { "succeed" } else { "fail" });
+    // A new client each time: a connection that exists keeps its TLS settings. Nothing tells which ones a server has.
+    let as_expected = async || match trusting(certificate, highest).get(url).send().await {
+        Ok(_) if !served => Err("it succeeds".to_owned()),
+        Err(error) if served => Err(format!("{error:?}")),
+        _ => Ok(()),
+    };
+    until(what, Duration::from_secs(20)).answer(as_expected).await.unwrap();
     begun.elapsed()
 }
 

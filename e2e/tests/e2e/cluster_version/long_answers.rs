@@ -3,9 +3,10 @@
 
 use cvo::testing::api::progress::{CONFIG_MAP, KEY};
 use cvo::testing::api::{ClusterVersion, NAMESPACE};
+use e2e::conditions::Conditions;
 use e2e::harness::programs;
 use e2e::signing::TRUSTED;
-use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::cluster::SimulatedCluster;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use serde_json::{Map, Value, json};
@@ -52,21 +53,18 @@ async fn long_answers_are_shortened_and_whole_only_in_the_log() {
     cluster.completed(&releases[0]).await.unwrap();
     cluster.request(&refused).await.unwrap();
 
-    let failing = |object: &ClusterVersion| {
-        find_condition(object, "Failing", "True").is_some_and(|c| c.message.contains("is invalid"))
-    };
+    let failing = |object: &ClusterVersion| object.says("Failing=True", &["is invalid"]);
     cluster.until("the definitions to be refused", failing).await.unwrap();
     let all_failing = |progress: &cvo::testing::api::progress::Progress| {
         progress.nodes.iter().filter(|node| node.error.contains("is invalid")).count() == DEFINITIONS
     };
     cluster.until_progress("every definition to be refused", all_failing).await.unwrap();
     let summed_up = |object: &ClusterVersion| {
-        find_condition(object, "Failing", "True")
-            .is_some_and(|c| c.message.contains("Several errors") && c.message.len() > 3000)
+        object.condition("Failing=True").is_some_and(|c| c.message.contains("Several errors") && c.message.len() > 3000)
     };
     let object = cluster.until("all of that to be reported", summed_up).await.unwrap();
 
-    let message = &find_condition(&object, "Failing", "True").unwrap().message;
+    let message = &object.condition("Failing=True").unwrap().message;
     println!("Failing has {} bytes:\n{message}", message.len());
     assert!(message.len() <= 4096, "{} bytes", message.len());
     assert!(message.contains(" more; `cvo status` and the log of the daemon have all of them"), "{message}");

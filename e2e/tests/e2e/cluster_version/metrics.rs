@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cvo::testing::api::{ClusterVersion, NAMESPACE};
+use e2e::conditions::Conditions;
 use e2e::harness::{Launch, Toolbox, audit, files};
 use e2e::services::monitoring::PROMETHEUS;
-use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::cluster::SimulatedCluster;
+use e2e::until::until;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -75,8 +77,8 @@ impl Prometheus {
         control_plane.spawn(Launch::new(PROCESS, Toolbox::find()?.service("prometheus")?, arguments))?;
         let client = reqwest::Client::builder().no_proxy().build()?;
         let prometheus = Prometheus { url: format!("http://{address}"), client };
-        let ready = async || prometheus.get("/-/ready", &[]).await.is_ok();
-        control_plane.until("Prometheus to be ready", &[PROCESS], ready).await?;
+        let ready = async || prometheus.get("/-/ready", &[]).await;
+        control_plane.until("Prometheus to be ready", &[PROCESS]).answer(ready).await?;
         Ok(prometheus)
     }
 
@@ -95,19 +97,12 @@ impl Prometheus {
 
     /// Waits until the query gives exactly one series with this value.
     async fn shows(&self, query: &str, expected: &str) {
-        let mut last = Ok(Vec::new());
-        let shown = async {
-            loop {
-                last = self.query(query).await;
-                if matches!(&last, Ok(all) if matches!(all.as_slice(), [(_, value)] if value == expected)) {
-                    return;
-                }
-                // Prometheus has no way to wait for a scrape.
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
+        // Prometheus has no way to wait for a scrape.
+        let shown = async || match self.query(query).await {
+            Ok(all) if matches!(all.as_slice(), [(_, value)] if value == expected) => Ok(()),
+            other => Err(format!("{other:?}")),
         };
-        let shown = tokio::time::timeout(SOON, shown).await;
-        assert!(shown.is_ok(), "{query} is {last:?} instead of {expected}");
+        until(format!("{query} to be {expected}"), SOON).answer(shown).await.unwrap();
     }
 
     async fn shows_all(&self, expected: &[(&str, &str)]) {
@@ -251,8 +246,8 @@ async fn updating_and_failing(
     let operators: Api<cvo::testing::api::ClusterOperator> = Api::all(cluster.client.clone());
     let merge = kube::api::Patch::Merge(&gone);
     operators.patch_status("delta", &kube::api::PatchParams::default(), &merge).await.unwrap();
-    let failing = cluster.until("failing", |object| find_condition(object, "Failing", "True").is_some()).await.unwrap();
-    let since = find_condition(&failing, "Failing", "True").unwrap().last_transition_time.0;
+    let failing = cluster.until("failing", |object| object.has("Failing=True")).await.unwrap();
+    let since = failing.condition("Failing=True").unwrap().last_transition_time.unwrap();
     prometheus
         .shows_all(&[
             ("cluster_operator_up{name=\"delta\", reason=\"NoPods\"}", "0"),

@@ -18,9 +18,11 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use cvo::testing::api::ClusterVersion;
 use e2e::{
+    conditions::Conditions,
     faults::proxy::serving,
-    simulator::cluster::{LIMIT, SimulatedCluster, find_condition},
+    simulator::cluster::{LIMIT, SimulatedCluster},
 };
 
 const GROUP: &str = "lab.example.com";
@@ -116,9 +118,7 @@ async fn release_with_webhook(late: bool) {
     cluster.completed(&releases[0]).await.unwrap();
 
     cluster.request(&releases[1]).await.unwrap();
-    let told = |object: &_| {
-        find_condition(object, "Failing", "True").is_some_and(|c| c.message.contains("conversion webhook for"))
-    };
+    let told = |object: &ClusterVersion| object.says("Failing=True", &["conversion webhook for"]);
     cluster.until("the cause to be told", told).await.unwrap();
     let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), "beta");
     let updated = |object: Option<&Deployment>| {
@@ -127,12 +127,9 @@ async fn release_with_webhook(late: bool) {
     };
     cluster.until_object("the Deployment behind it", deployments, "beta", LIMIT, updated).await.unwrap();
     if late {
-        let named = |object: &_| {
-            find_condition(object, "KindsNotWatched", "True")
-                .is_some_and(|c| c.message.contains("gauges.lab.example.com"))
-        };
+        let named = |object: &ClusterVersion| object.says("KindsNotWatched=True", &["gauges.lab.example.com"]);
         let object = cluster.until("the kind to be named", named).await.unwrap();
-        println!("{}", find_condition(&object, "KindsNotWatched", "True").unwrap().message);
+        println!("{}", object.condition("KindsNotWatched=True").unwrap().message);
     }
 
     // From here on the pods of the Deployment run.
@@ -140,7 +137,7 @@ async fn release_with_webhook(late: bool) {
     let webhook = tokio::spawn(serve_webhook(listener, TlsAcceptor::from(Arc::new(serving(&pki).unwrap()))));
     cluster.completed(&releases[1]).await.unwrap();
     assert_eq!(api(&cluster, "v2").get("first").await.unwrap().data["spec"], json!({"size": 1, "colour": "blue"}));
-    let quiet = |object: &_| find_condition(object, "KindsNotWatched", "True").is_none();
+    let quiet = |object: &ClusterVersion| !object.has("KindsNotWatched=True");
     cluster.until("the kind to be watched again", quiet).await.unwrap();
     webhook.abort();
     cluster.close().await.unwrap();
@@ -157,26 +154,20 @@ async fn field_of_a_newer_schema_is_written_when_the_schema_comes() {
     let old = definition(&[("v1", json!({"size": {"type": "integer"}}))]);
     let old: DynamicObject = serde_json::from_value(old).unwrap();
     definitions.create(&PostParams::default(), &old).await.unwrap();
-    let established = |object: Option<&DynamicObject>| {
-        let conditions = object.and_then(|object| object.data["status"]["conditions"].as_array());
-        conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
-    };
     let name = old.name_any();
-    cluster.until_object("the kind to be established", definitions.clone(), &name, LIMIT, established).await.unwrap();
+    let wait = cluster.wait("the kind to be established");
+    wait.existing(definitions.clone(), &name, |it: &DynamicObject| it.has("Established=True")).await.unwrap();
     let existing: DynamicObject = serde_json::from_value(gauge("v1", json!({"size": 1}))).unwrap();
-    let created = async {
-        // The API server serves a kind a moment after it calls it established.
-        while api(&cluster, "v1").create(&PostParams::default(), &existing).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, created).await.unwrap();
+    // The API server serves a kind a moment after it calls it established.
+    let gauges = api(&cluster, "v1");
+    let created = async || gauges.create(&PostParams::default(), &existing).await;
+    cluster.wait("the kind to be served").answer(created).await.unwrap();
     let desired = gauge("v1", json!({"size": 2, "colour": "blue"}));
     releases[0].put("0000_20_beta_02_gauge.json", &desired.to_string()).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
-    let told = |object: &_| {
-        let condition = find_condition(object, "FieldsNotAccepted", "True");
+    let told = |object: &ClusterVersion| {
+        let condition = object.condition("FieldsNotAccepted=True");
         condition.is_some_and(|c| c.message.contains("first") && c.message.contains("spec.colour"))
     };
     cluster.until("the field to be named", told).await.unwrap();
@@ -192,7 +183,7 @@ async fn field_of_a_newer_schema_is_written_when_the_schema_comes() {
         .await
         .unwrap();
     println!("written {} ms after the schema came", took.as_millis());
-    let quiet = |object: &_| find_condition(object, "FieldsNotAccepted", "True").is_none();
+    let quiet = |object: &ClusterVersion| !object.has("FieldsNotAccepted=True");
     cluster.until("the condition to go", quiet).await.unwrap();
     cluster.close().await.unwrap();
 }

@@ -16,8 +16,9 @@ use serde_json::json;
 
 use checklist::Situation;
 use e2e::administrator::{self, Administrator, oc};
+use e2e::conditions::Conditions;
 use e2e::harness::audit;
-use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::releases::Release;
 use scenario::Scenario;
 
@@ -73,7 +74,7 @@ async fn oc_finds_every_field_it_relies_on() {
     until_refused(&scenario.cluster, &unsigned).await;
     Situation { name: "after a refused request", accepted: "False", ..updated }.check(&scenario).await;
     ours.run(oc("adm upgrade --clear").sends(json!({"spec": {"desiredUpdate": null}}))).await;
-    let accepted = |object: &ClusterVersion| find_condition(object, "ReleaseAccepted", "True").is_some();
+    let accepted = |object: &ClusterVersion| object.has("ReleaseAccepted=True");
     scenario.cluster.until("the request to be forgotten", accepted).await.unwrap();
     Situation { name: "after it was withdrawn", ..updated }.check(&scenario).await;
     scenario.recording.check_times();
@@ -211,15 +212,15 @@ async fn until_beta_is_waited_for(cluster: &SimulatedCluster, release: &Release)
         .await
         .unwrap();
     let told = |object: &ClusterVersion| {
-        find_condition(object, "Progressing", "True").is_some_and(|c| c.message.ends_with("waiting on beta"))
+        object.condition("Progressing=True").is_some_and(|c| c.message.ends_with("waiting on beta"))
     };
     cluster.until("status to name beta", told).await.unwrap();
 }
 
 async fn until_refused(cluster: &SimulatedCluster, release: &Release) -> String {
     let refusal = |object: &ClusterVersion| {
-        let refused = find_condition(object, "ReleaseAccepted", "False")?;
-        refused.message.contains(&release.image).then(|| refused.message.clone())
+        let refused = object.condition("ReleaseAccepted=False")?.message;
+        refused.contains(&release.image).then_some(refused)
     };
     let object = cluster.until("the release to be refused", |object| refusal(object).is_some()).await.unwrap();
     refusal(&object).unwrap()

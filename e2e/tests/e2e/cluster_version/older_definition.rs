@@ -12,10 +12,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use e2e::{
+    conditions::Conditions,
     harness::audit,
     services::update_service::UpdateService,
     simulator::{
-        cluster::{LIMIT, SimulatedCluster, find_condition},
+        cluster::{LIMIT, SimulatedCluster},
         releases::Release,
         sample::config_kind,
     },
@@ -85,7 +86,7 @@ async fn status_goes_on_where_the_definition_lacks_fields_and_values() {
     assert_eq!(status.conditional_update_risks, []);
     assert!(status.conditional_updates.iter().all(|update| update.risk_names.is_empty()), "{status:?}");
     assert!(!status.capabilities.known_capabilities.contains(&"ClusterAPI".to_owned()), "{status:?}");
-    assert!(find_condition(&object, "Failing", "False").is_some(), "{status:?}");
+    assert!(object.has("Failing=False"), "{status:?}");
 
     // What the server drops or refuses is neither missed nor written again and again.
     let restarted = Timestamp::now();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cvo::testing::api::{self, ClusterOperator, ClusterVersion, ConditionStatus, HistoryEntry, HistoryState};
+use cvo::testing::api::{self, ClusterOperator, ClusterVersion, HistoryEntry, HistoryState};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -14,18 +14,18 @@ use k8s_openapi::api::{
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, ObjectMeta, PostParams},
-    runtime::wait::await_condition,
 };
 use serde_json::Value;
 
 use e2e::{
+    conditions::Conditions,
     harness::{
         audit::{self, Request},
         named,
     },
     platform::{
         LIMIT, Platform, Release,
-        follow::{completed, condition, is_true, offered},
+        follow::{completed, offered},
         releases::{Contents, SAMPLES},
     },
 };
@@ -87,9 +87,8 @@ async fn refuses_what_is_not_as_signed(platform: &Platform, first: &Release, sec
     corrupt(platform, &corrupted);
     platform.ask_image(&corrupted.image, "1.0.4").await.unwrap();
     let reported = |version: &ClusterVersion| {
-        let accepted = condition(version, "ReleaseAccepted").filter(|it| it.status != ConditionStatus::True);
-        accepted
-            .is_some_and(|it| it.message.contains(&corrupted.image) && it.message.contains("unexpected commit digest"))
+        let said = version.says("ReleaseAccepted", &[&corrupted.image, "unexpected commit digest"]);
+        said && !version.has("ReleaseAccepted=True")
     };
     let version = platform.until("the corrupted layer to be reported", LIMIT, reported).await.unwrap();
     assert_eq!(states(&version), [("Available", true), ("Failing", false), ("Progressing", false)]);
@@ -107,7 +106,7 @@ async fn refuses_what_is_not_as_signed(platform: &Platform, first: &Release, sec
 
     platform.ask(Value::Null).await.unwrap();
     let version =
-        platform.until("the request to be dropped", LIMIT, |it| is_true(it, "ReleaseAccepted")).await.unwrap();
+        platform.until("the request to be dropped", LIMIT, |it| it.has("ReleaseAccepted=True")).await.unwrap();
     assert_eq!(history(&version).len(), 1);
 }
 
@@ -142,12 +141,9 @@ fn copy_signature(platform: &Platform, of: &Release, by: &Release) {
 }
 
 pub(super) async fn refused(platform: &Platform, running: &Release, image: &str, reason: &str, cause: &str) {
-    let refused = |version: &ClusterVersion| {
-        condition(version, "ReleaseAccepted")
-            .is_some_and(|it| it.status == ConditionStatus::False && it.message.contains(image))
-    };
+    let refused = |version: &ClusterVersion| version.says("ReleaseAccepted=False", &[image]);
     let version = platform.until(&format!("{image} to be refused"), LIMIT, refused).await.unwrap();
-    let accepted = condition(&version, "ReleaseAccepted").unwrap();
+    let accepted = version.condition("ReleaseAccepted").unwrap();
     println!("refused: {}: {}", accepted.reason, accepted.message);
     assert_eq!(accepted.reason, reason, "{}", accepted.message);
     assert!(accepted.message.contains(cause), "{cause:?} is not in {:?}", accepted.message);
@@ -162,10 +158,9 @@ async fn repairs(platform: &Platform, namespace: &str, name: &str) {
     let maps = maps(platform, namespace).await;
     let before = maps.get(name).await.unwrap();
     maps.delete(name, &DeleteParams::default()).await.unwrap();
-    let again = |map: Option<&ConfigMap>| map.is_some_and(|map| map.uid() != before.uid());
-    let back = tokio::time::timeout(LIMIT, await_condition(maps.clone(), name, again)).await;
-    assert!(back.is_ok(), "{namespace}/{name} is not restored\n{}", platform.state().await);
-    assert_eq!(maps.get(name).await.unwrap().data, before.data);
+    let wait = platform.wait(format!("{namespace}/{name} to be restored"), LIMIT);
+    let restored = wait.existing(maps, name, |map: &ConfigMap| map.uid() != before.uid()).await.unwrap();
+    assert_eq!(restored.data, before.data);
 }
 
 async fn updates_and_replaces_itself(platform: &Platform, first: &Release, second: &Release) {
@@ -246,17 +241,13 @@ async fn waits_for_a_failing_component(platform: &Platform, second: &Release) {
     let asked = Timestamp::now();
     platform.ask_image(&third.image, "1.1.0").await.unwrap();
 
-    let names_it = |version: &ClusterVersion| {
-        let failing = condition(version, "Failing").filter(|it| it.status == ConditionStatus::True);
-        failing.is_some_and(|it| it.message.contains("network"))
-    };
+    let names_it = |version: &ClusterVersion| version.says("Failing=True", &["network"]);
     let version = platform.until("Failing to name network", LIMIT, names_it).await.unwrap();
-    println!("failing: {:?}", condition(&version, "Failing"));
+    println!("failing: {:?}", version.condition("Failing"));
     // The other component of its stage continues: only later stages have to wait.
     let operators: Api<ClusterOperator> = Api::all(platform.cluster.client().await.unwrap());
-    let updated = |operator: Option<&ClusterOperator>| operator.is_some_and(|it| operator_version(it) == "1.1.0");
-    let neighbour = tokio::time::timeout(LIMIT, await_condition(operators.clone(), "storage", updated)).await;
-    assert!(neighbour.is_ok(), "storage is not updated\n{}", platform.state().await);
+    let wait = platform.wait("storage to be updated", LIMIT);
+    wait.existing(operators, "storage", |it| operator_version(it) == "1.1.0").await.unwrap();
     assert_eq!(console_arguments(platform).await, ["operator", "--component=console", "--version=1.0.1"]);
     assert!(maps(platform, "console").await.get_opt("legacy-theme").await.unwrap().is_some(), "1.1.0 deletes it");
 
@@ -265,7 +256,7 @@ async fn waits_for_a_failing_component(platform: &Platform, second: &Release) {
     let repair = maps(platform, "network").await.create(&PostParams::default(), &repair).await.unwrap();
     let version = platform.until_completed(&third, LIMIT).await.unwrap();
     assert_eq!(version.metadata.generation, generation, "the spec was not changed again");
-    assert!(!is_true(&version, "Failing"));
+    assert!(!version.has("Failing=True"));
     let versions: Vec<_> = history(&version).iter().map(|entry| (entry.version.as_str(), entry.state)).collect();
     let done = HistoryState::Completed;
     assert_eq!(versions, [("1.1.0", done), ("1.0.1", done), ("1.0.0", done)]);
@@ -292,7 +283,7 @@ fn history(version: &ClusterVersion) -> &[HistoryEntry] {
 }
 
 fn states(version: &ClusterVersion) -> [(&'static str, bool); 3] {
-    ["Available", "Failing", "Progressing"].map(|type_| (type_, is_true(version, type_)))
+    ["Available", "Failing", "Progressing"].map(|type_| (type_, version.has(&format!("{type_}=True"))))
 }
 
 fn operator_version(operator: &ClusterOperator) -> &str {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cvo::testing::api::{self, ClusterVersion, ConditionStatus, HistoryEntry};
+use cvo::testing::api::{self, ClusterVersion, HistoryEntry};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
@@ -17,12 +17,9 @@ use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
 use e2e::{
+    conditions::Conditions,
     harness::{audit, programs},
-    platform::{
-        Platform, Release,
-        follow::{completed, condition, is_true},
-        releases::Contents,
-    },
+    platform::{Platform, Release, follow::completed, releases::Contents},
     simulator::cluster::SimulatedCluster,
 };
 
@@ -72,12 +69,9 @@ async fn refused_by_an_operator_and_not_for_a_patch(platform: &Platform, minor: 
     let client = platform.cluster.client().await.unwrap();
     set_upgradeable(&client, "False").await;
     let said = Timestamp::now();
-    let upgradeable = |version: &ClusterVersion| {
-        condition(version, "Upgradeable")
-            .is_some_and(|c| c.message.contains("storage-add-on") && c.message.contains("PoolBusy"))
-    };
+    let upgradeable = |version: &ClusterVersion| version.says("Upgradeable", &["storage-add-on", "PoolBusy"]);
     let version = platform.until("Upgradeable to name the operator", LIMIT, upgradeable).await.unwrap();
-    println!("Upgradeable after {} ms: {:?}", since(said), condition(&version, "Upgradeable").unwrap());
+    println!("Upgradeable after {} ms: {:?}", since(said), version.condition("Upgradeable").unwrap());
 
     ask(platform, minor).await;
     let message = refused(platform, minor, "ClusterVersionUpgradeable").await;
@@ -87,7 +81,7 @@ async fn refused_by_an_operator_and_not_for_a_patch(platform: &Platform, minor: 
 
     refused_until_a_node_can_run_the_daemon(platform, &client, patch).await;
     set_upgradeable(&client, "True").await;
-    let gone = |version: &ClusterVersion| condition(version, "Upgradeable").is_none();
+    let gone = |version: &ClusterVersion| !version.has("Upgradeable");
     platform.until("Upgradeable to go", LIMIT, gone).await.unwrap();
 }
 
@@ -129,9 +123,8 @@ async fn freed_by_an_acknowledgement(platform: &Platform, minor: &Release) {
     let before = jobs(platform).len();
 
     merge("openshift-config", "admin-acks", json!({"ack-4.1-apis": "True"})).await;
-    let still = platform.until("the wrong value to be named", LIMIT, |version| {
-        condition(version, "ReleaseAccepted").is_some_and(|c| c.message.contains("\"True\""))
-    });
+    let still =
+        platform.until("the wrong value to be named", LIMIT, |version| version.says("ReleaseAccepted", &["\"True\""]));
     still.await.unwrap();
     let ack = async |gates: &[&str]| {
         let mut cvo = Command::new(programs::cvo().unwrap());
@@ -144,9 +137,7 @@ async fn freed_by_an_acknowledgement(platform: &Platform, minor: &Release) {
     assert_eq!(ack(&["ack-4.1-nothing"]).await.0, Some(1));
     assert_eq!(ack(&["ack-4.1-apis"]).await, (Some(0), line("acknowledged")));
     let acknowledged = Timestamp::now();
-    let goes_on = |version: &ClusterVersion| {
-        condition(version, "ReleaseAccepted").is_some_and(|c| c.status != ConditionStatus::False)
-    };
+    let goes_on = |version: &ClusterVersion| version.has("ReleaseAccepted") && !version.has("ReleaseAccepted=False");
     platform.until("the release to be accepted", LIMIT, goes_on).await.unwrap();
     println!("went on {} ms after the acknowledgement", since(acknowledged));
     platform.until_completed(minor, LIMIT).await.unwrap();
@@ -222,16 +213,12 @@ fn preflight_requests(platform: &Platform) -> Vec<audit::Request> {
 
 /// Waits until the release is refused by this precondition or for this reason, and returns the message.
 async fn refused(platform: &Platform, release: &Release, by: &str) -> String {
-    let refused = |version: &ClusterVersion| {
-        condition(version, "ReleaseAccepted").is_some_and(|c| {
-            c.status == ConditionStatus::False && c.message.contains(&release.image) && c.message.contains(by)
-        })
-    };
+    let refused = |version: &ClusterVersion| version.says("ReleaseAccepted=False", &[&release.image, by]);
     let version = platform.until(&format!("{} to be refused by {by}", release.version), LIMIT, refused).await.unwrap();
-    let accepted = condition(&version, "ReleaseAccepted").unwrap();
+    let accepted = version.condition("ReleaseAccepted").unwrap();
     assert_eq!(accepted.reason, "PreconditionChecks", "{accepted:?}");
-    assert!(!completed(&version, release) && !is_true(&version, "Failing"), "{version:?}");
-    accepted.message.clone()
+    assert!(!completed(&version, release) && !version.has("Failing=True"), "{version:?}");
+    accepted.message
 }
 
 async fn ask(platform: &Platform, release: &Release) {
@@ -277,10 +264,7 @@ async fn set_upgradeable(client: &Client, status: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn release_that_is_refused_stays_so_when_the_daemon_is_killed() {
     let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.2.0"]).await.unwrap();
-    let refused = |object: &ClusterVersion| {
-        condition(object, "ReleaseAccepted")
-            .is_some_and(|c| c.status == ConditionStatus::False && c.message.contains("MultipleMinorVersionsUpdate"))
-    };
+    let refused = |object: &ClusterVersion| object.says("ReleaseAccepted=False", &["MultipleMinorVersionsUpdate"]);
     cluster.request(&releases[1]).await.unwrap();
     let before = cluster.until("1.2.0 to be refused", refused).await.unwrap();
     let killed = Timestamp::now();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use axum::http::StatusCode;
-use e2e::platform::follow::{condition, is_true};
+use e2e::conditions::Conditions;
 use e2e::platform::releases::{Contents, SAMPLES};
 use e2e::platform::{LIMIT, Platform, Release};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -111,9 +111,9 @@ async fn failed_retrievals_are_told_in_the_words_of_the_node() {
     // The node goes on trying, because somebody may give it the right: what it says is shown meanwhile.
     platform.ask(json!({"image": closed, "force": true})).await.unwrap();
     let told = platform.until("the missing login to be told", LIMIT, |version| {
-        condition(version, "ReleaseAccepted").is_some_and(|it| it.message.contains("401"))
+        version.condition("ReleaseAccepted").is_some_and(|it| it.message.contains("401"))
     });
-    println!("denied: {}", condition(&told.await.unwrap(), "ReleaseAccepted").unwrap().message);
+    println!("denied: {}", told.await.unwrap().condition("ReleaseAccepted").unwrap().message);
 
     let store = platform.cluster.payload_dir();
     std::fs::create_dir_all(&store).unwrap();
@@ -126,7 +126,7 @@ async fn failed_retrievals_are_told_in_the_words_of_the_node() {
     unmount(&store, UnmountFlags::DETACH).unwrap();
     platform.until_completed(&second, LIMIT).await.unwrap();
     platform.ask(Value::Null).await.unwrap();
-    let version = platform.until("the release to be accepted", LIMIT, |it| is_true(it, "ReleaseAccepted")).await;
+    let version = platform.until("the release to be accepted", LIMIT, |it| it.has("ReleaseAccepted=True")).await;
     assert_eq!(version.unwrap().status.unwrap().history.len(), 2);
     updates_from_a_mirror(&platform, &third).await;
     platform.close().await.unwrap();

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cvo::testing::api::NAME;
+use cvo::testing::api::{ClusterVersion, NAME};
+use e2e::conditions::Conditions;
 use e2e::signing::TRUSTED;
-use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::sample::config_kind;
 use e2e::simulator::simulation::Workloads;
 use k8s_openapi::api::core::v1::Secret;
@@ -67,14 +68,14 @@ async fn secrets_are_never_logged() {
     cluster.patch(json!({"spec": {"upstream": graph, "channel": "stable"}})).await.unwrap();
     let failed = |condition: &str, part: &str| {
         let (condition, part) = (condition.to_owned(), part.to_owned());
-        move |object: &_| find_condition(object, &condition, "False").is_some_and(|found| found.message.contains(&part))
+        move |object: &ClusterVersion| object.says(&format!("{condition}=False"), &[&part])
     };
     cluster.until("the update service to fail", failed("RetrievedUpdates", silent)).await.unwrap();
     let store = format!("http://somebody:{OF_STORE}@{silent}/signatures");
     cluster.patch(json!({"spec": {"signatureStores": [{"url": store}]}})).await.unwrap();
     cluster.request(&unsigned).await.unwrap();
     let refused = cluster.until("the release to be refused", failed("ReleaseAccepted", silent)).await.unwrap();
-    println!("{}", find_condition(&refused, "ReleaseAccepted", "False").unwrap().message);
+    println!("{}", refused.condition("ReleaseAccepted=False").unwrap().message);
     let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build().unwrap();
     let answer = client.get(format!("https://{address}/metrics")).bearer_auth(OF_CLIENT).send().await.unwrap();
     assert_eq!(answer.status(), 401);

@@ -6,8 +6,9 @@ use kube::Api;
 use serde_json::json;
 
 use super::update::assert_times_in_order;
+use e2e::conditions::Conditions;
 use e2e::simulator::{
-    cluster::{LIMIT, SimulatedCluster, find_condition},
+    cluster::{LIMIT, SimulatedCluster},
     history::history,
     sample::{self, MISSING_NAMESPACE},
 };
@@ -21,9 +22,7 @@ async fn update_withdrawn_before_the_hand_over_returns_to_the_old_release() {
     cluster.completed(&releases[0]).await.unwrap();
     cluster.request(&releases[1]).await.unwrap();
     cluster
-        .until("the missing namespace to be reported", |object| {
-            find_condition(object, "Failing", "True").is_some_and(|c| c.message.contains(MISSING_NAMESPACE))
-        })
+        .until("the missing namespace to be reported", |object| object.says("Failing=True", &[MISSING_NAMESPACE]))
         .await
         .unwrap();
 
@@ -33,7 +32,7 @@ async fn update_withdrawn_before_the_hand_over_returns_to_the_old_release() {
     let first = [entry("1.0.0", Completed, false), entry("1.0.1", Partial, true), entry("1.0.0", Completed, false)];
     assert_eq!(history(&back), first);
     assert_times_in_order(&back);
-    assert!(find_condition(&back, "Failing", "False").is_some(), "{:?}", back.status);
+    assert!(back.has("Failing=False"), "{:?}", back.status);
 
     sample::unblock(&cluster.client).await.unwrap();
     cluster.request(&releases[1]).await.unwrap();

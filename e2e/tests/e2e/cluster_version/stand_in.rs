@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use cvo::testing::api::{ClusterOperator, ConditionStatus};
+use cvo::testing::api::ClusterOperator;
+use e2e::conditions::Conditions;
 use e2e::platform::releases::Contents;
 use e2e::platform::{LIMIT, Platform, Release};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
 /// A component `shop` of a Deployment and a StatefulSet.
@@ -63,20 +63,10 @@ async fn release(platform: &Platform, version: &str, image: &str) -> Release {
 }
 
 /// Waits until the operator `shop` reports this.
-async fn reports(
-    platform: &Platform,
-    what: &str,
-    ok: impl Fn(&ClusterOperator) -> bool + Send + Sync + Copy + 'static,
-) {
+async fn reports(platform: &Platform, what: &str, ok: impl Fn(&ClusterOperator) -> bool) {
     let operators: Api<ClusterOperator> = Api::all(platform.cluster.client().await.unwrap());
-    let holds = move |object: Option<&ClusterOperator>| object.is_some_and(ok);
-    let waited = tokio::time::timeout(Duration::from_secs(60), await_condition(operators.clone(), "shop", holds)).await;
-    assert!(waited.is_ok(), "{what}: {:?}", operators.get("shop").await.map(|it| it.status));
-}
-
-fn is(operator: &ClusterOperator, type_: &str) -> bool {
-    let conditions = operator.status.iter().flat_map(|status| &status.conditions);
-    conditions.filter(|it| it.type_ == type_).any(|it| it.status == ConditionStatus::True)
+    let wait = platform.wait(format!("the operator shop to report: {what}"), Duration::from_secs(60));
+    wait.existing(operators, "shop", ok).await.unwrap();
 }
 
 fn version(operator: &ClusterOperator) -> &str {
@@ -91,7 +81,10 @@ async fn component_without_an_operator_reports_what_its_workloads_do() {
     let first = release(&platform, "1.0.0", &image).await;
     platform.install(&first).await.unwrap();
     platform.until_completed(&first, LIMIT).await.unwrap();
-    reports(&platform, "installed", |it| is(it, "Available") && !is(it, "Progressing") && version(it) == "1.0.0").await;
+    reports(&platform, "installed", |it| {
+        it.has("Available=True") && !it.has("Progressing=True") && version(it) == "1.0.0"
+    })
+    .await;
 
     // Its pods go, and come back.
     let client = platform.cluster.client().await.unwrap();
@@ -100,20 +93,23 @@ async fn component_without_an_operator_reports_what_its_workloads_do() {
     let deployments: Api<Deployment> = Api::namespaced(platform.cluster.client().await.unwrap(), "shop");
     platform.cluster.kubectl(["cordon", &platform.cluster.node_name()]).await.unwrap();
     platform.cluster.kubectl(["delete", "pods", "--all", "-n", "shop"]).await.unwrap();
-    reports(&platform, "without a pod", |it| !is(it, "Available") && version(it) == "1.0.0").await;
+    reports(&platform, "without a pod", |it| !it.has("Available=True") && version(it) == "1.0.0").await;
     platform.cluster.kubectl(["uncordon", &platform.cluster.node_name()]).await.unwrap();
-    reports(&platform, "with its pod again", |it| is(it, "Available")).await;
+    reports(&platform, "with its pod again", |it| it.has("Available=True")).await;
 
     let second = release(&platform, "1.0.1", &image).await;
     platform.ask_image(&second.image, "1.0.1").await.unwrap();
     platform.until_completed(&second, LIMIT).await.unwrap();
-    reports(&platform, "updated", |it| is(it, "Available") && !is(it, "Progressing") && version(it) == "1.0.1").await;
+    reports(&platform, "updated", |it| {
+        it.has("Available=True") && !it.has("Progressing=True") && version(it) == "1.0.1"
+    })
+    .await;
 
     // What cannot be rolled out does not get the version, and the old pods stay until they are replaced.
     let absent = format!("{}/sample/absent@sha256:{}", platform.cluster.registry(), "0".repeat(64));
     let third = release(&platform, "1.0.2", &absent).await;
     platform.ask_image(&third.image, "1.0.2").await.unwrap();
-    reports(&platform, "stuck", |it| is(it, "Progressing") && version(it) == "1.0.1").await;
+    reports(&platform, "stuck", |it| it.has("Progressing=True") && version(it) == "1.0.1").await;
     let begun = Timestamp::now();
     let kept = deployments.get("web").await.unwrap();
     assert!(kept.metadata.creation_timestamp.unwrap().0 < begun);
@@ -123,6 +119,6 @@ async fn component_without_an_operator_reports_what_its_workloads_do() {
     let back = release(&platform, "1.0.3", &image).await;
     platform.ask_image(&back.image, "1.0.3").await.unwrap();
     platform.until_completed(&back, LIMIT).await.unwrap();
-    reports(&platform, "updated again", |it| version(it) == "1.0.3" && !is(it, "Progressing")).await;
+    reports(&platform, "updated again", |it| version(it) == "1.0.3" && !it.has("Progressing=True")).await;
     platform.close().await.unwrap();
 }

@@ -24,12 +24,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::tools::causes::status_says;
+use e2e::conditions::Conditions;
+use e2e::until::until;
 use e2e::{
     harness::audit::Request,
-    simulator::{
-        cluster::{SimulatedCluster, find_condition},
-        history::is_signed,
-    },
+    simulator::{cluster::SimulatedCluster, history::is_signed},
 };
 
 /// Far below every period of the daemon, and long enough for a machine that is busy with other tests.
@@ -98,16 +97,14 @@ async fn moving_pods_are_waited_for_without_being_a_failure() {
     let unavailable = |object: Option<&Deployment>| available(object) == 0;
     cluster.until_object("the pods to be unavailable", deployments.clone(), "alpha", SOON, unavailable).await.unwrap();
     // An update says what it waits for.
-    let reported = |object: &ClusterVersion| {
-        find_condition(object, "Progressing", "True").is_some_and(|condition| condition.message.contains("alpha"))
-    };
+    let reported = |object: &ClusterVersion| object.says("Progressing=True", &["alpha"]);
     cluster.until("the moving pods to be reported", reported).await.unwrap();
 
     cluster.simulation.release("delta");
     let done = |progress: &Progress| progress.nodes.iter().all(|node| node.state == NodeState::Done);
     cluster.until_progress("all nodes to be done", done).await.unwrap();
     let waiting = cluster.until("the moving pods to be still reported", reported).await.unwrap();
-    assert!(find_condition(&waiting, "Failing", "False").is_some(), "{:?}", waiting.status);
+    assert!(waiting.has("Failing=False"), "{:?}", waiting.status);
     assert_eq!(newest(&waiting), HistoryState::Partial);
 
     let uncordon = json!({"spec": {"unschedulable": false}});
@@ -139,13 +136,12 @@ impl Refusal {
         let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
         policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
         bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
-        let refused = async {
-            while !probe().await.is_err_and(|error| error.to_string().contains("not today")) {
-                // Nothing tells when a policy counts.
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+        // Nothing tells when a policy counts.
+        let refused = async || match probe().await {
+            Err(error) if error.to_string().contains("not today") => Ok(()),
+            other => Err(format!("{other:?}")),
         };
-        tokio::time::timeout(SOON, refused).await.expect("the policy counts");
+        until("the policy to count", SOON).answer(refused).await.unwrap();
         Refusal { client: client.clone() }
     }
 
@@ -188,12 +184,9 @@ async fn update_writes_nothing_before_its_history_entry() {
     cluster.request(&releases[1]).await.unwrap();
     let since = || cluster.requests().unwrap().into_iter().filter(|request| request.at > begun);
     let refused = |request: &Request| request.resource_path() == "clusterversions/status" && request.code == 422;
-    let tried = async {
-        while since().filter(refused).count() < 3 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(SOON, tried).await.expect("the daemon tries to write the status");
+    // The audit log tells nobody that it has grown.
+    let tried = async || since().filter(refused).count() >= 3;
+    cluster.wait("the daemon to try to write the status").within(SOON).holds(tried).await.unwrap();
     let wrote = |request: &Request| request.wrote() && !request.is_bookkeeping();
     let of_update = |request: &Request| request.namespace != NAMESPACE && wrote(request);
     assert_eq!(since().filter(of_update).collect::<Vec<_>>(), [], "nothing of the release");
@@ -232,7 +225,7 @@ async fn update_does_not_complete_while_something_fails_again() {
     cluster.simulation.release("delta");
 
     let names = |object: &ClusterVersion, names: &[&str]| {
-        find_condition(object, "Failing", "True").is_some_and(|c| names.iter().all(|name| c.message.contains(name)))
+        object.condition("Failing=True").is_some_and(|c| names.iter().all(|name| c.message.contains(name)))
     };
     let done = |progress: &Progress| progress.nodes.iter().all(|node| node.state == NodeState::Done);
     cluster.until_progress("all nodes to be done", done).await.unwrap();
@@ -246,7 +239,7 @@ async fn update_does_not_complete_while_something_fails_again() {
     assert_eq!(newest(&failing), HistoryState::Partial, "{:?}", failing.status);
     refusal.end().await;
     let completed = cluster.completed(&releases[1]).await.unwrap();
-    assert!(find_condition(&completed, "Failing", "False").is_some(), "{:?}", completed.status);
+    assert!(completed.has("Failing=False"), "{:?}", completed.status);
     assert!(maps.get_opt("settings").await.unwrap().is_some());
     cluster.close().await.unwrap();
 }
@@ -287,9 +280,7 @@ async fn manifest_that_waits_for_a_webhook_holds_its_component_and_nothing_else(
     webhooks.create(&PostParams::default(), &serde_json::from_value(absent).unwrap()).await.unwrap();
     let asked = Timestamp::now();
     cluster.request(&releases[1]).await.unwrap();
-    let named = |object: &ClusterVersion| {
-        find_condition(object, "Failing", "True").is_some_and(|told| told.message.contains("absent.example.com"))
-    };
+    let named = |object: &ClusterVersion| object.says("Failing=True", &["absent.example.com"]);
     cluster.until("the webhook to be named", named).await.unwrap();
     let done = |progress: &Progress| {
         progress.nodes.iter().any(|node| node.id.ends_with("/gamma") && node.state == NodeState::Done)
@@ -344,7 +335,7 @@ async fn workload_that_takes_too_long_is_told_by_a_later_process_too() {
     cluster.request(&releases[1]).await.unwrap();
     let waits = |progress: &Progress| progress.clocks.contains_key(KEY_OF_CLOCK);
     cluster.until_progress("the DaemonSet to be waited for", waits).await.unwrap();
-    let object = cluster.until("nothing to fail", |object| find_condition(object, "Failing", "False").is_some());
+    let object = cluster.until("nothing to fail", |object| object.has("Failing=False"));
     object.await.unwrap();
 
     // As if half an hour had passed, which a process that is killed leaves to the next one.
@@ -356,12 +347,12 @@ async fn workload_that_takes_too_long_is_told_by_a_later_process_too() {
     records.patch(CONFIG_MAP, &PatchParams::default(), &backdated).await.unwrap();
     cluster.node.crash().await.unwrap();
     let slow = |object: &ClusterVersion| {
-        find_condition(object, "Failing", "Unknown").is_some_and(|told| {
+        object.condition("Failing=Unknown").is_some_and(|told| {
             told.reason == "SlowResource" && told.message.contains("daemonset.apps \"beta/stuck\" is rolling out")
         })
     };
     let object = cluster.until("it to be told as slow", slow).await.unwrap();
-    println!("{}", find_condition(&object, "Progressing", "True").unwrap().message);
+    println!("{}", object.condition("Progressing=True").unwrap().message);
     cluster.close().await.unwrap();
 }
 
@@ -387,7 +378,7 @@ async fn node_that_is_not_ready_is_named_behind_the_daemon_set_that_waits_for_it
     cluster.until_progress("the DaemonSet to be waited for", waits).await.unwrap();
     let (said, took) = status_says(&cluster, &["pod beta/agents-", "node dead has had it since"], &[]).await;
     println!("named after {} s:\n{said}", took.as_secs());
-    let object = cluster.until("nothing to fail", |object| find_condition(object, "Failing", "False").is_some());
+    let object = cluster.until("nothing to fail", |object| object.has("Failing=False"));
     object.await.unwrap();
     let begun = Instant::now();
     nodes.delete("dead", &DeleteParams::default()).await.unwrap();

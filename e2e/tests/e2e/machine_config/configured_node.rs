@@ -3,10 +3,10 @@
 use cvo::testing::api::{ClusterOperator, ClusterVersion, machine_config::MachineConfigPool};
 use e2e::{
     administrator::{Administrator, oc},
-    nodes::fleet::{holds, said},
+    conditions::Conditions,
     platform::{
         LIMIT, Platform, Release,
-        follow::{Change, changes, condition, is_true, offered},
+        follow::{Change, changes, offered},
         nodes,
     },
 };
@@ -15,6 +15,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+
+use super::{is_blocked, why_blocked};
 
 /// Its pods do not tolerate that the node is cordoned, and none of them may be missed.
 const GUARDED: &str = r#"
@@ -114,17 +116,16 @@ struct Said {
 impl Said {
     /// From a moment on at which it is not failing.
     async fn begin(platform: &Platform) -> Said {
-        platform.until("nothing to fail", LIMIT, |version| !is_true(version, "Failing")).await.unwrap();
+        platform.until("nothing to fail", LIMIT, |version| !version.has("Failing=True")).await.unwrap();
         let all = Arc::<Mutex<BTreeSet<(String, String)>>>::default();
         let (client, said) = (platform.cluster.client().await.unwrap(), all.clone());
         let following = tokio::spawn(async move {
             let mut changes = changes(client);
             while let Some(change) = changes.next().await {
                 let Change::Version(version) = change else { continue };
-                for type_ in ["Failing", "Progressing"].into_iter().filter(|type_| is_true(&version, type_)) {
-                    let message = condition(&version, type_).map(|it| it.message.clone()).unwrap_or_default();
-                    if said.lock().unwrap().insert((type_.to_owned(), message.clone())) {
-                        println!("{type_}: {message}");
+                for told in ["Failing=True", "Progressing=True"].iter().filter_map(|it| version.condition(it)) {
+                    if said.lock().unwrap().insert((told.type_.clone(), told.message.clone())) {
+                        println!("{}: {}", told.type_, told.message);
                     }
                 }
             }
@@ -165,15 +166,14 @@ async fn operator_that_is_broken_for_another_reason_is_told_at_once(platform: &P
     let pod = pod.lines().next().unwrap();
     kubectl(&["set", "image", "-n", "console", pod, "console=localhost:1/nothing:1"]).await;
     let told = |version: &ClusterVersion| {
-        let failing = condition(version, "Failing").filter(|_| is_true(version, "Failing"));
+        let failing = version.condition("Failing=True");
         failing.is_some_and(|it| it.reason == "ClusterOperatorNotAvailable" && it.message.contains("console"))
     };
     let version = platform.until("the broken operator to be told", LIMIT, told).await.unwrap();
-    let told = condition(&version, "Failing").unwrap();
+    let told = version.condition("Failing").unwrap();
     let operators: Api<ClusterOperator> = Api::all(platform.cluster.client().await.unwrap());
-    let operator = operators.get("console").await.unwrap().status.unwrap();
-    let away = operator.conditions.iter().find(|it| it.type_ == "Available").unwrap();
-    let after = told.last_transition_time.0.duration_since(away.last_transition_time.0);
+    let away = operators.get("console").await.unwrap().condition("Available").unwrap();
+    let after = told.last_transition_time.unwrap().duration_since(away.last_transition_time.unwrap());
     println!("told {after} after the operator had said so: {}", told.message);
     assert!(after.as_secs() < 5, "{after}");
     kubectl(&["delete", "-n", "console", pod, "--wait=false"]).await;
@@ -187,25 +187,19 @@ async fn update(platform: &Platform, release: &Release) {
 
 /// The pool names the budget, and the update says what it waits for.
 async fn waits_for_the_pod_that_must_not_be_evicted(platform: &Platform) {
-    let blocked = |pool: &MachineConfigPool| {
-        let (reason, message) = said(pool, "RolloutBlocked");
-        reason == "DrainBlocked"
-            && message.contains("guarded/precious")
-            && message.contains("PodDisruptionBudget never")
-    };
+    let blocked =
+        |pool: &MachineConfigPool| is_blocked(pool, "DrainBlocked", &["guarded/precious", "PodDisruptionBudget never"]);
     let pool = nodes::until(&platform.cluster, "the budget to be named", LIMIT, blocked).await.unwrap();
-    println!("{}", said(&pool, "RolloutBlocked").1);
+    println!("{}", why_blocked(&pool).1);
     let kubeconfig = platform.cluster.kubeconfig().display().to_string();
     let status = platform.cvo(["status", "--kubeconfig", &kubeconfig]).await.unwrap();
     println!("{status}");
     for words in ["PodDisruptionBudget never", "→ "] {
         assert!(status.contains(words), "{words}:\n{status}");
     }
-    let held = |version: &ClusterVersion| {
-        condition(version, "Progressing").is_some_and(|it| it.message.contains("machine-config"))
-    };
+    let held = |version: &ClusterVersion| version.says("Progressing", &["machine-config"]);
     let version = platform.until("the update to say that it waits", LIMIT, held).await.unwrap();
-    println!("{}", condition(&version, "Progressing").unwrap().message);
+    println!("{}", version.condition("Progressing").unwrap().message);
     let operators: Api<ClusterOperator> = Api::all(platform.cluster.client().await.unwrap());
     let operator = operators.get("machine-config").await.unwrap().status.unwrap();
     assert!(operator.versions.iter().any(|version| version.name == "operator" && version.version == "1.0.1"));
@@ -221,7 +215,7 @@ async fn oc_shows_that_it_is_drained(platform: &Platform) {
 }
 
 async fn is_as_before(platform: &Platform) {
-    let updated = |pool: &MachineConfigPool| holds(pool, "Updated");
+    let updated = |pool: &MachineConfigPool| pool.has("Updated=True");
     let pool = nodes::until(&platform.cluster, "the pool to be updated", LIMIT, updated).await.unwrap();
     let status = pool.status.unwrap();
     assert_eq!((status.machine_count, status.ready_machine_count, status.degraded_machine_count), (1, 1, 0));

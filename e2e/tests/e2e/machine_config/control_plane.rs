@@ -7,8 +7,9 @@ use e2e::{
     harness::Options,
     nodes::{
         agents::{Times, annotation},
-        fleet::{Fleet, said},
+        fleet::Fleet,
     },
+    until::changes,
 };
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -16,11 +17,11 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher,
 };
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+use super::{LIMIT, is_blocked, why_blocked};
 
 fn pods(client: &Client) -> Api<Pod> {
     Api::namespaced(client.clone(), "kube-system")
@@ -50,14 +51,10 @@ async fn tell(client: &Client, node: &str, status: Value) {
 
 /// Kubelets tell of their pods anew when their nodes were restarted.
 async fn play_kubelets(client: Client) {
-    let mut nodes = watcher(Api::<Node>::all(client.clone()), watcher::Config::default())
-        .default_backoff()
-        .applied_objects()
-        .boxed();
+    let mut nodes = changes(Api::<Node>::all(client.clone()), watcher::Config::default());
     let mut restarting = BTreeSet::new();
     let mut boot = 0;
     while let Some(node) = nodes.next().await {
-        let Ok(node) = node else { continue };
         let name = node.metadata.name.clone().unwrap_or_default();
         if !annotation(&node, "rebootStarted").is_empty() {
             restarting.insert(name);
@@ -72,12 +69,9 @@ async fn play_kubelets(client: Client) {
 
 /// The pool when its rollout is blocked with these words.
 async fn held(fleet: &Fleet, words: &str) -> MachineConfigPool {
-    let is_so = |pool: &MachineConfigPool| {
-        let (reason, message) = said(pool, "RolloutBlocked");
-        reason == "AwaitingHealth" && message.contains(words)
-    };
+    let is_so = |pool: &MachineConfigPool| is_blocked(pool, "AwaitingHealth", &[words]);
     let pool = fleet.until(words, (fleet.pools(), "master"), LIMIT, is_so).await.unwrap();
-    println!("{}", said(&pool, "RolloutBlocked").1);
+    println!("{}", why_blocked(&pool).1);
     pool
 }
 

@@ -7,14 +7,15 @@ use e2e::{
     harness::Options,
     nodes::{
         agents::{Times, annotation},
-        fleet::{Fleet, said},
+        fleet::Fleet,
     },
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-const LIMIT: Duration = Duration::from_secs(60);
+use super::{LIMIT, is_blocked};
+
 /// An attempt lasts 90 s.
 const ATTEMPT: Duration = Duration::from_secs(150);
 /// The pause would last a minute.
@@ -81,8 +82,7 @@ async fn who_cordons_a_node_that_was_uncordoned_by_hand_keeps_it(fleet: &Fleet, 
     fleet.cluster.kubectl(["cordon", "fake-0"]).await.unwrap();
     fleet.configure("worker", "10-file", "/etc/sample", "three").await.unwrap();
     let waits = |pool: &MachineConfigPool| {
-        let (reason, message) = said(pool, "RolloutBlocked");
-        reason == "UnavailableNodes" && message.contains("1 node waits: node fake-0: was cordoned by somebody else")
+        is_blocked(pool, "UnavailableNodes", &["1 node waits: node fake-0: was cordoned by somebody else"])
     };
     fleet.until("the pool to wait for the node", (fleet.pools(), "worker"), LIMIT, waits).await.unwrap();
     let node = fleet.nodes().get("fake-0").await.unwrap();

@@ -15,20 +15,22 @@ use e2e::{
     harness::Options,
     nodes::{
         agents::{Times, annotation},
-        fleet::{Fleet, said},
+        fleet::Fleet,
     },
     services::monitoring::Monitoring,
+    until::{changes, until},
 };
-use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{
     api::{ListParams, Patch, PatchParams},
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher,
 };
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+use super::{LIMIT, is_blocked, why_blocked};
+
 /// Nodes of the pool with a query: more than are updated until Prometheus is asked again.
 const NODES: usize = 5;
 /// Since when the query is true or false.
@@ -51,13 +53,10 @@ fn annotated(pool: &MachineConfigPool, key: &str) -> Option<String> {
 
 /// The pool when its rollout is blocked for this reason with these words, and the message.
 async fn blocked(fleet: &Fleet, pool: &str, reason: &str, words: &str) -> (MachineConfigPool, String) {
-    let is_so = |pool: &MachineConfigPool| {
-        let (found, message) = said(pool, "RolloutBlocked");
-        found == reason && message.contains(words)
-    };
+    let is_so = |pool: &MachineConfigPool| is_blocked(pool, reason, &[words]);
     let what = format!("pool {pool} to be blocked: {reason}, {words}");
     let object = fleet.until(&what, (fleet.pools(), pool), LIMIT, is_so).await.unwrap();
-    let (_, message) = said(&object, "RolloutBlocked");
+    let (_, message) = why_blocked(&object);
     println!("{pool}: {reason}: {message}");
     (object, message)
 }
@@ -73,18 +72,13 @@ async fn begun(fleet: &Fleet, pool: &MachineConfigPool) -> (usize, usize) {
 /// Until so many nodes of the pool have been told to take its configuration.
 async fn until_begun(fleet: &Fleet, pool: &MachineConfigPool, count: usize) {
     let (name, target) = (pool.metadata.name.as_deref().unwrap(), &pool.spec.configuration.name);
-    let config = watcher::Config::default().labels(&format!("pool={name}"));
-    let mut nodes = watcher(fleet.nodes(), config).default_backoff().applied_objects().boxed();
+    let nodes = changes(fleet.nodes(), watcher::Config::default().labels(&format!("pool={name}")));
     let mut told = BTreeSet::new();
-    let begun = async {
-        while told.len() < count {
-            let Some(node) = nodes.next().await else { return };
-            told.extend(
-                node.ok().filter(|node| annotation(node, "desiredConfig") == *target).map(|node| node.metadata.name),
-            );
-        }
-    };
-    tokio::time::timeout(LIMIT, begun).await.unwrap();
+    let begun = until(format!("{count} nodes of {name} to be told"), LIMIT).event(nodes, |node: &Node| {
+        told.extend((annotation(node, "desiredConfig") == *target).then(|| node.metadata.name.clone()));
+        (told.len() >= count).then_some(())
+    });
+    begun.await.unwrap();
     assert_eq!(told.len(), count);
 }
 

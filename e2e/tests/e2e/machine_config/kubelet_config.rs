@@ -10,13 +10,12 @@ use std::{
 };
 
 use cvo::testing::api::{
-    ConditionStatus,
-    condition::find,
     machine_config::{GROUP, MachineConfig, MachineConfigPool},
     machine_config_node::MachineConfigNode,
     node_config::{ContainerRuntimeConfig, KubeletConfig, NodeConfigStatus},
 };
 use e2e::{
+    conditions::Conditions,
     harness::{Options, audit},
     nodes::{agents::Times, fleet::Fleet},
 };
@@ -28,7 +27,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+use super::LIMIT;
+
 const MADE: &str = "99-worker-generated-kubelet";
 
 fn sources(pool: &MachineConfigPool) -> Vec<&str> {
@@ -153,9 +153,7 @@ async fn machine_config_nodes_say_how_far_nodes_are() {
     let objects: Api<MachineConfigNode> = Api::all(fleet.client.clone());
     let has = |config: &str| {
         let config = config.to_owned();
-        move |it: &MachineConfigNode| {
-            is(it, "Updated") == Some(ConditionStatus::True) && it.spec.config_version.desired == config
-        }
+        move |it: &MachineConfigNode| it.has("Updated=True") && it.spec.config_version.desired == config
     };
     for name in ["fake-0", "fake-1"] {
         fleet.until(name, (objects.clone(), name), LIMIT, has(&first)).await.unwrap();
@@ -163,9 +161,9 @@ async fn machine_config_nodes_say_how_far_nodes_are() {
     let begun = Timestamp::now();
     updating.store(true, Ordering::Relaxed);
     fleet.configure("worker", "10-file", "/etc/sample", "two").await.unwrap();
-    let restarts = |it: &MachineConfigNode| is(it, "RebootedNode") == Some(ConditionStatus::Unknown);
+    let restarts = |it: &MachineConfigNode| it.has("RebootedNode=Unknown");
     let object = fleet.until("the restart", (objects.clone(), "fake-0"), LIMIT, restarts).await.unwrap();
-    assert_eq!(is(&object, "Drained"), Some(ConditionStatus::True));
+    assert!(object.has("Drained=True"), "{:?}", object.status);
     let second = fleet.until_updated("worker", &first, LIMIT).await.unwrap().spec.configuration.name;
     for name in ["fake-0", "fake-1"] {
         let object = fleet.until(name, (objects.clone(), name), LIMIT, has(&second)).await.unwrap();
@@ -177,8 +175,4 @@ async fn machine_config_nodes_say_how_far_nodes_are() {
     let writes = requests.iter().filter(|it| it.at >= begun && it.is_write() && it.resource == "machineconfignodes");
     let writes = writes.filter(|it| it.name == "fake-1").count();
     assert_eq!(writes, 2, "what passes quickly is told once, in the end");
-}
-
-fn is(object: &MachineConfigNode, type_: &str) -> Option<ConditionStatus> {
-    find(&object.status.as_ref()?.conditions, type_).map(|condition| condition.status)
 }

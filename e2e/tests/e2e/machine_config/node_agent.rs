@@ -2,6 +2,7 @@
 //! service manager and the power switch of the node.
 
 use e2e::harness::{Cluster, Launch, Options, named, programs};
+use e2e::nodes::agents::annotation;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -104,11 +105,9 @@ impl Lab {
 
     /// Waits until an annotation has a value.
     async fn until(&self, key: &str, value: &str) {
-        let what = format!("{key} to be {value}");
-        let is = async || self.annotations().await.get(key).is_some_and(|found| found == value);
-        if let Err(error) = self.cluster.until(&what, &[AGENT], is).await {
-            panic!("{error}; the node has {:?}", self.annotations().await);
-        }
+        let is = |node: &Node| annotation(node, key) == value;
+        let wait = self.cluster.until(format!("{key} to be {value}"), &[AGENT]);
+        wait.existing(self.nodes.clone(), NODE, is).await.unwrap();
     }
 
     async fn add(&self, name: &str, path: &str, content: &str) {
@@ -119,8 +118,8 @@ impl Lab {
         let config = json!({"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}});
         let object = DynamicObject::new(name, &resource).data(json!({"spec": {"config": config}}));
         // The definition was created a moment ago.
-        let created = async || configs.create(&PostParams::default(), &object).await.is_ok();
-        self.cluster.until("the MachineConfig to be created", &[], created).await.unwrap();
+        let created = async || configs.create(&PostParams::default(), &object).await;
+        self.cluster.until("the MachineConfig to be created", &[]).answer(created).await.unwrap();
     }
 
     /// As the controller does when the node is drained, or schedulable again.
@@ -138,7 +137,8 @@ impl Lab {
     /// Switches the node off and on again once the agent asks for it.
     async fn restart_node(&self, boot: &str) {
         let asked = self.cluster.dir().join("rebooting");
-        self.cluster.until("the agent to restart the node", &[AGENT], async || asked.exists()).await.unwrap();
+        let wait = self.cluster.until("the agent to restart the node", &[AGENT]);
+        wait.holds(async || asked.exists()).await.unwrap();
         assert_eq!(self.annotations().await["post-config-action"], "Rebooting");
         self.cluster.kill(AGENT).unwrap();
         fs::remove_file(asked).unwrap();
@@ -229,13 +229,13 @@ async fn told_to_stop_in_the_middle(lab: &Lab) {
     lab.add("rendered-d", "/etc/containers/policy.json", "4").await;
     lab.annotate("desiredConfig", "rendered-d").await;
     let reloads = || fs::read_to_string(lab.cluster.dir().join("services.log")).unwrap().lines().count();
-    lab.cluster.until("the second reload to begin", &[AGENT], async || reloads() == 2).await.unwrap();
+    lab.cluster.until("the second reload to begin", &[AGENT]).holds(async || reloads() == 2).await.unwrap();
     assert!(!lab.cluster.terminate(AGENT, Duration::from_secs(1)).await.unwrap(), "it ends what it has begun");
     let (gate, open) = (lab.gate(), lab.gate().with_extension("opened"));
     // Whoever waits at it keeps it open.
     fs::rename(&gate, &open).unwrap();
     fs::write(&open, "go on\n").unwrap();
-    lab.cluster.until("the agent to end", &[], async || !lab.cluster.runs(AGENT)).await.unwrap();
+    lab.cluster.until("the agent to end", &[]).holds(async || !lab.cluster.runs(AGENT)).await.unwrap();
     assert_eq!(lab.annotations().await["currentConfig"], "rendered-c", "a step, and not the update, was ended");
     let journal = lab.read("/etc/machine-config-daemon/journal.json").unwrap();
     assert!(journal.contains("\"Applied\""), "{journal}");

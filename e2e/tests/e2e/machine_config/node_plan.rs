@@ -8,19 +8,16 @@ use e2e::{
     harness::{Options, programs},
     nodes::{
         agents::{Times, annotation},
-        fleet::{Fleet, said},
+        fleet::Fleet,
     },
 };
-use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::{
-    api::{Patch, PatchParams},
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::{process::Command, task::JoinHandle};
+use tokio::process::Command;
 
-const LIMIT: Duration = Duration::from_secs(60);
+use super::{LIMIT, is_blocked, order as order_of};
+
 const NODES: usize = 4;
 
 /// Exit code and object of a command that prints JSON; panics with the standard error where there is none.
@@ -44,24 +41,6 @@ async fn planned(fleet: &Fleet, content: &str) -> (Option<i32>, Value) {
     let path = fleet.cluster.dir().join("given.yaml");
     std::fs::write(&path, serde_yaml::to_string(&object).unwrap()).unwrap();
     run(fleet, &["node", "plan", path.to_str().unwrap()]).await
-}
-
-/// The names of nodes in the order in which they are told to take the target, until all are.
-fn watch_order(fleet: &Fleet, target: &str) -> JoinHandle<Vec<String>> {
-    let mut nodes = watcher(fleet.nodes(), watcher::Config::default()).default_backoff().applied_objects().boxed();
-    let target = target.to_owned();
-    tokio::spawn(async move {
-        let mut order: Vec<String> = Vec::new();
-        while order.len() < NODES {
-            let Some(node) = nodes.next().await else { break };
-            let Ok(node) = node else { continue };
-            let name = node.metadata.name.clone().unwrap_or_default();
-            if annotation(&node, "desiredConfig") == target && !order.contains(&name) {
-                order.push(name);
-            }
-        }
-        order
-    })
 }
 
 fn pool<'a>(object: &'a Value, name: &str) -> &'a Value {
@@ -117,11 +96,12 @@ async fn nodes_take_what_the_plan_said_in_its_order_and_status_shows_how_far_the
     let path = fleet.cluster.dir().join("version.json");
     std::fs::write(&path, version.to_string()).unwrap();
     fleet.cluster.kubectl(["apply", "-f", path.to_str().unwrap()]).await.unwrap();
-    let told = watch_order(&fleet, &target);
+    let wanted = target.clone();
+    let told = order_of(&fleet, NODES, move |node| annotation(node, "desiredConfig") == wanted);
     fleet.configure("worker", "10-file", "/etc/sample", "two").await.unwrap();
     let waits = |pool: &MachineConfigPool| {
         let updated = pool.status.as_ref().is_some_and(|status| status.updated_machine_count == 1);
-        updated && said(pool, "RolloutBlocked").0 == "AwaitingApproval"
+        updated && is_blocked(pool, "AwaitingApproval", &[])
     };
     let object = fleet.until("the first node", (fleet.pools(), "worker"), LIMIT, waits).await.unwrap();
     assert_eq!(object.spec.configuration.name, target, "the name was predicted");
@@ -135,7 +115,7 @@ async fn nodes_take_what_the_plan_said_in_its_order_and_status_shows_how_far_the
 
     annotate(&fleet, "approved", &target).await;
     fleet.until_updated("worker", &before, LIMIT).await.unwrap();
-    assert_eq!(tokio::time::timeout(LIMIT, told).await.unwrap().unwrap(), order, "the order was predicted");
+    assert_eq!(told.await.unwrap(), order, "the order was predicted");
     let (_, status) = run(&fleet, &["status"]).await;
     assert_eq!((&pool(&status, "worker")["state"], &pool(&status, "worker")["nodes"]), (&json!("Updated"), &json!([])));
 }

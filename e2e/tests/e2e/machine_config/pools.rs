@@ -7,26 +7,23 @@ use std::{
     time::Duration,
 };
 
-use cvo::testing::api::{ClusterOperator, ConditionStatus, machine_config::MachineConfigPool};
+use cvo::testing::api::{ClusterOperator, machine_config::MachineConfigPool};
 use e2e::{
+    conditions::Conditions,
     harness::{Identity, Launch, Options, programs},
     nodes::{
         agents::{Times, annotation},
-        fleet::{Fleet, Watchdog, said},
+        fleet::{Fleet, Watchdog},
     },
     random::SeededRandom,
     services::monitoring::PROMETHEUS,
+    until::{changes, until},
 };
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::{
-    Api,
-    runtime::{WatchStreamExt, watcher},
-};
-use tokio::task::JoinHandle;
+use kube::{Api, runtime::watcher};
 
-const LIMIT: Duration = Duration::from_secs(120);
+use super::{LIMIT, is_blocked, order, why_blocked};
 
 fn times(milliseconds: u64) -> Times {
     let of = Duration::from_millis;
@@ -51,24 +48,6 @@ async fn assert_writes_under_its_own_name(fleet: &Fleet) {
         .filter_map(|event| event.reporting_component)
         .collect();
     assert_eq!(reporters, BTreeSet::from([NAME.to_owned()]));
-}
-
-/// Names of nodes in the order in which they have reached another configuration than `before`, until so many have.
-fn watch_ends(fleet: &Fleet, before: &str, count: usize) -> JoinHandle<Vec<String>> {
-    let mut nodes = watcher(fleet.nodes(), watcher::Config::default()).default_backoff().applied_objects().boxed();
-    let before = before.to_owned();
-    tokio::spawn(async move {
-        let mut order: Vec<String> = Vec::new();
-        while order.len() < count {
-            let Some(node) = nodes.next().await else { break };
-            let Ok(node) = node else { continue };
-            let name = node.metadata.name.clone().unwrap_or_default();
-            if annotation(&node, "currentConfig") != before && !order.contains(&name) {
-                order.push(name);
-            }
-        }
-        order
-    })
 }
 
 /// As in the example that the documentation of OpenShift gives: nodes 1, 2 and 3 begin; 2 ends, and 4 begins; 1 ends, and 5 begins;
@@ -97,7 +76,8 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
     assert_eq!((status.machine_count, status.ready_machine_count, status.unavailable_machine_count), (5, 5, 0));
 
     let watchdog = Watchdog::begin(&fleet).await.unwrap();
-    let order = watch_ends(&fleet, &first, 5);
+    let before = first.clone();
+    let order = order(&fleet, 5, move |node| annotation(node, "currentConfig") != before);
     fleet.configure("worker", "10-file", "/etc/sample", "two").await.unwrap();
     let pool = fleet.until_updated("worker", &first, LIMIT).await.unwrap();
     assert_eq!(order.await.unwrap(), ["fake-1", "fake-0", "fake-2", "fake-4", "fake-3"]);
@@ -105,11 +85,11 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
     assert_eq!(seen.most.get("worker"), Some(&3));
     // It is written after the pool, and not more often than once a second.
     let available = |operator: &ClusterOperator| {
-        condition(operator, "Available") == (ConditionStatus::True, "AsExpected".to_owned())
+        operator.condition("Available=True").is_some_and(|condition| condition.reason == "AsExpected")
     };
     let named = (fleet.operators(), "machine-config");
     let operator = fleet.until("the operator to be available", named, LIMIT, available).await.unwrap();
-    assert_eq!(condition(&operator, "Degraded").0, ConditionStatus::False);
+    assert!(operator.has("Degraded=False"), "{:?}", operator.status);
     let reasons = events_of_pools(&fleet, "Completed").await;
     for reason in ["RenderedConfigGenerated", "Updating", "Completed"] {
         assert!(reasons.contains(reason), "{reason}: {reasons:?}");
@@ -136,18 +116,15 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
 /// The reasons of events about pools, once there is one with this reason.
 async fn events_of_pools(fleet: &Fleet, last: &str) -> BTreeSet<String> {
     let events: Api<Event> = Api::all(fleet.client.clone());
-    let mut events = watcher(events, watcher::Config::default()).default_backoff().applied_objects().boxed();
     let mut reasons = BTreeSet::new();
-    let all = async {
-        while !reasons.contains(last) {
-            let Some(event) = events.next().await else { break };
-            let Ok(event) = event else { continue };
-            if event.involved_object.kind.as_deref() == Some("MachineConfigPool") {
-                reasons.extend(event.reason);
-            }
+    let events = changes(events, watcher::Config::default());
+    let all = until(format!("an event {last}"), LIMIT).event(events, |event: &Event| {
+        if event.involved_object.kind.as_deref() == Some("MachineConfigPool") {
+            reasons.extend(event.reason.clone());
         }
-    };
-    let _end = tokio::time::timeout(LIMIT, all).await;
+        reasons.contains(last).then_some(())
+    });
+    all.await.unwrap();
     reasons
 }
 
@@ -163,12 +140,6 @@ async fn metrics(fleet: &Fleet, address: &str) -> String {
     let answer = get(client().identity(identity)).await;
     assert_eq!(answer.status().as_u16(), 200);
     answer.text().await.unwrap()
-}
-
-fn condition(operator: &ClusterOperator, type_: &str) -> (ConditionStatus, String) {
-    let mut conditions = operator.status.iter().flat_map(|status| &status.conditions);
-    let found = conditions.find(|condition| condition.type_ == type_).unwrap();
-    (found.status, found.reason.clone())
 }
 
 /// A real agent of a simulated node. Its root is a folder, and it is started again whenever it ends, as kubelet does.
@@ -258,9 +229,9 @@ async fn nodes_are_carried_over_through_a_blocked_drain_and_killed_agents() {
 
     fleet.guarded_pod("web", "fake-0").await.unwrap();
     fleet.configure("worker", "10-file", "/etc/sample", "two").await.unwrap();
-    let blocked = |pool: &MachineConfigPool| said(pool, "RolloutBlocked").0 == "DrainBlocked";
+    let blocked = |pool: &MachineConfigPool| is_blocked(pool, "DrainBlocked", &[]);
     let pool = fleet.until("the drain to be blocked", (fleet.pools(), "worker"), LIMIT, blocked).await.unwrap();
-    let (_, message) = said(&pool, "RolloutBlocked");
+    let (_, message) = why_blocked(&pool);
     for part in ["1 node waits", "node fake-0: pod default/web-", "PodDisruptionBudget web", "never allows any"] {
         assert!(message.contains(part), "{part}: {message}");
     }

@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::DeleteParams};
 use serde_json::{Value, json};
 
+use e2e::conditions::Conditions;
 use e2e::simulator::{
-    cluster::{LIMIT, SimulatedCluster, find_condition},
+    cluster::{LIMIT, SimulatedCluster},
     releases::Release,
     sample::config_kind,
 };
@@ -67,8 +68,8 @@ fn enabled(object: &ClusterVersion) -> Vec<String> {
     object.status.as_ref().unwrap().capabilities.enabled_capabilities.clone()
 }
 
-fn implicit(object: &ClusterVersion) -> &str {
-    find_condition(object, "ImplicitlyEnabledCapabilities", "True").map_or("", |c| c.message.as_str())
+fn implicit(object: &ClusterVersion) -> String {
+    object.condition("ImplicitlyEnabledCapabilities=True").unwrap_or_default().message
 }
 
 fn unmanaged(namespaces: &[&str]) -> Value {
@@ -140,9 +141,7 @@ async fn updates_with_overrides_that_come_and_go(cluster: &SimulatedCluster, rel
         p.release.version == "1.0.1" && alpha.is_some_and(|n| n.waiting.iter().any(|w| w.kind == "ClusterOperator"))
     };
     cluster.until_progress("the update to wait for alpha", parked).await.unwrap();
-    let total = |object: &ClusterVersion| {
-        find_condition(object, "Progressing", "True").map(|c| c.message.clone()).unwrap_or_default()
-    };
+    let total = |object: &ClusterVersion| object.condition("Progressing=True").unwrap_or_default().message;
     let before = total(&cluster.until("the count", |object| total(object).contains(" of ")).await.unwrap());
     cluster.patch(unmanaged(&["beta", "gamma"])).await.unwrap();
     let count = |text: &str| text.split(" of ").nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_owned);

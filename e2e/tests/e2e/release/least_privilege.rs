@@ -9,10 +9,11 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use e2e::conditions::Conditions;
 use e2e::harness::{Cluster, audit, process, programs};
 use e2e::platform::Platform;
 use e2e::signing::TRUSTED;
-use e2e::simulator::cluster::{LIMIT, SimulatedCluster, find_condition};
+use e2e::simulator::cluster::{LIMIT, SimulatedCluster};
 use e2e::simulator::history::history;
 use e2e::simulator::releases::Release;
 use e2e::simulator::sample;
@@ -90,10 +91,10 @@ async fn derived_roles_suffice_to_install_and_update_and_a_missing_right_is_name
     cluster.request(second).await.unwrap();
     let failing = cluster.until("the missing right to be named", |version| {
         let named = |message: &str| ["update", "\"configmaps\"", "\"beta\""].iter().all(|word| message.contains(word));
-        find_condition(version, "Failing", "True").is_some_and(|failing| named(&failing.message))
+        version.condition("Failing=True").is_some_and(|failing| named(&failing.message))
     });
     let failing = failing.await.unwrap();
-    println!("{}", find_condition(&failing, "Failing", "True").unwrap().message);
+    println!("{}", failing.condition("Failing=True").unwrap().message);
 
     let denied = denied_by_plan(&cluster, second).await;
     assert!(denied.len() == 1 && denied[0].contains(" may not update configmaps beta/"), "{denied:?}");

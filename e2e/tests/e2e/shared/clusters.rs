@@ -10,17 +10,16 @@ use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Node, Pod},
 };
-use kube::{
-    Api,
-    runtime::wait::{
-        await_condition,
-        conditions::{is_job_completed, is_pod_running},
-    },
-};
+use kube::Api;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
+use e2e::conditions::Conditions;
 use e2e::harness::{Cluster, Identity, Options, machine, named, node, process, programs};
+use e2e::until::until;
+
+/// For what a pod does.
+const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn control_plane_keeps_data_over_a_restart_and_leaves_nothing_behind() {
@@ -94,14 +93,14 @@ async fn leftovers_of_a_killed_owner_are_removed_by_the_next_start() {
     }
     let mut owner = command.spawn().unwrap();
     let mut said = BufReader::new(owner.stdout.take().unwrap()).lines();
-    let line = tokio::time::timeout(Duration::from_secs(120), said.next_line()).await.unwrap().unwrap();
+    let line = until("its first line", Duration::from_secs(120)).end_of(said.next_line()).await.unwrap().unwrap();
     assert!(line.unwrap_or_default().contains("is up"), "the owner's cluster came up");
     if machine::is_root() {
         // A running container: its shim and its process are not children of the owner or of this process.
         let pods: Api<Pod> = Api::namespaced(Cluster::attach(&id).unwrap().client().await.unwrap(), "default");
         pods.create(&Default::default(), &sleeper()).await.unwrap();
-        let running = await_condition(pods, "sleeper", is_pod_running());
-        tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap();
+        let running = |pod: &Pod| phase(pod) == Some("Running");
+        until("the pod to run", LIMIT).existing(pods, "sleeper", running).await.unwrap();
     }
     owner.kill().await.unwrap();
     assert!(process::marked(&dir.display().to_string()).len() >= 4, "its cluster outlives a killed owner");
@@ -119,13 +118,9 @@ async fn kwok_simulates_nodes_and_their_pods() {
     cluster.add_fake_nodes(3).await.unwrap();
     let jobs: Api<Job> = Api::namespaced(client.clone(), "default");
     jobs.create(&Default::default(), &simulated_job()).await.unwrap();
-    let done = await_condition(jobs, "simulated", is_job_completed());
-    if tokio::time::timeout(Duration::from_secs(60), done).await.is_err() {
-        panic!(
-            "the job did not complete:\n{}",
-            cluster.kubectl(["get", "nodes,pods,jobs", "-o", "wide"]).await.unwrap()
-        );
-    }
+    let look = async { cluster.kubectl(["get", "nodes,pods,jobs", "-o", "wide"]).await.unwrap_or_default() };
+    let done = until("the job to be completed", LIMIT).look(look);
+    done.existing(jobs, "simulated", |job: &Job| job.has("Complete=True")).await.unwrap();
     let nodes: Api<Node> = Api::all(client);
     assert_eq!(nodes.list(&Default::default()).await.unwrap().items.len(), 3);
 }
@@ -164,15 +159,12 @@ fn probe(name: &str, host_network: bool) -> Pod {
 
 /// Waits until the containers of the pod have ended.
 async fn ended(pods: &Api<Pod>, name: &str) -> Pod {
-    let done = |pod: Option<&Pod>| {
-        let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
-        matches!(phase, Some("Succeeded" | "Failed"))
-    };
-    let wait = await_condition(pods.clone(), name, done);
-    match tokio::time::timeout(Duration::from_secs(60), wait).await {
-        Ok(found) => found.unwrap().unwrap(),
-        Err(_) => panic!("pod {name} did not end: {:?}", pods.get(name).await.unwrap().status),
-    }
+    let done = |pod: &Pod| matches!(phase(pod), Some("Succeeded" | "Failed"));
+    until(format!("pod {name} to end"), LIMIT).existing(pods.clone(), name, done).await.unwrap()
+}
+
+fn phase(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.phase.as_deref()
 }
 
 /// No process, mount, folder, network device or cgroup carries the cluster's name.

@@ -19,7 +19,10 @@ use tokio::time::{Duration, sleep};
 use e2e::harness::{Cluster, Options};
 use e2e::manifests::{self, CUSTOM, Kind, extensions, openshift};
 use e2e::random::SeededRandom;
+use e2e::until::until;
 
+/// For what comes at once on a server that is not busy.
+const SOON: Duration = Duration::from_secs(30);
 /// Objects that are tested concurrently.
 const CONCURRENT: usize = 12;
 /// How many manifests are generated until the server accepts one.
@@ -144,13 +147,8 @@ impl Server {
         let options = json!({"propagationPolicy": "Background"});
         let free = json!({"metadata": {"finalizers": null}});
         drop(self.call(Method::PATCH, path, Some(&free)).await);
-        for _ in 0..100 {
-            match self.call(Method::DELETE, path, Some(&options)).await {
-                Err(refusal) if refusal.code == 404 => return,
-                _ => sleep(Duration::from_millis(30)).await,
-            }
-        }
-        panic!("{path} does not go away");
+        let gone = async || self.call(Method::DELETE, path, Some(&options)).await.is_err_and(|it| it.code == 404);
+        until(format!("{path} to go away"), SOON).holds(gone).await.unwrap();
     }
 
     /// Overwrites the object, again after conflicts with controllers.
@@ -250,13 +248,8 @@ impl Server {
         let version = definition["spec"]["versions"].as_array().unwrap().iter().find(|v| v["served"] == true).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let path = format!("/apis/{}/{}/{}", text(group), text(&version["name"]), text(plural));
-        for _ in 0..400 {
-            if self.call(Method::GET, &path, None).await.is_ok() {
-                return;
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
-        panic!("{path} is not served");
+        let served = async || self.call(Method::GET, &path, None).await.map_err(|refusal| refusal.message);
+        until(format!("{path} to be served"), SOON).answer(served).await.unwrap();
     }
 
     /// Creates the CustomResourceDefinitions of the real release, and returns a kind for each tested object of it.

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use e2e::harness::{Cluster, Leaf, audit, files};
 use e2e::services::monitoring::PROMETHEUS;
 use e2e::simulator::cluster::SimulatedCluster;
+use e2e::until::until;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -40,15 +41,13 @@ impl Metrics {
     /// Waits for an answer with this status; returns how long that took.
     async fn until(&self, leaf: Option<&Leaf>, token: Option<&str>, status: u16, limit: Duration) -> Duration {
         let begun = Instant::now();
-        loop {
-            let answer = self.get(leaf, token).await;
-            if answer.0 == status {
-                return begun.elapsed();
-            }
-            assert!(begun.elapsed() < limit, "still {answer:?} instead of {status}");
-            // Nothing tells what a server believes.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        // Nothing tells what a server believes.
+        let answered = async || match self.get(leaf, token).await {
+            (found, _) if found == status => Ok(()),
+            other => Err(format!("{other:?}")),
+        };
+        until(format!("an answer with status {status}"), limit).answer(answered).await.unwrap();
+        begun.elapsed()
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use cvo::testing::api::{ClusterVersion, HistoryState, NAMESPACE};
+use e2e::conditions::Conditions;
 use e2e::harness::audit::{self, Request};
-use e2e::platform::follow::{condition, is_true};
 use e2e::platform::releases::{Contents, SAMPLES};
 use e2e::platform::{LIMIT, Platform, Release};
 use jiff::{SignedDuration, Timestamp};
@@ -31,15 +31,12 @@ fn kubeconfig(platform: &Platform) -> String {
 
 /// Waits until `cvo status` names all of it, and prints it.
 async fn names(platform: &Platform, situation: &str, words: &[&str]) {
-    let mut last = String::new();
-    let told = platform.cluster.until(situation, &[], async || {
-        last = status(platform).await;
-        words.iter().all(|word| last.contains(word))
+    let told = platform.cluster.until(situation, &[]).answer(async || {
+        let said = status(platform).await;
+        let missing: Vec<&&str> = words.iter().filter(|word| !said.contains(**word)).collect();
+        if missing.is_empty() { Ok(said) } else { Err(format!("{missing:?} is missing in\n{said}")) }
     });
-    let told = told.await;
-    let missing: Vec<&&str> = words.iter().filter(|word| !last.contains(**word)).collect();
-    assert!(told.is_ok(), "{situation}: {missing:?} is missing in\n{last}");
-    println!("=== {situation}\n{last}");
+    println!("=== {situation}\n{}", told.await.unwrap());
 }
 
 /// A release in which a file of the sample is changed; it is signed and asked for.
@@ -251,7 +248,7 @@ async fn a_right_that_is_missing(platform: &Platform) {
     let patch = ["patch", "clusterversion", "version", "--type=merge", "-p", &unmanaged.to_string()];
     platform.cluster.kubectl(patch).await.unwrap();
     let overridden =
-        |version: &ClusterVersion| condition(version, "Upgradeable").is_some_and(|it| it.message.contains("override"));
+        |version: &ClusterVersion| version.condition("Upgradeable").is_some_and(|it| it.message.contains("override"));
     platform.until("the override to be known", LIMIT, overridden).await.unwrap();
     platform.cluster.kubectl(["delete", ADMIN]).await.unwrap();
     let service = "console/0000_50_console_20_service.yaml";
@@ -324,7 +321,7 @@ async fn history_adds_up(platform: &Platform, release: &Release, asked: Timestam
     assert_eq!((entry.image.as_str(), entry.state), (release.image.as_str(), HistoryState::Completed));
     let wall = entry.completion_time.as_ref().unwrap().0.duration_since(entry.started_time.0).as_secs_f64();
     assert!((wall - whole).abs() < 2.5, "whole seconds of the history: {wall}, the course: {whole}");
-    assert!(!is_true(&version, "Failing") && condition(&version, "Failing").is_some());
+    assert!(!version.has("Failing=True") && version.has("Failing"));
 
     let writes = audit::requests(&platform.cluster.audit_log(), audit::DAEMON).unwrap();
     let last_write = |component: &str| {

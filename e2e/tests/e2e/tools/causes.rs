@@ -5,11 +5,15 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use cvo::testing::api::ClusterVersion;
+use e2e::conditions::Conditions;
 use e2e::harness::programs;
-use e2e::simulator::cluster::{LIMIT, LONG_LEASE, SimulatedCluster, find_condition};
+use e2e::simulator::cluster::{LIMIT, LONG_LEASE, SimulatedCluster};
 use e2e::simulator::releases::Release;
+use e2e::until::{changes, until};
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Event;
+use kube::{Api, runtime::watcher::Config};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -29,9 +33,7 @@ async fn installed() -> (SimulatedCluster, Release) {
     // Otherwise the binding is brought back at once.
     let unmanaged = json!([{"group": "rbac.authorization.k8s.io", "kind": "ClusterRoleBinding", "namespace": "", "name": ADMIN, "unmanaged": true}]);
     cluster.patch(json!({"spec": {"overrides": unmanaged}})).await.unwrap();
-    let known = |version: &ClusterVersion| {
-        find_condition(version, "Upgradeable", "False").is_some_and(|condition| condition.message.contains("override"))
-    };
+    let known = |version: &ClusterVersion| version.says("Upgradeable=False", &["override"]);
     cluster.until("the override to be known", known).await.unwrap();
     (cluster, release)
 }
@@ -60,37 +62,31 @@ async fn doctor(cluster: &SimulatedCluster) -> Vec<(String, String)> {
 
 /// Waits until `cvo status` says all of it, and returns what it says and how long that took.
 pub(crate) async fn status_says(cluster: &SimulatedCluster, words: &[&str], absent: &[&str]) -> (String, Duration) {
-    let (begun, mut last) = (Instant::now(), String::new());
-    let said = cluster.control_plane.until("cvo status", &[], async || {
-        last = cvo(cluster, &["status"]).await;
-        words.iter().all(|word| last.contains(word)) && !absent.iter().any(|word| last.contains(word))
-    });
-    let said = said.await;
-    assert!(said.is_ok(), "{words:?}, not {absent:?}:\n{last}");
-    (last, begun.elapsed())
+    let begun = Instant::now();
+    let said = async || {
+        let said = cvo(cluster, &["status"]).await;
+        let all = words.iter().all(|word| said.contains(word)) && !absent.iter().any(|word| said.contains(word));
+        if all { Ok(said) } else { Err(said) }
+    };
+    let wait = cluster.wait(format!("cvo status to say {words:?}, without {absent:?}"));
+    (wait.answer(said).await.unwrap(), begun.elapsed())
 }
 
 /// Waits until the page is told all of it.
 async fn page_says(page: &Page, words: &[&str], absent: &[&str]) -> String {
     let url = page.url.replace("/?", "/events?");
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let mut chunks = client.get(url).send().await.unwrap().bytes_stream();
+    let chunks = client.get(url).send().await.unwrap().bytes_stream();
+    let chunks = chunks.map(|chunk| String::from_utf8_lossy(&chunk.unwrap()).into_owned());
     let mut text = String::new();
-    let told = async {
-        while let Some(chunk) = chunks.next().await {
-            text.push_str(&String::from_utf8_lossy(&chunk.unwrap()));
-            let last = text.rsplit("data: {").find(|event| event.contains("\n\n"));
-            let last = last.unwrap_or_default().replace("\\\"", "\"");
-            if words.iter().all(|word| last.contains(word)) && !absent.iter().any(|word| last.contains(word)) {
-                return last;
-            }
-        }
-        panic!("the page has ended");
-    };
-    match tokio::time::timeout(LIMIT, told).await {
-        Ok(last) => last,
-        Err(_) => panic!("the page was not told {words:?}, without {absent:?}: {text}"),
-    }
+    let told = until(format!("the page to be told {words:?}, without {absent:?}"), LIMIT).event(chunks, |chunk| {
+        text.push_str(chunk);
+        let last = text.rsplit("data: {").find(|event| event.contains("\n\n"));
+        let last = last.unwrap_or_default().replace("\\\"", "\"");
+        let all = words.iter().all(|word| last.contains(word)) && !absent.iter().any(|word| last.contains(word));
+        all.then_some(last)
+    });
+    told.await.unwrap()
 }
 
 fn webhook(name: &str, rule: Value, config: Value) -> Value {
@@ -155,20 +151,22 @@ async fn whoever_shows_the_cluster_says_since_when_nobody_writes_and_why() {
     let cause = ["validatingwebhookconfiguration deny-everything", "connection refused"];
     all_tools_name(&cluster, &page, "a webhook that nobody answers", &cause).await;
     // The kubelets cannot renew their leases either.
-    let mut found = Vec::new();
-    let kubelets = cluster.control_plane.until("the lease of the node to be late", &[], async || {
-        found = doctor(&cluster).await;
-        found.iter().any(|(_, message)| message.contains("nobody has renewed the lease of fake-0 since"))
-    });
-    kubelets.await.unwrap();
+    let late = async || {
+        let found = doctor(&cluster).await;
+        let late = found.iter().any(|(_, message)| message.contains("nobody has renewed the lease of fake-0 since"));
+        if late { Ok(found) } else { Err(format!("{found:?}")) }
+    };
+    let found = cluster.control_plane.until("the lease of the node to be late", &[]).answer(late).await.unwrap();
     println!("=== after {} s doctor finds\n{found:#?}", planted.elapsed().as_secs());
     assert!(!found.iter().any(|(_, message)| message.contains("clock")), "no clock is wrong: {found:#?}");
     objects(&cluster, "delete", &[hook]).await;
     status_says(&cluster, &["Running 1.0.0"], &["Not up to date"]).await;
     page_says(&page, &["\"silences\":[]"], &["deny-everything"]).await;
-    let told = cluster.control_plane.until("the daemon to say what kept it from writing", &[], async || {
-        let events = kubectl(&cluster, &["-n", NAMESPACE, "get", "events", "-o", "json"]).await;
-        events.contains("CouldNotWrite") && events.contains("deny-everything.example.com")
+    let events = changes(Api::namespaced(cluster.client.clone(), NAMESPACE), Config::default());
+    let told = cluster.wait("the daemon to say what kept it from writing").event(events, |event: &Event| {
+        let message = event.message.as_deref().unwrap_or_default();
+        let could_not = event.reason.as_deref() == Some("CouldNotWrite");
+        (could_not && message.contains("deny-everything.example.com")).then_some(())
     });
     told.await.unwrap();
 
@@ -392,19 +390,21 @@ const PAIRS: [(&str, &str); 20] = [
 /// Waits until doctor names all of them and nothing else beside what was there before and what may follow.
 async fn doctor_names(cluster: &SimulatedCluster, planted: &[&Cause], before: &BTreeSet<String>) -> String {
     let title = planted.iter().map(|cause| cause.name).collect::<Vec<_>>().join(" + ");
-    let (mut missing, mut wrong, mut all) = (Vec::new(), Vec::new(), Vec::new());
     let follows: BTreeSet<&str> = planted.iter().flat_map(|cause| cause.follows.iter().copied()).collect();
-    let named = cluster.control_plane.until(&title, &[], async || {
-        all = doctor(cluster).await;
+    let named = cluster.control_plane.until(&title, &[]).answer(async || {
+        let all = doctor(cluster).await;
         let found: BTreeSet<&str> = all.iter().map(|(object, _)| object.as_str()).collect();
-        missing = planted.iter().map(|cause| cause.named).filter(|object| !found.contains(object)).collect();
+        let missing: Vec<&str> =
+            planted.iter().map(|cause| cause.named).filter(|object| !found.contains(object)).collect();
         let expected = |object: &str| {
             before.contains(object) || follows.contains(object) || planted.iter().any(|cause| cause.named == object)
         };
-        wrong = found.iter().filter(|object| !expected(object)).map(ToString::to_string).collect();
-        missing.is_empty() && wrong.is_empty()
+        let wrong: Vec<&&str> = found.iter().filter(|object| !expected(object)).collect();
+        let right = missing.is_empty() && wrong.is_empty();
+        let said = format!("missing {missing:?}, wrong {wrong:?}: {all:#?}");
+        if right { Ok(all) } else { Err(said) }
     });
-    assert!(named.await.is_ok(), "{title}: missing {missing:?}, wrong {wrong:?}: {all:#?}");
+    let all = named.await.unwrap();
     let clock = planted.iter().any(|cause| cause.name == "a clock");
     assert_eq!(all.iter().any(|(_, message)| message.contains("clock")), clock, "{title}: {all:#?}");
     let shown = all.iter().filter(|(object, _)| !before.contains(object));

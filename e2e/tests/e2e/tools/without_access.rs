@@ -137,13 +137,9 @@ async fn tools_say_what_they_could_not_read() {
     let named = format!("{NAMESPACE}/{DEPLOYMENT}");
     let names = |said: &str| said.contains(&named) && said.contains("does not exist");
     // For a while nobody leads wherever one process follows another.
-    let mut last = String::new();
-    let told = cluster.control_plane.until("cvo status to say so", &[], async || {
-        last = tools.run(&["status"], &kubeconfig).await.1;
-        names(&last)
-    });
-    let told = told.await;
-    assert!(told.is_ok(), "{last}");
+    let told =
+        async || Some(tools.run(&["status"], &kubeconfig).await.1).filter(|said| !names(said)).map_or(Ok(()), Err);
+    cluster.wait("cvo status to say so").answer(told).await.unwrap();
     let mut without = BTreeMap::new();
     for tool in TOOLS {
         let (code, said) = tools.run(tool, &kubeconfig).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::StreamExt;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use cvo::testing::{api, version};
 use e2e::simulator::releases::Release;
+use e2e::until::changes;
 
 use super::scenario::{CHANNELS, Scenario, url};
 
@@ -204,10 +205,10 @@ impl Recording {
         let (sender, states) = watch::channel(Vec::new());
         let versions: Api<api::ClusterVersion> = Api::all(client);
         let config = watcher::Config::default().fields(&format!("metadata.name={}", api::NAME));
-        let mut changes = watcher(versions, config).default_backoff().applied_objects().boxed();
+        let mut changes = changes(versions, config);
         let watching = tokio::spawn(async move {
             while let Some(change) = changes.next().await {
-                let state = change.ok().and_then(|object| serde_json::to_value(object.status).ok());
+                let state = serde_json::to_value(change.status).ok();
                 sender.send_modify(|states| states.extend(state));
             }
         });

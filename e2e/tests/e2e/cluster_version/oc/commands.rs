@@ -4,7 +4,7 @@ use cvo::testing::api::{ClusterVersion, HistoryEntry};
 use serde_json::json;
 
 use e2e::administrator::{Administrator, oc};
-use e2e::simulator::cluster::find_condition;
+use e2e::conditions::Conditions;
 use e2e::simulator::releases::Release;
 
 use super::scenario::Scenario;
@@ -16,8 +16,8 @@ const NOTHING: &str = "adm upgrade --clear";
 pub(super) async fn until_at_rest(scenario: &Scenario) -> ClusterVersion {
     let at_rest = |object: &ClusterVersion| {
         let observed = object.status.as_ref().map(|status| status.observed_generation);
-        let accepted = find_condition(object, "ReleaseAccepted", "True").is_some();
-        accepted && observed == object.metadata.generation && find_condition(object, "Invalid", "True").is_none()
+        let accepted = object.has("ReleaseAccepted=True");
+        accepted && observed == object.metadata.generation && !object.has("Invalid=True")
     };
     scenario.cluster.until("the request to be forgotten", at_rest).await.unwrap()
 }
@@ -45,9 +45,8 @@ pub(super) async fn choosing_a_channel(scenario: &Scenario, who: &Administrator)
 
     let none = json!({"spec": {"channel": ""}});
     who.run(oc("adm upgrade channel").sends(none)).await;
-    let no_channel = |object: &ClusterVersion| {
-        find_condition(object, "RetrievedUpdates", "False").is_some_and(|c| c.reason == "NoChannel")
-    };
+    let no_channel =
+        |object: &ClusterVersion| object.condition("RetrievedUpdates=False").is_some_and(|c| c.reason == "NoChannel");
     scenario.cluster.until("the missing channel to be told", no_channel).await.unwrap();
     who.run(oc("adm upgrade").says(&["NoChannel"])).await;
     let stable = json!({"spec": {"channel": "stable-1.0"}});
@@ -101,11 +100,9 @@ pub(super) async fn another_architecture(scenario: &Scenario, who: &Administrato
     let multi = json!({"architecture": "Multi", "version": "1.0.0", "image": "", "force": false});
     let asked = json!({"spec": {"desiredUpdate": multi}});
     who.run(oc("adm upgrade --to-multi-arch").sends(asked).says(&["Requested update to multi"])).await;
-    let noted = |object: &ClusterVersion| {
-        find_condition(object, "ReleaseAccepted", "True").is_some_and(|c| c.message.contains("architecture Multi"))
-    };
+    let noted = |object: &ClusterVersion| object.says("ReleaseAccepted=True", &["architecture Multi"]);
     let object = scenario.cluster.until("the request to be understood", noted).await.unwrap();
-    println!("{}", find_condition(&object, "ReleaseAccepted", "True").unwrap().message);
+    println!("{}", object.condition("ReleaseAccepted=True").unwrap().message);
     scenario.service.until_asked_for("arch=multi").await.unwrap();
     who.run(oc("adm upgrade --to-multi-arch").fails().says(&["already"])).await;
     who.run(oc(NOTHING).sends(json!({"spec": {"desiredUpdate": null}}))).await;

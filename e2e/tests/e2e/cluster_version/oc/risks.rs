@@ -1,10 +1,10 @@
 //! Risks that the administrator accepts by their names.
 
-use cvo::testing::api::{ClusterVersion, ConditionStatus, condition};
+use cvo::testing::api::ClusterVersion;
 use serde_json::{Value, json};
 
 use e2e::administrator::{Administrator, oc};
-use e2e::simulator::cluster::find_condition;
+use e2e::conditions::Conditions;
 
 use super::commands::{newest, until_at_rest};
 use super::scenario::Scenario;
@@ -30,7 +30,7 @@ fn is_available(object: &ClusterVersion, version: &str) -> bool {
 /// While the feature is off the request is invalid, and the way back is open.
 pub(super) async fn are_refused_while_the_gate_is_off(scenario: &Scenario, who: &Administrator) {
     who.run(oc("adm upgrade accept Broken").sends(risks(&["Broken"])).says(&["Accept risks are [Broken]"])).await;
-    let invalid = |object: &ClusterVersion| find_condition(object, "Invalid", "True").is_some();
+    let invalid = |object: &ClusterVersion| object.has("Invalid=True");
     scenario.cluster.until("the request to be invalid", invalid).await.unwrap();
     let said = ["InvalidClusterVersion", "spec.desiredUpdate.acceptRisks", "ClusterUpdateAcceptRisks is off"];
     who.run(oc("adm upgrade --to 1.0.1").fails().says(&said)).await;
@@ -86,14 +86,10 @@ pub(super) async fn let_an_update_pass(scenario: &Scenario, who: &Administrator)
 /// What keeps the cluster at its minor version is named once, however a client puts it together.
 pub(super) async fn of_the_cluster_are_told_once(scenario: &Scenario, who: &Administrator) {
     not_upgradeable(scenario).await;
-    let told = |object: &ClusterVersion| {
-        let conditions = &object.status.as_ref().unwrap().conditions;
-        let refused = condition::find(conditions, "Upgradeable").is_some_and(|c| c.status == ConditionStatus::False);
-        refused && !is_available(object, "1.1.0")
-    };
+    let told = |object: &ClusterVersion| object.has("Upgradeable=False") && !is_available(object, "1.1.0");
     let object = scenario.cluster.until("the operator to count", told).await.unwrap();
+    let upgradeable = object.condition("Upgradeable").unwrap();
     let status = object.status.unwrap();
-    let upgradeable = condition::find(&status.conditions, "Upgradeable").unwrap();
     let update = status.conditional_updates.iter().find(|update| update.release.version == "1.1.0").unwrap();
     let named = update.risks.iter().any(|risk| risk.message.contains(&upgradeable.message));
     assert!(named, "clients look for the message of Upgradeable: {upgradeable:?}\n{:?}", update.risks);

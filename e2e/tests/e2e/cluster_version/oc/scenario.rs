@@ -7,8 +7,9 @@ use cvo::testing::api::ClusterVersion;
 use serde_json::{Value, json};
 
 use e2e::administrator::VERSION;
+use e2e::conditions::Conditions;
 use e2e::services::{monitoring::Monitoring, update_service::UpdateService};
-use e2e::simulator::cluster::{SimulatedCluster, find_condition};
+use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::releases::Release;
 use e2e::simulator::sample::config_kind;
 
@@ -71,7 +72,7 @@ impl Scenario {
             let running = &status.desired.version;
             let settled = RISKS.iter().filter(|(to, ..)| is_later(to, running)).all(|(to, ..)| {
                 let update = status.conditional_updates.iter().find(|update| update.release.version == *to);
-                let condition = update.and_then(|u| u.conditions.iter().find(|c| c.type_ == "Recommended"));
+                let condition = update.and_then(|update| update.condition("Recommended"));
                 let expected = match *to {
                     "1.0.2" => ("False", "Broken"),
                     "1.0.3" => ("Unknown", "EvaluationFailed"),
@@ -79,7 +80,7 @@ impl Scenario {
                 };
                 condition.is_some_and(|c| (c.status.as_str(), c.reason.as_str()) == expected)
             });
-            settled && find_condition(object, "RetrievedUpdates", "True").is_some()
+            settled && object.has("RetrievedUpdates=True")
         };
         self.cluster.until("the updates to be judged", judged).await.unwrap()
     }

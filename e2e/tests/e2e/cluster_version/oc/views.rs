@@ -7,8 +7,8 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use e2e::administrator::{Administrator, oc};
+use e2e::conditions::Conditions;
 use e2e::objects::create;
-use e2e::simulator::cluster::find_condition;
 
 use super::scenario::Scenario;
 use super::until_beta_is_waited_for;
@@ -143,13 +143,13 @@ pub(super) async fn break_beta(scenario: &Scenario) {
     let report = http::Request::patch("/apis/config.openshift.io/v1/clusteroperators/beta/status");
     let report = report.header("Content-Type", "application/merge-patch+json").body(patch).unwrap();
     scenario.cluster.client.request::<Value>(report).await.unwrap();
-    let failing = |object: &ClusterVersion| find_condition(object, "Failing", "True").is_some();
+    let failing = |object: &ClusterVersion| object.has("Failing=True");
     scenario.cluster.until("the operator to be noticed", failing).await.unwrap();
 }
 
 pub(super) async fn mend_beta(scenario: &Scenario) {
     scenario.cluster.simulation.release("beta");
-    let mended = |object: &ClusterVersion| find_condition(object, "Failing", "False").is_some();
+    let mended = |object: &ClusterVersion| object.has("Failing=False");
     scenario.cluster.until("the operator to be noticed", mended).await.unwrap();
 }
 
