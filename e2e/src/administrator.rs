@@ -7,7 +7,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::harness::{Cluster, programs};
+use crate::harness::{Cluster, Cvo};
 
 /// Where `oc` reads and changes the ClusterVersion: the object itself, at a fixed place, without discovery.
 pub const VERSION: &str = "/apis/config.openshift.io/v1/clusterversions/version";
@@ -134,10 +134,9 @@ impl Administrator {
     /// `cvo wait` ends with this code.
     pub async fn waits_for(&self, version: &str, code: i32) {
         let Self::Cvo { kubeconfig, .. } = self else { panic!("only cvo waits") };
-        let mut cvo = Command::new(programs::cvo().unwrap());
-        let output = cvo.args(["wait", "--to", version, "--timeout", "3s", "--kubeconfig"]).arg(kubeconfig).output();
-        let output = output.await.unwrap();
-        assert_eq!(output.status.code(), Some(code), "{version}: {}", String::from_utf8_lossy(&output.stderr));
+        let wait = Cvo::new(["wait", "--to", version, "--timeout", "3s"]).kubeconfig(kubeconfig);
+        let said = wait.run().await.unwrap();
+        assert_eq!(said.code, Some(code), "{version}: {}", said.stderr);
     }
 
     async fn oc_says(&self, line: &str) -> Said {
@@ -170,19 +169,14 @@ fn as_cvo(line: &str) -> Option<String> {
 
 /// It ends as `oc` would, and sends the same patch.
 async fn by_cvo(line: &str, kubeconfig: &Path, command: &CommandLine<'_>) {
-    let mut cvo = Command::new(programs::cvo().unwrap());
-    cvo.args(line.split_whitespace()).args(["-o", "json", "--kubeconfig"]).arg(kubeconfig);
-    let output = cvo.output().await.unwrap();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    println!("$ cvo {line}\n{}", indented(&format!("{said}{errors}")));
-    assert_eq!(output.status.code(), Some(i32::from(command.fails)), "exit code of cvo {line}: {errors}");
-    let object: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let said = Cvo::new(line.split_whitespace()).args(["-o", "json"]).kubeconfig(kubeconfig).run().await.unwrap();
+    println!("$ cvo {line}\n{}", indented(&said.all()));
+    let errors = &said.stderr;
+    assert_eq!(said.code, Some(i32::from(command.fails)), "exit code of cvo {line}: {errors}");
+    let object: Value = said.json().unwrap_or_default();
     assert_eq!(object["patch"], json!(command.patch), "what cvo {line} sends");
-    assert_eq!(
-        errors.is_empty(),
-        !command.fails && object["warnings"].as_array().is_none_or(Vec::is_empty),
-        "{errors}"
-    );
+    let quiet = !command.fails && object["warnings"].as_array().is_none_or(Vec::is_empty);
+    assert_eq!(errors.is_empty(), quiet, "{errors}");
 }
 
 impl Said {

@@ -10,6 +10,7 @@ pub mod audit;
 mod certificates;
 mod cgroup;
 mod claim;
+mod command;
 mod control_plane;
 mod error;
 pub mod files;
@@ -42,6 +43,7 @@ use kube::{Api, Client, Config, api::ObjectMeta, config::KubeConfigOptions};
 use crate::until::Until;
 pub use certificates::Leaf;
 pub use claim::sweep;
+pub use command::{Cvo, Running, Said};
 pub use error::{HarnessError, Result};
 pub use kubeconfig::set_in_kubeconfig;
 pub use options::Options;
@@ -234,6 +236,18 @@ impl Cluster {
         process::output("kubectl", command).await
     }
 
+    /// A command of `cvo` as administrator.
+    pub fn cvo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Cvo {
+        Cvo::new(arguments).kubeconfig(self.kubeconfig())
+    }
+
+    /// The administrator's kubeconfig, acting as this user with these groups; its file is `NAME.kubeconfig`.
+    pub fn kubeconfig_as(&self, name: &str, user: &str, groups: &[&str]) -> Result<PathBuf> {
+        let path = self.dir().join(format!("{name}.kubeconfig"));
+        kubeconfig::write_acting_as(&self.kubeconfig(), &path, user, groups)?;
+        Ok(path)
+    }
+
     /// The kubectl of the cluster's version.
     pub fn kubectl_program(&self) -> PathBuf {
         self.site.tools().go("kubectl")
@@ -253,10 +267,7 @@ impl Cluster {
 
     /// Asks the process of that name to end (SIGTERM); returns whether it ended within `limit`.
     pub async fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
-        let (site, name) = (self.site.clone(), name.to_owned());
-        tokio::task::spawn_blocking(move || site.terminate(&name, limit))
-            .await
-            .map_err(|error| HarnessError::Thread(error.to_string()))?
+        self.site.terminate(name, limit).await
     }
 
     /// Whether the process of that name (one of the cluster's, or given to `spawn`) runs.

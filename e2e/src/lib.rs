@@ -21,6 +21,8 @@ pub mod nodes;
 #[allow(clippy::unwrap_used)]
 pub mod objects;
 pub mod platform;
+#[allow(clippy::unwrap_used)]
+pub mod processes;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 pub mod random;
 pub mod real_payload;

@@ -18,9 +18,8 @@ use std::{
 
 use anyhow::Context;
 use serde_json::json;
-use tokio::process::Command;
 
-use crate::harness::{Cluster, Launch, Options, Programs, files, machine, process};
+use crate::harness::{Cluster, Cvo, Launch, Options, Programs, files, machine};
 use crate::{
     signing::{Keys, TRUSTED},
     workspace,
@@ -109,7 +108,7 @@ impl Platform {
 
     /// Runs `cvo` and returns its standard output.
     pub async fn cvo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<String> {
-        cvo(&self.programs, arguments).await
+        Ok(Cvo::new(arguments).output().await?)
     }
 
     /// Signs a release with the key that all releases trust and publishes the signature.
@@ -173,14 +172,6 @@ async fn serve(cluster: &Cluster, programs: &Programs) -> anyhow::Result<()> {
     let wait = cluster.until("the signature store to listen", &["www"]);
     wait.answer(async || tokio::net::TcpStream::connect(&address).await).await?;
     Ok(())
-}
-
-async fn cvo<S: AsRef<OsStr>>(programs: &Programs, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<String> {
-    let arguments: Vec<_> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
-    let words: Vec<_> = arguments.iter().take(2).map(|word| word.to_string_lossy()).collect();
-    let mut command = Command::new(&programs.cvo);
-    command.args(&arguments).kill_on_drop(true);
-    Ok(process::output(&format!("cvo {}", words.join(" ")), command).await?)
 }
 
 /// The folder with the sample releases.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::select_all;
 use reqwest::Certificate;
 
 use super::{
@@ -13,8 +14,6 @@ use crate::until::{self, Until};
 
 /// How long one step of the start may take on a busy machine; a warm step takes a few seconds.
 pub(super) const LIMIT: Duration = Duration::from_secs(90);
-/// How often it is looked whether a process runs: the end of one that is not a child of ours gives no event.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Waits for at most [`LIMIT`], and no longer when one of `processes` has ended; in vain it says the end of their logs.
 pub(super) fn until<'a>(what: impl Into<String>, site: &'a Site, processes: &'a [&'a str]) -> Until<'a> {
@@ -25,13 +24,20 @@ pub(super) fn until<'a>(what: impl Into<String>, site: &'a Site, processes: &'a 
     until::until(what, LIMIT).unless(ended(site, processes)).look(logs)
 }
 
-/// Returns once one of the processes has ended.
+/// Returns once one of the processes has ended, and was not started again.
 async fn ended(site: &Site, processes: &[&str]) -> String {
-    loop {
-        if let Some(name) = processes.iter().find(|name| !site.runs(name)) {
-            return format!("{name} has ended");
-        }
-        tokio::time::sleep(LOOK).await;
+    let one = |name: &&str| {
+        let name = (*name).to_owned();
+        Box::pin(async move {
+            while let Some(process) = site.process(&name) {
+                process.ended().await;
+            }
+            format!("{name} does not run")
+        })
+    };
+    match processes {
+        [] => std::future::pending().await,
+        _ => select_all(processes.iter().map(one)).await.0,
     }
 }
 

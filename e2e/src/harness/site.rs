@@ -327,11 +327,10 @@ impl Site {
     }
 
     /// Asks the process of that name to end (SIGTERM) and waits; returns whether it ended within `limit`.
-    pub fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
-        Ok(self.asked(name)?.is_none_or(|identity| {
-            identity.terminate();
-            identity.gone_within(limit)
-        }))
+    pub async fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
+        let Some(identity) = self.asked(name)? else { return Ok(true) };
+        identity.terminate();
+        Ok(tokio::time::timeout(limit, identity.ended()).await.is_ok())
     }
 
     /// The process of that name, if one was started: from now on it does not end by itself.
@@ -372,7 +371,12 @@ impl Site {
 
     /// Whether the process of that name was started and still runs.
     pub fn runs(&self, name: &str) -> bool {
-        self.started(name).is_some_and(|started| started.identity.alive())
+        self.process(name).is_some()
+    }
+
+    /// The process of that name, if it runs.
+    pub fn process(&self, name: &str) -> Option<Identity> {
+        self.started(name).map(|started| started.identity).filter(Identity::alive)
     }
 
     fn started(&self, name: &str) -> Option<Started> {

@@ -9,8 +9,7 @@ use std::{
 use anyhow::{Context, ensure};
 use tokio::process::Command;
 
-use super::cvo;
-use crate::harness::{Cluster, Programs, files, process};
+use crate::harness::{Cluster, Cvo, Programs, files, process};
 use crate::workspace;
 
 /// Pull specs by digest.
@@ -30,27 +29,15 @@ pub async fn build(cluster: &Cluster, programs: &Programs) -> anyhow::Result<Ima
         tokio::try_join!(stripped(&programs.cvo, dir.join("cvo")), stripped(&programs.lab, dir.join("lab")))?;
     let more = ["--user", "65534", "--manifests"].map(OsStr::new).into_iter().chain([manifests.as_os_str()]);
     let more: Vec<&OsStr> = more.collect();
-    let (cvo, lab) =
-        tokio::try_join!(push(cluster, programs, &daemon, "cvo", &more), push(cluster, programs, &lab, "lab", &[]),)?;
+    let (cvo, lab) = tokio::try_join!(push(cluster, &daemon, "cvo", &more), push(cluster, &lab, "lab", &[]))?;
     Ok(Images { cvo, lab })
 }
 
-async fn push(
-    cluster: &Cluster,
-    programs: &Programs,
-    program: &Path,
-    name: &str,
-    more: &[&OsStr],
-) -> anyhow::Result<String> {
+async fn push(cluster: &Cluster, program: &Path, name: &str, more: &[&OsStr]) -> anyhow::Result<String> {
     let place = format!("{}/sample/{name}", cluster.registry());
     let (to, inside) = (format!("{place}:latest"), format!("/usr/bin/{name}"));
-    let mut arguments: Vec<&OsStr> = ["image-build", "--uncompressed", "--binary-path", &inside, "--to-image", &to]
-        .into_iter()
-        .map(OsStr::new)
-        .collect();
-    arguments.extend([OsStr::new("--binary"), program.as_os_str()]);
-    arguments.extend(more);
-    let output = cvo(programs, arguments).await?;
+    let build = Cvo::new(["image-build", "--uncompressed", "--binary-path", &inside, "--to-image", &to]);
+    let output = build.flag("--binary", program).args(more).output().await?;
     Ok(format!("{place}@{}", digest(&output)?))
 }
 

@@ -9,10 +9,10 @@ use crate::conditions::Conditions;
 use crate::faults::proxy::Proxy;
 use crate::harness::audit::{self, DAEMON, Request};
 use crate::harness::node::of_control_plane;
-use crate::harness::{Cluster, Options, files, process, programs};
+use crate::harness::{Cluster, Cvo, Options, files};
 use crate::random::SeededRandom;
 use crate::signing::{Keys, TRUSTED};
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use cvo::testing::api::{ClusterVersion, NAME};
 use k8s_openapi::api::core::v1::Node as KubernetesNode;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -20,7 +20,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -205,22 +204,20 @@ impl SimulatedCluster {
     /// Applies what an administrator applies to install a release, out of what `cvo render` writes.
     pub async fn install(&self, release: &Release) -> anyhow::Result<()> {
         let rendered = self.control_plane.dir().join("rendered");
-        let mut render = tokio::process::Command::new(programs::cvo()?);
-        render.args(["render", "--release-image", &release.image]);
-        render.arg("--manifests-dir").arg(release.folder.join("manifests")).arg("--output-dir").arg(&rendered);
+        let render = Cvo::new(["render", "--release-image", &release.image]);
+        let render = render.flag("--manifests-dir", release.folder.join("manifests")).flag("--output-dir", &rendered);
         let manifests = rendered.join("manifests");
         let file = |name: &str| manifests.join(format!("0000_00_cluster-version-operator_{name}"));
         if self.workloads == Workloads::Kwok {
             // Without an address the daemon would ask the public update service.
-            render.args(["--channel", "stable", "--upstream", NO_UPDATE_SERVICE]);
-            process::output("cvo render", render).await?;
+            render.args(["--channel", "stable", "--upstream", NO_UPDATE_SERVICE]).output().await?;
             // The ClusterVersion comes with its own CRD, so it cannot be applied the first time.
             let _first = self.apply(&manifests).await;
             self.established(&["clusterversions.config.openshift.io", "clusteroperators.config.openshift.io"]).await?;
             return self.apply(&manifests).await;
         }
         // No more than the daemon needs to begin: what the daemon creates is measured.
-        process::output("cvo render", render).await?;
+        render.output().await?;
         self.apply(&file("00_namespace.yaml")).await?;
         self.apply(&file("01_clusterversions-Default.crd.yaml")).await?;
         self.established(&["clusterversions.config.openshift.io"]).await?;
@@ -366,14 +363,7 @@ fn signatures(cluster: &Cluster) -> PathBuf {
 /// The administrator's kubeconfig, acting as the daemon's service account in the pod of that name: so the requests of each
 /// daemon are told apart.
 fn daemon_kubeconfig(cluster: &Cluster, pod: &str) -> anyhow::Result<PathBuf> {
-    let mut file: Value = serde_json::from_str(&fs::read_to_string(cluster.kubeconfig())?)?;
-    let user = file.pointer_mut("/users/0/user").and_then(Value::as_object_mut);
-    let user = user.ok_or_else(|| anyhow!("the kubeconfig has no user"))?;
-    user.insert("as".into(), DAEMON.into());
-    user.insert("as-groups".into(), json!([audit::pod_group(pod)]));
-    let path = cluster.dir().join(format!("{pod}.kubeconfig"));
-    fs::write(&path, file.to_string())?;
-    Ok(path)
+    Ok(cluster.kubeconfig_as(pod, DAEMON, &[&audit::pod_group(pod)])?)
 }
 
 /// The daemon's rights before it has applied its own manifests.

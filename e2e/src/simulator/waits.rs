@@ -82,6 +82,18 @@ impl SimulatedCluster {
         self.until_progress(&format!("a new rollout of {} to be done", release.version), done).await
     }
 
+    /// Waits until `cvo status` says all of it, and returns what it says and how long that took.
+    pub async fn status_says(&self, words: &[&str], absent: &[&str]) -> anyhow::Result<(String, Duration)> {
+        let begun = Instant::now();
+        let says = async || {
+            let said = self.control_plane.cvo(["status"]).run().await.map_err(|error| error.to_string())?.all();
+            let all = words.iter().all(|word| said.contains(word)) && !absent.iter().any(|word| said.contains(word));
+            if all { Ok(said) } else { Err(said) }
+        };
+        let wait = self.wait(format!("cvo status to say {words:?}, without {absent:?}"));
+        Ok((wait.answer(says).await?, begun.elapsed()))
+    }
+
     fn records(&self) -> Api<ConfigMap> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }

@@ -5,14 +5,18 @@ mod control_plane;
 mod drains;
 mod gates;
 mod kubelet_config;
+mod life;
 mod node_agent;
 mod node_plan;
 mod pools;
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cvo::testing::api::machine_config::MachineConfigPool;
 use e2e::conditions::Conditions;
+use e2e::harness::{Cluster, Cvo};
 use e2e::nodes::fleet::Fleet;
 use e2e::until::{changes, until};
 use k8s_openapi::api::core::v1::Node;
@@ -52,4 +56,23 @@ fn order(
         all.await.unwrap();
         order
     })
+}
+
+/// The agent of a node of that name: its root is a folder, `services` and `reboot` are programs in place of the service manager
+/// and the power switch, and the id of the present boot stands in a file.
+fn agent(cluster: &Cluster, node: &str, root: &Path, services: &Path, reboot: &Path, boot_id: &Path) -> Cvo {
+    cluster
+        .cvo(["node-agent", "--node-name", node])
+        .flag("--root", root)
+        .flag("--service-command", services)
+        .flag("--reboot-command", reboot)
+        .flag("--boot-id-file", boot_id)
+        .log_level("info,cvo=debug")
+}
+
+/// Writes a program of the shell, and returns its path.
+fn script(path: PathBuf, text: &str) -> PathBuf {
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
 }

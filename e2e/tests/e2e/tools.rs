@@ -1,7 +1,7 @@
 //! The commands of people over all products, and the documentation.
 
 mod broken;
-pub(crate) mod causes;
+mod causes;
 mod doctor;
 mod page;
 mod readme;

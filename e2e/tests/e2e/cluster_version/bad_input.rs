@@ -13,7 +13,7 @@ use kube::{
 use serde_json::json;
 
 use e2e::conditions::Conditions;
-use e2e::harness::programs;
+use e2e::harness::Cvo;
 use e2e::signing::TRUSTED;
 use e2e::simulator::{cluster::SimulatedCluster, history::history, releases::Release};
 
@@ -70,11 +70,9 @@ async fn command_agrees(cluster: &SimulatedCluster, signed: &Release, unsigned: 
         (unsigned, 1, "no signature of this digest"),
         (untrusted, 1, "which is not in the keyring"),
     ] {
-        let mut command = tokio::process::Command::new(programs::cvo().unwrap());
-        command.args(["verify", &release.image, "--keyring"]).arg(&keyring).arg("--store").arg(cluster.signatures());
-        let done = command.output().await.unwrap();
-        let said = String::from_utf8_lossy(&done.stdout);
-        assert!(done.status.code() == Some(code) && said.contains(part), "{code} {part}: {done:?}");
+        let verify = Cvo::new(["verify", &release.image]).flag("--keyring", &keyring);
+        let said = verify.flag("--store", cluster.signatures()).run().await.unwrap();
+        assert!(said.code == Some(code) && said.stdout.contains(part), "{code} {part}: {said:?}");
     }
 }
 

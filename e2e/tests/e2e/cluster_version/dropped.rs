@@ -4,7 +4,6 @@
 use cvo::testing::api::ClusterVersion;
 use cvo::testing::api::progress::Progress;
 use e2e::conditions::Conditions;
-use e2e::harness::programs;
 use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::releases::Release;
 use jiff::Timestamp;
@@ -15,7 +14,6 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 const CONDITION: &str = "DroppedObjects";
 const NAMES: [&str; 3] = [
@@ -36,9 +34,7 @@ fn names(object: &ClusterVersion, expected: &[&str]) -> bool {
 }
 
 async fn cvo(cluster: &SimulatedCluster, arguments: &[&str]) -> String {
-    let mut command = Command::new(programs::cvo().unwrap());
-    command.args(arguments).arg("--kubeconfig").arg(cluster.control_plane.kubeconfig());
-    String::from_utf8(command.output().await.unwrap().stdout).unwrap()
+    cluster.control_plane.cvo(arguments).run().await.unwrap().stdout
 }
 
 /// Adds to the release what the next one does not contain.

@@ -19,7 +19,6 @@ use kube::{Api, api::DeleteParams};
 use std::time::{Duration, Instant};
 
 use super::update::assert_times_in_order;
-use crate::tools::causes::cvo;
 use e2e::{
     faults::{
         order::Stages,
@@ -248,7 +247,7 @@ async fn update_survives_five_minutes_of_too_many_requests() {
     hold_in_the_update(&mut cluster, &releases).await;
     proxy.set(Faults { throttled: true, ..Faults::default() });
     tokio::time::sleep(HALF).await;
-    let status = cvo(&cluster, &["status"]).await;
+    let status = cluster.control_plane.cvo(["status"]).run().await.unwrap().all();
     println!("{status}");
     assert!(status.contains("lease openshift-cluster-version/version"), "{status}");
     tokio::time::sleep(HALF).await;

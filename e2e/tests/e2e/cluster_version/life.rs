@@ -1,6 +1,5 @@
 //! The life of the daemon's process and of the ClusterVersion: what is said first, how a process ends, and other writers.
 
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cvo::testing::api::{ClusterVersion, HistoryState, NAME, NAMESPACE};
@@ -10,13 +9,13 @@ use kube::Api;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::update::assert_times_in_order;
 use e2e::conditions::Conditions;
 use e2e::faults::source::Faults;
-use e2e::harness::{Leaf, programs};
+use e2e::harness::{Cvo, Leaf};
+use e2e::processes;
 use e2e::services::monitoring::PROMETHEUS;
 use e2e::signing::TRUSTED;
 use e2e::simulator::cluster::SimulatedCluster;
@@ -26,48 +25,11 @@ use e2e::simulator::sample::config_kind;
 use e2e::simulator::simulation::Workloads;
 use e2e::until::until;
 
-/// Whether the process has a handler for SIGTERM, as the kernel says.
-fn handles_sigterm(process: u32) -> bool {
-    const TERM: u32 = 15;
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (TERM - 1) & 1 == 1)
-}
-
-/// They have no cluster, so that they would try to reach one for ever.
-#[test]
-fn process_that_has_only_just_begun_ends_at_once_when_it_is_told_to() {
-    let dir = std::env::temp_dir().join(format!("cvo-just-begun-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    let kubeconfig = dir.join("kubeconfig");
-    let text = "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}],\n\
-        users: [], contexts: [{name: c, context: {cluster: c, user: ''}}], current-context: c}\n";
-    std::fs::write(&kubeconfig, text).unwrap();
-    let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-    let root = format!("--root={}", dir.display());
-    let lines: [&[&str]; 3] = [
-        &["start", "--release-image=r.example/a@sha256:00", "--node-name=n", "--listen=", "--listen-health="],
-        &["machine-config", "--release-version=1.0.0", "--listen=", "--listen-health="],
-        &["node-agent", "--node-name=n", &root],
-    ];
-    for line in lines {
-        let mut command = Command::new(programs::cvo().unwrap());
-        let mut process = command.args(line).arg(&kubeconfig).stderr(Stdio::null()).spawn().unwrap();
-        let begun = Instant::now();
-        while !handles_sigterm(process.id()) {
-            assert_eq!(process.try_wait().unwrap(), None, "{line:?}: it ends by itself");
-            assert!(begun.elapsed() < Duration::from_secs(20), "{line:?}: no handler");
-            std::thread::yield_now();
-        }
-        let ready = begun.elapsed();
-        kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
-        let told = Instant::now();
-        let status = process.wait().unwrap();
-        println!("{}: a handler after {ready:?}, ended after {:?}", line[0], told.elapsed());
-        assert!(status.success(), "{line:?}: {status}");
-        assert!(told.elapsed() < Duration::from_secs(5), "{line:?}: {:?}", told.elapsed());
-    }
-    std::fs::remove_dir_all(&dir).unwrap();
+/// It has no cluster, so that it would try to reach one for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn process_that_has_only_just_begun_ends_at_once_when_it_is_told_to() {
+    let flags = ["start", "--release-image=r.example/a@sha256:00", "--node-name=n", "--listen=", "--listen-health="];
+    processes::assert_ends_when_it_has_only_just_begun(|_| Cvo::new(flags)).await;
 }
 
 /// Waits until a daemon leads, or none does.

@@ -4,13 +4,11 @@
 use cvo::testing::api::progress::{CONFIG_MAP, KEY};
 use cvo::testing::api::{ClusterVersion, NAMESPACE};
 use e2e::conditions::Conditions;
-use e2e::harness::programs;
 use e2e::signing::TRUSTED;
 use e2e::simulator::cluster::SimulatedCluster;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use serde_json::{Map, Value, json};
-use tokio::process::Command;
 
 const DEFINITIONS: usize = 17;
 const RULES: usize = 30;
@@ -79,10 +77,7 @@ async fn long_answers_are_shortened_and_whole_only_in_the_log() {
     println!("the progress record has {} bytes", record.len());
     assert!(record.len() < DEFINITIONS * 1000 + 10_000, "{} bytes", record.len());
 
-    let kubeconfig = cluster.control_plane.kubeconfig();
-    let mut status = Command::new(programs::cvo().unwrap());
-    let output = status.arg("status").arg("--kubeconfig").arg(kubeconfig).output().await.unwrap();
-    let shown = String::from_utf8(output.stdout).unwrap();
+    let shown = cluster.control_plane.cvo(["status"]).run().await.unwrap().stdout;
     println!("cvo status prints {} lines and {} bytes:\n{shown}", shown.lines().count(), shown.len());
     assert!(
         shown.lines().count() < 80 && shown.len() < 30_000,

@@ -2,7 +2,7 @@
 //! is the same from the cluster and from the two releases, and needs only the right to read.
 
 use cvo::testing::cluster::Kinds;
-use e2e::harness::{audit, is_oldest_kubernetes, programs};
+use e2e::harness::{Cvo, audit, is_oldest_kubernetes};
 use e2e::real_payload::{lay_out, lay_out_whole, manifests};
 use e2e::simulator::{cluster::SimulatedCluster, simulation::Workloads};
 use jiff::Timestamp;
@@ -12,7 +12,6 @@ use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tokio::process::Command;
 
 /// A user who may read everything and write nothing.
 const PLANNER: &str = "planner";
@@ -77,13 +76,10 @@ async fn update_writes_exactly_what_the_plan_said() {
     cluster.close().await.unwrap();
 }
 
-/// Exit code and plan; panics with the standard error where there is no plan.
+/// Exit code and plan.
 async fn run_plan(arguments: &[&str]) -> (Option<i32>, Value) {
-    let mut command = Command::new(programs::cvo().unwrap());
-    let output = command.args(["plan", "-o", "json"]).args(arguments).output().await.unwrap();
-    let plan = serde_json::from_slice(&output.stdout);
-    let plan = plan.unwrap_or_else(|e| panic!("{arguments:?}: {e}: {}", String::from_utf8_lossy(&output.stderr)));
-    (output.status.code(), plan)
+    let said = Cvo::new(["plan", "-o", "json"]).args(arguments).run().await.unwrap();
+    (said.code, said.json().unwrap())
 }
 
 fn text(value: &Value, key: &str) -> String {

@@ -14,11 +14,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio::process::Command;
 
 use e2e::{
     conditions::Conditions,
-    harness::{audit, programs},
+    harness::audit,
     platform::{Platform, Release, follow::completed, releases::Contents},
     simulator::cluster::SimulatedCluster,
 };
@@ -127,10 +126,8 @@ async fn freed_by_an_acknowledgement(platform: &Platform, minor: &Release) {
         platform.until("the wrong value to be named", LIMIT, |version| version.says("ReleaseAccepted", &["\"True\""]));
     still.await.unwrap();
     let ack = async |gates: &[&str]| {
-        let mut cvo = Command::new(programs::cvo().unwrap());
-        cvo.arg("ack").args(gates).arg("--kubeconfig").arg(platform.cluster.kubeconfig());
-        let output = cvo.output().await.unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+        let said = platform.cluster.cvo(["ack"]).args(gates).run().await.unwrap();
+        (said.code, said.stdout)
     };
     let line = |state| format!("ack-4.1-apis ({state}): Old APIs go away.\n");
     assert_eq!(ack(&[]).await, (Some(3), line("open")));

@@ -23,7 +23,6 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::tools::causes::status_says;
 use e2e::conditions::Conditions;
 use e2e::until::until;
 use e2e::{
@@ -376,7 +375,7 @@ async fn node_that_is_not_ready_is_named_behind_the_daemon_set_that_waits_for_it
     cluster.request(&releases[1]).await.unwrap();
     let waits = |progress: &Progress| progress.clocks.contains_key("daemonset/beta/agents");
     cluster.until_progress("the DaemonSet to be waited for", waits).await.unwrap();
-    let (said, took) = status_says(&cluster, &["pod beta/agents-", "node dead has had it since"], &[]).await;
+    let (said, took) = cluster.status_says(&["pod beta/agents-", "node dead has had it since"], &[]).await.unwrap();
     println!("named after {} s:\n{said}", took.as_secs());
     let object = cluster.until("nothing to fail", |object| object.has("Failing=False"));
     object.await.unwrap();

@@ -1,7 +1,8 @@
 //! The agent of a node as a process on a root of its own, against a real API server. The test is the controller, the
 //! service manager and the power switch of the node.
 
-use e2e::harness::{Cluster, Launch, Options, named, programs};
+use super::{agent, script};
+use e2e::harness::{Cluster, Options, named};
 use e2e::nodes::agents::annotation;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 const GROUP: &str = "machineconfiguration.openshift.io";
@@ -39,12 +40,6 @@ fn definition() -> CustomResourceDefinition {
     .unwrap()
 }
 
-fn script(path: &Path, text: &str) -> String {
-    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    path.display().to_string()
-}
-
 impl Lab {
     async fn start() -> Lab {
         let cluster = Cluster::up(Options { audit: true, ..Options::default() }).await.unwrap();
@@ -67,21 +62,11 @@ impl Lab {
         // While there is a gate, each call waits until somebody writes to it.
         let gate = self.gate().display().to_string();
         let text = format!("echo \"$@\" >> {calls}\nif [ -p {gate} ]; then read line < {gate}; fi");
-        let services = script(&dir.join("services"), &text);
+        let services = script(dir.join("services"), &text);
         // The node ends, and the agent with it. Until the test switches it on again nothing runs.
-        let reboot = script(&dir.join("reboot"), &format!("touch {}", dir.join("rebooting").display()));
-        let path = |path: &Path| path.display().to_string();
-        let arguments = [
-            "node-agent".to_owned(),
-            format!("--node-name={NODE}"),
-            format!("--root={}", path(&self.root)),
-            format!("--kubeconfig={}", path(&self.cluster.kubeconfig())),
-            format!("--service-command={services}"),
-            format!("--reboot-command={reboot}"),
-            format!("--boot-id-file={}", path(&self.boot)),
-        ];
-        let launch = Launch::new(AGENT, programs::cvo().unwrap(), arguments).env("RUST_LOG", "info,cvo=debug");
-        self.cluster.spawn(launch).unwrap();
+        let reboot = script(dir.join("reboot"), &format!("touch {}", dir.join("rebooting").display()));
+        let agent = agent(&self.cluster, NODE, &self.root, &services, &reboot, &self.boot);
+        self.cluster.spawn(agent.launch(AGENT).unwrap()).unwrap();
     }
 
     fn gate(&self) -> PathBuf {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cvo::testing::api::machine_config::{GROUP, MachineConfigPool, ROLE_LABEL};
 use e2e::{
-    harness::{Options, programs},
+    harness::Options,
     nodes::{
         agents::{Times, annotation},
         fleet::Fleet,
@@ -14,20 +14,15 @@ use e2e::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::{LIMIT, is_blocked, order as order_of};
 
 const NODES: usize = 4;
 
-/// Exit code and object of a command that prints JSON; panics with the standard error where there is none.
+/// Exit code and object of a command that prints JSON.
 async fn run(fleet: &Fleet, arguments: &[&str]) -> (Option<i32>, Value) {
-    let mut command = Command::new(programs::cvo().unwrap());
-    command.args(arguments).args(["-o", "json", "--kubeconfig"]).arg(fleet.cluster.kubeconfig());
-    let output = command.output().await.unwrap();
-    let object = serde_json::from_slice(&output.stdout);
-    let object = object.unwrap_or_else(|e| panic!("{arguments:?}: {e}: {}", String::from_utf8_lossy(&output.stderr)));
-    (output.status.code(), object)
+    let said = fleet.cluster.cvo(arguments).args(["-o", "json"]).run().await.unwrap();
+    (said.code, said.json().unwrap())
 }
 
 /// The plan of another content of the file that [`Fleet::configure`] has written.

@@ -3,14 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
 use cvo::testing::api::{ClusterOperator, machine_config::MachineConfigPool};
 use e2e::{
     conditions::Conditions,
-    harness::{Identity, Launch, Options, programs},
+    harness::{Identity, Options},
     nodes::{
         agents::{Times, annotation},
         fleet::{Fleet, Watchdog},
@@ -23,7 +23,7 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Api, runtime::watcher};
 
-use super::{LIMIT, is_blocked, order, why_blocked};
+use super::{LIMIT, agent, is_blocked, order, script, why_blocked};
 
 fn times(milliseconds: u64) -> Times {
     let of = Duration::from_millis;
@@ -153,22 +153,13 @@ impl Agent {
         std::fs::create_dir_all(folder.join("root/etc")).unwrap();
         std::fs::write(folder.join("boot-id"), "boot-0\n").unwrap();
         let path = |name: &str| folder.join(name).display().to_string();
-        script(&folder.join("services"), &format!("echo \"$@\" >> {}", path("services.log")));
+        let services = script(folder.join("services"), &format!("echo \"$@\" >> {}", path("services.log")));
         // The node is off and on again, which ends all that runs on it.
-        script(&folder.join("reboot"), &format!("echo boot-$$ > {}\nkill -9 $PPID", path("boot-id")));
-        let command = format!(
-            "while :; do {} node-agent --node-name={node} --root={} --kubeconfig={} --service-command={} \
-             --reboot-command={} --boot-id-file={} & echo $! > {}; wait $!; echo $? >> {}; done",
-            programs::cvo().unwrap().display(),
-            path("root"),
-            fleet.cluster.kubeconfig().display(),
-            path("services"),
-            path("reboot"),
-            path("boot-id"),
-            path("pid"),
-            path("ends"),
-        );
-        fleet.cluster.spawn(Launch::new(&format!("agent-{node}"), "/bin/sh", ["-c".to_owned(), command])).unwrap();
+        let reboot = format!("echo boot-$$ > {}\nkill -9 $PPID", path("boot-id"));
+        let reboot = script(folder.join("reboot"), &reboot);
+        let agent = agent(&fleet.cluster, node, &folder.join("root"), &services, &reboot, &folder.join("boot-id"));
+        let launch = agent.launch(&format!("agent-{node}")).unwrap();
+        fleet.cluster.spawn(launch.again(&folder.join("pid"), &folder.join("ends"))).unwrap();
         Agent { folder }
     }
 
@@ -206,11 +197,6 @@ impl Agent {
         }
         tree
     }
-}
-
-fn script(path: &Path, text: &str) {
-    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Real agents and the real controller: a budget holds a drain and is named until it is gone; agents that are killed all

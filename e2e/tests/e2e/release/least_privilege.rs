@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use e2e::conditions::Conditions;
-use e2e::harness::{Cluster, audit, process, programs};
+use e2e::harness::{Cluster, Cvo, audit};
 use e2e::platform::Platform;
 use e2e::signing::TRUSTED;
 use e2e::simulator::cluster::{LIMIT, SimulatedCluster};
@@ -26,10 +26,8 @@ const ROLE: &str = "cluster-version-operator-release";
 
 /// What `cvo rbac` prints about the update from one release to the other.
 async fn rbac(from: &Release, to: &Release, output: &str) -> String {
-    let mut command = tokio::process::Command::new(programs::cvo().unwrap());
-    command.arg("rbac").arg("--from").arg(&from.folder).arg("--to").arg(&to.folder);
-    command.args(["--exclude-manifests", MODE, "-o", output]);
-    process::output("cvo rbac", command).await.unwrap()
+    let rbac = Cvo::new(["rbac", "--exclude-manifests", MODE, "-o", output]);
+    rbac.flag("--from", &from.folder).flag("--to", &to.folder).output().await.unwrap()
 }
 
 async fn grant(cluster: &Cluster, roles: &str) {
@@ -42,11 +40,8 @@ async fn grant(cluster: &Cluster, roles: &str) {
 
 /// Which ConfigMaps the daemon may not write, as a plan of the update says.
 async fn denied_by_plan(cluster: &SimulatedCluster, to: &Release) -> Vec<String> {
-    let mut command = tokio::process::Command::new(programs::cvo().unwrap());
-    command.args(["plan", "-o", "json", "--from", "cluster", "--to-image", &to.image, "--to"]).arg(&to.folder);
-    let output = command.arg("--kubeconfig").arg(cluster.control_plane.kubeconfig()).output().await.unwrap();
-    let plan: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let plan = cluster.control_plane.cvo(["plan", "-o", "json", "--from", "cluster", "--to-image", &to.image]);
+    let plan: Value = plan.flag("--to", &to.folder).run().await.unwrap().json().unwrap();
     let blockers = plan["blockers"].as_array().unwrap().iter();
     let denied = blockers.filter(|blocker| blocker["cause"] == "permission" && blocker["object"] == "configmaps");
     denied.map(|blocker| blocker["message"].as_str().unwrap().to_owned()).collect()

@@ -2,11 +2,10 @@
 //! `cvo doctor` and `cvo plan` say. Nobody names what was not planted.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cvo::testing::api::ClusterVersion;
 use e2e::conditions::Conditions;
-use e2e::harness::programs;
 use e2e::simulator::cluster::{LIMIT, LONG_LEASE, SimulatedCluster};
 use e2e::simulator::releases::Release;
 use e2e::until::{changes, until};
@@ -15,7 +14,6 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::{Api, runtime::watcher::Config};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::page::Page;
 
@@ -38,16 +36,9 @@ async fn installed() -> (SimulatedCluster, Release) {
     (cluster, release)
 }
 
-fn kubeconfig(cluster: &SimulatedCluster) -> String {
-    cluster.control_plane.kubeconfig().display().to_string()
-}
-
 /// All that it prints.
-pub(crate) async fn cvo(cluster: &SimulatedCluster, arguments: &[&str]) -> String {
-    let mut command = Command::new(programs::cvo().unwrap());
-    let output = command.args(arguments).arg("--kubeconfig").arg(kubeconfig(cluster)).output().await.unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    String::from_utf8_lossy(&output.stdout).into_owned() + &errors
+async fn cvo(cluster: &SimulatedCluster, arguments: &[&str]) -> String {
+    cluster.control_plane.cvo(arguments).run().await.unwrap().all()
 }
 
 /// Object and message of what `cvo doctor` finds.
@@ -58,18 +49,6 @@ async fn doctor(cluster: &SimulatedCluster) -> Vec<(String, String)> {
     let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
     let findings = value["findings"].as_array().unwrap().iter();
     findings.map(|finding| (text(finding, "object"), text(finding, "message"))).collect()
-}
-
-/// Waits until `cvo status` says all of it, and returns what it says and how long that took.
-pub(crate) async fn status_says(cluster: &SimulatedCluster, words: &[&str], absent: &[&str]) -> (String, Duration) {
-    let begun = Instant::now();
-    let said = async || {
-        let said = cvo(cluster, &["status"]).await;
-        let all = words.iter().all(|word| said.contains(word)) && !absent.iter().any(|word| said.contains(word));
-        if all { Ok(said) } else { Err(said) }
-    };
-    let wait = cluster.wait(format!("cvo status to say {words:?}, without {absent:?}"));
-    (wait.answer(said).await.unwrap(), begun.elapsed())
 }
 
 /// Waits until the page is told all of it.
@@ -117,7 +96,7 @@ async fn objects(cluster: &SimulatedCluster, verb: &str, objects: &[Value]) {
 async fn all_tools_name(cluster: &SimulatedCluster, page: &Page, planted: &str, cause: &[&str]) {
     let since = format!("has not renewed {LEASE} since 20");
     let words: Vec<&str> = [since.as_str()].into_iter().chain(cause.iter().copied()).collect();
-    let (status, took) = status_says(cluster, &words, &[]).await;
+    let (status, took) = cluster.status_says(&words, &[]).await.unwrap();
     println!("=== {planted}: status, after {} s\n{status}", took.as_secs());
     let said = cvo(cluster, &["overview"]).await;
     for word in &words[..2] {
@@ -138,8 +117,9 @@ async fn all_tools_name(cluster: &SimulatedCluster, page: &Page, planted: &str, 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_shows_the_cluster_says_since_when_nobody_writes_and_why() {
     let (cluster, _) = installed().await;
-    let page = Page::start(&["--kubeconfig", &kubeconfig(&cluster)]).await;
-    let (well, _) = status_says(&cluster, &["Running 1.0.0"], &["Not up to date"]).await;
+    let kubeconfig = cluster.control_plane.kubeconfig().display().to_string();
+    let page = Page::start(&["--kubeconfig", &kubeconfig]).await;
+    let (well, _) = cluster.status_says(&["Running 1.0.0"], &["Not up to date"]).await.unwrap();
     println!("=== nothing is planted\n{well}");
     page_says(&page, &["\"silences\":[]"], &[]).await;
 
@@ -160,7 +140,7 @@ async fn whoever_shows_the_cluster_says_since_when_nobody_writes_and_why() {
     println!("=== after {} s doctor finds\n{found:#?}", planted.elapsed().as_secs());
     assert!(!found.iter().any(|(_, message)| message.contains("clock")), "no clock is wrong: {found:#?}");
     objects(&cluster, "delete", &[hook]).await;
-    status_says(&cluster, &["Running 1.0.0"], &["Not up to date"]).await;
+    cluster.status_says(&["Running 1.0.0"], &["Not up to date"]).await.unwrap();
     page_says(&page, &["\"silences\":[]"], &["deny-everything"]).await;
     let events = changes(Api::namespaced(cluster.client.clone(), NAMESPACE), Config::default());
     let told = cluster.wait("the daemon to say what kept it from writing").event(events, |event: &Event| {
@@ -173,7 +153,7 @@ async fn whoever_shows_the_cluster_says_since_when_nobody_writes_and_why() {
     let hangs = cluster.node.frozen(async {
         let why = "deployment openshift-cluster-version/cluster-version-operator: its pods are said to run, and the API server would accept what it writes";
         let since = format!("has not renewed {LEASE} since 20");
-        let (status, took) = status_says(&cluster, &[&since, why], &["webhook"]).await;
+        let (status, took) = cluster.status_says(&[&since, why], &["webhook"]).await.unwrap();
         println!("=== a daemon that hangs: status, after {} s\n{status}", took.as_secs());
         page_says(&page, &[&since, "which cannot be told apart from here"], &[]).await;
         Ok(doctor(&cluster).await)
@@ -184,7 +164,7 @@ async fn whoever_shows_the_cluster_says_since_when_nobody_writes_and_why() {
         !found.iter().any(|(object, message)| object.contains("webhook") || message.contains("clock")),
         "{found:#?}"
     );
-    status_says(&cluster, &["Running 1.0.0"], &["Not up to date"]).await;
+    cluster.status_says(&["Running 1.0.0"], &["Not up to date"]).await.unwrap();
 
     let binding = kubectl(&cluster, &["get", "clusterrolebinding", ADMIN, "-o", "json"]).await;
     kubectl(&cluster, &["delete", "clusterrolebinding", ADMIN]).await;
@@ -192,7 +172,7 @@ async fn whoever_shows_the_cluster_says_since_when_nobody_writes_and_why() {
     let found = doctor(&cluster).await;
     assert!(!found.iter().any(|(_, message)| message.contains("clock")), "no clock is wrong: {found:#?}");
     objects(&cluster, "create", &[restorable(&binding)]).await;
-    status_says(&cluster, &["Running 1.0.0"], &["Not up to date"]).await;
+    cluster.status_says(&["Running 1.0.0"], &["Not up to date"]).await.unwrap();
     cluster.close().await.unwrap();
 }
 

@@ -2,33 +2,28 @@
 
 use super::without_access::to_nobody;
 use e2e::{
-    harness::{Options, programs},
+    harness::{Cvo, Options},
     nodes::fleet::Fleet,
     simulator::cluster::SimulatedCluster,
 };
 use serde_json::{Value, json};
 use std::path::Path;
-use tokio::process::Command;
 
 /// Exit code, and object and message of each finding.
 async fn doctor(fleet: &Fleet) -> (Option<i32>, Vec<(String, String)>) {
-    let mut cvo = Command::new(programs::cvo().unwrap());
-    let output = cvo.args(["doctor", "-o", "json", "--kubeconfig"]).arg(fleet.cluster.kubeconfig()).output();
-    let output = output.await.unwrap();
-    let said: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let done = fleet.cluster.cvo(["doctor", "-o", "json"]).run().await.unwrap();
+    let said: Value = done.json().unwrap();
     assert_eq!(said["unknown"], json!([]), "everything can be read");
     let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
     let findings = said["findings"].as_array().unwrap().iter();
     assert!(findings.clone().all(|finding| !text(finding, "nextStep").is_empty()), "{said:#}");
-    (output.status.code(), findings.map(|finding| (text(finding, "object"), text(finding, "message"))).collect())
+    (done.code, findings.map(|finding| (text(finding, "object"), text(finding, "message"))).collect())
 }
 
 /// `cvo` without a command: exit code, standard output, standard error.
 async fn overview(kubeconfig: &Path) -> (Option<i32>, String, String) {
-    let output = Command::new(programs::cvo().unwrap()).env("KUBECONFIG", kubeconfig).output().await.unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
+    let said = Cvo::default().env("KUBECONFIG", kubeconfig).run().await.unwrap();
+    (said.code, said.stdout, said.stderr)
 }
 
 /// In a cluster without the daemon, and without a cluster.

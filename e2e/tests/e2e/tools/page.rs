@@ -1,21 +1,19 @@
 //! `cvo page` in a real browser: it shows each state, asks little of the cluster, and answers nobody but itself.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use cvo::testing::api::progress::{CONFIG_MAP, KEY};
 use e2e::browser::{self, Browser};
-use e2e::harness::{audit, programs};
+use e2e::harness::{Cvo, Running, audit};
 use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::simulation::Workloads;
+use e2e::until::until;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 
 /// Who looks at the page.
 const VIEWER: &str = "viewer";
@@ -26,24 +24,22 @@ const FOLLOWED: [&str; 6] =
 
 /// A running `cvo page`.
 pub(super) struct Page {
-    process: Child,
+    running: Running,
     pub url: String,
 }
 
 impl Page {
     pub(super) async fn start(arguments: &[&str]) -> Page {
-        let mut command = Command::new(programs::cvo().unwrap());
-        command.arg("page").args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        let mut process = command.spawn().unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let url = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.unwrap().unwrap().unwrap();
+        let mut running = Cvo::new(["page"]).args(arguments).start().unwrap();
+        let url = until("the address of the page", Duration::from_secs(30)).end_of(running.lines.next_line());
+        let url = url.await.unwrap().unwrap().unwrap();
         assert!(url.starts_with("http://127.0.0.1:") && url.contains("?token="), "{url}");
-        Page { process, url }
+        Page { running, url }
     }
 
     /// Seconds of a CPU that it has used.
     fn cpu(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id().unwrap())).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.running.child.id().unwrap())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
         let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
         ticks / 100.0
@@ -53,11 +49,7 @@ impl Page {
 /// The kubeconfig of somebody who may only read what the page shows.
 async fn viewer(cluster: &SimulatedCluster) -> PathBuf {
     let control_plane = &cluster.control_plane;
-    let mut config: Value =
-        serde_json::from_str(&std::fs::read_to_string(control_plane.kubeconfig()).unwrap()).unwrap();
-    config["users"][0]["user"]["as"] = json!(VIEWER);
-    let path = control_plane.dir().join("viewer.kubeconfig");
-    std::fs::write(&path, config.to_string()).unwrap();
+    let path = control_plane.kubeconfig_as(VIEWER, VIEWER, &[]).unwrap();
     let rules = [
         json!({"apiGroups": ["config.openshift.io"], "resources": ["clusterversions", "clusteroperators"], "verbs": ["list", "watch"]}),
         json!({"apiGroups": ["machineconfiguration.openshift.io"], "resources": ["machineconfigpools"], "verbs": ["list", "watch"]}),
@@ -173,7 +165,7 @@ async fn each_state_is_shown_and_the_cluster_is_asked_little() {
     assert_eq!(requests_of_viewer(&cluster).len(), before.len(), "another look costs the cluster nothing");
 
     cluster_goes_away_and_comes_back(&cluster, &mut browser).await;
-    page.process.kill().await.unwrap();
+    page.running.child.kill().await.unwrap();
     shows(&mut browser, "connection", "cvo page does not answer since").await;
     shows(&mut browser, "headline", "Running 1.0.1").await;
     browser.close().await.unwrap();
@@ -359,10 +351,7 @@ async fn large_release_is_shown_at_once_and_costs_nothing_while_it_rests() {
     browser.until("document.querySelectorAll('.cells > li').length > 8 * 20").await.unwrap();
 
     let file = cluster.control_plane.dir().join("record.tar.zst").display().to_string();
-    let kubeconfig = cluster.control_plane.kubeconfig().display().to_string();
-    let mut collect = Command::new(programs::cvo().unwrap());
-    let collected = collect.args(["collect", "--to", &file, "--kubeconfig", &kubeconfig]).output().await.unwrap();
-    assert!(collected.status.success(), "{}", String::from_utf8_lossy(&collected.stderr));
+    cluster.control_plane.cvo(["collect", "--to", &file]).output().await.unwrap();
     let recorded = Page::start(&["--from", &file]).await;
     browser.open(&recorded.url).await.unwrap();
     shows(&mut browser, "headline", "Updating 1.0.0 → 2.0.0").await;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use e2e::docs;
-use e2e::harness::{machine, process, programs};
+use e2e::harness::{Cvo, machine, programs};
 use e2e::platform::{Platform, images, nodes};
 use e2e::workspace;
 use tokio::process::Command;
@@ -92,11 +92,9 @@ async fn follow(platform: &Platform, home: &Path, script: &str) -> (ExitStatus, 
 
 /// Any image that keeps running.
 async fn hello(registry: &str) -> String {
-    let mut build = Command::new(programs::cvo().unwrap());
-    build.args(["image-build", "--uncompressed", "--binary-path", "/usr/bin/lab", "--entrypoint", "/usr/bin/lab"]);
-    build.args(["--entrypoint", "pause", "--to-image", &format!("{registry}/example/hello:1"), "--binary"]);
-    build.arg(programs::lab().unwrap());
-    let built = process::output("cvo image-build", build).await.unwrap();
+    let build = ["image-build", "--uncompressed", "--binary-path", "/usr/bin/lab", "--entrypoint", "/usr/bin/lab"];
+    let build = Cvo::new(build).args(["--entrypoint", "pause", "--to-image", &format!("{registry}/example/hello:1")]);
+    let built = build.flag("--binary", programs::lab().unwrap()).output().await.unwrap();
     format!("{registry}/example/hello@{}", images::digest(&built).unwrap())
 }
 

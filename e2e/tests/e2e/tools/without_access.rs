@@ -2,7 +2,7 @@
 //! them says that all is well without having looked. And what `cvo collect` sends to whoever listens in the daemon's place.
 
 use e2e::faults::proxy::{Proxy, serving};
-use e2e::harness::{machine::own_address, programs};
+use e2e::harness::{Cvo, machine::own_address};
 use e2e::simulator::cluster::SimulatedCluster;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
 use tokio_rustls::TlsAcceptor;
 
 const NAMESPACE: &str = cvo::testing::api::NAMESPACE;
@@ -49,17 +48,14 @@ impl Tools {
             "FILE" => file.display().to_string(),
             other => other.to_owned(),
         };
-        let mut command = Command::new(programs::cvo().unwrap());
-        let output = command.args(tool.iter().map(word)).arg("--kubeconfig").arg(kubeconfig).output().await.unwrap();
-        let mut said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let done = Cvo::new(tool.iter().map(word)).kubeconfig(kubeconfig).run().await.unwrap();
+        let mut said = done.all();
         if tool[0] == "collect" && file.exists() {
             // What could not be read is told by what shows the file.
-            let mut command = Command::new(programs::cvo().unwrap());
-            let shown = command.args(["status", "--from"]).arg(&file).output().await.unwrap();
-            said += &(String::from_utf8_lossy(&shown.stdout).into_owned() + &String::from_utf8_lossy(&shown.stderr));
+            said += &Cvo::new(["status"]).flag("--from", &file).run().await.unwrap().all();
             std::fs::remove_file(&file).unwrap();
         }
-        (output.status.code().expect("it ends by itself"), said)
+        (done.code.expect("it ends by itself"), said)
     }
 }
 
@@ -219,10 +215,7 @@ async fn whoever_listens_in_the_place_of_the_daemon_is_given_no_token_of_the_api
     kubectl.kubectl(patch).await.unwrap();
 
     let to = cluster.control_plane.dir().join("collected.tar.zst");
-    let mut cvo = Command::new(programs::cvo().unwrap());
-    let output = cvo.arg("collect").arg("--to").arg(&to).arg("--kubeconfig").arg(kubectl.kubeconfig());
-    let output = output.output().await.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    kubectl.cvo(["collect"]).flag("--to", &to).output().await.unwrap();
     let heads = heads.lock().unwrap().clone();
     println!("{}", heads.join("\n").split('.').next().unwrap_or_default());
     let bearer = |line: &str| line.split_once("Bearer ").map(|(_, token)| token.trim().to_owned());

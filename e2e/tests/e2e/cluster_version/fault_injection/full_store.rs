@@ -1,7 +1,6 @@
 //! An etcd that is full: it refuses writes and can be read, until somebody makes room.
 
 use super::{hold_in_the_update, whole_again};
-use crate::tools::causes::status_says;
 use e2e::harness::{Options, files};
 use e2e::simulator::cluster::{LONG_LEASE, SimulatedCluster};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -59,7 +58,7 @@ async fn update_survives_an_etcd_that_is_full() {
     let refused = fill(&maps).await;
     println!("{refused}");
     assert!(refused.contains("database space exceeded"), "{refused}");
-    let (status, took) = status_says(&cluster, &["has not renewed lease"], &[]).await;
+    let (status, took) = cluster.status_says(&["has not renewed lease"], &[]).await.unwrap();
     println!("after {} s:\n{status}", took.as_secs());
     make_room(&cluster, &maps).await;
     whole_again(&cluster, &releases).await;

@@ -1,10 +1,10 @@
 //! The daemon's token becomes invalid, and nobody puts a new one into its file, as when a kubelet is ill.
 
 use super::{VERSIONS, hold_in_the_update, process, whole_again};
-use crate::tools::causes::cvo;
 use cvo::testing::api::NAMESPACE;
 use e2e::harness::{Identity, files, set_in_kubeconfig};
 use e2e::simulator::cluster::{LEASE_LOST, SimulatedCluster};
+use e2e::until::until;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -29,9 +29,8 @@ async fn token(cluster: &SimulatedCluster, secret: &str) -> String {
 /// Waits until the process has ended by itself; returns how long that took, and its exit code.
 async fn end(process: Identity) -> (Duration, Option<i32>) {
     let begun = Instant::now();
-    let ended = tokio::task::spawn_blocking(move || process.gone_within(LIMIT).then(|| process.exit_code()));
-    let code = ended.await.unwrap().unwrap_or_else(|| panic!("it runs after {} s", LIMIT.as_secs()));
-    (begun.elapsed(), code)
+    until("the daemon to end", LIMIT).end_of(process.ended()).await.unwrap();
+    (begun.elapsed(), process.exit_code())
 }
 
 /// To the API server, a token whose Secret was deleted is as one that has expired, which takes ten minutes at least.
@@ -56,7 +55,7 @@ async fn token_that_is_not_renewed_ends_leadership() {
     let last = log.lines().find(|line| line.contains("cvo: no longer the leader")).unwrap_or_else(|| panic!("{log}"));
     println!("{last}");
     assert!(last.contains("Unauthorized") && log.contains(LEASE_LOST), "{last}");
-    let status = cvo(&cluster, &["status"]).await;
+    let status = cluster.control_plane.cvo(["status"]).run().await.unwrap().all();
     println!("{status}");
     assert!(status.contains("has not renewed lease openshift-cluster-version/version"), "{status}");
 
