@@ -59,6 +59,8 @@ pub struct Cluster {
     owned: bool,
     /// Processes that may end by themselves, and what they log each time.
     may_end: Mutex<BTreeMap<String, &'static str>>,
+    /// Names of ports that were asked for.
+    ports: Mutex<Vec<String>>,
 }
 
 impl Cluster {
@@ -73,7 +75,7 @@ impl Cluster {
             .await
             .map_err(|error| HarnessError::Thread(error.to_string()))??;
         // From here on an early return drops the cluster, which ends everything that was started so far.
-        let cluster = Self { site, owned: true, may_end: Mutex::default() };
+        let cluster = Self { site, owned: true, may_end: Mutex::default(), ports: Mutex::default() };
         control_plane::write_identities(&cluster.site, &options)?;
         tokio::try_join!(cluster.start_control_plane(&options), cluster.start_registry(&options), async {
             if options.node { node::prepare(&cluster.site).await } else { Ok(()) }
@@ -94,7 +96,7 @@ impl Cluster {
     /// A handle on a running cluster, which it does not end when dropped.
     pub fn attach(id: &str) -> Result<Self> {
         install_tls_provider();
-        Ok(Self { site: Site::open(id)?, owned: false, may_end: Mutex::default() })
+        Ok(Self { site: Site::open(id)?, owned: false, may_end: Mutex::default(), ports: Mutex::default() })
     }
 
     /// The ids of all clusters that have a folder.
@@ -178,9 +180,15 @@ impl Cluster {
         format!("127.0.0.1:{}", self.site.ports().registry)
     }
 
-    /// A port of the cluster's slot that the harness does not use, for the caller's processes: 0 to 7.
-    pub fn spare_port(&self, number: u16) -> u16 {
-        self.site.spare_port(number)
+    /// The port of that name, for the caller's processes: one of the 24 ports of the cluster that the harness does not use itself.
+    pub fn port(&self, name: &str) -> u16 {
+        let mut names = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = names.iter().position(|known| known == name);
+        let number = known.unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        });
+        self.site.spare_port(u16::try_from(number).unwrap_or(u16::MAX))
     }
 
     /// A certificate by which the API server, and whoever believes its authority, knows this user.

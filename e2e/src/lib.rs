@@ -23,6 +23,7 @@ pub mod objects;
 pub mod platform;
 #[allow(clippy::unwrap_used)]
 pub mod processes;
+pub mod products;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 pub mod random;
 pub mod real_payload;

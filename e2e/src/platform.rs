@@ -2,6 +2,7 @@
 //! the cluster's registry, and the daemon installed from one of them. Everything is done with the commands of an
 //! administrator, `cvo` and `kubectl`.
 
+pub mod component;
 pub mod compose;
 pub mod follow;
 pub mod images;
@@ -20,6 +21,7 @@ use anyhow::Context;
 use serde_json::json;
 
 use crate::harness::{Cluster, Cvo, Launch, Options, Programs, files, machine};
+use crate::simulator::requests::GATES;
 use crate::{
     signing::{Keys, TRUSTED},
     workspace,
@@ -49,7 +51,7 @@ impl Platform {
             return Ok(None);
         }
         let programs = Programs::find()?;
-        let options = Options { node: true, registry: true, audit: true, ..Default::default() };
+        let options = Options { node: true, registry: true, audit: true, gates: GATES, ..Default::default() };
         Self::prepare(Cluster::up(options).await?, programs).await.map(Some)
     }
 
@@ -60,11 +62,11 @@ impl Platform {
         let keys = Keys::generate(&cluster.dir()).await?;
         serve(&cluster, &programs).await?;
         let images = images::build(&cluster, &programs).await?;
-        let restarts = restarts::Restarts::watch(&cluster.client().await?);
+        let restarts = restarts::Restarts::watch(&cluster.client().await?)?;
         Ok(Self { cluster, programs, keys, images, restarts })
     }
 
-    /// Ends the cluster. It is an error if the daemon, the machine-config controller or an agent has ended by itself.
+    /// Ends the cluster. It is an error if a process of the project has ended by itself.
     pub async fn close(self) -> anyhow::Result<()> {
         let well = self.restarts.check();
         self.cluster.down().await?;
@@ -93,12 +95,6 @@ impl Platform {
     /// The image of `cvo`, by digest.
     pub fn cvo_image(&self) -> &str {
         &self.images.cvo
-    }
-
-    /// Writes the component that configures nodes into `to`, and makes the node of the cluster ready for it.
-    pub fn lay_out_nodes(&self, to: &Path) -> anyhow::Result<()> {
-        nodes::make_root(&self.cluster, &self.programs.lab)?;
-        nodes::add_component(&self.cluster, to)
     }
 
     /// The image that all pods of the sample platform run, by digest.
@@ -160,12 +156,12 @@ fn www(cluster: &Cluster) -> PathBuf {
 }
 
 fn base_url(cluster: &Cluster) -> String {
-    format!("http://127.0.0.1:{}", cluster.spare_port(0))
+    format!("http://127.0.0.1:{}", cluster.port("www"))
 }
 
 /// Starts the server of signature store and graph. It belongs to the cluster, so that a cluster that is kept has it too.
 async fn serve(cluster: &Cluster, programs: &Programs) -> anyhow::Result<()> {
-    let address = format!("127.0.0.1:{}", cluster.spare_port(0));
+    let address = format!("127.0.0.1:{}", cluster.port("www"));
     let folder = www(cluster).display().to_string();
     let arguments = ["serve-folder".to_owned(), "--listen".to_owned(), address.clone(), folder];
     cluster.spawn(Launch::new("www", &programs.lab, arguments))?;

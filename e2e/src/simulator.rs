@@ -10,6 +10,7 @@ pub mod daemon;
 pub mod history;
 mod objects;
 pub mod releases;
+pub mod requests;
 pub mod sample;
 pub mod simulation;
 pub mod status;

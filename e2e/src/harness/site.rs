@@ -25,7 +25,11 @@ use super::{
 /// Number of slots. Their ports are below the range from which the kernel assigns ports (32768 and up).
 pub(super) const SLOTS: u16 = 200;
 const FIRST_PORT: u16 = 21000;
-const PORTS_PER_SLOT: u16 = 16;
+const PORTS_PER_SLOT: u16 = 32;
+/// The first of the slot's ports that the harness does not use itself.
+const FIRST_SPARE: u16 = 8;
+/// How many follow.
+pub(super) const SPARE_PORTS: u16 = PORTS_PER_SLOT - FIRST_SPARE;
 
 /// The file in the folder that says what the cluster is.
 const RECORD: &str = "cluster.json";
@@ -264,9 +268,9 @@ impl Site {
         ports(self.record.slot)
     }
 
-    /// One of the second half of the slot's ports.
+    /// One of the ports that the harness does not use itself, of which there are [`SPARE_PORTS`].
     pub fn spare_port(&self, number: u16) -> u16 {
-        self.ports().apiserver + PORTS_PER_SLOT / 2 + number.min(PORTS_PER_SLOT / 2 - 1)
+        self.ports().apiserver + FIRST_SPARE + number.min(SPARE_PORTS - 1)
     }
 
     pub fn node_name(&self) -> String {

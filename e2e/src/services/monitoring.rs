@@ -52,7 +52,7 @@ impl Monitoring {
         );
         files::write(&folder.join("prometheus.yml"), config)?;
         files::write(&folder.join("web.yml"), "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n")?;
-        let port = cluster.spare_port(6);
+        let port = cluster.port("prometheus");
         let at = |name: &str| folder.join(name).display().to_string();
         let arguments = [
             format!("--config.file={}", at("prometheus.yml")),

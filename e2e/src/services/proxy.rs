@@ -18,7 +18,7 @@ pub struct TinyProxy {
 impl TinyProxy {
     /// Connections to servers come from `from`, one of the loopback addresses.
     pub async fn start(cluster: &Cluster, from: IpAddr) -> anyhow::Result<Self> {
-        let (port, folder) = (cluster.spare_port(5), cluster.dir());
+        let (port, folder) = (cluster.port("tinyproxy"), cluster.dir());
         let (config, log) = (folder.join("tinyproxy.conf"), cluster.log(PROCESS));
         let lines = format!(
             "Port {port}\nListen 127.0.0.1\nBind {from}\nAllow 127.0.0.1\nBasicAuth lab secret\nLogLevel Connect\n\

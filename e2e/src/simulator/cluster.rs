@@ -3,11 +3,12 @@
 
 use super::daemon::{Node, PROCESS};
 use super::releases::Release;
+use super::requests::{DAEMON, GATES, is_bookkeeping};
 use super::sample;
 use super::simulation::{Simulation, Workloads};
 use crate::conditions::Conditions;
 use crate::faults::proxy::Proxy;
-use crate::harness::audit::{self, DAEMON, Request};
+use crate::harness::audit::{self, Request};
 use crate::harness::node::of_control_plane;
 use crate::harness::{Cluster, Cvo, Options, files};
 use crate::random::SeededRandom;
@@ -77,7 +78,7 @@ impl SimulatedCluster {
         let kwok = workloads == Workloads::Kwok;
         let controllers = (!kwok).then(|| CONTROLLERS.to_owned());
         let feature_gates = (initial_events == InitialEvents::Disabled).then(|| "WatchList=false".to_owned());
-        let options = Options { kwok, controllers, feature_gates, audit: true, ..options };
+        let options = Options { kwok, controllers, feature_gates, audit: true, gates: GATES, ..options };
         let control_plane = Arc::new(Cluster::up(options).await?);
         let client = control_plane.client().await?;
         let kubeconfig = daemon_kubeconfig(&control_plane, PROCESS)?;
@@ -347,7 +348,7 @@ impl SimulatedCluster {
 
     /// What the daemon has written so far besides its own bookkeeping.
     pub fn writes(&self) -> anyhow::Result<Vec<Request>> {
-        Ok(self.requests()?.into_iter().filter(|request| request.wrote() && !request.is_bookkeeping()).collect())
+        Ok(self.requests()?.into_iter().filter(|request| request.wrote() && !is_bookkeeping(request)).collect())
     }
 
     /// The file with the daemon's log.

@@ -8,6 +8,7 @@ mod kubelet_config;
 mod life;
 mod node_agent;
 mod node_plan;
+mod pages;
 mod pools;
 
 use std::os::unix::fs::PermissionsExt;

@@ -72,7 +72,7 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     step(
         "Building three releases of a platform of four components and a configuration of nodes; 1.0.1, 1.1.0 are signed",
     );
-    let releases = platform.samples_with_nodes().await?;
+    let releases = nodes::samples(platform).await?;
     for release in &releases {
         println!("  {}  {}", release.version, release.image);
     }

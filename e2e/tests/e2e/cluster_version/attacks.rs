@@ -291,8 +291,8 @@ async fn foreign_images_tags_older_releases_and_copied_signatures_are_refused() 
 async fn clients_that_neither_ask_nor_read_keep_nobody_from_the_metrics() {
     e2e::harness::install_tls_provider();
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
-    let address = format!("127.0.0.1:{}", cluster.control_plane.spare_port(2));
-    let health = format!("127.0.0.1:{}", cluster.control_plane.spare_port(4));
+    let address = format!("127.0.0.1:{}", cluster.control_plane.port("metrics"));
+    let health = format!("127.0.0.1:{}", cluster.control_plane.port("health"));
     cluster.add_arguments(["--listen", &address, "--listen-health", &health]).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();

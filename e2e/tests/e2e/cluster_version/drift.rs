@@ -24,6 +24,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+use e2e::simulator::requests::is_bookkeeping;
 use e2e::until::changes;
 use e2e::{
     conditions::Conditions,
@@ -326,7 +327,7 @@ async fn second_rollout_writes_nothing() {
         assert_eq!(*count, allowed, "{key}: {grown:?}");
     }
     assert_eq!(
-        of_daemon.iter().filter(|request| !request.is_bookkeeping()).collect::<Vec<_>>(),
+        of_daemon.iter().filter(|request| !is_bookkeeping(request)).collect::<Vec<_>>(),
         Vec::<&audit::Request>::new()
     );
     cluster.close().await.unwrap();

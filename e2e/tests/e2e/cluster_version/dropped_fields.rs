@@ -10,6 +10,7 @@ use cvo::testing::api::FIELD_MANAGER;
 use e2e::harness::audit;
 use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::releases::Release;
+use e2e::simulator::requests;
 
 /// A field manager that is not ours.
 const OTHER: &str = "other";
@@ -192,7 +193,12 @@ impl Objects<'_> {
         self.0.rolled_out(release, restarted).await.unwrap();
         let requests = audit::within(&self.0.requests().unwrap(), restarted..Timestamp::now());
         assert!(!requests.is_empty(), "the daemon's requests are told apart");
-        assert_eq!(audit::writes(&requests), Vec::<&audit::Request>::new(), "a second rollout of {}", release.version);
+        assert_eq!(
+            requests::writes(&requests),
+            Vec::<&audit::Request>::new(),
+            "a second rollout of {}",
+            release.version
+        );
     }
 }
 

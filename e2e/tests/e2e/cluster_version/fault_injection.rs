@@ -19,16 +19,14 @@ use kube::{Api, api::DeleteParams};
 use std::time::{Duration, Instant};
 
 use super::update::assert_times_in_order;
+use e2e::simulator::requests::DAEMON;
 use e2e::{
     faults::{
         order::Stages,
         proxy::Proxy,
         source::{Faults, Tally},
     },
-    harness::{
-        Identity,
-        audit::{self, Request},
-    },
+    harness::{Identity, audit::Request},
     random::SeededRandom,
     simulator::{
         cluster::{InitialEvents, LIMIT, SimulatedCluster},
@@ -100,7 +98,7 @@ async fn assert_completes(
 
 fn assert_in_order(log: &[Request], release: &Release, asked: Timestamp, unlogged: usize) {
     let stages = Stages::of(&release.load().unwrap());
-    let found = stages.check(log, audit::DAEMON, asked);
+    let found = stages.check(log, DAEMON, asked);
     assert_eq!(found.violations, Vec::<String>::new());
     // Own Deployment; settings, Widget and Deployment of alpha; settings and Deployment of the others.
     assert!(found.writes + unlogged >= 10 && found.stages.len() >= 3, "too few writes to say anything: {found:?}");

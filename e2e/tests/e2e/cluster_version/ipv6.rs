@@ -26,7 +26,7 @@ async fn cluster_without_ipv4_is_installed_and_updated_and_its_metrics_are_scrap
     let address = ["get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"];
     let address = cluster.control_plane.kubectl(address).await.unwrap();
     assert!(address.contains(':') && cluster.control_plane.server().contains("[::1]"), "{address}");
-    let port = cluster.control_plane.spare_port(2);
+    let port = cluster.control_plane.port("metrics");
     // As the manifest of the daemon has it.
     cluster.add_arguments(["--listen".to_owned(), format!("0.0.0.0:{port}")]).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();

@@ -241,7 +241,7 @@ async fn certificate_and_tls_settings_of_the_metrics_change_while_they_are_serve
         made.cert.pem()
     };
     let first = write();
-    let address = format!("127.0.0.1:{}", cluster.control_plane.spare_port(0));
+    let address = format!("127.0.0.1:{}", cluster.control_plane.port("metrics"));
     let path = |path: &std::path::Path| path.display().to_string();
     let arguments =
         [["--listen", &address], ["--serving-cert-file", &path(&certificate)], ["--serving-key-file", &path(&key)]];

@@ -10,6 +10,7 @@ use e2e::conditions::Conditions;
 use e2e::harness::{Launch, Toolbox, audit, files};
 use e2e::services::monitoring::PROMETHEUS;
 use e2e::simulator::cluster::SimulatedCluster;
+use e2e::simulator::requests::is_bookkeeping;
 use e2e::until::until;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -68,7 +69,7 @@ impl Prometheus {
             "static_configs": [{"targets": [target]}],
         }]});
         files::write(&folder.join("prometheus.yml"), config.to_string())?;
-        let address = format!("127.0.0.1:{}", control_plane.spare_port(3));
+        let address = format!("127.0.0.1:{}", control_plane.port("prometheus"));
         let arguments = [
             format!("--config.file={}", at("prometheus.yml")),
             format!("--storage.tsdb.path={}", at("data")),
@@ -140,7 +141,7 @@ async fn reasons(cluster: &SimulatedCluster) -> BTreeSet<String> {
 async fn metrics_are_right_in_every_situation() {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
     let unsigned = cluster.lay_out_sample("1.0.2").unwrap();
-    let address = format!("127.0.0.1:{}", cluster.control_plane.spare_port(2));
+    let address = format!("127.0.0.1:{}", cluster.control_plane.port("metrics"));
     cluster.add_arguments(["--listen", address.as_str()]).unwrap();
     let prometheus = Prometheus::start(&cluster, &address).await.unwrap();
 
@@ -280,8 +281,8 @@ async fn health(address: &str) -> anyhow::Result<(u16, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn scrape_costs_no_request() {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
-    let address = format!("127.0.0.1:{}", cluster.control_plane.spare_port(2));
-    let asked_for_health = format!("127.0.0.1:{}", cluster.control_plane.spare_port(4));
+    let address = format!("127.0.0.1:{}", cluster.control_plane.port("metrics"));
+    let asked_for_health = format!("127.0.0.1:{}", cluster.control_plane.port("health"));
     cluster.add_arguments(["--listen", &address, "--listen-health", &asked_for_health]).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
@@ -297,7 +298,7 @@ async fn scrape_costs_no_request() {
     let requests = audit::within(&cluster.requests().unwrap(), begun..ended);
     // The lease is renewed, the record says when the update service was asked, and now and then a watch begins anew.
     let (watches, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(|request| request.verb == "watch");
-    let others: Vec<_> = others.into_iter().filter(|request| !request.is_bookkeeping()).collect();
+    let others: Vec<_> = others.into_iter().filter(|request| !is_bookkeeping(request)).collect();
     for figure in ["scrape_samples_scraped", "max_over_time(scrape_duration_seconds[10m])"] {
         println!("{figure}: {:?}", prometheus.query(figure).await.unwrap());
     }

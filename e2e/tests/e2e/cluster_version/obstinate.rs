@@ -101,7 +101,7 @@ async fn kind_that_cannot_be_watched_is_named() {
 async fn release_with_webhook(late: bool) {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
     let pki = cluster.control_plane.dir().join("pki");
-    let port = cluster.control_plane.spare_port(7);
+    let port = cluster.control_plane.port("webhook");
     let old = [("v1", json!({"size": {"type": "integer"}}))];
     let new = [old[0].clone(), ("v2", json!({"size": {"type": "integer"}, "colour": {"type": "string"}}))];
     let mut converting = definition(&new);

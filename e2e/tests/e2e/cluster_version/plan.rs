@@ -4,6 +4,7 @@
 use cvo::testing::cluster::Kinds;
 use e2e::harness::{Cvo, audit, is_oldest_kubernetes};
 use e2e::real_payload::{lay_out, lay_out_whole, manifests};
+use e2e::simulator::requests::writes as writes_of;
 use e2e::simulator::{cluster::SimulatedCluster, simulation::Workloads};
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -60,7 +61,7 @@ async fn update_writes_exactly_what_the_plan_said() {
     cluster.request(second).await.unwrap();
     cluster.completed(second).await.unwrap();
     let during = audit::within(&cluster.requests().unwrap(), asked..Timestamp::now());
-    let done = audit::writes(&during).into_iter().filter(|request| request.wrote());
+    let done = writes_of(&during).into_iter().filter(|request| request.wrote());
     let done: Vec<Write> = done.map(|request| (request.effect().to_owned(), request.object())).collect();
     let (expected, happened): (BTreeSet<_>, BTreeSet<_>) = (planned.keys().collect(), done.iter().collect());
     assert_eq!(happened, expected, "what was planned was done, and nothing else");

@@ -17,6 +17,7 @@ use kube::{
 };
 use serde_json::Value;
 
+use e2e::simulator::requests::DAEMON;
 use e2e::{
     conditions::Conditions,
     harness::{
@@ -236,7 +237,8 @@ fn of_the_release(write: &Request) -> bool {
 
 async fn waits_for_a_failing_component(platform: &Platform, second: &Release) {
     let folders = &["base", "1.1.0", "failing-network"];
-    let third = platform.release(Contents { version: "1.1.0", folders, previous: &["1.0.1"] }).await.unwrap();
+    let third =
+        platform.release(Contents { version: "1.1.0", folders, previous: &["1.0.1"], components: &[] }).await.unwrap();
     platform.sign(&third).await.unwrap();
     let asked = Timestamp::now();
     platform.ask_image(&third.image, "1.1.0").await.unwrap();
@@ -274,7 +276,7 @@ async fn waits_for_a_failing_component(platform: &Platform, second: &Release) {
 
 /// What the daemon has written so far, including its own bookkeeping.
 fn writes(platform: &Platform) -> Vec<Request> {
-    let requests = audit::requests(&platform.cluster.audit_log(), audit::DAEMON).unwrap();
+    let requests = audit::requests(&platform.cluster.audit_log(), DAEMON).unwrap();
     requests.into_iter().filter(Request::wrote).collect()
 }
 

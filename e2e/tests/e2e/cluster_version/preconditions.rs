@@ -15,6 +15,7 @@ use kube::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use e2e::simulator::requests::DAEMON;
 use e2e::{
     conditions::Conditions,
     harness::audit,
@@ -42,7 +43,8 @@ async fn preconditions_refuse_a_release_until_they_are_met_or_forced() {
 /// 4.1.0, 4.1.1, 4.2.0, and, not recommended, 4.2.1; 4.4.0 is known to no graph.
 async fn releases(platform: &Platform) -> [Release; 5] {
     let release = async |version| {
-        let release = platform.release(Contents { version, folders: &["base"], previous: &[] }).await.unwrap();
+        let release =
+            platform.release(Contents { version, folders: &["base"], previous: &[], components: &[] }).await.unwrap();
         platform.sign(&release).await.unwrap();
         release
     };
@@ -179,7 +181,7 @@ async fn unverified_release_is_tried_without_the_api_and_planted_jobs_are_replac
         read.iter().filter(|request| request.verb != "get" || ![200, 404].contains(&request.code)).collect();
     assert!(others.is_empty(), "{others:?}");
 
-    let contents = Contents { version: "4.2.2", folders: &["base"], previous: &[] };
+    let contents = Contents { version: "4.2.2", folders: &["base"], previous: &[], components: &[] };
     let unsigned = platform.release(contents).await.unwrap();
     let jobs: Api<Job> = Api::namespaced(platform.cluster.client().await.unwrap(), api::NAMESPACE);
     let hash: String = hex::encode(Sha256::digest(unsigned.image.as_bytes())).chars().take(8).collect();
@@ -236,7 +238,7 @@ fn since(time: Timestamp) -> i128 {
 
 /// Names of the Jobs that the daemon has created in its own namespace, in order.
 fn jobs(platform: &Platform) -> Vec<String> {
-    let requests = audit::requests(&platform.cluster.audit_log(), audit::DAEMON).unwrap();
+    let requests = audit::requests(&platform.cluster.audit_log(), DAEMON).unwrap();
     let created = |r: &&audit::Request| {
         r.wrote() && r.effect() == "create" && r.resource == "jobs" && r.namespace == api::NAMESPACE
     };

@@ -10,6 +10,7 @@ use e2e::harness::{audit, is_oldest_kubernetes};
 use e2e::random::SeededRandom;
 use e2e::real_payload::{lay_out, manifests};
 use e2e::simulator::daemon::{Ended, Usage};
+use e2e::simulator::requests;
 use e2e::simulator::{
     cluster::{InitialEvents, SimulatedCluster},
     history::is_signed,
@@ -60,7 +61,7 @@ async fn installed_updated_and_left_alone(initial_events: InitialEvents) {
     let updated = Timestamp::now();
     print_cost("update", &cluster, asked, updated);
     let writes = audit::within(&cluster.requests().unwrap(), asked..updated);
-    let writes: BTreeSet<_> = audit::writes(&writes).into_iter().map(|r| (r.verb.as_str(), r.object())).collect();
+    let writes: BTreeSet<_> = requests::writes(&writes).into_iter().map(|r| (r.verb.as_str(), r.object())).collect();
     let deployments = writes.iter().filter(|(_, object)| object.starts_with("apps/deployments/ ")).count();
     let maps = writes.iter().filter(|(_, object)| object.starts_with("/configmaps/ ")).count();
     assert_eq!((deployments, maps, writes.len()), (31, 2, 33), "an update writes what differs: {writes:#?}");
@@ -79,7 +80,7 @@ async fn installed_updated_and_left_alone(initial_events: InitialEvents) {
     print_cost("second rollout", &cluster, restarted, rested);
     let again = audit::within(&cluster.requests().unwrap(), restarted..rested);
     assert!(!again.is_empty(), "the daemon's requests are told apart");
-    let mut writes = audit::writes(&again);
+    let mut writes = requests::writes(&again);
     let dropped = dropped_by_server(second);
     writes.retain(|request| !dropped.contains(&request.object()));
     assert!(writes.is_empty(), "a second rollout writes nothing: {writes:#?}");

@@ -54,7 +54,7 @@ async fn secrets_are_never_logged() {
     cluster.install(&release).await.unwrap();
     let unsigned = cluster.lay_out_sample("1.0.1").unwrap();
     cluster.simulate(std::slice::from_ref(&release), Duration::ZERO).unwrap();
-    let address = format!("127.0.0.1:{}", cluster.control_plane.spare_port(0));
+    let address = format!("127.0.0.1:{}", cluster.control_plane.port("metrics"));
     cluster.add_arguments(["--listen", address.as_str()]).unwrap();
     // Everything that the daemon and its libraries have to say.
     std::sync::Arc::get_mut(&mut cluster.node).unwrap().log_level = "trace";

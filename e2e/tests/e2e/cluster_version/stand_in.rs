@@ -53,7 +53,7 @@ fn add_shop(components: &Path, image: &str, database: &str, greeting: &str) -> a
 }
 
 async fn release(platform: &Platform, version: &str, image: &str) -> Release {
-    let contents = Contents { version, folders: &["base"], previous: &[] };
+    let contents = Contents { version, folders: &["base"], previous: &[], components: &[] };
     let release = platform
         .changed_release(contents, |folder| add_shop(folder, image, platform.lab_image(), version))
         .await

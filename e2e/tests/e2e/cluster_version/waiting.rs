@@ -24,6 +24,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use e2e::conditions::Conditions;
+use e2e::simulator::requests::is_bookkeeping;
 use e2e::until::until;
 use e2e::{
     harness::audit::Request,
@@ -186,7 +187,7 @@ async fn update_writes_nothing_before_its_history_entry() {
     // The audit log tells nobody that it has grown.
     let tried = async || since().filter(refused).count() >= 3;
     cluster.wait("the daemon to try to write the status").within(SOON).holds(tried).await.unwrap();
-    let wrote = |request: &Request| request.wrote() && !request.is_bookkeeping();
+    let wrote = |request: &Request| request.wrote() && !is_bookkeeping(request);
     let of_update = |request: &Request| request.namespace != NAMESPACE && wrote(request);
     assert_eq!(since().filter(of_update).collect::<Vec<_>>(), [], "nothing of the release");
     refusal.end().await;

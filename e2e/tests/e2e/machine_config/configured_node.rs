@@ -46,7 +46,7 @@ spec:
 #[tokio::test(flavor = "multi_thread")]
 async fn real_node_is_carried_over_with_the_releases() {
     let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
-    let [first, second, third] = platform.samples_with_nodes().await.unwrap();
+    let [first, second, third] = nodes::samples(&platform).await.unwrap();
     let file = |path: &str| nodes::read(&platform.cluster, path).unwrap_or_default();
     let commands = || file("var/log/commands").lines().map(str::to_owned).collect::<Vec<_>>();
 

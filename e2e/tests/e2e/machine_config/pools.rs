@@ -67,7 +67,7 @@ async fn three_of_five_nodes_are_updated_at_a_time() {
         _ => times(2000),
     };
     fleet.start_agents(agents).await.unwrap();
-    let address = format!("127.0.0.1:{}", fleet.cluster.spare_port(2));
+    let address = format!("127.0.0.1:{}", fleet.cluster.port("metrics"));
     fleet.start_controller("controller", &["--listen", &address]).unwrap();
     let pool = fleet.until_updated("worker", "", LIMIT).await.unwrap();
     let first = pool.spec.configuration.name.clone();

@@ -16,6 +16,7 @@ use e2e::signing::TRUSTED;
 use e2e::simulator::cluster::{LIMIT, SimulatedCluster};
 use e2e::simulator::history::history;
 use e2e::simulator::releases::Release;
+use e2e::simulator::requests::DAEMON;
 use e2e::simulator::sample;
 use e2e::simulator::simulation::Workloads;
 
@@ -49,7 +50,7 @@ async fn denied_by_plan(cluster: &SimulatedCluster, to: &Release) -> Vec<String>
 
 /// What the daemon was refused since then.
 fn refused(cluster: &Cluster, since: Timestamp) -> Vec<String> {
-    let requests = audit::requests(&cluster.audit_log(), audit::DAEMON).unwrap().into_iter();
+    let requests = audit::requests(&cluster.audit_log(), DAEMON).unwrap().into_iter();
     let requests = requests.filter(|request| request.at >= since && request.code == 403);
     requests.map(|request| format!("{} {} {}", request.verb, request.object(), request.uri)).collect()
 }

@@ -105,7 +105,7 @@ fn fixed_length(der: &[u8]) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_for_those_whom_the_cluster_knows() {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
-    let address = format!("127.0.0.1:{}", cluster.control_plane.spare_port(2));
+    let address = format!("127.0.0.1:{}", cluster.control_plane.port("metrics"));
     cluster.add_arguments(["--listen", address.as_str()]).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();

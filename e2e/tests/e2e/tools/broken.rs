@@ -9,6 +9,7 @@ use e2e::conditions::Conditions;
 use e2e::harness::audit::{self, Request};
 use e2e::platform::releases::{Contents, SAMPLES};
 use e2e::platform::{LIMIT, Platform, Release};
+use e2e::simulator::requests::DAEMON;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -122,7 +123,8 @@ async fn an_operator_that_fails_and_one_that_says_nothing(platform: &Platform) {
     names(platform, "an operator that is silent", &words).await;
 
     let folders = &["base", "1.0.1", "failing-network"];
-    let failing = platform.release(Contents { version: "1.0.15", folders, previous: &["1.0.0"] }).await.unwrap();
+    let failing =
+        platform.release(Contents { version: "1.0.15", folders, previous: &["1.0.0"], components: &[] }).await.unwrap();
     platform.sign(&failing).await.unwrap();
     platform.ask_image(&failing.image, "1.0.15").await.unwrap();
     let words = [
@@ -323,7 +325,7 @@ async fn history_adds_up(platform: &Platform, release: &Release, asked: Timestam
     assert!((wall - whole).abs() < 2.5, "whole seconds of the history: {wall}, the course: {whole}");
     assert!(!version.has("Failing=True") && version.has("Failing"));
 
-    let writes = audit::requests(&platform.cluster.audit_log(), audit::DAEMON).unwrap();
+    let writes = audit::requests(&platform.cluster.audit_log(), DAEMON).unwrap();
     let last_write = |component: &str| {
         let of = |write: &&Request| write.wrote() && write.at > asked && write.namespace == component;
         writes.iter().filter(of).map(|write| write.at).max()

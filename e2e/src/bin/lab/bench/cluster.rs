@@ -11,6 +11,7 @@ use e2e::services::monitoring::PROMETHEUS;
 use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::daemon::{Pod, Usage};
 use e2e::simulator::releases::Release;
+use e2e::simulator::requests;
 use e2e::simulator::simulation::Workloads;
 use jiff::Timestamp;
 use kube::Config;
@@ -36,7 +37,7 @@ impl BenchCluster {
     pub(super) async fn start(manifests: &Path) -> anyhow::Result<Self> {
         let mut simulated = SimulatedCluster::start(Workloads::Simulated).await?;
         // As in its Deployment: serving metrics is a part of what it costs.
-        let metrics = format!("127.0.0.1:{}", simulated.control_plane.spare_port(0));
+        let metrics = format!("127.0.0.1:{}", simulated.control_plane.port("metrics"));
         simulated.add_arguments(["--listen", metrics.as_str()])?;
         let releases = lay_out(manifests, &simulated).await?;
         let facts = Facts::read(&releases)?;
@@ -114,7 +115,7 @@ impl BenchCluster {
         measured.add("seconds from the request", done.duration_since(asked).as_secs_f64());
         measured.add_requests(&own);
         measured.add("requests from the request", all.len() as f64);
-        measured.add("writes from the request", audit::writes(&all).len() as f64);
+        measured.add("writes from the request", requests::writes(&all).len() as f64);
         add_usage(&mut measured, usage);
         measured.add("machine busy before", busy);
         Ok(measured)
@@ -134,7 +135,7 @@ impl BenchCluster {
     pub(super) async fn requests(&self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Request>> {
         tokio::time::sleep(AUDIT_LAG).await;
         let log = self.simulated.control_plane.audit_log();
-        let requests = tokio::task::spawn_blocking(move || audit::requests(&log, audit::DAEMON)).await?;
+        let requests = tokio::task::spawn_blocking(move || audit::requests(&log, requests::DAEMON)).await?;
         Ok(audit::within(&requests.context("cannot read the audit log")?, from..to))
     }
 }

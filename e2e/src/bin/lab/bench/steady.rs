@@ -7,6 +7,7 @@ use super::machine;
 use anyhow::ensure;
 use e2e::harness::audit;
 use e2e::simulator::daemon::Usage;
+use e2e::simulator::requests;
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
 
@@ -87,7 +88,7 @@ async fn restart(
     let found = Timestamp::now();
     tokio::time::sleep(rest).await;
     let all = cluster.requests(begun, Timestamp::now()).await?;
-    let writes = audit::writes(&all).into_iter().filter(|request| request.resource == CLUSTER_VERSIONS);
+    let writes = requests::writes(&all).into_iter().filter(|request| request.resource == CLUSTER_VERSIONS);
     measured.add(STATUS_WRITES, writes.count() as f64);
     measured.add("seconds until the restarted one has found everything in place", seconds(restarted, found));
     measured.add("requests of a restart", audit::within(&all, restarted..found).len() as f64);

@@ -3,12 +3,12 @@
 use cvo::testing::api::HistoryState;
 use e2e::{
     faults::{order::Stages, proxy::Proxy, source::Faults},
-    harness::audit::DAEMON,
     random::SeededRandom,
     real_payload::{lay_out_all, manifests},
     simulator::{
         cluster::{InitialEvents, SimulatedCluster},
         releases::Release,
+        requests::DAEMON,
         simulation::Workloads,
     },
 };

@@ -3,8 +3,9 @@
 
 use super::{VERSIONS, assert_in_order, goes_on, process, request_and_hold, whole_again};
 use e2e::faults::balancer::Balancer;
-use e2e::harness::audit::{self, DAEMON};
+use e2e::harness::audit;
 use e2e::harness::is_oldest_kubernetes;
+use e2e::simulator::requests::{DAEMON, is_bookkeeping};
 use e2e::simulator::{
     cluster::{LONG_LEASE, SimulatedCluster},
     releases::Release,
@@ -24,7 +25,7 @@ async fn add_older(cluster: &SimulatedCluster) -> (String, PathBuf) {
     let log = cluster.control_plane.dir().join("audit-older.log");
     let version = format!("--emulated-version=kube={}.{minor}", newer.major);
     let arguments = [version, format!("--audit-log-path={}", log.display())];
-    let port = cluster.control_plane.spare_port(0);
+    let port = cluster.control_plane.port("older API server");
     let server = cluster.control_plane.add_apiserver(OLDER, port, &arguments).await.unwrap();
     let mut config = cluster.control_plane.config().await.unwrap();
     config.cluster_url = server.parse().unwrap();
@@ -48,7 +49,7 @@ async fn assert_applied(cluster: &SimulatedCluster, release: &Release) {
 /// Writes of both servers are in order, and the daemon has used the older one. Who sees both servers sees one cluster.
 fn assert_one_cluster(cluster: &SimulatedCluster, of_older: &Path, release: &Release, asked: Timestamp) {
     let of_older = audit::everything(of_older).unwrap();
-    let wrote = |request: &&audit::Request| request.user == DAEMON && request.wrote() && !request.is_bookkeeping();
+    let wrote = |request: &&audit::Request| request.user == DAEMON && request.wrote() && !is_bookkeeping(request);
     let written = of_older.iter().filter(wrote).count();
     println!("the daemon has written {written} times to the older server");
     assert!(written > 0, "the daemon has not used it");
