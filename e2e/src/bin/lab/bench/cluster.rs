@@ -1,8 +1,8 @@
 //! A fresh cluster with both releases in its payload store, and what the daemon costs while it installs and updates.
 
-use super::figures::{CPU, Measured, PEAK, PER_DOCUMENT, RESIDENT, SECONDS, TIMES_FLOOR};
-use super::machine;
+use super::figures::{CPU, Measured, PEAK, PER_DOCUMENT, REQUESTS, RESIDENT, Row, SECONDS, TIMES_FLOOR};
 use super::release::Facts;
+use super::{floor, machine};
 use anyhow::{Context, ensure};
 use e2e::harness::Leaf;
 use e2e::harness::audit::{self, Request};
@@ -18,6 +18,25 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::path::Path;
 use std::time::Duration;
+
+pub(super) static INSTALL: Row = Row {
+    name: "install",
+    about: "start of the daemon until 5.0.0 is Completed, operators answering at once",
+    needs: &[&floor::ROW],
+    targets: &[(TIMES_FLOOR, 1.4), (PER_DOCUMENT, 1.3), (CPU, 2.0), (PEAK, 60.0)],
+};
+pub(super) static UPDATE: Row = Row {
+    name: "update",
+    about: "start of the new daemon until 5.0.1 is Completed, operators answering at once",
+    needs: &[],
+    targets: &[(SECONDS, 4.0), (REQUESTS, 200.0)],
+};
+pub(super) static UPDATE_SLOW: Row = Row {
+    name: "update-slow",
+    about: "the same, each operator answering 5 s after its Deployment carries the new version",
+    needs: &[],
+    targets: &[(TIMES_FLOOR, 1.1)],
+};
 
 /// The audit log shows a request when it is answered: after this time all requests of a period are in it.
 const AUDIT_LAG: Duration = Duration::from_secs(2);

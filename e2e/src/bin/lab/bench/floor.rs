@@ -1,6 +1,6 @@
 //! The floor: how long the API server needs to accept the objects of the release from a loop that does nothing else.
 
-use super::figures::{Measured, SECONDS};
+use super::figures::{Measured, Row, SECONDS};
 use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, bail, ensure};
 use cvo::testing::api::{FIELD_MANAGER, NAME};
@@ -15,6 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+
+pub(super) static ROW: Row = Row {
+    name: "floor",
+    about: "a bare loop that creates the objects, 32 requests at a time",
+    needs: &[],
+    targets: &[],
+};
 
 /// Requests at a time.
 const IN_FLIGHT: usize = 32;

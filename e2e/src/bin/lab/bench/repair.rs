@@ -1,6 +1,6 @@
 //! Managed ConfigMaps are deleted one after the other: how long until each is restored.
 
-use super::figures::{Measured, P50, P99};
+use super::figures::{Measured, P50, P99, Row};
 use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, ensure};
 use cvo::testing::cluster::Clients;
@@ -13,6 +13,13 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, WatchEvent, WatchParams};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+
+pub(super) static ROW: Row = Row {
+    name: "repair",
+    about: "200 deletions of random managed ConfigMaps, each until the daemon has created it again",
+    needs: &[],
+    targets: &[(P50, 0.1), (P99, 1.0)],
+};
 
 /// A ConfigMap that is not restored after this time never is.
 const LIMIT: Duration = Duration::from_secs(60);
