@@ -33,3 +33,8 @@ pub mod signing;
 pub mod simulator;
 pub mod until;
 pub mod workspace;
+
+/// The examples of the README are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
