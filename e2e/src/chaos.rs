@@ -8,11 +8,12 @@ mod simulated;
 
 use crate::faults::leadership::{self, Leadership};
 use crate::faults::order::Stages;
-use crate::harness::audit::{DAEMON, Request};
-use crate::simulator::cluster::is_signed;
+use crate::harness::audit::Request;
+use crate::simulator::history::is_signed;
 use crate::simulator::releases::Release;
+use crate::simulator::requests::DAEMON;
 use anyhow::{Context, ensure};
-use cvo::testing::api::{ClusterVersion, HistoryEntry, HistoryState, NAMESPACE};
+use cvo::testing::api::{ClusterVersion, HistoryEntry, HistoryState, NAME, NAMESPACE};
 use jiff::Timestamp;
 use plan::Plan;
 use std::time::Instant;
@@ -80,7 +81,7 @@ fn check_log(
     asked: Option<Timestamp>,
     seen: &mut Seen,
 ) -> anyhow::Result<Leadership> {
-    let leadership = leadership::check(log, DAEMON);
+    let leadership = leadership::check(log, DAEMON, NAME);
     ensure!(leadership.violations.is_empty(), "written without the lease:\n{}", leadership.violations.join("\n"));
     if let Some(asked) = asked {
         // Jobs of the daemon unpack and try releases; they are no part of one.

@@ -1,5 +1,8 @@
 //! The documentation: its pages, the blocks in them and who runs these, and whether what pages link to exists.
 
+#[allow(clippy::unwrap_used)]
+pub mod follow;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};

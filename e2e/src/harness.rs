@@ -10,6 +10,7 @@ pub mod audit;
 mod certificates;
 mod cgroup;
 mod claim;
+mod command;
 mod control_plane;
 mod error;
 pub mod files;
@@ -39,8 +40,10 @@ use std::{
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client, Config, api::ObjectMeta, config::KubeConfigOptions};
 
+use crate::until::Until;
 pub use certificates::Leaf;
 pub use claim::sweep;
+pub use command::{Cvo, Running, Said};
 pub use error::{HarnessError, Result};
 pub use kubeconfig::set_in_kubeconfig;
 pub use options::Options;
@@ -56,6 +59,8 @@ pub struct Cluster {
     owned: bool,
     /// Processes that may end by themselves, and what they log each time.
     may_end: Mutex<BTreeMap<String, &'static str>>,
+    /// Names of ports that were asked for.
+    ports: Mutex<Vec<String>>,
 }
 
 impl Cluster {
@@ -70,7 +75,7 @@ impl Cluster {
             .await
             .map_err(|error| HarnessError::Thread(error.to_string()))??;
         // From here on an early return drops the cluster, which ends everything that was started so far.
-        let cluster = Self { site, owned: true, may_end: Mutex::default() };
+        let cluster = Self { site, owned: true, may_end: Mutex::default(), ports: Mutex::default() };
         control_plane::write_identities(&cluster.site, &options)?;
         tokio::try_join!(cluster.start_control_plane(&options), cluster.start_registry(&options), async {
             if options.node { node::prepare(&cluster.site).await } else { Ok(()) }
@@ -91,7 +96,7 @@ impl Cluster {
     /// A handle on a running cluster, which it does not end when dropped.
     pub fn attach(id: &str) -> Result<Self> {
         install_tls_provider();
-        Ok(Self { site: Site::open(id)?, owned: false, may_end: Mutex::default() })
+        Ok(Self { site: Site::open(id)?, owned: false, may_end: Mutex::default(), ports: Mutex::default() })
     }
 
     /// The ids of all clusters that have a folder.
@@ -175,9 +180,15 @@ impl Cluster {
         format!("127.0.0.1:{}", self.site.ports().registry)
     }
 
-    /// A port of the cluster's slot that the harness does not use, for the caller's processes: 0 to 7.
-    pub fn spare_port(&self, number: u16) -> u16 {
-        self.site.spare_port(number)
+    /// The port of that name, for the caller's processes: one of the 24 ports of the cluster that the harness does not use itself.
+    pub fn port(&self, name: &str) -> u16 {
+        let mut names = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = names.iter().position(|known| known == name);
+        let number = known.unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        });
+        self.site.spare_port(u16::try_from(number).unwrap_or(u16::MAX))
     }
 
     /// A certificate by which the API server, and whoever believes its authority, knows this user.
@@ -233,6 +244,18 @@ impl Cluster {
         process::output("kubectl", command).await
     }
 
+    /// A command of `cvo` as administrator.
+    pub fn cvo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Cvo {
+        Cvo::new(arguments).kubeconfig(self.kubeconfig())
+    }
+
+    /// The administrator's kubeconfig, acting as this user with these groups; its file is `NAME.kubeconfig`.
+    pub fn kubeconfig_as(&self, name: &str, user: &str, groups: &[&str]) -> Result<PathBuf> {
+        let path = self.dir().join(format!("{name}.kubeconfig"));
+        kubeconfig::write_acting_as(&self.kubeconfig(), &path, user, groups)?;
+        Ok(path)
+    }
+
     /// The kubectl of the cluster's version.
     pub fn kubectl_program(&self) -> PathBuf {
         self.site.tools().go("kubectl")
@@ -252,10 +275,7 @@ impl Cluster {
 
     /// Asks the process of that name to end (SIGTERM); returns whether it ended within `limit`.
     pub async fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
-        let (site, name) = (self.site.clone(), name.to_owned());
-        tokio::task::spawn_blocking(move || site.terminate(&name, limit))
-            .await
-            .map_err(|error| HarnessError::Thread(error.to_string()))?
+        self.site.terminate(name, limit).await
     }
 
     /// Whether the process of that name (one of the cluster's, or given to `spawn`) runs.
@@ -263,9 +283,10 @@ impl Cluster {
         self.site.runs(name)
     }
 
-    /// Waits until `probe` returns true, while the named processes run; at most `ready::LIMIT`.
-    pub async fn until(&self, what: &str, processes: &[&str], probe: impl AsyncFnMut() -> bool) -> Result<()> {
-        ready::until(what, &self.site, processes, probe).await
+    /// A wait that is given up when one of the named processes has ended; at most 90 s, and in vain it says the end of their
+    /// logs.
+    pub fn until<'a>(&'a self, what: impl Into<String>, processes: &'a [&'a str]) -> Until<'a> {
+        ready::until(what, &self.site, processes)
     }
 
     /// Kills the API server and starts it again on the same data and port; returns when it is ready.
@@ -327,10 +348,9 @@ impl Cluster {
     /// Pods cannot be created before the controller-manager has created the namespace's service account.
     async fn wait_for_default_account(&self) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, "default");
-        ready::until("service account default/default", &self.site, &["kube-controller-manager"], async || {
-            accounts.get_metadata_opt("default").await.is_ok_and(|found| found.is_some())
-        })
-        .await
+        let wait = self.until("service account default/default", &["kube-controller-manager"]);
+        wait.existing(accounts, "default", |_| true).await?;
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 //! the cluster's registry, and the daemon installed from one of them. Everything is done with the commands of an
 //! administrator, `cvo` and `kubectl`.
 
+pub mod component;
 pub mod compose;
 pub mod follow;
 pub mod images;
@@ -13,19 +14,22 @@ mod restarts;
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context;
 use serde_json::json;
-use tokio::process::Command;
 
-use crate::harness::{Cluster, Launch, Options, Programs, files, machine, process};
+use crate::harness::{Cluster, Cvo, Launch, Options, Programs, files, machine};
+use crate::simulator::requests::GATES;
 use crate::{
     signing::{Keys, TRUSTED},
     workspace,
 };
 pub use releases::Release;
 
+/// For one step on a busy machine; an install usually takes six seconds, an update fifteen.
+pub const LIMIT: Duration = Duration::from_secs(240);
 /// The channel that the sample cluster follows.
 pub const CHANNEL: &str = "stable-1";
 
@@ -47,7 +51,7 @@ impl Platform {
             return Ok(None);
         }
         let programs = Programs::find()?;
-        let options = Options { node: true, registry: true, audit: true, ..Default::default() };
+        let options = Options { node: true, registry: true, audit: true, gates: GATES, ..Default::default() };
         Self::prepare(Cluster::up(options).await?, programs).await.map(Some)
     }
 
@@ -58,11 +62,11 @@ impl Platform {
         let keys = Keys::generate(&cluster.dir()).await?;
         serve(&cluster, &programs).await?;
         let images = images::build(&cluster, &programs).await?;
-        let restarts = restarts::Restarts::watch(&cluster.client().await?);
+        let restarts = restarts::Restarts::watch(&cluster.client().await?)?;
         Ok(Self { cluster, programs, keys, images, restarts })
     }
 
-    /// Ends the cluster. It is an error if the daemon, the machine-config controller or an agent has ended by itself.
+    /// Ends the cluster. It is an error if a process of the project has ended by itself.
     pub async fn close(self) -> anyhow::Result<()> {
         let well = self.restarts.check();
         self.cluster.down().await?;
@@ -93,12 +97,6 @@ impl Platform {
         &self.images.cvo
     }
 
-    /// Writes the component that configures nodes into `to`, and makes the node of the cluster ready for it.
-    pub fn lay_out_nodes(&self, to: &Path) -> anyhow::Result<()> {
-        nodes::make_root(&self.cluster, &self.programs.lab)?;
-        nodes::add_component(&self.cluster, to)
-    }
-
     /// The image that all pods of the sample platform run, by digest.
     pub fn lab_image(&self) -> &str {
         &self.images.lab
@@ -106,7 +104,7 @@ impl Platform {
 
     /// Runs `cvo` and returns its standard output.
     pub async fn cvo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<String> {
-        cvo(&self.programs, arguments).await
+        Ok(Cvo::new(arguments).output().await?)
     }
 
     /// Signs a release with the key that all releases trust and publishes the signature.
@@ -158,25 +156,18 @@ fn www(cluster: &Cluster) -> PathBuf {
 }
 
 fn base_url(cluster: &Cluster) -> String {
-    format!("http://127.0.0.1:{}", cluster.spare_port(0))
+    format!("http://127.0.0.1:{}", cluster.port("www"))
 }
 
 /// Starts the server of signature store and graph. It belongs to the cluster, so that a cluster that is kept has it too.
 async fn serve(cluster: &Cluster, programs: &Programs) -> anyhow::Result<()> {
-    let address = format!("127.0.0.1:{}", cluster.spare_port(0));
+    let address = format!("127.0.0.1:{}", cluster.port("www"));
     let folder = www(cluster).display().to_string();
     let arguments = ["serve-folder".to_owned(), "--listen".to_owned(), address.clone(), folder];
     cluster.spawn(Launch::new("www", &programs.lab, arguments))?;
-    let listens = async || tokio::net::TcpStream::connect(&address).await.is_ok();
-    Ok(cluster.until("the signature store to listen", &["www"], listens).await?)
-}
-
-async fn cvo<S: AsRef<OsStr>>(programs: &Programs, arguments: impl IntoIterator<Item = S>) -> anyhow::Result<String> {
-    let arguments: Vec<_> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
-    let words: Vec<_> = arguments.iter().take(2).map(|word| word.to_string_lossy()).collect();
-    let mut command = Command::new(&programs.cvo);
-    command.args(&arguments).kill_on_drop(true);
-    Ok(process::output(&format!("cvo {}", words.join(" ")), command).await?)
+    let wait = cluster.until("the signature store to listen", &["www"]);
+    wait.answer(async || tokio::net::TcpStream::connect(&address).await).await?;
+    Ok(())
 }
 
 /// The folder with the sample releases.

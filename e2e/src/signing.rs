@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::harness::{files, process, programs};
+use crate::harness::{Cvo, files, process};
 
 /// Name of the key that all releases are verified with.
 pub const TRUSTED: &str = "releases@sample.invalid";
@@ -42,9 +42,8 @@ impl Keys {
 
     /// Signs a release image with one of the keys and puts the signature into the folder of a signature store.
     pub async fn sign(&self, image: &str, key: &str, store: &Path) -> anyhow::Result<()> {
-        let mut command = Command::new(programs::cvo()?);
-        command.args(["release", "sign", image, "--gpg-key", key, "--to"]).arg(store);
-        self.run("cvo release sign", command).await?;
+        let sign = Cvo::new(["release", "sign", image, "--gpg-key", key]).flag("--to", store);
+        sign.env("GNUPGHOME", self.home()).env(process::MARK, &self.cluster).output().await?;
         Ok(())
     }
 
@@ -74,13 +73,9 @@ impl Keys {
 
     async fn gpg(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("gpg");
-        command.arg("--batch").args(arguments);
-        self.run("gpg", command).await
-    }
-
-    /// gpg starts an agent, which carries the cluster's mark like everything else of the cluster, and so ends with it.
-    async fn run(&self, name: &str, mut command: Command) -> anyhow::Result<String> {
-        command.env("GNUPGHOME", self.home()).env(process::MARK, &self.cluster).kill_on_drop(true);
-        Ok(process::output(name, command).await?)
+        command.arg("--batch").args(arguments).kill_on_drop(true);
+        // gpg starts an agent, which carries the cluster's mark like everything else of the cluster, and so ends with it.
+        command.env("GNUPGHOME", self.home()).env(process::MARK, &self.cluster);
+        Ok(process::output("gpg", command).await?)
     }
 }

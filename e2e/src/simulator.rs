@@ -7,9 +7,12 @@
 
 pub mod cluster;
 pub mod daemon;
+pub mod history;
 mod objects;
 pub mod releases;
+pub mod requests;
 pub mod sample;
 pub mod simulation;
 pub mod status;
+mod waits;
 mod watches;

@@ -2,8 +2,7 @@
 # An interrupt ends the running check and the script.
 #
 # Every check is either a single test (format, clippy) or a run of `cargo test`, whose "test result:" lines are added up. A
-# run that fails without a failed test, or succeeds without any result, counts as one failure: zero tests must not pass,
-# unless there may be none.
+# run that fails without a failed test, or succeeds without any result, counts as one failure: zero tests must not pass.
 
 PASSED=0 FAILED=0 SKIPPED=0
 CHECKS=$(mktemp -d "${TMPDIR:-/tmp}/cvo-checks.XXXXXX")
@@ -34,12 +33,11 @@ check() {
     fi
 }
 
-# tests [--or-none] [--once-more] TITLE MINUTES COMMAND...: a run of cargo test with a time limit. Tests that print "skipped:"
+# tests [--once-more] TITLE MINUTES COMMAND...: a run of cargo test with a time limit. Tests that print "skipped:"
 # and ignored tests count as skipped. The command must run with --show-output, or with --nocapture on one thread, so that the
 # output shows which test printed it. With --once-more at most four tests that failed are run once more: see there.
 tests() {
-    local none='' repeat=''
-    [ "$1" != --or-none ] || { none=1; shift; }
+    local repeat=''
     [ "$1" != --once-more ] || { repeat=1; shift; }
     local title=$1 minutes=$2 status=0 log=$CHECKS/log passed failed ignored skipped
     shift 2
@@ -52,7 +50,7 @@ tests() {
         END { for (test in said) skipped++; print passed + 0, failed + 0, ignored + 0, skipped + 0 }' "$log")
     # A failed test counts as failed, even if it skipped something.
     [ "$skipped" -le "$passed" ] || skipped=$passed
-    if [ "$failed" = 0 ] && [ "$status" = 0 ] && [ $((passed + ignored)) = 0 ] && [ -z "$none" ]; then
+    if [ "$failed" = 0 ] && [ "$status" = 0 ] && [ $((passed + ignored)) = 0 ]; then
         echo "error: there were no such tests"
         failed=1
     fi

@@ -2,12 +2,12 @@
 
 use super::plan::{Fault, Operation};
 use super::{Seen, check_history, check_log};
-use crate::harness::audit;
+use crate::harness::{Identity, audit};
 use crate::platform::{self, Platform};
 use crate::simulator::releases::Release;
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// For one installation or update, which usually takes ten seconds when nothing disturbs it.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -70,15 +70,11 @@ async fn inject(platform: &Platform, fault: Fault) -> anyhow::Result<()> {
 
 /// Kills the process of the daemon as soon as there is one.
 async fn kill(platform: &Platform) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    loop {
+    // Nothing tells when kubelet has started it.
+    let killed = async || {
         let daemons = platform.cluster.processes_in_pods(&["cvo", "start"]);
-        if !daemons.is_empty() {
-            daemons.iter().for_each(crate::harness::Identity::kill);
-            return Ok(());
-        }
-        ensure!(begun.elapsed() < ABSENCE, "the daemon does not run\n{}", platform.state().await);
-        // Nothing tells when kubelet has started it.
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        daemons.iter().for_each(Identity::kill);
+        !daemons.is_empty()
+    };
+    Ok(platform.wait("the daemon to run", ABSENCE).holds(killed).await?)
 }

@@ -7,7 +7,8 @@ use crate::simulator::cluster::{LEASE_LOST, SimulatedCluster};
 use crate::simulator::daemon::Node;
 use crate::simulator::releases::Release;
 use crate::simulator::sample::COMPONENTS;
-use anyhow::{Context, bail, ensure};
+use crate::until::until;
+use anyhow::{Context, bail};
 use cvo::testing::api::{NAME, NAMESPACE};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -89,7 +90,7 @@ impl Pair {
     async fn request(&self, release: &Release) -> anyhow::Result<Timestamp> {
         hold(&self.cluster);
         let asked = Timestamp::now();
-        retried("request the update", || self.cluster.request(release)).await?;
+        retried("the update to be requested", async || self.cluster.request(release).await).await?;
         Ok(asked)
     }
 
@@ -124,7 +125,7 @@ impl Pair {
             Fault::FreezeLeader => self.freeze().await,
             Fault::DeleteLease => {
                 let leases = self.leases();
-                retried("delete the lease", async || {
+                retried("the lease to be deleted", async || {
                     Ok(leases.delete(NAME, &DeleteParams::default()).await.map(drop)?)
                 })
                 .await
@@ -141,10 +142,11 @@ impl Pair {
         leader
             .frozen(async {
                 let begun = Instant::now();
-                while !other.is(&self.holder().await.unwrap_or_default()).await {
-                    ensure!(begun.elapsed() < TAKEN_WITHIN, "nobody took the lease of a leader that is frozen");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
+                let taken = async || {
+                    let holder = self.holder().await.unwrap_or_default();
+                    if other.is(&holder).await { Ok(()) } else { Err(format!("the holder is {holder:?}")) }
+                };
+                until("somebody to take the lease of a leader that is frozen", TAKEN_WITHIN).answer(taken).await?;
                 println!("           taken by {} after {:.1} s", other.name, begun.elapsed().as_secs_f64());
                 Ok(())
             })
@@ -153,19 +155,17 @@ impl Pair {
 
     /// The same as `leader`, as soon as one leads.
     async fn until_led(&self) -> anyhow::Result<(&Node, &Node)> {
-        let begun = Instant::now();
-        loop {
+        // The lease may be deleted, or its holder ended: there is no single event to wait for.
+        let leads = async || {
             let holder = self.holder().await.unwrap_or_default();
             let (first, second) = (&*self.cluster.node, &*self.standby);
-            if first.is(&holder).await {
-                return Ok((first, second));
-            } else if second.is(&holder).await {
-                return Ok((second, first));
+            match (first.is(&holder).await, second.is(&holder).await) {
+                (true, _) => Ok((first, second)),
+                (false, true) => Ok((second, first)),
+                (false, false) => Err(format!("the holder is {holder:?}")),
             }
-            ensure!(begun.elapsed() < TAKEN_WITHIN, "nobody leads");
-            // The lease may be deleted, or its holder ended: there is no single event to wait for.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        };
+        Ok(until("one daemon to lead", TAKEN_WITHIN).answer(leads).await?)
     }
 
     /// The node of the daemon that leads, and the other one. While nobody leads, the first is taken for the leader.
@@ -209,17 +209,7 @@ impl Pair {
 }
 
 /// Tries again while the API server is away.
-async fn retried<F>(what: &str, mut attempt: impl FnMut() -> F) -> anyhow::Result<()>
-where
-    F: Future<Output = anyhow::Result<()>>,
-{
-    let begun = Instant::now();
-    loop {
-        match attempt().await {
-            Ok(()) => return Ok(()),
-            Err(error) if begun.elapsed() > PATIENCE => return Err(error.context(format!("cannot {what}"))),
-            // Nothing tells when the server is back.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
+async fn retried(what: &str, attempt: impl AsyncFnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    // Nothing tells when the server is back.
+    Ok(until(what, PATIENCE).answer(attempt).await?)
 }

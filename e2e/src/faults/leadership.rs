@@ -5,7 +5,6 @@
 //! another one, must not have a write carried out after that.
 
 use crate::harness::audit::Request;
-use cvo::testing::api;
 use jiff::Timestamp;
 
 /// What the log shows.
@@ -19,11 +18,12 @@ pub struct Leadership {
     pub violations: Vec<String>,
 }
 
-/// Checks all writes of the daemons in the log, which has the requests of all users. They are told apart by their pods.
-pub fn check(log: &[Request], daemon: &str) -> Leadership {
+/// Checks all writes of the processes of a user in the log, which has the requests of all users. They are told apart by their pods;
+/// `lease` is the name of the lease by which one of them leads.
+pub fn check(log: &[Request], user: &str, lease: &str) -> Leadership {
     let answered = |request: &Request| request.at.checked_add(request.took).unwrap_or(Timestamp::MAX);
-    let wrote = || log.iter().filter(|request| request.user == daemon && request.wrote());
-    let is_lease = |request: &&Request| request.resource == "leases" && request.name == api::NAME;
+    let wrote = || log.iter().filter(|request| request.user == user && request.wrote());
+    let is_lease = |request: &&Request| request.resource == "leases" && request.name == lease;
     // From when on who holds it; nobody once it is given back.
     let mut held: Vec<(Timestamp, Option<&str>)> =
         wrote().filter(is_lease).map(|r| (answered(r), (!r.released).then_some(r.pod.as_str()))).collect();
@@ -62,7 +62,7 @@ mod tests {
             pod: pod.into(),
             verb: "update".into(),
             resource: resource.into(),
-            name: api::NAME.into(),
+            name: "lease".into(),
             code,
             ..Request::default()
         }
@@ -77,20 +77,20 @@ mod tests {
             request(5, 1, "b", "leases", 200),
             request(6, 2, "b", "configmaps", 200),
         ];
-        let found = check(&log, "daemon");
+        let found = check(&log, "daemon", "lease");
         assert_eq!((found.changes, found.writes, found.violations), (1, 2, Vec::new()));
         let late =
             [log.as_slice(), &[request(5, 3, "a", "configmaps", 200), request(7, 0, "a", "configmaps", 409)]].concat();
-        let found = check(&late, "daemon");
+        let found = check(&late, "daemon", "lease");
         assert_eq!((found.writes, found.violations.len()), (3, 1), "{found:?}");
         assert!(found.violations[0].contains("held by \"b\""), "{found:?}");
         let mut returned = request(9, 0, "b", "leases", 200);
         returned.released = true;
         let after = [log.as_slice(), &[returned, request(10, 0, "b", "configmaps", 200)]].concat();
-        let found = check(&after, "daemon");
+        let found = check(&after, "daemon", "lease");
         assert_eq!((found.changes, found.violations.len()), (1, 1), "{found:?}");
         assert!(found.violations[0].contains("held by \"nobody\""), "{found:?}");
-        let early = check(&[request(1, 0, "a", "configmaps", 200)], "daemon");
+        let early = check(&[request(1, 0, "a", "configmaps", 200)], "daemon", "lease");
         assert!(early.violations[0].contains("nobody"), "{early:?}");
     }
 }

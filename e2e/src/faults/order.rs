@@ -6,6 +6,7 @@
 //! The daemon's own Deployment has no gate: it is the hand-over.
 
 use crate::harness::audit::Request;
+use crate::simulator::requests::is_bookkeeping;
 use cvo::testing::{
     api,
     graph::{self, Mode},
@@ -77,7 +78,7 @@ impl Stages {
         let since: Vec<&Request> = log.iter().filter(|request| request.at > asked).collect();
         // A request that was never answered may have been carried out.
         let done = |request: &&&Request| request.is_write() && request.code < 300;
-        let ours = || since.iter().filter(done).filter(|request| request.user == daemon && !request.is_bookkeeping());
+        let ours = || since.iter().filter(done).filter(|request| request.user == daemon && !is_bookkeeping(request));
         let opened = self.gates(&since, daemon, &mut found);
         for write in ours() {
             let Some(member) = self.members.get(&of(write)) else {

@@ -6,6 +6,7 @@
 
 use super::source::{FORBIDDEN, FaultSource, Faults, NO_INITIAL_EVENTS, Outcome, Tally, named, writes};
 use crate::harness::{Cluster, set_in_kubeconfig};
+use crate::until::until;
 use axum::{
     Router,
     body::Body,
@@ -144,9 +145,7 @@ impl Proxy {
 
     /// Waits until the tally has reached something. The requests that it counts may not be answered yet.
     pub async fn until(&self, what: &str, limit: Duration, reached: impl Fn(&Tally) -> bool) {
-        let mut tally = self.shared.tally.subscribe();
-        let wait = tokio::time::timeout(limit, tally.wait_for(|tally| reached(tally))).await;
-        assert!(wait.is_ok(), "waited in vain for {what}: {:?}", self.tally());
+        until(what, limit).value(self.shared.tally.subscribe(), reached).await.unwrap();
     }
 }
 

@@ -12,9 +12,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The user that the daemon acts as where a release installs it: the service account of its manifests.
-pub const DAEMON: &str = "system:serviceaccount:openshift-cluster-version:cluster-version-operator";
-
 /// The group of an impersonated user that stands for a pod: processes without a token of a pod are told apart by it.
 pub fn pod_group(pod: &str) -> String {
     format!("{POD_GROUP}{pod}")
@@ -69,13 +66,6 @@ impl Request {
     /// nothing.
     pub fn wrote(&self) -> bool {
         self.is_write() && (200..300).contains(&self.code) && !self.uri.contains("dryRun=All")
-    }
-
-    /// Whether it is about what a daemon records of its own work: lease, status, progress record, events.
-    pub fn is_bookkeeping(&self) -> bool {
-        matches!(self.resource_path().as_str(), "leases" | "clusterversions/status" | "events")
-            || (self.resource == "configmaps"
-                && ["cluster-version-progress", "signatures-managed"].contains(&self.name.as_str()))
     }
 
     /// With the subresource, if any: `clusterversions/status`.
@@ -151,11 +141,6 @@ pub fn by_verb(requests: &[Request]) -> BTreeMap<&str, usize> {
         *count.entry(request.verb.as_str()).or_default() += 1;
     }
     count
-}
-
-/// Writes, refused ones too, except a daemon's records of its own work.
-pub fn writes(requests: &[Request]) -> Vec<&Request> {
-    requests.iter().filter(|r| r.is_write() && !r.is_bookkeeping()).collect()
 }
 
 /// The fields that are read of a line of the log.
@@ -277,7 +262,7 @@ mod tests {
         assert_eq!(daemon, all[1..3]);
         assert_eq!(daemon[0].object(), "apps/deployments/status n/d");
         assert_eq!((daemon[0].resource_path().as_str(), daemon[0].wrote()), ("deployments/status", true));
-        assert_eq!((writes(&all).len(), all[3].code, all[3].wrote()), (2, 0, false));
+        assert_eq!((all.iter().filter(|it| it.is_write()).count(), all[3].code, all[3].wrote()), (2, 0, false));
         // Elsewhere than at the end, whatever cannot be read is something that nobody may overlook.
         let bad = [r#"{"stage":"Respon"#, r#"{"stage":"ResponseComplete","verb":"get"}"#, r#"{"verb":["get"]}"#];
         for bad in bad {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 use super::{
     certificates::{Authority, Leaf, token_keys},
     error::{HarnessError, Result},
@@ -28,7 +30,7 @@ const ETCD: &str = "etcd";
 /// Starts everything and waits until it is ready. `write_identities` must be called first.
 pub(super) async fn start(site: &Site, options: &Options) -> Result<()> {
     if options.audit {
-        files::write(&site.dir().join("audit-policy.yaml"), AUDIT_POLICY)?;
+        files::write_json(&site.dir().join("audit-policy.json"), &audit_policy(options.gates))?;
     }
     // The API server retries until etcd answers, so both can start at once.
     site.spawn(&etcd(site, options))?;
@@ -107,8 +109,9 @@ async fn apiserver_ready(site: &Site) -> Result<()> {
 async fn serves(site: &Site, name: &str, server: &str) -> Result<()> {
     let client = ready::http(site)?;
     let url = format!("{server}/readyz");
-    let answers = async || ready::answers(&client, &url).await;
-    ready::until("the API server to be ready", site, &["etcd", name], answers).await
+    let processes = ["etcd", name];
+    let wait = ready::until("the API server to be ready", site, &processes);
+    Ok(wait.answer(async || ready::success(&client, &url).await).await?)
 }
 
 /// Certificates, token keys and kubeconfigs.
@@ -265,7 +268,7 @@ fn apiserver(site: &Site, options: &Options) -> Launch {
     ];
     arguments.extend(options.feature_gates.as_ref().map(|gates| format!("--feature-gates={gates}")));
     if options.audit {
-        arguments.push(format!("--audit-policy-file={}", site.dir().join("audit-policy.yaml").display()));
+        arguments.push(format!("--audit-policy-file={}", site.dir().join("audit-policy.json").display()));
         arguments.push(format!("--audit-log-path={}", site.audit_log().display()));
         // One file: tests that count requests would miss those in a rotated log.
         arguments.push("--audit-log-maxsize=10000".to_owned());
@@ -273,27 +276,20 @@ fn apiserver(site: &Site, options: &Options) -> Launch {
     Launch::new("kube-apiserver", site.tools().go("kube-apiserver"), arguments)
 }
 
-/// One event for each request, and what is written into the leases of the daemons. Writes that open a gate are logged on arrival too, so that they are known even if the
-/// server is killed before it answers.
-const AUDIT_POLICY: &str = "\
-apiVersion: audit.k8s.io/v1
-kind: Policy
-rules:
-- level: Request
-  verbs: [create, update, patch]
-  namespaces: [openshift-cluster-version]
-  resources:
-  - {group: coordination.k8s.io, resources: [leases]}
-  omitStages: [RequestReceived]
-- level: Metadata
-  verbs: [update, patch]
-  resources:
-  - {group: config.openshift.io, resources: [clusteroperators/status]}
-  - {group: apps, resources: [deployments/status, daemonsets/status]}
-  - {group: batch, resources: [jobs/status]}
-- level: Metadata
-  omitStages: [RequestReceived]
-";
+/// One event for each request, and what is written into leases, but for those of nodes. Writes that open a gate are logged on
+/// arrival too.
+fn audit_policy(gates: &[(&str, &str)]) -> Value {
+    let workloads = [("apps", "deployments/status"), ("apps", "daemonsets/status"), ("batch", "jobs/status")];
+    let gates = workloads.iter().chain(gates).map(|(group, resource)| json!({"group": group, "resources": [resource]}));
+    let late = json!(["RequestReceived"]);
+    json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [
+        {"level": "Metadata", "namespaces": ["kube-node-lease"], "omitStages": late},
+        {"level": "Request", "verbs": ["create", "update", "patch"], "omitStages": late,
+            "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}]},
+        {"level": "Metadata", "verbs": ["update", "patch"], "resources": gates.collect::<Vec<_>>()},
+        {"level": "Metadata", "omitStages": late},
+    ]})
+}
 
 fn controller_manager(site: &Site, options: &Options) -> Launch {
     let pki = |name| site.pki(name).display().to_string();

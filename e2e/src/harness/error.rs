@@ -2,6 +2,8 @@
 
 use std::{fmt, io, path::PathBuf};
 
+use crate::until::InVain;
+
 /// Short form for the harness.
 pub type Result<T> = std::result::Result<T, HarnessError>;
 
@@ -27,12 +29,10 @@ pub enum HarnessError {
     State(PathBuf, serde_json::Error),
     #[error("cannot start {0}: {1}")]
     Spawn(String, #[source] io::Error),
-    #[error("{0} ended while waiting for: {1}. The end of its log:\n{2}")]
-    Died(String, String, String),
+    #[error(transparent)]
+    InVain(#[from] InVain),
     #[error("nobody asked for it: {0}. The end of its log:\n{1}")]
     Unasked(String, String),
-    #[error("waited {0} s for: {1}. The end of the logs:\n{2}")]
-    TimedOut(u64, String, String),
     #[error("{0} failed ({1}): {2}")]
     Command(String, String, String),
     #[error("certificate for {0}: {1}")]

@@ -36,3 +36,14 @@ pub fn set_in_kubeconfig(file: &Path, pointer: &str, value: impl Into<Value>) ->
     *found = value.into();
     files::write_json(file, &config)
 }
+
+/// Writes a copy of a kubeconfig whose user acts as another one, with these groups.
+pub(super) fn write_acting_as(from: &Path, to: &Path, user: &str, groups: &[&str]) -> Result<()> {
+    let mut config: Value = files::read_json(from)?;
+    let Some(found) = config.pointer_mut("/users/0/user").and_then(Value::as_object_mut) else {
+        return Err(HarnessError::Kubeconfig(from.to_owned(), "it has no user".to_owned()));
+    };
+    found.insert("as".to_owned(), user.into());
+    found.insert("as-groups".to_owned(), groups.into());
+    files::write_json(to, &config)
+}

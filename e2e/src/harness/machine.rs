@@ -1,5 +1,7 @@
 //! Whether this machine can run a cluster with the given options.
 
+use std::net::{IpAddr, UdpSocket};
+
 use super::{
     error::{HarnessError, Result},
     options::Options,
@@ -38,4 +40,12 @@ pub fn check(options: &Options, tools: &Toolbox) -> Result<()> {
 /// Whether this process may mount file systems and make network devices.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// An address of this machine that is not a loopback one, which are always reached directly.
+pub fn own_address() -> Option<IpAddr> {
+    // Nothing is sent: connecting a datagram socket only chooses the address.
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }

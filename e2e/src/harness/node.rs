@@ -48,11 +48,12 @@ pub async fn prepare(site: &Site) -> Result<()> {
     let archive = site.dir().join("pause.tar");
     image::write_archive(&archive, PAUSE_IMAGE, &lab, &["pause"])?;
     let socket = socket(site);
-    ready::until("containerd to listen", site, &["containerd"], async || UnixStream::connect(&socket).await.is_ok())
-        .await?;
+    let listens = ready::until("containerd to listen", site, &["containerd"]);
+    listens.answer(async || UnixStream::connect(&socket).await).await?;
     import(site, &archive).await?;
-    ready::until("the forwarder to listen", site, &["forward"], async || TcpStream::connect(service).await.is_ok())
-        .await
+    let listens = ready::until("the forwarder to listen", site, &["forward"]);
+    listens.answer(async || TcpStream::connect(service).await).await?;
+    Ok(())
 }
 
 /// Loads an image archive into the node's containerd.
@@ -76,10 +77,8 @@ pub async fn start(site: &Site, client: Client) -> Result<()> {
     site.spawn(&Launch::new("kubelet", site.tools().go("kubelet"), arguments))?;
     let nodes: Api<Node> = Api::all(client);
     let name = site.node_name();
-    ready::until("the node to be Ready", site, &["kubelet", "containerd"], async || {
-        nodes.get_opt(&name).await.is_ok_and(|node| node.is_some_and(|node| takes_pods(&node)))
-    })
-    .await?;
+    let wait = ready::until("the node to be Ready", site, &["kubelet", "containerd"]);
+    wait.existing(nodes.clone(), &name, takes_pods).await?;
     // A kubelet may not give itself a role.
     nodes.patch(&name, &PatchParams::default(), &Patch::Merge(of_control_plane())).await?;
     Ok(())

@@ -13,6 +13,9 @@ pub struct Options {
     pub kwok: bool,
     /// Write the API server's audit log (level Metadata).
     pub audit: bool,
+    /// Statuses whose writes open gates, as group and `plural/status`: the audit log has them as soon as they arrive, so that they are
+    /// known even if the server is killed before it answers. Those of workloads need not be named.
+    pub gates: &'static [(&'static str, &'static str)],
     /// The controller-manager's `--controllers`, for example `*,-deployment-controller`; all when absent.
     pub controllers: Option<String>,
     /// The API server listens on IPv6 only, and Services have IPv6 addresses. Not with a real node.

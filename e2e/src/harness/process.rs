@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, OpenOptions},
-    os::unix::process::CommandExt,
+    os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{Mutex, PoisonError},
@@ -12,8 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, kill_process_group, pidfd_open, waitpid};
 use serde::{Deserialize, Serialize};
+use tokio::io::{Interest, unix::AsyncFd};
 
 use super::error::{HarnessError, Result};
 
@@ -53,6 +55,18 @@ impl Launch {
             arguments: arguments.into_iter().map(Into::into).collect(),
             environment: BTreeMap::new(),
         }
+    }
+
+    /// The same in a loop that starts it again whenever it ends, as kubelet does: the id of its process stands in one file, and in
+    /// the other one the statuses with which it has ended.
+    pub fn again(mut self, pid: &Path, ends: &Path) -> Self {
+        let script = "pid=$1 ends=$2; shift 2; \
+                      while :; do \"$@\" & echo $! >\"$pid\"; wait $!; echo $? >>\"$ends\"; done";
+        let program = std::mem::replace(&mut self.program, "/bin/sh".into());
+        let text = |path: &Path| path.display().to_string();
+        let words = ["-c".to_owned(), script.to_owned(), "sh".to_owned(), text(pid), text(ends), text(&program)];
+        self.arguments.splice(0..0, words);
+        self
     }
 
     /// The same with one more variable.
@@ -144,15 +158,32 @@ impl Identity {
         }
     }
 
-    /// Waits until it has ended; returns whether it did within `limit`.
+    /// Returns once it has ended.
+    pub async fn ended(&self) {
+        while self.alive() {
+            // The kernel tells it of any process. Where it does not, it is looked for.
+            match self.told_by_the_kernel() {
+                Ok(told) => drop(told.readable().await),
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// A file that becomes readable when the process and all its threads have ended.
+    #[allow(deprecated, reason = "an OwnedFd stays open; its successor is unsafe, for other types")]
+    fn told_by_the_kernel(&self) -> std::io::Result<AsyncFd<OwnedFd>> {
+        let pid = Pid::from_raw(self.pid).ok_or(Errno::SRCH)?;
+        AsyncFd::with_interest(pidfd_open(pid, PidfdFlags::empty())?, Interest::READABLE)
+    }
+
+    /// Waits until it has ended, and blocks meanwhile; returns whether it did within `limit`.
     pub fn gone_within(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while self.alive() {
             if Instant::now() > deadline {
                 return false;
             }
-            // The process may not be our child, so there is no event to wait for.
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(LOOK);
         }
         true
     }
@@ -206,6 +237,8 @@ fn has_variable(pid: i32, wanted: &[u8]) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == wanted))
 }
 
+/// How often it is looked whether a process has ended, where nothing tells.
+const LOOK: Duration = Duration::from_millis(5);
 /// How long a killed process may take to end.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -271,4 +304,47 @@ fn threads(pid: i32) -> usize {
 
 fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn end_of_a_process_is_told_however_it_ends() {
+        let folder = std::env::temp_dir().join(format!("cvo-process-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let begin = |script: &str| {
+            let launch = Launch::new("test", "/bin/sh", ["-c", script]);
+            spawn(&launch, &folder, &folder.join("log"), "/usr/bin:/bin", "none").unwrap()
+        };
+        let limit = Duration::from_secs(20);
+        let by_itself = begin("exit 3");
+        tokio::time::timeout(limit, by_itself.ended()).await.unwrap();
+        assert_eq!((by_itself.alive(), by_itself.exit_code()), (false, Some(3)));
+        let killed = begin("sleep 1000");
+        assert!(tokio::time::timeout(Duration::from_millis(50), killed.ended()).await.is_err(), "it still runs");
+        let (ended, ()) = tokio::join!(tokio::time::timeout(limit, killed.ended()), async { killed.kill() });
+        ended.unwrap();
+        assert_eq!((killed.alive(), killed.exit_code()), (false, None));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn process_is_started_again_and_again_with_the_same_words() {
+        let folder = std::env::temp_dir().join(format!("cvo-again-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (pid, ends) = (folder.join("pid"), folder.join("ends"));
+        let said = folder.join("said").display().to_string();
+        let launch = Launch::new("test", "/bin/sh", ["-c", "echo \"$1\" >>\"$0\"; exit 3", &said, "two words"]);
+        let looping = spawn(&launch.again(&pid, &ends), &folder, &folder.join("log"), "/usr/bin:/bin", "none").unwrap();
+        let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        // The file of its id is empty for a moment whenever it is written.
+        let is_number = || read(&pid).trim().parse::<i32>().is_ok();
+        let twice = async || read(&ends).lines().count() >= 2 && is_number();
+        crate::until::until("two ends", Duration::from_secs(20)).holds(twice).await.unwrap();
+        end_all(&[looping]).unwrap();
+        assert!(read(&ends).starts_with("3\n3\n") && read(Path::new(&said)).starts_with("two words\ntwo words\n"));
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

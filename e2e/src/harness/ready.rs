@@ -1,7 +1,8 @@
-//! Waits for a condition and checks meanwhile that the processes behind it still run.
+//! Waits that are given up when the processes behind them have ended.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use futures::future::select_all;
 use reqwest::Certificate;
 
 use super::{
@@ -9,47 +10,47 @@ use super::{
     files,
     site::Site,
 };
+use crate::until::{self, Until};
 
 /// How long one step of the start may take on a busy machine; a warm step takes a few seconds.
 pub(super) const LIMIT: Duration = Duration::from_secs(90);
 
-/// Calls `probe` until it returns true, often at first. Fails with the end of the log when one of `processes` has
-/// ended, and with the end of all their logs after [`LIMIT`].
-pub(super) async fn until(
-    what: &str,
-    site: &Site,
-    processes: &[&str],
-    mut probe: impl AsyncFnMut() -> bool,
-) -> Result<()> {
-    let begun = Instant::now();
-    let mut pause = Duration::from_millis(20);
-    loop {
-        // A server that is starting may accept a connection and never answer.
-        if tokio::time::timeout(Duration::from_secs(5), probe()).await.unwrap_or(false) {
-            return Ok(());
-        }
-        if let Some(dead) = processes.iter().find(|name| !site.runs(name)) {
-            let tail = files::tail(&site.log(dead), 20);
-            return Err(HarnessError::Died((*dead).to_owned(), what.to_owned(), tail));
-        }
-        if begun.elapsed() > LIMIT {
-            let tails: Vec<String> =
-                processes.iter().map(|name| format!(" {name}:\n{}", files::tail(&site.log(name), 15))).collect();
-            return Err(HarnessError::TimedOut(LIMIT.as_secs(), what.to_owned(), tails.join("\n")));
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 5 / 4).min(Duration::from_millis(250));
+/// Waits for at most [`LIMIT`], and no longer when one of `processes` has ended; in vain it says the end of their logs.
+pub(super) fn until<'a>(what: impl Into<String>, site: &'a Site, processes: &'a [&'a str]) -> Until<'a> {
+    let logs = async {
+        let tail = |name: &&str| format!("The end of the log of {name}:\n{}", files::tail(&site.log(name), 20));
+        processes.iter().map(tail).collect::<Vec<_>>().join("\n")
+    };
+    until::until(what, LIMIT).unless(ended(site, processes)).look(logs)
+}
+
+/// Returns once one of the processes has ended, and was not started again.
+async fn ended(site: &Site, processes: &[&str]) -> String {
+    let one = |name: &&str| {
+        let name = (*name).to_owned();
+        Box::pin(async move {
+            while let Some(process) = site.process(&name) {
+                process.ended().await;
+            }
+            format!("{name} does not run")
+        })
+    };
+    match processes {
+        [] => std::future::pending().await,
+        _ => select_all(processes.iter().map(one)).await.0,
     }
 }
 
 /// Waits until a process answers at `url` with success.
 pub(super) async fn healthy(site: &Site, process: &str, url: String) -> Result<()> {
     let client = http(site)?;
-    until(&format!("{process} to be healthy"), site, &[process], async || answers(&client, &url).await).await
+    let what = format!("{process} to be healthy");
+    Ok(until(what, site, &[process]).answer(async || success(&client, &url).await).await?)
 }
 
-pub(super) async fn answers(client: &reqwest::Client, url: &str) -> bool {
-    client.get(url).send().await.is_ok_and(|response| response.status().is_success())
+/// Whether a server answers at `url` with success.
+pub(super) async fn success(client: &reqwest::Client, url: &str) -> reqwest::Result<()> {
+    client.get(url).send().await?.error_for_status().map(drop)
 }
 
 /// A client that trusts only the cluster's certificate authorities and uses no proxy.

@@ -25,7 +25,11 @@ use super::{
 /// Number of slots. Their ports are below the range from which the kernel assigns ports (32768 and up).
 pub(super) const SLOTS: u16 = 200;
 const FIRST_PORT: u16 = 21000;
-const PORTS_PER_SLOT: u16 = 16;
+const PORTS_PER_SLOT: u16 = 32;
+/// The first of the slot's ports that the harness does not use itself.
+const FIRST_SPARE: u16 = 8;
+/// How many follow.
+pub(super) const SPARE_PORTS: u16 = PORTS_PER_SLOT - FIRST_SPARE;
 
 /// The file in the folder that says what the cluster is.
 const RECORD: &str = "cluster.json";
@@ -264,9 +268,9 @@ impl Site {
         ports(self.record.slot)
     }
 
-    /// One of the second half of the slot's ports.
+    /// One of the ports that the harness does not use itself, of which there are [`SPARE_PORTS`].
     pub fn spare_port(&self, number: u16) -> u16 {
-        self.ports().apiserver + PORTS_PER_SLOT / 2 + number.min(PORTS_PER_SLOT / 2 - 1)
+        self.ports().apiserver + FIRST_SPARE + number.min(SPARE_PORTS - 1)
     }
 
     pub fn node_name(&self) -> String {
@@ -327,11 +331,10 @@ impl Site {
     }
 
     /// Asks the process of that name to end (SIGTERM) and waits; returns whether it ended within `limit`.
-    pub fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
-        Ok(self.asked(name)?.is_none_or(|identity| {
-            identity.terminate();
-            identity.gone_within(limit)
-        }))
+    pub async fn terminate(&self, name: &str, limit: Duration) -> Result<bool> {
+        let Some(identity) = self.asked(name)? else { return Ok(true) };
+        identity.terminate();
+        Ok(tokio::time::timeout(limit, identity.ended()).await.is_ok())
     }
 
     /// The process of that name, if one was started: from now on it does not end by itself.
@@ -372,7 +375,12 @@ impl Site {
 
     /// Whether the process of that name was started and still runs.
     pub fn runs(&self, name: &str) -> bool {
-        self.started(name).is_some_and(|started| started.identity.alive())
+        self.process(name).is_some()
+    }
+
+    /// The process of that name, if it runs.
+    pub fn process(&self, name: &str) -> Option<Identity> {
+        self.started(name).map(|started| started.identity).filter(Identity::alive)
     }
 
     fn started(&self, name: &str) -> Option<Started> {

@@ -2,16 +2,13 @@
 
 use std::{future::ready, time::Duration};
 
-use anyhow::{anyhow, bail};
-use cvo::testing::api::{self, ClusterVersion, Condition, ConditionStatus, HistoryState};
+use cvo::testing::api::{self, ClusterVersion, HistoryState};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client, ResourceExt,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Client, ResourceExt, runtime::watcher::Config};
 
 use super::{Platform, Release};
+use crate::until::{self, Until, until};
 
 /// A changed object.
 #[derive(Debug, Clone)]
@@ -26,33 +23,18 @@ pub enum Change {
 
 /// Every state of the ClusterVersion and of the daemon's pods, beginning with the current one.
 pub fn changes(client: Client) -> impl Stream<Item = Change> + Send + Unpin {
-    let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let versions = watcher(Api::<ClusterVersion>::all(client.clone()), named(api::NAME))
-        .default_backoff()
-        .applied_objects()
-        .filter_map(|event| ready(event.ok().map(|version| Change::Version(Box::new(version)))));
-    let labelled = watcher::Config::default().labels(&format!("k8s-app={}", api::OWN_DEPLOYMENT));
-    let pods = watcher(Api::<Pod>::namespaced(client, api::NAMESPACE), labelled)
-        .default_backoff()
-        .applied_objects()
-        .filter_map(|event| ready(event.ok().and_then(|pod| running(&pod))));
-    stream::select(versions.boxed(), pods.boxed())
+    let named = Config::default().fields(&format!("metadata.name={}", api::NAME));
+    let versions = until::changes(Api::<ClusterVersion>::all(client.clone()), named);
+    let labelled = Config::default().labels(&format!("k8s-app={}", api::OWN_DEPLOYMENT));
+    let pods = until::changes(Api::<Pod>::namespaced(client, api::NAMESPACE), labelled);
+    let versions = versions.map(|version| Change::Version(Box::new(version)));
+    stream::select(versions.boxed(), pods.filter_map(|pod| ready(running(&pod))).boxed())
 }
 
 fn running(pod: &Pod) -> Option<Change> {
     let ready = pod.status.as_ref()?.container_statuses.as_ref()?.iter().all(|container| container.ready);
     let image = pod.spec.as_ref()?.containers.first()?.image.clone()?;
     (ready && pod.metadata.deletion_timestamp.is_none()).then(|| Change::Pod { name: pod.name_any(), image })
-}
-
-/// The condition of that type.
-pub fn condition<'a>(version: &'a ClusterVersion, type_: &str) -> Option<&'a Condition> {
-    version.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
-}
-
-/// Whether the condition of that type is True.
-pub fn is_true(version: &ClusterVersion, type_: &str) -> bool {
-    condition(version, type_).is_some_and(|condition| condition.status == ConditionStatus::True)
 }
 
 /// Whether the newest history entry is this release, completed.
@@ -68,27 +50,20 @@ pub fn offered(version: &ClusterVersion, release: &Release) -> bool {
 }
 
 impl Platform {
-    /// The ClusterVersion as soon as `condition` holds. If that takes longer than `limit`, the error has its status and the
-    /// end of the daemon's log.
+    /// A wait that says in vain what a person would look at.
+    pub fn wait(&self, what: impl Into<String>, limit: Duration) -> Until<'_> {
+        until(what, limit).look(self.state())
+    }
+
+    /// The ClusterVersion as soon as `condition` holds.
     pub async fn until(
         &self,
         what: &str,
         limit: Duration,
-        mut condition: impl FnMut(&ClusterVersion) -> bool,
+        condition: impl FnMut(&ClusterVersion) -> bool,
     ) -> anyhow::Result<ClusterVersion> {
-        let client = self.cluster.client().await?;
-        let found = changes(client).filter_map(|change| {
-            let found = match change {
-                Change::Version(version) if condition(&version) => Some(*version),
-                _ => None,
-            };
-            ready(found)
-        });
-        match tokio::time::timeout(limit, std::pin::pin!(found).next()).await {
-            Ok(Some(found)) => Ok(found),
-            Ok(None) => bail!("the watch ended while waiting for: {what}"),
-            Err(_) => Err(anyhow!("waited {} s in vain for: {what}\n{}", limit.as_secs(), self.state().await)),
-        }
+        let versions: Api<ClusterVersion> = Api::all(self.cluster.client().await?);
+        Ok(self.wait(what, limit).existing(versions, api::NAME, condition).await?)
     }
 
     /// Until the release is completed.

@@ -9,9 +9,8 @@ use std::{
 use anyhow::{Context, ensure};
 use tokio::process::Command;
 
-use super::cvo;
-use crate::harness::{Cluster, Programs, files, process};
-use crate::workspace;
+use super::component::{Component, change};
+use crate::harness::{Cluster, Cvo, Programs, files, process};
 
 /// Pull specs by digest.
 #[derive(Debug, Clone)]
@@ -25,32 +24,21 @@ pub struct Images {
 pub async fn build(cluster: &Cluster, programs: &Programs) -> anyhow::Result<Images> {
     let dir = cluster.dir().join("images");
     files::make_dir(&dir)?;
-    let manifests = own_manifests(cluster, &dir.join("manifests"))?;
+    let manifests = dir.join("manifests");
+    DAEMON.write(cluster, &manifests)?;
     let (daemon, lab) =
         tokio::try_join!(stripped(&programs.cvo, dir.join("cvo")), stripped(&programs.lab, dir.join("lab")))?;
     let more = ["--user", "65534", "--manifests"].map(OsStr::new).into_iter().chain([manifests.as_os_str()]);
     let more: Vec<&OsStr> = more.collect();
-    let (cvo, lab) =
-        tokio::try_join!(push(cluster, programs, &daemon, "cvo", &more), push(cluster, programs, &lab, "lab", &[]),)?;
+    let (cvo, lab) = tokio::try_join!(push(cluster, &daemon, "cvo", &more), push(cluster, &lab, "lab", &[]))?;
     Ok(Images { cvo, lab })
 }
 
-async fn push(
-    cluster: &Cluster,
-    programs: &Programs,
-    program: &Path,
-    name: &str,
-    more: &[&OsStr],
-) -> anyhow::Result<String> {
+async fn push(cluster: &Cluster, program: &Path, name: &str, more: &[&OsStr]) -> anyhow::Result<String> {
     let place = format!("{}/sample/{name}", cluster.registry());
     let (to, inside) = (format!("{place}:latest"), format!("/usr/bin/{name}"));
-    let mut arguments: Vec<&OsStr> = ["image-build", "--uncompressed", "--binary-path", &inside, "--to-image", &to]
-        .into_iter()
-        .map(OsStr::new)
-        .collect();
-    arguments.extend([OsStr::new("--binary"), program.as_os_str()]);
-    arguments.extend(more);
-    let output = cvo(programs, arguments).await?;
+    let build = Cvo::new(["image-build", "--uncompressed", "--binary-path", &inside, "--to-image", &to]);
+    let output = build.flag("--binary", program).args(more).output().await?;
     Ok(format!("{place}@{}", digest(&output)?))
 }
 
@@ -72,41 +60,28 @@ async fn stripped(program: &Path, to: PathBuf) -> anyhow::Result<PathBuf> {
     Ok(to)
 }
 
-/// The daemon's manifests, changed for a test cluster: several nodes share this machine, so each needs its own payload
-/// folder and its own ports for metrics and health. The daemon applies its own Deployment from its image, so the change is made there.
-fn own_manifests(cluster: &Cluster, to: &Path) -> anyhow::Result<PathBuf> {
-    let from = workspace::root().join("manifests/cluster-version");
-    let payloads = cluster.payload_dir().display().to_string();
-    let (port, health) = (cluster.spare_port(1), cluster.spare_port(2));
-    let changes = [
-        // There is one node. While it is drained, nobody else would follow the update.
-        ("      tolerations:\n", "      tolerations:\n      - operator: Exists\n".to_owned()),
-        ("          path: /etc/cvo/updatepayloads\n", format!("          path: {payloads}\n")),
-        (
-            "        env:\n",
-            format!("        env:\n        - name: CVO_PAYLOAD_HOST_PATH\n          value: {payloads}\n"),
-        ),
-        ("--listen=0.0.0.0:9099\n", format!("--listen=0.0.0.0:{port}\n")),
-        ("--listen-health=127.0.0.1:9098\n", format!("--listen-health=127.0.0.1:{health}\n")),
-        ("path: /healthz\n            port: 9098\n", format!("path: /healthz\n            port: {health}\n")),
-        ("path: /readyz\n            port: 9098\n", format!("path: /readyz\n            port: {health}\n")),
-        ("containerPort: 9099\n", format!("containerPort: {port}\n")),
-        ("containerPort: 9098\n", format!("containerPort: {health}\n")),
-    ];
-    files::make_dir(to)?;
-    for entry in fs::read_dir(&from)?.flatten() {
-        let mut text = fs::read_to_string(entry.path())?;
-        if entry.file_name().to_string_lossy().ends_with("_deployment.yaml") {
-            for (old, new) in &changes {
-                ensure!(
-                    text.matches(old).count() == 1,
-                    "{}: {old:?} is not found exactly once",
-                    entry.path().display()
-                );
-                text = text.replace(old, new);
-            }
-        }
-        fs::write(to.join(entry.file_name()), text)?;
-    }
-    Ok(to.to_owned())
-}
+/// The component of the daemon. It applies its own Deployment from its image, so that the changes are made there: several nodes share
+/// this machine, and each needs its own payload folder and its own ports.
+const DAEMON: Component = Component {
+    folder: "cluster-version",
+    image: None,
+    changes: |cluster| {
+        const FILE: &str = "_deployment.yaml";
+        let payloads = cluster.payload_dir().display().to_string();
+        let (port, health) = (cluster.port("daemon metrics"), cluster.port("daemon health"));
+        let environment = format!("        env:\n        - name: CVO_PAYLOAD_HOST_PATH\n          value: {payloads}\n");
+        let probe = |path: &str| format!("path: {path}\n            port: {health}\n");
+        vec![
+            // There is one node. While it is drained, nobody else would follow the update.
+            change(FILE, "      tolerations:\n", "      tolerations:\n      - operator: Exists\n"),
+            change(FILE, "          path: /etc/cvo/updatepayloads\n", format!("          path: {payloads}\n")),
+            change(FILE, "        env:\n", environment),
+            change(FILE, "--listen=0.0.0.0:9099\n", format!("--listen=0.0.0.0:{port}\n")),
+            change(FILE, "--listen-health=127.0.0.1:9098\n", format!("--listen-health=127.0.0.1:{health}\n")),
+            change(FILE, "path: /healthz\n            port: 9098\n", probe("/healthz")),
+            change(FILE, "path: /readyz\n            port: 9098\n", probe("/readyz")),
+            change(FILE, "containerPort: 9099\n", format!("containerPort: {port}\n")),
+            change(FILE, "containerPort: 9098\n", format!("containerPort: {health}\n")),
+        ]
+    },
+};

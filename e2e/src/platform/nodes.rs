@@ -1,21 +1,20 @@
 //! The node of a test cluster as the sample releases configure it. The node is this machine, so its agent works on a folder
 //! in place of the root of the file system, in which `lab` is what manages services and restarts the node.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 use cvo::testing::api::machine_config::MachineConfigPool;
-use kube::{Api, runtime::wait::await_condition};
-use serde_json::json;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Duration,
+use kube::Api;
+use std::{fs, path::PathBuf, time::Duration};
+
+use super::{
+    Platform, Release,
+    component::{Component, change},
+    releases::Contents,
 };
-
 use crate::harness::Cluster;
-use crate::workspace;
 
-/// The folder of e2e/releases that configures nodes: the project's own component is added to it.
-pub const NODE: &str = "node";
+/// The folder of e2e/releases that configures nodes.
+const NODE: &str = "node";
 /// The pool of the control plane, which an update waits for.
 const POOL: &str = "master";
 /// Names of `lab` in that folder.
@@ -29,17 +28,9 @@ pub fn root(cluster: &Cluster) -> PathBuf {
     cluster.dir().join("node-root")
 }
 
-/// Makes the folder, and the node one of the control plane.
-pub(super) async fn prepare(cluster: &Cluster, lab: &Path) -> anyhow::Result<()> {
-    make_root(cluster, lab)?;
-    let node = cluster.node_name();
-    cluster.kubectl(["label", "node", &node, "node-role.kubernetes.io/master="]).await?;
-    Ok(())
-}
-
 /// Makes the folder.
-pub(super) fn make_root(cluster: &Cluster, lab: &Path) -> anyhow::Result<()> {
-    let root = root(cluster);
+pub fn make_root(platform: &Platform) -> anyhow::Result<()> {
+    let (root, lab) = (root(&platform.cluster), &platform.programs.lab);
     for folder in ["etc/systemd/system", "usr/bin", "run", "var/log"] {
         fs::create_dir_all(root.join(folder))
             .with_context(|| format!("cannot create {folder} in {}", root.display()))?;
@@ -51,48 +42,57 @@ pub(super) fn make_root(cluster: &Cluster, lab: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The project's component that configures nodes, changed for a test cluster: several of them share this machine.
-pub(super) fn add_component(cluster: &Cluster, release: &Path) -> anyhow::Result<()> {
-    let root = root(cluster).display().to_string();
-    let (health, metrics) = (cluster.spare_port(3), cluster.spare_port(4));
-    let agent = [
-        // No file system is mounted below that folder later, and the root of this machine may not be a shared mount.
-        ("          mountPropagation: HostToContainer\n", String::new()),
-        ("          path: /\n", format!("          path: {root}\n")),
-        (
-            "        - --root=/rootfs\n",
-            format!(
-                "        - --root=/rootfs\n        - --boot-id-file=/rootfs/{BOOT_ID}\n        \
-                 - --reboot-command=/rootfs/usr/bin/{REBOOT}\n"
-            ),
-        ),
-    ];
-    let controller = [
-        ("--listen-health=127.0.0.1:9097\n", format!("--listen-health=127.0.0.1:{health}\n")),
-        ("--listen=0.0.0.0:9001\n", format!("--listen=127.0.0.1:{metrics}\n")),
-        ("          containerPort: 9001\n", format!("          containerPort: {metrics}\n")),
-        ("path: /healthz\n            port: 9097\n", format!("path: /healthz\n            port: {health}\n")),
-        ("path: /readyz\n            port: 9097\n", format!("path: /readyz\n            port: {health}\n")),
-    ];
-    let to = release.join("machine-config");
-    fs::create_dir_all(&to)?;
-    let from = workspace::root().join("manifests/machine-config");
-    for entry in fs::read_dir(&from).with_context(|| format!("cannot read {}", from.display()))? {
-        let from = entry?.path();
-        let name = from.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut text = fs::read_to_string(&from)?;
-        let changes = match () {
-            () if name.ends_with("_agent.yaml") => agent.as_slice(),
-            () if name.ends_with("_deployment.yaml") => controller.as_slice(),
-            () => &[],
-        };
-        for (old, new) in changes {
-            ensure!(text.matches(old).count() == 1, "{}: {old:?} is not found exactly once", from.display());
-            text = text.replace(old, new);
-        }
-        fs::write(to.join(name), text)?;
-    }
-    Ok(())
+/// The component that configures nodes: several of them share this machine.
+pub const COMPONENT: Component = Component {
+    folder: "machine-config",
+    image: Some("machine-config-operator"),
+    changes: |cluster| {
+        const AGENT: &str = "_agent.yaml";
+        const CONTROLLER: &str = "_deployment.yaml";
+        let root = root(cluster).display().to_string();
+        let (health, metrics) = (cluster.port("machine-config health"), cluster.port("machine-config metrics"));
+        let flags = format!(
+            "        - --root=/rootfs\n        - --boot-id-file=/rootfs/{BOOT_ID}\n        \
+             - --reboot-command=/rootfs/usr/bin/{REBOOT}\n"
+        );
+        let probe = |path: &str| format!("path: {path}\n            port: {health}\n");
+        vec![
+            // No file system is mounted below that folder later, and the root of this machine may not be a shared mount.
+            change(AGENT, "          mountPropagation: HostToContainer\n", ""),
+            change(AGENT, "          path: /\n", format!("          path: {root}\n")),
+            change(AGENT, "        - --root=/rootfs\n", flags),
+            change(CONTROLLER, "--listen-health=127.0.0.1:9097\n", format!("--listen-health=127.0.0.1:{health}\n")),
+            change(CONTROLLER, "--listen=0.0.0.0:9001\n", format!("--listen=127.0.0.1:{metrics}\n")),
+            change(CONTROLLER, "          containerPort: 9001\n", format!("          containerPort: {metrics}\n")),
+            change(CONTROLLER, "path: /healthz\n            port: 9097\n", probe("/healthz")),
+            change(CONTROLLER, "path: /readyz\n            port: 9097\n", probe("/readyz")),
+        ]
+    },
+};
+
+/// The samples with a configuration of the nodes of the control plane in each.
+const SAMPLES: [Contents<'static>; 3] = [
+    Contents { version: "1.0.0", folders: &["base", NODE], previous: &[], components: &[COMPONENT] },
+    Contents {
+        version: "1.0.1",
+        folders: &["base", "1.0.1", NODE, "node-1.0.1"],
+        previous: &["1.0.0"],
+        components: &[COMPONENT],
+    },
+    Contents {
+        version: "1.1.0",
+        folders: &["base", "1.1.0", NODE, "node-1.1.0"],
+        previous: &["1.0.1"],
+        components: &[COMPONENT],
+    },
+];
+
+/// The three samples that configure nodes, and the node of the cluster ready for them, as one of the control plane.
+pub async fn samples(platform: &Platform) -> anyhow::Result<[Release; 3]> {
+    make_root(platform)?;
+    let node = platform.cluster.node_name();
+    platform.cluster.kubectl(["label", "node", &node, "node-role.kubernetes.io/master="]).await?;
+    platform.chain(SAMPLES).await
 }
 
 /// A file of the node.
@@ -109,12 +109,5 @@ pub async fn until(
     condition: impl Fn(&MachineConfigPool) -> bool,
 ) -> anyhow::Result<MachineConfigPool> {
     let pools: Api<MachineConfigPool> = Api::all(cluster.client().await?);
-    let holds = |pool: Option<&MachineConfigPool>| pool.is_some_and(&condition);
-    match tokio::time::timeout(limit, await_condition(pools.clone(), POOL, holds)).await {
-        Ok(pool) => pool?.with_context(|| format!("the pool {POOL} does not exist")),
-        Err(_) => {
-            let state = pools.get(POOL).await.map(|pool| json!(pool.status).to_string());
-            bail!("waited {} s in vain for {what}; the pool says {}", limit.as_secs(), state.unwrap_or_default())
-        }
-    }
+    Ok(cluster.until(what, &[]).within(limit).existing(pools, POOL, condition).await?)
 }

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use super::{
     Platform,
+    component::Component,
     compose::{Verification, compose},
     images::digest,
-    nodes::{self, NODE},
     samples,
 };
 
@@ -26,20 +26,15 @@ pub struct Contents<'a> {
     pub folders: &'a [&'a str],
     /// Versions that may be updated to this one.
     pub previous: &'a [&'a str],
+    /// Components of this project beside the daemon.
+    pub components: &'a [Component],
 }
-
-/// The same three with a configuration of the nodes of the control plane in each.
-pub const SAMPLES_WITH_NODES: [Contents<'static>; 3] = [
-    Contents { version: "1.0.0", folders: &["base", NODE], previous: &[] },
-    Contents { version: "1.0.1", folders: &["base", "1.0.1", NODE, "node-1.0.1"], previous: &["1.0.0"] },
-    Contents { version: "1.1.0", folders: &["base", "1.1.0", NODE, "node-1.1.0"], previous: &["1.0.1"] },
-];
 
 /// The three releases that e2e/releases/README.md describes.
 pub const SAMPLES: [Contents<'static>; 3] = [
-    Contents { version: "1.0.0", folders: &["base"], previous: &[] },
-    Contents { version: "1.0.1", folders: &["base", "1.0.1"], previous: &["1.0.0"] },
-    Contents { version: "1.1.0", folders: &["base", "1.1.0"], previous: &["1.0.1"] },
+    Contents { version: "1.0.0", folders: &["base"], previous: &[], components: &[] },
+    Contents { version: "1.0.1", folders: &["base", "1.0.1"], previous: &["1.0.0"], components: &[] },
+    Contents { version: "1.1.0", folders: &["base", "1.1.0"], previous: &["1.0.1"], components: &[] },
 ];
 
 impl Release {
@@ -65,9 +60,8 @@ impl Platform {
         let store = self.store_url();
         let verification = Verification { public_key: &self.keys.public, store: &store };
         compose(&samples(), contents.folders, Some(verification), &folder)?;
-        let configures_nodes = contents.folders.contains(&NODE);
-        if configures_nodes {
-            nodes::add_component(&self.cluster, &folder)?;
+        for component in contents.components {
+            component.write(&self.cluster, &folder.join(component.folder))?;
         }
         change(&folder)?;
         let place = format!("{}/sample/release", self.cluster.registry());
@@ -87,9 +81,8 @@ impl Platform {
         ];
         let mut arguments: Vec<OsString> = words.into_iter().map(Into::into).collect();
         arguments.extend(["--from-dir".into(), folder.into()]);
-        if configures_nodes {
-            arguments.push(format!("machine-config-operator={}", self.images.cvo).into());
-        }
+        let images = contents.components.iter().filter_map(|component| component.image);
+        arguments.extend(images.map(|name| format!("{name}={}", self.images.cvo).into()));
         if !previous.is_empty() {
             arguments.extend(["--previous".into(), previous.into()]);
         }
@@ -102,13 +95,8 @@ impl Platform {
         self.chain(SAMPLES).await
     }
 
-    /// The three samples that configure nodes, and the node of the cluster ready for them.
-    pub async fn samples_with_nodes(&self) -> anyhow::Result<[Release; 3]> {
-        nodes::prepare(&self.cluster, &self.programs.lab).await?;
-        self.chain(SAMPLES_WITH_NODES).await
-    }
-
-    async fn chain(&self, samples: [Contents<'_>; 3]) -> anyhow::Result<[Release; 3]> {
+    /// Releases of which each can be updated to the next: the updates signed, and a graph that leads from one to the other.
+    pub async fn chain(&self, samples: [Contents<'_>; 3]) -> anyhow::Result<[Release; 3]> {
         let [first, second, third] = samples;
         let releases = [self.release(first).await?, self.release(second).await?, self.release(third).await?];
         for release in releases.iter().skip(1) {

@@ -1,21 +1,20 @@
 //! Notes which containers of the daemons end by themselves: kubelet starts them again, and the test would go on.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    fs,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use anyhow::ensure;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client, ResourceExt,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Client, ResourceExt, runtime::watcher};
+use serde::Deserialize;
+use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The namespaces in which the project's own programs run for as long as the cluster does.
-const NAMESPACES: [&str; 2] = ["openshift-cluster-version", "openshift-machine-config-operator"];
+use crate::{until::changes, workspace};
 
 /// The status of a process that was ended by SIGKILL.
 const KILLED: i32 = 137;
@@ -29,13 +28,13 @@ pub(super) struct Restarts {
 }
 
 impl Restarts {
-    pub(super) fn watch(client: &Client) -> Self {
+    pub(super) fn watch(client: &Client) -> anyhow::Result<Self> {
         let seen = Arc::<Mutex<BTreeMap<String, String>>>::default();
-        let watching = NAMESPACES.map(|namespace| {
-            let pods = Api::namespaced(client.clone(), namespace);
+        let watching = namespaces()?.into_iter().map(|namespace| {
+            let pods = Api::namespaced(client.clone(), &namespace);
             AbortOnDropHandle::new(tokio::spawn(follow(pods, seen.clone())))
         });
-        Self { seen, _watching: watching.into() }
+        Ok(Self { _watching: watching.collect(), seen })
     }
 
     /// An error if a container has ended by itself.
@@ -46,10 +45,26 @@ impl Restarts {
     }
 }
 
+/// The namespaces of the project's components, in which its programs run for as long as the cluster does.
+fn namespaces() -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for folder in fs::read_dir(workspace::root().join("manifests"))? {
+        for file in fs::read_dir(folder?.path())? {
+            let text = fs::read_to_string(file?.path())?;
+            for document in serde_yaml::Deserializer::from_str(&text) {
+                let object = Value::deserialize(document)?;
+                if object.get("kind").is_some_and(|kind| kind == "Namespace") {
+                    names.extend(object.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned));
+                }
+            }
+        }
+    }
+    Ok(names)
+}
+
 async fn follow(pods: Api<Pod>, seen: Arc<Mutex<BTreeMap<String, String>>>) {
-    let mut changes = watcher(pods, watcher::Config::default()).default_backoff().applied_objects().boxed();
-    while let Some(change) = changes.next().await {
-        let Ok(pod) = change else { continue };
+    let mut pods = changes(pods, watcher::Config::default());
+    while let Some(pod) = pods.next().await {
         let found = restarted(&pod);
         lock(&seen).extend(found);
     }
@@ -78,6 +93,14 @@ fn restarted(pod: &Pod) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn components_of_the_project_say_where_they_run() {
+        let names = namespaces().unwrap();
+        for name in ["openshift-cluster-version", "openshift-machine-config-operator"] {
+            assert!(names.contains(name), "{name}: {names:?}");
+        }
+    }
 
     #[test]
     fn container_that_was_started_again_is_named_with_its_end() {

@@ -2,6 +2,7 @@
 
 use super::certificates::Certificates;
 use crate::harness::{Cluster, Launch, Toolbox, files};
+use crate::until::until;
 use anyhow::{Context, ensure};
 use axum::Router;
 use axum::routing::get;
@@ -51,7 +52,7 @@ impl Monitoring {
         );
         files::write(&folder.join("prometheus.yml"), config)?;
         files::write(&folder.join("web.yml"), "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n")?;
-        let port = cluster.spare_port(6);
+        let port = cluster.port("prometheus");
         let at = |name: &str| folder.join(name).display().to_string();
         let arguments = [
             format!("--config.file={}", at("prometheus.yml")),
@@ -65,11 +66,8 @@ impl Monitoring {
         let authority = reqwest::Certificate::from_pem(certificates.authority.as_bytes())?;
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([authority]).build()?;
         let url = format!("https://localhost:{port}");
-        let ready = async || {
-            let response = client.get(format!("{url}/-/ready")).send().await;
-            response.is_ok_and(|response| response.status().is_success())
-        };
-        cluster.until("Prometheus to be ready", &[PROCESS], ready).await?;
+        let ready = async || client.get(format!("{url}/-/ready")).send().await?.error_for_status();
+        cluster.until("Prometheus to be ready", &[PROCESS]).answer(ready).await?;
         let exporting = AbortOnDropHandle::new(exporting);
         Ok(Self { url, ca: folder.join("ca.pem"), client, exposed, sets: 0, _exporting: exporting })
     }
@@ -110,13 +108,12 @@ impl Monitoring {
 
     async fn until_scraped(&self) -> anyhow::Result<()> {
         let query = format!("{MARK} == bool {}", self.sets);
-        let scraped = async {
-            while !self.matches(&query).await.is_ok_and(|matches| matches) {
-                // Prometheus has no way to wait for a scrape.
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+        // Prometheus has no way to wait for a scrape.
+        let scraped = async || match self.matches(&query).await? {
+            true => Ok(()),
+            false => Err("older series".to_owned()),
         };
-        tokio::time::timeout(Duration::from_secs(60), scraped).await.context("the series were not scraped in time")
+        Ok(until("the series to be scraped", Duration::from_secs(60)).answer(scraped).await?)
     }
 
     /// What the daemon makes of the answer to a query.

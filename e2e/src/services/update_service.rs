@@ -2,6 +2,8 @@
 //! waited for.
 
 use super::certificates::Certificates;
+use crate::simulator::cluster::LIMIT;
+use crate::until::until;
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -89,17 +91,17 @@ impl UpdateService {
 
     /// Waits until it was asked more often than that.
     pub async fn until_asked(&self, more_than: usize) -> anyhow::Result<()> {
-        self.until(|asked| asked.len() > more_than).await
+        self.until("another request", |asked| asked.len() > more_than).await
     }
 
     /// Waits until its newest query has these words.
     pub async fn until_asked_for(&self, words: &str) -> anyhow::Result<()> {
-        self.until(|asked| asked.last().is_some_and(|query| query.contains(words))).await
+        self.until(words, |asked| asked.last().is_some_and(|query| query.contains(words))).await
     }
 
-    async fn until(&self, ok: impl FnMut(&Vec<String>) -> bool) -> anyhow::Result<()> {
-        let mut asked = self.answers.asked.subscribe();
-        tokio::time::timeout(crate::simulator::cluster::LIMIT, asked.wait_for(ok)).await??;
+    async fn until(&self, what: &str, ok: impl FnMut(&Vec<String>) -> bool) -> anyhow::Result<()> {
+        let what = format!("the update service to be asked: {what}");
+        until(what, LIMIT).value(self.answers.asked.subscribe(), ok).await?;
         Ok(())
     }
 }

@@ -3,41 +3,39 @@
 
 use super::daemon::{Node, PROCESS};
 use super::releases::Release;
+use super::requests::{DAEMON, GATES, is_bookkeeping};
 use super::sample;
 use super::simulation::{Simulation, Workloads};
+use crate::conditions::Conditions;
 use crate::faults::proxy::Proxy;
-use crate::harness::audit::{self, DAEMON, Request};
+use crate::harness::audit::{self, Request};
 use crate::harness::node::of_control_plane;
-use crate::harness::{Cluster, Options, files, process, programs};
+use crate::harness::{Cluster, Cvo, Options, files};
 use crate::random::SeededRandom;
 use crate::signing::{Keys, TRUSTED};
-use anyhow::{Context, anyhow, bail};
-use cvo::testing::api::progress::{CONFIG_MAP, KEY, Progress};
-use cvo::testing::api::{ClusterVersion, Condition, HistoryEntry, HistoryState, NAME, NAMESPACE, condition};
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Node as KubernetesNode};
+use anyhow::Context;
+use cvo::testing::api::{ClusterVersion, NAME};
+use k8s_openapi::api::core::v1::Node as KubernetesNode;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
-use kube::runtime::wait::await_condition;
-use kube::{Client, Resource};
 use serde_json::{Value, json};
-use std::fmt::Debug;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 /// How long anything that should come may take on a busy machine; it usually takes a few seconds.
 pub const LIMIT: Duration = Duration::from_secs(180);
-/// The same for a real release.
-const LIMIT_OF_REAL_RELEASE: Duration = Duration::from_secs(600);
 /// An update service that refuses connections.
 const NO_UPDATE_SERVICE: &str = "http://127.0.0.1:9/graph";
 /// All controllers but those of the workloads that are simulated.
 const CONTROLLERS: &str = "*,-deployment-controller,-daemonset-controller,-job-controller";
 /// The lease of a daemon that is killed or cut off is free again within seconds.
 const SHORT_LEASE: &[&str] = &["--lease-duration", "15", "--lease-renew-deadline", "10", "--lease-retry", "2"];
+/// The daemon renews its lease every 5 s, and stays the leader although it cannot for minutes.
+pub const LONG_LEASE: [&str; 6] = ["--lease-duration", "400", "--lease-renew-deadline", "360", "--lease-retry", "5"];
 
 /// What a daemon logs when it ends because it does not lead any more.
 pub const LEASE_LOST: &str = "stopping: no longer the leader";
@@ -60,7 +58,7 @@ pub struct SimulatedCluster {
     pub simulation: Simulation,
     pub node: Arc<Node>,
     following: Option<AbortOnDropHandle<()>>,
-    workloads: Workloads,
+    pub(super) workloads: Workloads,
     // Last: the others must end before it.
     pub control_plane: Arc<Cluster>,
 }
@@ -80,7 +78,7 @@ impl SimulatedCluster {
         let kwok = workloads == Workloads::Kwok;
         let controllers = (!kwok).then(|| CONTROLLERS.to_owned());
         let feature_gates = (initial_events == InitialEvents::Disabled).then(|| "WatchList=false".to_owned());
-        let options = Options { kwok, controllers, feature_gates, audit: true, ..options };
+        let options = Options { kwok, controllers, feature_gates, audit: true, gates: GATES, ..options };
         let control_plane = Arc::new(Cluster::up(options).await?);
         let client = control_plane.client().await?;
         let kubeconfig = daemon_kubeconfig(&control_plane, PROCESS)?;
@@ -207,26 +205,23 @@ impl SimulatedCluster {
     /// Applies what an administrator applies to install a release, out of what `cvo render` writes.
     pub async fn install(&self, release: &Release) -> anyhow::Result<()> {
         let rendered = self.control_plane.dir().join("rendered");
-        let mut render = tokio::process::Command::new(programs::cvo()?);
-        render.args(["render", "--release-image", &release.image]);
-        render.arg("--manifests-dir").arg(release.folder.join("manifests")).arg("--output-dir").arg(&rendered);
+        let render = Cvo::new(["render", "--release-image", &release.image]);
+        let render = render.flag("--manifests-dir", release.folder.join("manifests")).flag("--output-dir", &rendered);
         let manifests = rendered.join("manifests");
         let file = |name: &str| manifests.join(format!("0000_00_cluster-version-operator_{name}"));
         if self.workloads == Workloads::Kwok {
             // Without an address the daemon would ask the public update service.
-            render.args(["--channel", "stable", "--upstream", NO_UPDATE_SERVICE]);
-            process::output("cvo render", render).await?;
+            render.args(["--channel", "stable", "--upstream", NO_UPDATE_SERVICE]).output().await?;
             // The ClusterVersion comes with its own CRD, so it cannot be applied the first time.
             let _first = self.apply(&manifests).await;
-            self.established(&["crd/clusterversions.config.openshift.io", "crd/clusteroperators.config.openshift.io"])
-                .await?;
+            self.established(&["clusterversions.config.openshift.io", "clusteroperators.config.openshift.io"]).await?;
             return self.apply(&manifests).await;
         }
         // No more than the daemon needs to begin: what the daemon creates is measured.
-        process::output("cvo render", render).await?;
+        render.output().await?;
         self.apply(&file("00_namespace.yaml")).await?;
         self.apply(&file("01_clusterversions-Default.crd.yaml")).await?;
-        self.established(&["crd/clusterversions.config.openshift.io"]).await?;
+        self.established(&["clusterversions.config.openshift.io"]).await?;
         self.apply(&file("50_clusterversion.yaml")).await
     }
 
@@ -237,8 +232,11 @@ impl SimulatedCluster {
     }
 
     async fn established(&self, definitions: &[&str]) -> anyhow::Result<()> {
-        let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
-        self.control_plane.kubectl(wait.iter().chain(definitions)).await?;
+        for name in definitions {
+            let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+            let wait = self.control_plane.until(format!("{name} to be established"), &[]);
+            wait.existing(api, name, |it| it.has("Established=True")).await?;
+        }
         Ok(())
     }
 
@@ -338,84 +336,6 @@ impl SimulatedCluster {
         self.patch(json!({"spec": {"desiredUpdate": {"version": release.version, "image": release.image}}})).await
     }
 
-    fn limit(&self) -> Duration {
-        if self.workloads == Workloads::Kwok { LIMIT } else { LIMIT_OF_REAL_RELEASE }
-    }
-
-    /// Waits until the ClusterVersion is as expected.
-    pub async fn until(&self, what: &str, ok: impl Fn(&ClusterVersion) -> bool) -> anyhow::Result<ClusterVersion> {
-        let ok = |object: Option<&ClusterVersion>| object.is_some_and(&ok);
-        let (found, _) = self.until_object(what, self.versions(), NAME, self.limit(), ok).await?;
-        found.context("the ClusterVersion is missing")
-    }
-
-    /// Waits until an object is as expected (`None`: it does not exist), and returns it and how long that took.
-    pub async fn until_object<K>(
-        &self,
-        what: &str,
-        api: Api<K>,
-        name: &str,
-        within: Duration,
-        ok: impl Fn(Option<&K>) -> bool,
-    ) -> anyhow::Result<(Option<K>, Duration)>
-    where
-        K: Resource + Clone + Debug + Send + serde::de::DeserializeOwned + 'static,
-    {
-        let begun = Instant::now();
-        let wait = async {
-            loop {
-                // It fails while the API server is restarted, or while the kind is not served.
-                match await_condition(api.clone(), name, |object: Option<&K>| ok(object)).await {
-                    Ok(found) => return found,
-                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-                }
-            }
-        };
-        let wait = tokio::time::timeout(within, wait);
-        let found = tokio::select! {
-            found = wait => found,
-            why = self.node.failed() => bail!("waited for {what}, but {why}\n{}", self.state().await),
-            why = self.simulation.refused() => bail!("waited for {what}, but {why}\n{}", self.state().await),
-        };
-        match found {
-            Ok(found) => Ok((found, begun.elapsed())),
-            Err(_) => bail!("waited {} s in vain for {what}\n{}", within.as_secs(), self.state().await),
-        }
-    }
-
-    /// Waits until the release is the newest Completed entry and nothing is in progress.
-    pub async fn completed(&self, release: &Release) -> anyhow::Result<ClusterVersion> {
-        let done = |object: &ClusterVersion| {
-            let newest = object.status.as_ref().and_then(|status| status.history.first());
-            let completed = newest.is_some_and(|e| e.image == release.image && e.state == HistoryState::Completed);
-            completed && find_condition(object, "Progressing", "False").is_some()
-        };
-        self.until(&format!("{} to be completed", release.version), done).await
-    }
-
-    /// Waits until the progress record is as expected.
-    pub async fn until_progress(&self, what: &str, ok: impl Fn(&Progress) -> bool) -> anyhow::Result<()> {
-        let condition = |map: Option<&ConfigMap>| map.and_then(progress).is_some_and(|progress| ok(&progress));
-        self.until_object(what, self.records(), CONFIG_MAP, self.limit(), condition).await?;
-        Ok(())
-    }
-
-    /// Waits until a rollout of the release that began after `since` is done.
-    pub async fn rolled_out(&self, release: &Release, since: Timestamp) -> anyhow::Result<()> {
-        let done = |progress: &Progress| {
-            let rollout = &progress.rollout;
-            progress.release.image == release.image
-                && rollout.started.is_some_and(|at| at > since)
-                && rollout.total > 0
-                && rollout.done == rollout.total
-        };
-        self.until_progress(&format!("a new rollout of {} to be done", release.version), done).await
-    }
-
-    fn records(&self) -> Api<ConfigMap> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
-    }
-
     /// All requests so far, in the order of their arrival.
     pub fn all_requests(&self) -> anyhow::Result<Vec<Request>> {
         Ok(audit::everything(&self.control_plane.audit_log())?)
@@ -428,44 +348,13 @@ impl SimulatedCluster {
 
     /// What the daemon has written so far besides its own bookkeeping.
     pub fn writes(&self) -> anyhow::Result<Vec<Request>> {
-        Ok(self.requests()?.into_iter().filter(|request| request.wrote() && !request.is_bookkeeping()).collect())
+        Ok(self.requests()?.into_iter().filter(|request| request.wrote() && !is_bookkeeping(request)).collect())
     }
 
     /// The file with the daemon's log.
     pub fn daemon_log(&self) -> PathBuf {
         self.control_plane.log(PROCESS)
     }
-
-    /// What a person would look at when something does not happen.
-    pub async fn state(&self) -> String {
-        let object = self.versions().get_opt(NAME).await;
-        let status = object.map(|object| serde_json::to_string_pretty(&object.and_then(|o| o.status)));
-        let record = self.records().get_opt(CONFIG_MAP).await.ok().flatten();
-        let nodes = record.as_ref().and_then(progress).map(|progress| progress.nodes).unwrap_or_default();
-        let open = nodes.iter().filter(|n| n.done < n.total).take(40);
-        let open = open.map(|n| format!("{} {:?} {}/{} {:?} {}\n", n.id, n.state, n.done, n.total, n.waiting, n.error));
-        format!(
-            "ClusterVersion.status: {status:?}\nunfinished nodes:\n{}daemon's log:\n{}",
-            open.collect::<String>(),
-            files::tail(&self.daemon_log(), 60)
-        )
-    }
-}
-
-/// The release's signature was found: it is verified, or would be if its manifests did not come from a folder.
-pub fn is_signed(entry: &HistoryEntry) -> bool {
-    entry.verified
-        || entry.accepted_risks.starts_with("The release is signed, but its manifests were read from a folder")
-}
-
-/// The condition of that type when it has that status.
-pub fn find_condition<'a>(object: &'a ClusterVersion, type_: &str, status: &str) -> Option<&'a Condition> {
-    let found = condition::find(&object.status.as_ref()?.conditions, type_)?;
-    (format!("{:?}", found.status) == status).then_some(found)
-}
-
-fn progress(record: &ConfigMap) -> Option<Progress> {
-    serde_json::from_str(record.data.as_ref()?.get(KEY)?).ok()
 }
 
 fn signatures(cluster: &Cluster) -> PathBuf {
@@ -475,14 +364,7 @@ fn signatures(cluster: &Cluster) -> PathBuf {
 /// The administrator's kubeconfig, acting as the daemon's service account in the pod of that name: so the requests of each
 /// daemon are told apart.
 fn daemon_kubeconfig(cluster: &Cluster, pod: &str) -> anyhow::Result<PathBuf> {
-    let mut file: Value = serde_json::from_str(&fs::read_to_string(cluster.kubeconfig())?)?;
-    let user = file.pointer_mut("/users/0/user").and_then(Value::as_object_mut);
-    let user = user.ok_or_else(|| anyhow!("the kubeconfig has no user"))?;
-    user.insert("as".into(), DAEMON.into());
-    user.insert("as-groups".into(), json!([audit::pod_group(pod)]));
-    let path = cluster.dir().join(format!("{pod}.kubeconfig"));
-    fs::write(&path, file.to_string())?;
-    Ok(path)
+    Ok(cluster.kubeconfig_as(pod, DAEMON, &[&audit::pod_group(pod)])?)
 }
 
 /// The daemon's rights before it has applied its own manifests.

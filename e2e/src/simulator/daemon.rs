@@ -2,7 +2,8 @@
 //! asks for another image, the process is ended and its successor started, as a kubelet would do it.
 
 use super::releases::Release;
-use crate::harness::{Cluster, Identity, Launch, process, programs};
+use crate::harness::{Cluster, Cvo, Identity, process};
+use crate::until::changes;
 use crate::workspace;
 use anyhow::{Context, ensure};
 use cvo::testing::api::{NAMESPACE, OWN_DEPLOYMENT};
@@ -10,11 +11,11 @@ use cvo::testing::work::retrieve;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
@@ -97,16 +98,14 @@ impl Node {
     pub async fn follow(self: Arc<Self>, client: Client) {
         let deployments: Api<Deployment> = Api::namespaced(client, NAMESPACE);
         let config = watcher::Config::default().fields(&format!("metadata.name={OWN_DEPLOYMENT}"));
-        let mut changes = watcher(deployments, config).default_backoff().applied_objects().boxed();
-        // The end of a process that is not waited for gives no event.
-        let mut check = tokio::time::interval(Duration::from_millis(200));
+        let mut changes = changes(deployments, config);
         loop {
             let done = tokio::select! {
-                Some(change) = changes.next() => match change.ok().as_ref().and_then(image) {
+                Some(deployment) = changes.next() => match image(&deployment) {
                     Some(image) => self.update(&image).await,
                     None => Ok(()),
                 },
-                _ = check.tick() => self.check().await,
+                () = self.ended() => self.check().await,
             };
             if let Err(error) = done {
                 self.failure.send_replace(Some(format!("the daemon cannot be run: {error:#}")));
@@ -117,11 +116,7 @@ impl Node {
 
     /// Returns once no daemon can be run any more, and says why.
     pub async fn failed(&self) -> String {
-        let mut failure = self.failure.subscribe();
-        match failure.wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => std::future::pending().await,
-        }
+        said(self.failure.subscribe()).await
     }
 
     async fn update(&self, image: &str) -> anyhow::Result<()> {
@@ -129,6 +124,15 @@ impl Node {
         match &state.running {
             Some(pod) if pod.image == image => Ok(()),
             _ => self.replace(&mut state, image).await,
+        }
+    }
+
+    /// Returns once the process that runs now has ended.
+    async fn ended(&self) {
+        let running = self.state.lock().await.running.clone();
+        match running {
+            Some(pod) => pod.process.ended().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -203,32 +207,33 @@ impl Node {
 
     /// Starts the process; one that still runs is killed first.
     async fn launch(&self, identity: String, image: &str) -> anyhow::Result<Pod> {
-        let path = |path: &Path| path.display().to_string();
         let payload = self.payloads.join(retrieve::folder(image));
         // Several clusters share this machine: who wants to reach a server says where it listens.
         let silent = ["--listen", "--listen-health"].into_iter();
         let silent = silent.filter(|flag| !self.arguments.iter().any(|argument| argument == flag));
-        let arguments = [
-            ["--release-image", image],
-            ["--identity", &identity],
-            ["--payload-source", "directory"],
-            ["--kubeconfig", &path(&self.kubeconfig)],
-            ["--payload", &path(&payload)],
-            ["--payload-store", &path(&self.payloads)],
-        ];
-        let arguments = ["start"]
-            .into_iter()
-            .chain(arguments.into_iter().flatten())
-            .chain(self.arguments.iter().map(String::as_str))
-            .chain(silent.flat_map(|flag| [flag, ""]));
-        let mut launch = Launch::new(&self.name, programs::cvo()?, arguments);
-        launch.environment = deployed_environment()?;
-        let level = std::env::var("RUST_LOG").unwrap_or_else(|_| self.log_level.to_owned());
-        let launch = launch.env("RUST_LOG", level);
+        let daemon = Cvo::new(["start", "--release-image", image, "--identity", &identity])
+            .args(["--payload-source", "directory"])
+            .flag("--payload", &payload)
+            .flag("--payload-store", &self.payloads)
+            .kubeconfig(&self.kubeconfig)
+            .args(&self.arguments)
+            .args(silent.flat_map(|flag| [flag, ""]))
+            .log_level(self.log_level);
+        let daemon = deployed_environment()?.iter().fold(daemon, |daemon, (name, value)| daemon.env(name, value));
+        let launch = daemon.launch(&self.name)?;
         let cluster = self.cluster.clone();
         let started = Timestamp::now();
         let process = tokio::task::spawn_blocking(move || cluster.spawn(launch)).await??;
         Ok(Pod { identity, image: image.to_owned(), process, started })
+    }
+}
+
+/// What a channel says, as soon as it says anything.
+pub(super) async fn said(mut channel: watch::Receiver<Option<String>>) -> String {
+    let said = channel.wait_for(Option::is_some).await.ok().and_then(|said| said.clone());
+    match said {
+        Some(said) => said,
+        None => std::future::pending().await,
     }
 }
 

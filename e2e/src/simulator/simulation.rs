@@ -3,6 +3,7 @@
 //! An operator reports the newest release that its Deployments carry, as soon as they are rolled out, unless a test
 //! holds it back.
 
+use super::daemon::said;
 use super::objects::{Key, Refused, Write, key};
 use super::releases::{Expectations, Release};
 use super::status;
@@ -100,11 +101,7 @@ impl Simulation {
 
     /// Returns once the API server has refused a status for good, and says why.
     pub async fn refused(&self) -> String {
-        let mut refusal = self.control.refusal.subscribe();
-        match refusal.wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => std::future::pending().await,
-        }
+        said(self.control.refusal.subscribe()).await
     }
 
     /// All reports so far, in order.

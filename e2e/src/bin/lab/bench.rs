@@ -1,9 +1,8 @@
 //! `lab bench`: what installing, updating, idling and repairing a real release costs, compared with a floor: what the API
 //! server itself needs for as many objects. Several runs with minimum, median and maximum, as a table and as JSON.
 //!
-//! Each run has clusters of its own: one for the floor, one that is installed, updated, watched at rest and loses its
-//! ConfigMaps, and one whose operators report late. Seconds are those of the events themselves: when the daemon's process
-//! is started, when the watch shows the history entry Completed.
+//! Each run has clusters of its own, one for each group of rows. Seconds are those of the events themselves: when the daemon's
+//! process is started, when the watch shows the history entry Completed.
 
 mod cluster;
 mod figures;
@@ -15,15 +14,27 @@ mod release;
 mod repair;
 mod steady;
 mod timeline;
+mod updates;
 
 use super::interrupt::interrupted;
-use anyhow::{Context, bail};
-use cluster::BenchCluster;
-use e2e::harness::files;
-use e2e::real_payload::manifests;
+use anyhow::bail;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use figures::{Measured, Report, Row};
-use std::path::{Path, PathBuf};
+use futures::future::LocalBoxFuture;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// What is measured, in the order in which it is shown. Whoever measures something else adds a group.
+static GROUPS: [&Group; 4] = [&updates::FLOOR, &updates::AT_ONCE, &updates::LATE, &nodes::GROUP];
+
+/// Rows that are measured on one cluster.
+struct Group {
+    /// For errors.
+    name: &'static str,
+    rows: &'static [&'static Row],
+    /// Measures those of the rows that were asked for, and keeps them.
+    measure: for<'a> fn(&'a Run<'a>, &'a mut Report) -> LocalBoxFuture<'a, anyhow::Result<()>>,
+}
 
 /// Lines of `--details`.
 const DETAILS: usize = 25;
@@ -32,8 +43,8 @@ const DETAILS: usize = 25;
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Bench {
     /// What to measure: all when absent. `install` includes `floor`.
-    #[arg(long = "row", value_enum, value_delimiter = ',', value_name = "ROW")]
-    rows: Vec<Row>,
+    #[arg(long = "row", value_parser = row_parser(), value_delimiter = ',', value_name = "ROW")]
+    rows: Vec<&'static Row>,
     /// Number of runs, each on new clusters.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -60,6 +71,16 @@ pub(crate) struct Bench {
     commit: String,
 }
 
+fn all_rows() -> impl Iterator<Item = &'static Row> {
+    GROUPS.iter().flat_map(|group| group.rows).copied()
+}
+
+fn row_parser() -> impl TypedValueParser<Value = &'static Row> {
+    let values = all_rows().map(|row| PossibleValue::new(row.name).help(row.about));
+    PossibleValuesParser::new(values)
+        .try_map(|name| all_rows().find(|row| row.name == name).ok_or("there is no such row"))
+}
+
 /// Checked before anything is measured, because the row that needs it is the last one. More than an hour would exceed every
 /// limit.
 fn delay(text: &str) -> Result<Duration, String> {
@@ -73,12 +94,9 @@ fn delay(text: &str) -> Result<Duration, String> {
 
 /// Runs the benchmark; an interrupt removes the clusters as well.
 pub(crate) async fn run(mut bench: Bench) -> anyhow::Result<()> {
-    if bench.rows.is_empty() {
-        bench.rows = Row::ALL.to_vec();
-    }
-    if bench.measures(Row::Install) && !bench.measures(Row::Floor) {
-        bench.rows.push(Row::Floor);
-    }
+    let asked = std::mem::take(&mut bench.rows);
+    let wanted = |row: &&Row| asked.is_empty() || asked.iter().any(|it| it == row || it.needs.contains(row));
+    bench.rows = all_rows().filter(wanted).collect();
     tokio::select! {
         ended = measure(&bench) => ended,
         signal = interrupted() => {
@@ -89,20 +107,17 @@ pub(crate) async fn run(mut bench: Bench) -> anyhow::Result<()> {
 }
 
 async fn measure(bench: &Bench) -> anyhow::Result<()> {
-    let folder = manifests().context("there is no real release to measure with")?;
     let begun = Instant::now();
     let mut report = Report::new(&bench.commit, &bench.rows);
     let mut failures = Vec::new();
     for run in 1..=bench.runs {
         println!("\n== run {run} of {}", bench.runs);
-        let one = Run { bench, number: run, folder: &folder };
-        for group in Group::ALL {
-            if !group.rows().iter().any(|row| bench.measures(*row)) {
-                continue;
-            }
-            if let Err(error) = one.measure(group, &mut report).await {
-                eprintln!("error: {group:?} of run {run}: {error:#}");
-                failures.push(format!("{group:?} of run {run}"));
+        let one = Run { bench, number: run };
+        for group in GROUPS.iter().filter(|group| group.rows.iter().any(|row| one.measures(row))) {
+            if let Err(error) = (group.measure)(&one, &mut report).await {
+                let what = format!("{} of run {run}", group.name);
+                eprintln!("error: {what}: {error:#}");
+                failures.push(what);
             }
         }
     }
@@ -116,106 +131,21 @@ async fn measure(bench: &Bench) -> anyhow::Result<()> {
     }
 }
 
-impl Bench {
-    fn measures(&self, row: Row) -> bool {
-        self.rows.contains(&row)
-    }
-}
-
-/// Rows that are measured on one cluster.
-#[derive(Clone, Copy, Debug)]
-enum Group {
-    Floor,
-    /// Operators report at once.
-    AtOnce,
-    /// Operators report late.
-    Late,
-    /// Nodes are configured, without a release.
-    Nodes,
-}
-
-impl Group {
-    const ALL: [Group; 4] = [Group::Floor, Group::AtOnce, Group::Late, Group::Nodes];
-
-    fn rows(self) -> &'static [Row] {
-        match self {
-            Group::Floor => &[Row::Floor],
-            Group::AtOnce => &[Row::Install, Row::Update, Row::Steady, Row::Repair, Row::Foreign],
-            Group::Late => &[Row::UpdateSlow],
-            Group::Nodes => &[Row::Nodes],
-        }
-    }
-}
-
 /// One run.
 struct Run<'a> {
     bench: &'a Bench,
     number: u32,
-    folder: &'a Path,
 }
 
 impl Run<'_> {
-    async fn measure(&self, group: Group, report: &mut Report) -> anyhow::Result<()> {
-        if matches!(group, Group::Nodes) {
-            self.keep(report, Row::Nodes, nodes::measure().await?);
-            return Ok(());
-        }
-        let mut cluster = BenchCluster::start(self.folder).await?;
-        let measured = match group {
-            Group::Floor => self.floor(&cluster, report).await,
-            Group::AtOnce => self.at_once(&mut cluster, report).await,
-            Group::Late | Group::Nodes => self.late(&mut cluster, report).await,
-        };
-        if let Err(error) = &measured {
-            eprintln!("{error:#}\nThe end of the daemon's log:\n{}", files::tail(&cluster.simulated.daemon_log(), 20));
-        }
-        let ended = cluster.simulated.close().await;
-        measured.and(ended)
-    }
-
-    async fn floor(&self, cluster: &BenchCluster, report: &mut Report) -> anyhow::Result<()> {
-        let floor = floor::measure(cluster).await?;
-        self.keep(report, Row::Floor, floor);
-        Ok(())
-    }
-
-    async fn at_once(&self, cluster: &mut BenchCluster, report: &mut Report) -> anyhow::Result<()> {
-        let floor = report.value(self.number, Row::Floor, figures::SECONDS);
-        let installed = cluster.install(Duration::ZERO, floor).await?;
-        self.keep(report, Row::Install, installed);
-        let mut release = cluster.first();
-        if self.bench.measures(Row::Update) {
-            let updated = cluster.update(Duration::ZERO).await?;
-            self.keep(report, Row::Update, updated);
-            release = cluster.second();
-        }
-        if self.bench.measures(Row::Steady) {
-            let rested = steady::measure(cluster, Duration::from_secs(self.bench.steady_seconds)).await?;
-            self.keep(report, Row::Steady, rested);
-        }
-        if self.bench.measures(Row::Repair) {
-            let repaired = repair::measure(cluster, release, self.bench.deletions).await?;
-            self.keep(report, Row::Repair, repaired);
-        }
-        if self.bench.measures(Row::Foreign) {
-            let beside = foreign::measure(cluster).await?;
-            self.keep(report, Row::Foreign, beside);
-        }
-        Ok(())
-    }
-
-    async fn late(&self, cluster: &mut BenchCluster, report: &mut Report) -> anyhow::Result<()> {
-        let delay = self.bench.delay;
-        cluster.install(delay, None).await?;
-        let updated = cluster.update(delay).await?;
-        self.keep(report, Row::UpdateSlow, updated);
-        Ok(())
+    fn measures(&self, row: &Row) -> bool {
+        self.bench.rows.contains(&row)
     }
 
     /// Adds a row to the report, if it was asked for, and prints it.
-    fn keep(&self, report: &mut Report, row: Row, measured: Measured) {
-        if self.bench.measures(row) {
-            println!("{row}: {measured}");
+    fn keep(&self, report: &mut Report, row: &'static Row, measured: Measured) {
+        if self.measures(row) {
+            println!("{}: {measured}", row.name);
             if self.bench.details {
                 print!("{}", measured.details(DETAILS));
             }
@@ -235,6 +165,18 @@ mod tests {
         }
         for text in ["nan", "inf", "-inf", "1e300", "-1", "3600.1", "", "5s"] {
             assert!(delay(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_are_named_once_and_come_with_what_they_need() {
+        let names: Vec<&str> = all_rows().map(|row| row.name).collect();
+        let mut once = names.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), names.len(), "{names:?}");
+        for row in all_rows() {
+            assert!(!row.about.is_empty() && row.needs.iter().all(|needed| names.contains(&needed.name)), "{row:?}");
         }
     }
 }

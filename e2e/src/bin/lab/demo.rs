@@ -2,22 +2,18 @@
 
 use std::{
     path::Path,
-    process::Stdio,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
 use clap::Args;
 use futures::StreamExt;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
-};
 
 use super::interrupt::interrupted;
+use cvo::testing::api::machine_config::MachineConfigPool;
 use e2e::{
-    harness::{Cluster, Options, Programs},
-    nodes::fleet::holds,
+    conditions::Conditions,
+    harness::{Cluster, Options, Programs, Running},
     platform::{
         Platform, Release,
         follow::{self, Change},
@@ -76,7 +72,7 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     step(
         "Building three releases of a platform of four components and a configuration of nodes; 1.0.1, 1.1.0 are signed",
     );
-    let releases = platform.samples_with_nodes().await?;
+    let releases = nodes::samples(platform).await?;
     for release in &releases {
         println!("  {}  {}", release.version, release.image);
     }
@@ -101,7 +97,7 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     }
 
     let what = "the nodes to have the configuration of the last release";
-    let updated = |pool: &_| holds(pool, "Updated");
+    let updated = |pool: &MachineConfigPool| pool.has("Updated=True");
     nodes::until(&platform.cluster, what, LIMIT, updated).await?;
     step("kubectl get clusterversion,clusteroperators");
     print!("{}", platform.cluster.kubectl(["get", "clusterversion,clusteroperators"]).await?);
@@ -113,43 +109,28 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
         println!("  /{path}: {}", nodes::read(&platform.cluster, path)?.trim_end().replace('\n', "; "));
     }
     step("cvo history --all: where the time went");
-    let kubeconfig = platform.cluster.kubeconfig().display().to_string();
-    print!("{}", platform.cvo(["history", "--all", "--kubeconfig", &kubeconfig]).await?);
+    print!("{}", platform.cluster.cvo(["history", "--all"]).output().await?);
     Ok(())
 }
 
 /// The output of `cvo status --watch`, and the daemon's pods.
 struct Follower {
-    lines: Lines<BufReader<ChildStdout>>,
-    /// Ends when dropped.
-    _child: Child,
+    status: Running,
     /// The newest pod of the daemon.
     daemon: String,
 }
 
 impl Follower {
     fn start(platform: &Platform) -> anyhow::Result<Self> {
-        let mut child = Command::new(platform.cvo_program())
-            .args(["status", "--watch", "--kubeconfig"])
-            .arg(platform.cluster.kubeconfig())
-            // Without a terminal it writes one line for each event.
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot run `cvo status`")?;
-        let output = child.stdout.take().context("`cvo status` has no output")?;
-        Ok(Self { lines: BufReader::new(output).lines(), _child: child, daemon: String::new() })
+        // Without a terminal it writes one line for each event.
+        let status = platform.cluster.cvo(["status", "--watch"]).start()?;
+        Ok(Self { status, daemon: String::new() })
     }
 
     /// Shows what happens until the release is completed.
     async fn watch(&mut self, platform: &Platform, release: &Release) -> anyhow::Result<()> {
-        match tokio::time::timeout(LIMIT, self.show(platform, release)).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                let (version, state) = (&release.version, platform.state().await);
-                bail!("{version} is not completed after {} s\n{state}", LIMIT.as_secs())
-            }
-        }
+        let wait = platform.wait(format!("{} to be completed", release.version), LIMIT);
+        wait.end_of(self.show(platform, release)).await?
     }
 
     async fn show(&mut self, platform: &Platform, release: &Release) -> anyhow::Result<()> {
@@ -157,7 +138,7 @@ impl Follower {
         let last = format!("  {} completed after ", release.version);
         loop {
             tokio::select! {
-                line = self.lines.next_line() => {
+                line = self.status.lines.next_line() => {
                     let line = line?.context("`cvo status --watch` ended")?;
                     println!("  {}", shortened(&line));
                     if line.contains(&last) {

@@ -1,8 +1,8 @@
 //! A fresh cluster with both releases in its payload store, and what the daemon costs while it installs and updates.
 
-use super::figures::{CPU, Measured, PEAK, PER_DOCUMENT, RESIDENT, SECONDS, TIMES_FLOOR};
-use super::machine;
+use super::figures::{CPU, Measured, PEAK, PER_DOCUMENT, REQUESTS, RESIDENT, Row, SECONDS, TIMES_FLOOR};
 use super::release::Facts;
+use super::{floor, machine};
 use anyhow::{Context, ensure};
 use e2e::harness::Leaf;
 use e2e::harness::audit::{self, Request};
@@ -11,12 +11,32 @@ use e2e::services::monitoring::PROMETHEUS;
 use e2e::simulator::cluster::SimulatedCluster;
 use e2e::simulator::daemon::{Pod, Usage};
 use e2e::simulator::releases::Release;
+use e2e::simulator::requests;
 use e2e::simulator::simulation::Workloads;
 use jiff::Timestamp;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::path::Path;
 use std::time::Duration;
+
+pub(super) static INSTALL: Row = Row {
+    name: "install",
+    about: "start of the daemon until 5.0.0 is Completed, operators answering at once",
+    needs: &[&floor::ROW],
+    targets: &[(TIMES_FLOOR, 1.4), (PER_DOCUMENT, 1.3), (CPU, 2.0), (PEAK, 60.0)],
+};
+pub(super) static UPDATE: Row = Row {
+    name: "update",
+    about: "start of the new daemon until 5.0.1 is Completed, operators answering at once",
+    needs: &[],
+    targets: &[(SECONDS, 4.0), (REQUESTS, 200.0)],
+};
+pub(super) static UPDATE_SLOW: Row = Row {
+    name: "update-slow",
+    about: "the same, each operator answering 5 s after its Deployment carries the new version",
+    needs: &[],
+    targets: &[(TIMES_FLOOR, 1.1)],
+};
 
 /// The audit log shows a request when it is answered: after this time all requests of a period are in it.
 const AUDIT_LAG: Duration = Duration::from_secs(2);
@@ -36,7 +56,7 @@ impl BenchCluster {
     pub(super) async fn start(manifests: &Path) -> anyhow::Result<Self> {
         let mut simulated = SimulatedCluster::start(Workloads::Simulated).await?;
         // As in its Deployment: serving metrics is a part of what it costs.
-        let metrics = format!("127.0.0.1:{}", simulated.control_plane.spare_port(0));
+        let metrics = format!("127.0.0.1:{}", simulated.control_plane.port("metrics"));
         simulated.add_arguments(["--listen", metrics.as_str()])?;
         let releases = lay_out(manifests, &simulated).await?;
         let facts = Facts::read(&releases)?;
@@ -114,7 +134,7 @@ impl BenchCluster {
         measured.add("seconds from the request", done.duration_since(asked).as_secs_f64());
         measured.add_requests(&own);
         measured.add("requests from the request", all.len() as f64);
-        measured.add("writes from the request", audit::writes(&all).len() as f64);
+        measured.add("writes from the request", requests::writes(&all).len() as f64);
         add_usage(&mut measured, usage);
         measured.add("machine busy before", busy);
         Ok(measured)
@@ -134,7 +154,7 @@ impl BenchCluster {
     pub(super) async fn requests(&self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Request>> {
         tokio::time::sleep(AUDIT_LAG).await;
         let log = self.simulated.control_plane.audit_log();
-        let requests = tokio::task::spawn_blocking(move || audit::requests(&log, audit::DAEMON)).await?;
+        let requests = tokio::task::spawn_blocking(move || audit::requests(&log, requests::DAEMON)).await?;
         Ok(audit::within(&requests.context("cannot read the audit log")?, from..to))
     }
 }

@@ -12,45 +12,28 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Row {
-    /// A bare loop that creates the objects, 32 requests at a time.
-    Floor,
-    /// Start of the daemon until the first release is Completed, operators reporting at once.
-    Install,
-    /// Update, operators reporting at once.
-    Update,
-    /// Update, operators reporting late.
-    UpdateSlow,
-    /// Nothing happens.
-    Steady,
-    /// Managed ConfigMaps are deleted.
-    Repair,
-    /// Many objects of other clients, some of which keep changing.
-    Foreign,
-    /// A thousand simulated nodes get a new configuration.
-    Nodes,
+/// Something that is measured. The module that measures it says what it is.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// As `--row` names it.
+    pub name: &'static str,
+    /// What `--help` says.
+    pub about: &'static str,
+    /// What has to be measured before.
+    pub needs: &'static [&'static Row],
+    /// Upper limits of figures. A megabyte is 10^6 bytes.
+    pub targets: &'static [(&'static str, f64)],
 }
 
-impl Row {
-    pub(super) const ALL: [Row; 8] =
-        [Row::Floor, Row::Install, Row::Update, Row::UpdateSlow, Row::Steady, Row::Repair, Row::Foreign, Row::Nodes];
+impl PartialEq for Row {
+    fn eq(&self, other: &Row) -> bool {
+        self.name == other.name
+    }
 }
 
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Row::Floor => "floor",
-            Row::Install => "install",
-            Row::Update => "update",
-            Row::UpdateSlow => "update-slow",
-            Row::Steady => "steady",
-            Row::Repair => "repair",
-            Row::Foreign => "foreign",
-            Row::Nodes => "nodes",
-        })
+impl Serialize for Row {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name)
     }
 }
 
@@ -73,30 +56,6 @@ pub(super) const TIMES_WITHOUT_RESTARTED: &str = "the same, started among them";
 pub(super) const TIMES_IDEAL: &str = "seconds / ideal schedule";
 pub(super) const WRITES_PER_NODE: &str = "writes / node";
 pub(super) const FIRST_REPAIR: &str = "seconds to the first repair";
-
-/// Upper limits. A megabyte is 10^6 bytes.
-const TARGETS: &[(Row, &str, f64)] = &[
-    (Row::Install, TIMES_FLOOR, 1.4),
-    (Row::Install, PER_DOCUMENT, 1.3),
-    (Row::Install, CPU, 2.0),
-    (Row::Install, PEAK, 60.0),
-    (Row::Update, SECONDS, 4.0),
-    (Row::Update, REQUESTS, 200.0),
-    (Row::UpdateSlow, TIMES_FLOOR, 1.1),
-    (Row::Steady, RATE, 0.1),
-    (Row::Steady, RESIDENT, 45.0),
-    (Row::Steady, STATUS_WRITES, 0.0),
-    (Row::Repair, P50, 0.1),
-    (Row::Repair, P99, 1.0),
-    (Row::Foreign, OF_A_CORE, 2.0),
-    // One megabyte in forty differs from process to process.
-    (Row::Foreign, TIMES_WITHOUT, 1.03),
-    (Row::Foreign, TIMES_WITHOUT_RESTARTED, 1.03),
-    (Row::Foreign, FIRST_REPAIR, 6.0),
-    (Row::Nodes, TIMES_IDEAL, 1.1),
-    (Row::Nodes, WRITES_PER_NODE, 12.0),
-    (Row::Nodes, PEAK, 80.0),
-];
 
 /// One run of one row.
 #[derive(Clone, Debug, Default)]
@@ -181,7 +140,7 @@ fn short(value: f64) -> String {
 /// One figure over all runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Line {
-    row: Row,
+    row: &'static Row,
     figure: String,
     runs: usize,
     min: f64,
@@ -194,11 +153,11 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn of(row: Row, figure: &str, mut values: Vec<f64>) -> Option<Line> {
+    fn of(row: &'static Row, figure: &str, mut values: Vec<f64>) -> Option<Line> {
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         let median = median(&values)?;
-        let target = TARGETS.iter().find(|(of, name, _)| (*of, *name) == (row, figure)).map(|(_, _, limit)| *limit);
+        let target = row.targets.iter().find(|(name, _)| *name == figure).map(|(_, limit)| *limit);
         let met = target.map(|limit| median <= limit);
         Some(Line { row, figure: figure.to_owned(), runs: values.len(), min, median, max, target, met })
     }
@@ -218,30 +177,31 @@ fn median(sorted: &[f64]) -> Option<f64> {
 pub(super) struct Report {
     at: Timestamp,
     commit: String,
-    rows: Vec<Row>,
+    /// In the order in which they are shown.
+    rows: Vec<&'static Row>,
     load: String,
-    found: Vec<(u32, Row, Measured)>,
+    found: Vec<(u32, &'static Row, Measured)>,
 }
 
 impl Report {
-    pub(super) fn new(commit: &str, rows: &[Row]) -> Report {
+    pub(super) fn new(commit: &str, rows: &[&'static Row]) -> Report {
         let (at, load) = (Timestamp::now(), machine::load());
         Report { at, commit: commit.to_owned(), rows: rows.to_vec(), load, found: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, run: u32, row: Row, measured: Measured) {
+    pub(super) fn add(&mut self, run: u32, row: &'static Row, measured: Measured) {
         self.found.push((run, row, measured));
     }
 
     /// A figure of one run.
-    pub(super) fn value(&self, run: u32, row: Row, name: &str) -> Option<f64> {
-        self.found.iter().find(|(r, of, _)| (*r, *of) == (run, row))?.2.value(name)
+    pub(super) fn value(&self, run: u32, row: &Row, name: &str) -> Option<f64> {
+        self.found.iter().find(|(r, of, _)| *r == run && *of == row)?.2.value(name)
     }
 
     /// By row, figures in the order in which they were first added.
     fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
-        for row in Row::ALL {
+        for row in self.rows.iter().copied() {
             let runs: Vec<&Measured> = self.found.iter().filter(|(_, of, _)| *of == row).map(|(_, _, m)| m).collect();
             let mut names: Vec<&str> = Vec::new();
             for (name, _) in runs.iter().flat_map(|m| &m.figures) {
@@ -259,8 +219,9 @@ impl Report {
     pub(super) fn missed(&self) -> usize {
         let lines = self.lines();
         let met =
-            |row: Row, figure: &str| lines.iter().any(|l| l.row == row && l.figure == figure && l.met == Some(true));
-        TARGETS.iter().filter(|(row, figure, _)| self.rows.contains(row) && !met(*row, figure)).count()
+            |row: &Row, figure: &str| lines.iter().any(|l| l.row == row && l.figure == figure && l.met == Some(true));
+        let targets = self.rows.iter().flat_map(|row| row.targets.iter().map(move |(figure, _)| (row, figure)));
+        targets.filter(|(row, figure)| !met(row, figure)).count()
     }
 
     pub(super) fn table(&self) -> String {
@@ -273,7 +234,7 @@ impl Report {
         );
         let mut last = None;
         for line in self.lines() {
-            let row = if last.replace(line.row) == Some(line.row) { String::new() } else { line.row.to_string() };
+            let row = if last.replace(line.row) == Some(line.row) { "" } else { line.row.name };
             let target = line.target.map(|limit| format!("<= {}", short(limit))).unwrap_or_default();
             let verdict = line.met.map_or("", |met| if met { "ok" } else { "MISSED" });
             let [min, median, max] = [line.min, line.median, line.max].map(short);
@@ -309,24 +270,27 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn report(rows: &[Row], seconds: &[f64]) -> Report {
+    static UPDATE: Row = Row { name: "update", about: "", needs: &[], targets: &[(SECONDS, 4.0), (REQUESTS, 200.0)] };
+    static REPAIR: Row = Row { name: "repair", about: "", needs: &[], targets: &[(P50, 0.1), (P99, 1.0)] };
+
+    fn report(rows: &[&'static Row], seconds: &[f64]) -> Report {
         let mut report = Report::new("", rows);
         for (run, value) in (1..).zip(seconds) {
             let mut measured = Measured::default();
             measured.add(SECONDS, *value);
             measured.add(REQUESTS, 200.0);
-            report.add(run, Row::Update, measured);
+            report.add(run, &UPDATE, measured);
         }
         report
     }
 
     #[test]
     fn target_is_compared_with_the_median() {
-        let met = report(&[Row::Update], &[3.0, 9.0, 4.0]);
+        let met = report(&[&UPDATE], &[3.0, 9.0, 4.0]);
         let line = &met.lines()[0];
         assert_eq!((line.min, line.median, line.max, line.target, line.met), (3.0, 4.0, 9.0, Some(4.0), Some(true)));
         assert_eq!(met.missed(), 0);
-        let missed = report(&[Row::Update], &[3.0, 9.0, 4.1]);
+        let missed = report(&[&UPDATE], &[3.0, 9.0, 4.1]);
         assert_eq!((missed.missed(), missed.lines()[0].met), (1, Some(false)));
         assert!(missed.table().contains("MISSED"));
         assert_eq!(median(&[1.0, 2.0, 4.0, 8.0]), Some(3.0));
@@ -361,7 +325,7 @@ mod tests {
 
     #[test]
     fn target_without_a_figure_is_missed() {
-        assert_eq!(report(&[Row::Update, Row::Repair], &[1.0]).missed(), 2);
-        assert_eq!(report(&[Row::Update], &[]).missed(), 2);
+        assert_eq!(report(&[&UPDATE, &REPAIR], &[1.0]).missed(), 2);
+        assert_eq!(report(&[&UPDATE], &[]).missed(), 2);
     }
 }

@@ -1,12 +1,13 @@
 //! The floor: how long the API server needs to accept the objects of the release from a loop that does nothing else.
 
-use super::figures::{Measured, SECONDS};
+use super::figures::{Measured, Row, SECONDS};
 use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, bail, ensure};
 use cvo::testing::api::{FIELD_MANAGER, NAME};
 use cvo::testing::cluster::{Clients, Kinds};
 use cvo::testing::merge::{self, Owner};
 use cvo::testing::payload::{DefinedKind, Manifest};
+use e2e::until::until;
 use jiff::Timestamp;
 use kube::Client;
 use std::collections::BTreeSet;
@@ -14,6 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+
+pub(super) static ROW: Row = Row {
+    name: "floor",
+    about: "a bare loop that creates the objects, 32 requests at a time",
+    needs: &[],
+    targets: &[],
+};
 
 /// Requests at a time.
 const IN_FLIGHT: usize = 32;
@@ -48,12 +56,11 @@ pub(super) async fn measure(cluster: &BenchCluster) -> anyhow::Result<Measured> 
     send_all(&work, others).await?;
     let busy = machine::quiet().await;
     let start = Timestamp::now();
-    tokio::time::timeout(LIMIT, async {
+    let sent = until("the floor", LIMIT).end_of(async {
         send_all(&work, early).await?;
         send_all(&work, late).await
-    })
-    .await
-    .with_context(|| format!("the floor takes more than {} s", LIMIT.as_secs()))??;
+    });
+    sent.await??;
     let end = Timestamp::now();
     let requests = cluster.requests(start, end).await?;
     ensure!(

@@ -2,8 +2,8 @@
 //! over, beside what it would take if nothing but the agents' work took time.
 
 use super::cluster::megabytes;
-use super::figures::{CPU, Measured, PEAK, SECONDS, TIMES_IDEAL, WRITES_PER_NODE};
-use super::machine;
+use super::figures::{CPU, Measured, PEAK, Row, SECONDS, TIMES_IDEAL, WRITES_PER_NODE};
+use super::{Group, machine};
 use anyhow::{Context, ensure};
 use e2e::harness::Options;
 use e2e::harness::audit::{self, Request};
@@ -16,6 +16,25 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+static ROW: Row = Row {
+    name: "nodes",
+    about: "1000 simulated nodes in three pools get a new configuration, with agents that take 18 s each",
+    needs: &[],
+    targets: &[(TIMES_IDEAL, 1.1), (WRITES_PER_NODE, 12.0), (PEAK, 80.0)],
+};
+
+/// Nodes are configured, without a release.
+pub(super) static GROUP: Group = Group {
+    name: "nodes",
+    rows: &[&ROW],
+    measure: |run, report| {
+        Box::pin(async move {
+            run.keep(report, &ROW, measure().await?);
+            Ok(())
+        })
+    },
+};
+
 /// Name, nodes, and how many of them may be unavailable.
 const POOLS: [(&str, usize, usize); 3] = [("big", 600, 60), ("middle", 300, 30), ("small", 100, 10)];
 const PHASE: Duration = Duration::from_secs(6);
@@ -24,7 +43,7 @@ const DEPLOYMENTS: usize = 4;
 const REPLICAS: usize = 100;
 const LIMIT: Duration = Duration::from_secs(600);
 
-pub(super) async fn measure() -> anyhow::Result<Measured> {
+async fn measure() -> anyhow::Result<Measured> {
     let mut fleet = Fleet::up(Options { audit: true, ..Options::default() }).await?;
     let nodes: usize = POOLS.iter().map(|(_, nodes, _)| nodes).sum();
     fleet.add_nodes(&POOLS.map(|(name, nodes, _)| (name, nodes))).await?;

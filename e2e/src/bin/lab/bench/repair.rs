@@ -1,17 +1,25 @@
 //! Managed ConfigMaps are deleted one after the other: how long until each is restored.
 
-use super::figures::{Measured, P50, P99};
+use super::figures::{Measured, P50, P99, Row};
 use super::{cluster::BenchCluster, machine};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use cvo::testing::cluster::Clients;
 use e2e::simulator::releases::Release;
-use futures::TryStreamExt;
+use e2e::until::until;
+use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, WatchEvent, WatchParams};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+
+pub(super) static ROW: Row = Row {
+    name: "repair",
+    about: "200 deletions of random managed ConfigMaps, each until the daemon has created it again",
+    needs: &[],
+    targets: &[(P50, 0.1), (P99, 1.0)],
+};
 
 /// A ConfigMap that is not restored after this time never is.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -91,18 +99,12 @@ pub(super) async fn repaired(
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     maps.delete(name, &DeleteParams::default()).await.with_context(|| format!("cannot delete {namespace}/{name}"))?;
     let deleted = Instant::now();
-    let back = async {
-        loop {
-            match seen.recv().await {
-                // The watch may show the successor before the deletion is answered.
-                Some((found, at)) if found == *key => return Ok(at.saturating_duration_since(deleted).as_secs_f64()),
-                Some(_) => {}
-                None => bail!("the watch of ConfigMaps has ended"),
-            }
-        }
-    };
-    let back = tokio::time::timeout(LIMIT, back).await;
-    back.with_context(|| format!("ConfigMap {namespace}/{name} is not back after {} s", LIMIT.as_secs()))?
+    let wait = until(format!("ConfigMap {namespace}/{name} to be back"), LIMIT);
+    let appeared = futures::stream::poll_fn(|context| seen.poll_recv(context)).map(|(found, at)| {
+        // The watch may show the successor before the deletion is answered.
+        (found, at.saturating_duration_since(deleted).as_secs_f64())
+    });
+    Ok(wait.event(appeared, |(found, after)| (found == key).then_some(*after)).await?)
 }
 
 /// Sends the ConfigMaps that are created from now on.

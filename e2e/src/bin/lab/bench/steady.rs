@@ -2,13 +2,21 @@
 //! scraped; and what it writes to the ClusterVersion in that time, in a restart and in the time after it.
 
 use super::cluster::{BenchCluster, megabytes};
-use super::figures::{Measured, RATE, RESIDENT, STATUS_WRITES};
+use super::figures::{Measured, RATE, RESIDENT, Row, STATUS_WRITES};
 use super::machine;
 use anyhow::ensure;
 use e2e::harness::audit;
 use e2e::simulator::daemon::Usage;
+use e2e::simulator::requests;
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
+
+pub(super) static ROW: Row = Row {
+    name: "steady",
+    about: "400 s in which nothing happens but a scrape of the metrics every 30 s, then a restart and 200 s more",
+    needs: &[],
+    targets: &[(RATE, 0.1), (RESIDENT, 45.0), (STATUS_WRITES, 0.0)],
+};
 
 const CLUSTER_VERSIONS: &str = "clusterversions";
 /// How often memory is read.
@@ -87,7 +95,7 @@ async fn restart(
     let found = Timestamp::now();
     tokio::time::sleep(rest).await;
     let all = cluster.requests(begun, Timestamp::now()).await?;
-    let writes = audit::writes(&all).into_iter().filter(|request| request.resource == CLUSTER_VERSIONS);
+    let writes = requests::writes(&all).into_iter().filter(|request| request.resource == CLUSTER_VERSIONS);
     measured.add(STATUS_WRITES, writes.count() as f64);
     measured.add("seconds until the restarted one has found everything in place", seconds(restarted, found));
     measured.add("requests of a restart", audit::within(&all, restarted..found).len() as f64);

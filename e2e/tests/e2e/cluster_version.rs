@@ -1,0 +1,32 @@
+//! The daemon: updates, what it applies and repairs, its status, and how it is asked.
+
+mod advice;
+mod attacks;
+mod bad_input;
+mod chaos;
+mod cluster_configuration;
+mod drift;
+mod dropped;
+mod dropped_fields;
+mod fault_injection;
+mod gaps;
+mod ipv6;
+mod killed;
+mod life;
+mod long_answers;
+mod metrics;
+mod obstinate;
+mod oc;
+mod older_definition;
+mod plan;
+mod platform;
+mod preconditions;
+mod real_payload;
+mod restored;
+mod retrieval;
+mod secrets;
+mod spec_changes;
+mod stand_in;
+mod uninstall;
+mod update;
+mod waiting;
