@@ -16,6 +16,7 @@ mod reconcile;
 mod repairs;
 mod tally;
 mod turn;
+pub(crate) mod verdict;
 mod view;
 
 pub(crate) use backoff::doubled;

@@ -1,6 +1,6 @@
 //! What the rollout and its executor say to each other.
 
-use crate::gate::Verdict;
+use super::verdict::Unready;
 use crate::graph::Mode;
 use crate::merge::inject::Source;
 use crate::payload::ObjectId;
@@ -133,8 +133,9 @@ pub(crate) struct Outcome {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judged {
-    pub verdict: Verdict,
-    /// The object was still as desired after it was judged; otherwise the verdict is about something else.
+    /// `None`: the gate is open.
+    pub unready: Option<Unready>,
+    /// The object was still as desired after it was judged; otherwise the judgement is about something else.
     pub as_desired: bool,
 }
 

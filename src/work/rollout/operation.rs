@@ -5,7 +5,9 @@ use crate::cluster::index::View;
 use crate::gate::{self, Observed, Verdict};
 use crate::graph::Mode;
 use crate::payload::{Manifest, ObjectId};
-use crate::rollout::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
+use crate::rollout::{
+    Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake, verdict,
+};
 use crate::work::apply::{Applier, ApplyError, namespace_id};
 use futures::future::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -140,8 +142,7 @@ impl Operations {
         loop {
             changed.mark_unchanged();
             let pause = match self.applier.view(&kind, &id).await {
-                // A definition is judged alike in every mode.
-                Ok(view) if gate::judge(&desired, view.as_deref(), Mode::Update) == Verdict::Ready => {
+                Ok(view) if gate::judge(&desired, view.as_deref()) == Verdict::Ready => {
                     return self.applier.crd_established(&id, manifest, &self.manifests);
                 }
                 Ok(_) => {
@@ -289,7 +290,7 @@ impl Operations {
             };
             match judged {
                 Ok(judged) => {
-                    if judged.as_desired && judged.verdict == Verdict::Ready {
+                    if judged.as_desired && judged.unready.is_none() {
                         self.gate_passed(request.purpose, manifest, id);
                     }
                     outcome.judged = Some(judged);
@@ -308,8 +309,8 @@ impl Operations {
     async fn judge(&self, manifest: &Manifest, kind: &Kind, id: &ObjectId, mode: Mode) -> Result<Judged, ApplyError> {
         let desired = Observed::of_manifest(manifest).map_err(|error| ApplyError::Manifest(error.to_string()))?;
         let view = self.applier.view(kind, id).await?;
-        let verdict = gate::judge(&desired, view.as_deref(), mode);
-        Ok(Judged { verdict, as_desired: self.applier.is_as_desired(id, manifest) })
+        let unready = verdict::judge(&desired, view.as_deref(), mode);
+        Ok(Judged { unready, as_desired: self.applier.is_as_desired(id, manifest) })
     }
 
     /// What follows a definition in its node may use its kinds.
