@@ -15,6 +15,7 @@ pub(crate) mod objects;
 pub(crate) mod partial_object;
 pub(crate) mod requests;
 pub(crate) mod revision;
+pub(crate) mod task;
 pub(crate) mod watcher;
 
 pub(crate) use backoff::{WatchBackoff, jittered, scattered, with_jitter};

@@ -27,5 +27,6 @@ pub(crate) mod rollout;
 pub(crate) mod serving;
 pub(crate) mod silence;
 pub(crate) mod stand_in;
-pub(crate) mod task;
 pub(crate) mod update_service;
+
+pub(crate) use crate::cluster::task;
