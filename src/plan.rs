@@ -320,7 +320,7 @@ impl<'a> Walk<'a> {
             blockers: Vec::new(),
             created: Vec::new(),
             served: live::kinds_defined(input.manifests),
-            schemas: merge::Schemas::default(),
+            schemas: merge::Schemas::new(input.manifests),
         }
     }
 
@@ -368,11 +368,7 @@ impl<'a> Walk<'a> {
                 return Action::Unknown { why: why.clone() };
             }
         };
-        let definitions = || {
-            let all = self.input.manifests.iter();
-            all.filter(|definition| merge::may_define(definition, manifest)).cloned().collect()
-        };
-        let schema = || self.schemas.of(manifest, definitions);
+        let schema = || self.schemas.of(manifest);
         let decided =
             merge::step(live.as_ref(), manifest, self.input.manager, &schema, || (self.input.prepared)(manifest));
         let fields = |paths: Vec<String>, after: &Value| {

@@ -11,7 +11,6 @@ pub(crate) mod dropped;
 pub(crate) mod egress;
 pub(crate) mod events;
 pub(crate) mod features;
-pub(crate) mod feeds;
 pub(crate) mod health;
 pub(crate) mod machine_config;
 pub(crate) mod monitoring;

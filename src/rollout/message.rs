@@ -2,24 +2,11 @@
 
 use super::verdict::Unready;
 use crate::graph::Mode;
+use crate::merge::Applied;
 use crate::merge::inject::Source;
 use crate::payload::ObjectId;
 use crate::status::failure::UpdateError;
 use std::time::Duration;
-
-/// What came of applying one manifest.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Applied {
-    /// Already as desired.
-    Unchanged,
-    Created,
-    /// Dotted paths of what differed, and the field manager that wrote last before us, if the object names one.
-    Updated {
-        fields: Vec<String>,
-        by: Option<String>,
-    },
-    Deleted,
-}
 
 /// Something that the executor does. Positions are those of [`super::Plan::manifests`].
 #[derive(Clone, Debug, PartialEq)]

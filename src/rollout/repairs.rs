@@ -3,7 +3,7 @@
 
 use super::PATIENCE;
 use super::backoff::doubled;
-use super::message::Applied;
+use crate::merge::Applied;
 use crate::payload::ObjectId;
 use crate::status::facts::Conflict;
 use jiff::{SignedDuration, Timestamp};

@@ -2,7 +2,7 @@
 //! release needs the object and the server serves its kind. A change is told at once, so that the manifests that depend
 //! on it can be applied again.
 
-use super::feeds::Cluster;
+use crate::cluster::apply::Cluster;
 use crate::cluster::{ApiError, CachedState, Cause, Kind, Objects, jittered};
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::payload::{Manifest, ObjectId};

@@ -30,9 +30,8 @@ use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, History
 use crate::cluster::Clients;
 use crate::cluster::lease::Note;
 use crate::graph::{self, Mode};
-use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Features, Filter, Payload, Selection};
-use crate::rollout::Plan;
+use crate::rollout::{Plan, owner};
 use crate::status::facts::LoadStep;
 use crate::updates::timeline::Timeline;
 use crate::updates::{self, FeatureGates, Target};
@@ -294,7 +293,7 @@ impl ClusterVersionController {
         if let Some(refused) = &mut self.refused {
             refused.consider(terms, Timestamp::now());
         }
-        self.parts.applier.set_owner(Owner { name: self.parts.name.clone(), uid: live.uid.clone() });
+        self.parts.applier.set_owner(owner(&self.parts.name, &live.uid));
         let errors = updates::validate(&self.parts.name, gates, &spec, &status);
         self.invalid = errors.iter().map(ToString::to_string).chain(self.live.problems()).collect();
         let valid = updates::clear(&spec, &errors);

@@ -13,7 +13,6 @@ use crate::cluster::kinds::Kind;
 use crate::cluster::list::{self, ReadObjects};
 use crate::cluster::{ApiError, Clients, Kinds, Objects};
 use crate::graph::Mode;
-use crate::merge::Owner;
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::net::http::Egress;
 use crate::payload::capability::CapabilityInputs;
@@ -23,7 +22,7 @@ use crate::plan::{
     self, Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, Parts, PlanInput, Side,
 };
 use crate::read::Read;
-use crate::rollout::MANAGER;
+use crate::rollout::{MANAGER, owner};
 use crate::status::release::same_digest;
 use crate::updates::upgradeable::{self, NotUpgradeable};
 use crate::updates::{self, FeatureGates};
@@ -67,7 +66,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     ensure_some_included(&selection, &payload, &filter)?;
     let configuration = cluster.configuration(&payload, &mut unknowns).await;
     let uid = cluster.version.metadata.uid.clone().unwrap_or_default();
-    let owner = Owner { name: args.source.name.clone(), uid };
+    let owner = owner(&args.source.name, &uid);
     let prepared = |manifest: &Manifest| prepare(manifest, Some(&owner), &configuration);
     let (status, own) = (cluster.version.status.clone().unwrap_or_default(), own_deployment(args));
     let mut forecast = plan::forecast(&PlanInput {

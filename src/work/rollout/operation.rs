@@ -1,14 +1,14 @@
 //! The commands of a rollout, each as one asynchronous operation. Writes under way are never cut off.
 
 use crate::cluster::Kind;
+use crate::cluster::apply::{ApplyError, namespace_id};
 use crate::cluster::index::View;
 use crate::gate::{self, Observed, Verdict};
 use crate::graph::Mode;
+use crate::merge::Applied;
 use crate::payload::{Manifest, ObjectId};
-use crate::rollout::{
-    Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake, verdict,
-};
-use crate::work::apply::{Applier, ApplyError, namespace_id};
+use crate::rollout::{Command, Delay, Event, Judged, Outcome, Purpose, Reconcile, Wake, verdict};
+use crate::work::apply::{Applier, failure};
 use futures::future::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
@@ -266,7 +266,9 @@ impl Operations {
         let mut outcome = Outcome::default();
         let failed = |error: &ApplyError| {
             self.logged.failure(request.position, error);
-            Some(failure(error, manifest))
+            let failure = failure(error, manifest);
+            tracing::debug!(object = %manifest.id, error = %failure.error, "cannot apply yet");
+            Some(failure)
         };
         let mut before = None;
         if let (true, Some(mode)) = (request.contested, request.gate)
@@ -306,7 +308,13 @@ impl Operations {
         Some(outcome)
     }
 
-    async fn judge(&self, manifest: &Manifest, kind: &Kind, id: &ObjectId, mode: Mode) -> Result<Judged, ApplyError> {
+    async fn judge(
+        &self,
+        manifest: &Arc<Manifest>,
+        kind: &Kind,
+        id: &ObjectId,
+        mode: Mode,
+    ) -> Result<Judged, ApplyError> {
         let desired = Observed::of_manifest(manifest).map_err(|error| ApplyError::Manifest(error.to_string()))?;
         let view = self.applier.view(kind, id).await?;
         let unready = verdict::judge(&desired, view.as_deref(), mode);
@@ -320,29 +328,6 @@ impl Operations {
             self.applier.crd_established(id, manifest, &self.manifests);
         }
     }
-}
-
-fn failure(error: &ApplyError, manifest: &Manifest) -> Failure {
-    let cause = match error {
-        ApplyError::NamespaceMissing(name) | ApplyError::NamespaceTerminating(name) => {
-            Cause::NamespaceMissing(name.clone())
-        }
-        ApplyError::Terminating(_) => Cause::Terminating,
-        ApplyError::KindNotServed => Cause::KindNotServed,
-        ApplyError::KindGone(_) => Cause::KindGone,
-        ApplyError::Api(error) if error.is_of_webhook() => {
-            Cause::WebhookAway(error.webhook_namespace().map(str::to_owned))
-        }
-        ApplyError::Api(error) if !error.is_answer() => Cause::NoAnswer,
-        ApplyError::Api(_)
-        | ApplyError::OwnerGone
-        | ApplyError::OwnRights(_)
-        | ApplyError::Unsteady
-        | ApplyError::Manifest(_) => Cause::Other,
-    };
-    let error = error.update_error(manifest);
-    tracing::debug!(object = %manifest.id, %error, "cannot apply yet");
-    Failure { error, cause }
 }
 
 fn log(purpose: Purpose, manifest: &Manifest, applied: &Applied) {
