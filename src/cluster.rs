@@ -1,11 +1,14 @@
-//! Everything that talks to the API server: clients, the kinds it serves, reads and writes, the object index, the lease.
+//! Everything that talks to the API server: clients, the kinds it serves, reads and writes, the object index, applying
+//! objects, the lease.
 
 pub(crate) mod access;
+pub(crate) mod apply;
 pub(crate) mod backoff;
 pub(crate) mod client;
 pub(crate) mod dated;
 pub(crate) mod error;
 pub(crate) mod feed;
+pub(crate) mod feeds;
 pub(crate) mod index;
 pub(crate) mod kinds;
 pub(crate) mod lease;
@@ -15,6 +18,7 @@ pub(crate) mod objects;
 pub(crate) mod partial_object;
 pub(crate) mod requests;
 pub(crate) mod revision;
+pub(crate) mod task;
 pub(crate) mod watcher;
 
 pub(crate) use backoff::{WatchBackoff, jittered, scattered, with_jitter};

@@ -15,8 +15,8 @@ use crate::serve::health::Heartbeat;
 use crate::updates::advice::Asker;
 use crate::work::advice;
 use crate::work::apply::Applier;
-use crate::work::cluster_version::notices::could_not_write;
 pub(crate) use crate::work::cluster_version::Settings;
+use crate::work::cluster_version::notices::could_not_write;
 use crate::work::cluster_version::{ClusterVersionController, Parts};
 use crate::work::config_maps::ConfigMaps;
 use crate::work::egress;
@@ -41,7 +41,6 @@ use tokio_util::sync::CancellationToken;
 
 /// The lease could not be renewed for longer than this.
 const TOLD_OUTAGE: SignedDuration = SignedDuration::from_secs(5);
-
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {

@@ -10,33 +10,106 @@ mod operator;
 pub(crate) mod reported;
 mod workload;
 
-use crate::graph::Mode;
+use crate::error::{CAUSE, shortened};
 use crate::payload::ObjectId;
-use crate::status::failure::UpdateError;
+use observed::Condition;
 pub(crate) use observed::Observed;
 use serde_json::Value;
 
-/// The result of a gate.
+/// The result of a gate. What becomes of it is up to whoever waits: the gate knows neither how urgent the object is nor what
+/// happens meanwhile.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     Ready,
-    /// Not yet; the node is parked until the object changes. The error is what conditions report about the wait; without one
-    /// they do not report it.
+    /// Not yet, and nothing is wrong.
     Waiting {
-        reason: String,
+        reason: Reason,
         message: String,
-        report: Option<UpdateError>,
     },
-    /// Failed; the error's effect says how conditions report it. The node is parked until the object changes, except that
-    /// with effect `Report` it goes on.
-    Failing(UpdateError),
+    /// Something is wrong. The cause is what the object itself says of it.
+    Failing {
+        reason: Reason,
+        message: String,
+        cause: Option<Cause>,
+    },
+}
+
+/// Why an object is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// It does not exist.
+    NotFound,
+    Deleting,
+    /// Its status is that of an older generation.
+    NotObserved,
+    /// Its pods are being replaced.
+    RollingOut,
+    /// A Job that is not complete.
+    Running,
+    /// A Job that has failed for good.
+    JobFailed,
+    /// Pods cannot be created, or there was no progress for too long.
+    NotProgressing,
+    NotAvailable,
+    /// It does not say whether it is available.
+    AvailabilityUnknown,
+    /// It says that it is degraded, or does not say that it is not.
+    Degraded,
+    /// Its versions are not those of the manifest.
+    OtherVersions,
+    /// The manifest has no versions, so that nothing tells when it is ready: it never is.
+    NoVersions,
+    NotEstablished,
+    NamesNotAccepted,
+}
+
+impl Reason {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Reason::NotFound => "NotFound",
+            Reason::Deleting => "Deleting",
+            Reason::NotObserved => "NotObserved",
+            Reason::RollingOut => "RollingOut",
+            Reason::Running => "Running",
+            Reason::JobFailed => "JobFailed",
+            Reason::NotProgressing => "NotProgressing",
+            Reason::NotAvailable => "NotAvailable",
+            Reason::AvailabilityUnknown => "AvailabilityUnknown",
+            Reason::Degraded => "Degraded",
+            Reason::OtherVersions => "OtherVersions",
+            Reason::NoVersions => "NoVersions",
+            Reason::NotEstablished => "NotEstablished",
+            Reason::NamesNotAccepted => "NamesNotAccepted",
+        }
+    }
+}
+
+/// The condition that explains a failure.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cause {
+    /// `None`: the object lacks the condition, as the message says.
+    pub reason: Option<String>,
+    pub message: String,
+}
+
+impl Verdict {
+    /// Of a long message beginning and end are kept.
+    fn failing(reason: Reason, message: &str, cause: Option<Cause>) -> Verdict {
+        Verdict::Failing { reason, message: shortened(message, CAUSE).into_owned(), cause }
+    }
+}
+
+impl From<Condition<'_>> for Cause {
+    fn from(condition: Condition<'_>) -> Cause {
+        Cause { reason: Some(condition.reason.to_owned()), message: condition.message.to_owned() }
+    }
 }
 
 /// Evaluates the desired and the live object; the latter is `None` if it does not exist.
-type Gate = fn(&Observed, Option<&Observed>, Mode) -> Verdict;
+type Gate = fn(&Observed, Option<&Observed>) -> Verdict;
 
-/// Describes what the gate waits for; `None` if it waits for nothing in this mode.
-type Awaits = fn(&Observed, Mode) -> Option<String>;
+/// Describes what the gate waits for.
+type Awaits = fn(&Observed) -> String;
 
 /// The gates by group and kind, for any version of the group.
 const GATES: [(&str, &str, Gate, Awaits); 5] = [
@@ -68,24 +141,18 @@ pub(crate) fn observe_json(id: &ObjectId, live: &str) -> Option<Observed> {
 }
 
 /// Evaluates the gate of a manifest. `live` is the latest known state of its object.
-pub(crate) fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+pub(crate) fn judge(desired: &Observed, live: Option<&Observed>) -> Verdict {
     match row(desired.group(), desired.kind()) {
-        Some((_, _, gate, _)) => gate(desired, live, mode),
+        Some((_, _, gate, _)) => gate(desired, live),
         None => Verdict::Ready,
     }
 }
 
-/// Why the gate of this manifest can never open, whatever the state of the live object; `None` if it can.
-pub(crate) fn never_opens(desired: &Observed) -> Option<UpdateError> {
-    let operator = (desired.group(), desired.kind()) == ("config.openshift.io", "ClusterOperator");
-    operator.then(|| operator::no_versions(desired)).flatten()
-}
-
 /// What the gate of this manifest waits for, to be read after the object's name: "to be established". `None` if it has no
-/// gate, or none in this mode.
-pub(crate) fn awaits(desired: &Observed, mode: Mode) -> Option<String> {
+/// gate.
+pub(crate) fn awaits(desired: &Observed) -> Option<String> {
     let (.., awaits) = row(desired.group(), desired.kind())?;
-    awaits(desired, mode)
+    Some(awaits(desired))
 }
 
 fn row(group: &str, kind: &str) -> Option<&'static (&'static str, &'static str, Gate, Awaits)> {

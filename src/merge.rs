@@ -30,14 +30,13 @@ mod webhook;
 mod workload;
 
 pub(crate) use apply::{configuration, taken_over};
-pub(crate) use desired::desired;
-pub(crate) use initial::initial;
+pub(crate) use desired::{Desired, DesiredError, desired};
+pub(crate) use initial::{initial, initial_status};
 pub(crate) use metadata::Owner;
 pub use ownership::Manager;
 pub(crate) use ownership::ReadSchema;
-pub(crate) use schema::Schema;
-pub(crate) use schemas::{Schemas, may_define};
-pub(crate) use step::{Skip, Step, step};
+pub(crate) use schemas::Schemas;
+pub(crate) use step::{Applied, Skip, Step, step};
 
 use rule::{Rule, Shape};
 use serde_json::Value;

@@ -1,5 +1,5 @@
 //! What an update will do, predicted before it starts. The functions of the rollout decide: `graph::build` the order,
-//! `merge::step` what each manifest needs, `gate` what is waited for. So the plan shows what the daemon will do.
+//! `merge::step` what each manifest needs, `rollout::verdict` what is waited for. So the plan shows what the daemon will do.
 //!
 //! The serialised [`Forecast`] is a contract: fields may be added, but `schema` grows when one is removed or changes its
 //! meaning.
@@ -35,10 +35,11 @@ pub(crate) use parts::{Deployment, Parts, PodFacts};
 
 use crate::api::Release;
 use crate::error::{CAUSE, listed};
-use crate::gate::{self, Verdict};
+use crate::gate::Observed;
 use crate::graph::{self, Graph, Mode};
 use crate::merge::{self, Manager, MergeError, Skip};
 use crate::payload::{Manifest, ObjectId};
+use crate::rollout::verdict;
 use crate::status::failure::Reason;
 use serde::Serialize;
 use serde_json::Value;
@@ -316,7 +317,7 @@ impl<'a> Walk<'a> {
             blockers: Vec::new(),
             created: Vec::new(),
             served: live::kinds_defined(input.manifests),
-            schemas: merge::Schemas::default(),
+            schemas: merge::Schemas::new(input.manifests),
         }
     }
 
@@ -364,11 +365,7 @@ impl<'a> Walk<'a> {
                 return Action::Unknown { why: why.clone() };
             }
         };
-        let definitions = || {
-            let all = self.input.manifests.iter();
-            all.filter(|definition| merge::may_define(definition, manifest)).cloned().collect()
-        };
-        let schema = || self.schemas.of(manifest, definitions);
+        let schema = || self.schemas.of(manifest);
         let decided =
             merge::step(live.as_ref(), manifest, self.input.manager, &schema, || (self.input.prepared)(manifest));
         let fields = |paths: Vec<String>, after: &Value| {
@@ -455,21 +452,21 @@ impl<'a> Walk<'a> {
         if manifest.create_only() {
             return None;
         }
-        let want = gate::Observed::of_manifest(manifest).ok()?;
-        let awaits = gate::awaits(&want, self.input.mode)?;
-        if let Some(error) = gate::never_opens(&want) {
+        let want = Observed::of_manifest(manifest).ok()?;
+        let awaits = verdict::awaits(&want, self.input.mode)?;
+        if let Some(error) = verdict::never_opens(&want) {
             self.blockers.push(Blocker::new(Cause::Refused, &live.id, error.reason.as_str(), error.message.clone()));
             return Some(PlannedGate { awaits, now: GateState::Failing, message: error.message });
         }
         let (LiveState::Exists(object), true) = (&live.state, live.has_status) else {
             return Some(PlannedGate { awaits, now: GateState::Unknown, message: String::new() });
         };
-        let verdict = gate::judge(&want, Some(&gate::Observed::of(object)), self.input.mode);
-        self.blockers.extend(concerns::from_verdict(&live.id, action, &verdict));
-        let (now, message) = match verdict {
-            Verdict::Ready => (GateState::Open, String::new()),
-            Verdict::Waiting { message, .. } => (GateState::Closed, message),
-            Verdict::Failing(error) => (GateState::Failing, error.whole()),
+        let unready = verdict::judge(&want, Some(&Observed::of(object)), self.input.mode);
+        self.blockers.extend(unready.as_ref().and_then(|unready| concerns::from_unready(&live.id, action, unready)));
+        let (now, message) = match unready {
+            None => (GateState::Open, String::new()),
+            Some(unready) if unready.is_wait() => (GateState::Closed, unready.message),
+            Some(unready) => (GateState::Failing, unready.error.whole()),
         };
         Some(PlannedGate { awaits, now, message })
     }

@@ -16,17 +16,18 @@ mod reconcile;
 mod repairs;
 mod tally;
 mod turn;
+pub(crate) mod verdict;
 mod view;
 
 pub(crate) use clocks::Clocks;
-pub(crate) use message::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
+pub(crate) use message::{Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
 pub(crate) use view::View;
 
 use crate::api::progress::{NodeProgress, NodeState, WaitingFor};
 use crate::api::{FIELD_MANAGER, Release};
 use crate::gate;
 use crate::graph::{Frontier, Graph, Mode};
-use crate::merge::Manager;
+use crate::merge::{Applied, Manager, Owner};
 use crate::payload::{Manifest, ObjectId, defined_group};
 use crate::pools::summary;
 use crate::status::failure::{Effect, UpdateError};
@@ -42,6 +43,19 @@ use tally::Tally;
 /// Under whose name the objects of a release are written. The machine-config controller wrote under the same name once, such
 /// as which nodes of a pool have their turn.
 pub const MANAGER: Manager = Manager { name: FIELD_MANAGER, of_others: &[summary::DOMAIN] };
+
+/// The ClusterVersion, which owns all objects of the payload. If it is deleted, the garbage collector removes the platform.
+pub fn owner(name: &str, uid: &str) -> Owner {
+    Owner {
+        api_version: "config.openshift.io/v1",
+        kind: "ClusterVersion",
+        plural: "clusterversions",
+        namespaced: false,
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        shares: true,
+    }
+}
 
 /// Failures of one manifest in a row before they are reported: about four seconds of retries.
 const PATIENCE: u32 = 3;

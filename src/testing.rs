@@ -57,7 +57,7 @@ pub mod merge {
     pub use crate::merge::initial::initial;
     pub use crate::merge::metadata::{Owner, prepare};
     pub use crate::merge::{Manager, MergeError, Outcome, merge};
-    pub use crate::rollout::MANAGER;
+    pub use crate::rollout::{MANAGER, owner};
 }
 pub mod pools {
     pub use crate::pools::{changes, disruption, ignition, reconcile, render};

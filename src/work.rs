@@ -12,7 +12,6 @@ pub(crate) mod dropped;
 pub(crate) mod egress;
 pub(crate) mod events;
 pub(crate) mod features;
-pub(crate) mod feeds;
 pub(crate) mod health;
 pub(crate) mod machine_config;
 pub(crate) mod monitoring;
@@ -29,4 +28,5 @@ pub(crate) mod serving;
 pub(crate) mod settings;
 pub(crate) mod silence;
 pub(crate) mod stand_in;
-pub(crate) mod task;
+
+pub(crate) use crate::cluster::task;

@@ -4,7 +4,7 @@
 //! without the defaults of its kind.
 
 use cvo::testing::graph::{self, Mode};
-use cvo::testing::merge::{self, MANAGER, Outcome, Owner};
+use cvo::testing::merge::{self, MANAGER, Outcome};
 use cvo::testing::payload::manifests_of;
 use cvo::testing::payload::metadata::{self, ReleaseMetadata};
 use cvo::testing::payload::references::{self, ImageReferences, Tag};
@@ -101,7 +101,7 @@ fn files(folder: &Path) -> anyhow::Result<PayloadFiles> {
 }
 
 fn by_kind(manifests: &[Arc<Manifest>]) -> anyhow::Result<BTreeMap<String, Vec<Pair>>> {
-    let owner = Owner { name: "version".to_owned(), uid: "0b1c".to_owned() };
+    let owner = merge::owner("version", "0b1c");
     let mut kinds: BTreeMap<String, Vec<Pair>> = BTreeMap::new();
     for manifest in manifests {
         let desired = merge::prepare(manifest.object()?, Some(&owner), false);

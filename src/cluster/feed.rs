@@ -23,7 +23,7 @@ use super::error::ApiError;
 use super::index::Index;
 use super::kinds::{Kind, Kinds};
 use super::objects::Objects;
-use crate::gate::Observed;
+use crate::gate;
 use crate::payload::ObjectId;
 use course::{Course, End, Next};
 use serde_json::Value;
@@ -35,16 +35,8 @@ use tokio::sync::watch;
 /// A kind without a watch for this long is told of.
 const UNWATCHED: Duration = Duration::from_secs(60);
 
-/// An object that a feed has read, compared with the desired one.
-#[derive(Debug, Default)]
-pub(crate) struct Comparison {
-    /// Fingerprint of the desired content, if the object has it.
-    pub as_desired: Option<u64>,
-    /// What gates read of it.
-    pub view: Option<Observed>,
-}
-
-type Compare = dyn Fn(&ObjectId, &Value) -> Comparison + Send + Sync;
+/// Fingerprint of the desired content of an object that was read, if it has that.
+type Compare = dyn Fn(&ObjectId, &Value) -> Option<u64> + Send + Sync;
 
 /// What happens to the objects of a kind that is followed as a whole, in the order of the server.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +70,7 @@ pub(crate) struct Callbacks {
     pub compare: Arc<Compare>,
     /// The time is over after which everything is read again, whatever the watch has said.
     pub before_relist: Arc<dyn Fn(&Kind) + Send + Sync>,
-    pub whole: WholeKind,
+    pub whole: Option<WholeKind>,
 }
 
 /// What a feed tells of itself.
@@ -212,20 +204,25 @@ impl Feed {
         self.index.tracked(&self.kind.group, &self.kind.kind)
     }
 
+    /// If this kind is followed as a whole.
+    fn whole(&self) -> Option<&WholeKind> {
+        self.callbacks.whole.as_ref().filter(|whole| whole.is(&self.kind))
+    }
+
     fn is_whole(&self) -> bool {
-        self.callbacks.whole.is(&self.kind)
+        self.whole().is_some()
     }
 
     /// Does nothing for all other kinds.
     fn tell_whole(&self, event: ObjectEvent<'_>) {
-        if self.is_whole() {
-            (self.callbacks.whole.tell)(event);
+        if let Some(whole) = self.whole() {
+            (whole.tell)(event);
         }
     }
 
     /// A tracked object, read as a whole.
     fn on_list(&self, id: &ObjectId, object: Value) {
-        let Comparison { as_desired, view } = (self.callbacks.compare)(id, &object);
+        let (as_desired, view) = ((self.callbacks.compare)(id, &object), gate::observe(id, &object));
         self.index.on_list(id, object, as_desired, view);
     }
 

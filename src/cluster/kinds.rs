@@ -2,6 +2,7 @@
 //! (two requests), then extended by the CustomResourceDefinitions that the daemon sees become established.
 
 use super::error::ApiError;
+use crate::merge::Owner;
 use crate::payload::{DefinedKind, Manifest, ObjectId};
 use kube::Client;
 use kube::core::Version;
@@ -34,6 +35,11 @@ impl Kind {
 
     pub(crate) fn pod() -> Kind {
         Kind::known("", "v1", "Pod", "pods", true)
+    }
+
+    pub(crate) fn of_owner(owner: &Owner) -> Kind {
+        let (group, version) = owner.api_version.split_once('/').unwrap_or(("", owner.api_version));
+        Kind::known(group, version, owner.kind, owner.plural, owner.namespaced)
     }
 
     pub fn cluster_version() -> Kind {

@@ -1,73 +1,50 @@
 //! ClusterOperator: available, not degraded, and at the versions that its manifest lists.
 
-use super::Verdict;
 use super::observed::{Condition, Observed};
-use crate::graph::Mode;
-use crate::status::failure::{Effect, Reason, UpdateError};
+use super::{Cause, Reason, Verdict};
 
-/// Availability comes first, then degradation, then versions. A missing condition counts as not available or as degraded. An
-/// install does not wait for versions and goes on past a degraded operator. `Progressing` and `Upgradeable` do not matter.
-///
-/// An operator that has never been available is not failing: it is given the time that a degraded one has. In an install
-/// none has been; later one that says nothing about its availability has not.
-pub(crate) fn judge(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+/// Availability comes first, then degradation, then versions. A missing condition counts as not available or as degraded.
+/// `Progressing` and `Upgradeable` do not matter.
+pub(crate) fn judge(desired: &Observed, live: Option<&Observed>) -> Verdict {
     let name = desired.name();
-    if let Some(error) = no_versions(desired) {
-        return Verdict::Failing(error);
+    if desired.versions().is_empty() {
+        let message = format!(
+            "Cluster operator {name} declares no versions: its manifest in the release must list status.versions"
+        );
+        return Verdict::failing(Reason::NoVersions, &message, None);
     }
     let Some(live) = live else {
         let message =
             format!("Cluster operator {name} does not exist yet; its operator or the next attempt creates it");
-        return Verdict::Failing(error(Reason::ResourceNotFound, name, message, Effect::FailAfterInterval));
+        return Verdict::failing(Reason::NotFound, &message, None);
     };
     let available = live.condition("Available");
     if !Condition::is(available, "True") {
+        let says_so = Condition::is(available, "False");
+        let reason = if says_so { Reason::NotAvailable } else { Reason::AvailabilityUnknown };
         let message = format!("Cluster operator {name} is not available");
-        let silent = available.is_none_or(|condition| condition.status != "False");
-        let effect = if silent || mode == Mode::Install { Effect::FailAfterInterval } else { Effect::Fail };
-        let error = error(Reason::OperatorNotAvailable, name, message, effect);
-        return Verdict::Failing(because("Available", available, error));
+        return Verdict::failing(reason, &message, Some(cause("Available", available)));
     }
     let degraded = live.condition("Degraded");
     if !Condition::is(degraded, "False") {
-        let effect = if mode == Mode::Install { Effect::Report } else { Effect::FailAfterInterval };
         let message = format!("Cluster operator {name} is degraded");
-        let error = error(Reason::OperatorDegraded, name, message, effect);
-        return Verdict::Failing(because("Degraded", degraded, error));
-    }
-    if mode == Mode::Install {
-        return Verdict::Ready;
+        return Verdict::failing(Reason::Degraded, &message, Some(cause("Degraded", degraded)));
     }
     match behind(&desired.versions(), &live.versions()) {
         None => Verdict::Ready,
         Some(behind) => {
             let message = format!("Cluster operator {name} is not yet at the release's versions: {behind}");
-            let error = error(Reason::OperatorUpdating, name, message.clone(), Effect::Wait);
-            Verdict::Waiting { reason: error.reason.to_string(), message, report: Some(error) }
+            Verdict::Waiting { reason: Reason::OtherVersions, message }
         }
     }
 }
 
-/// Without versions in the manifest it is unknown when the operator has reached the release.
-pub(crate) fn no_versions(desired: &Observed) -> Option<UpdateError> {
-    let name = desired.name();
-    desired.versions().is_empty().then(|| {
-        let message = format!(
-            "Cluster operator {name} declares no versions: its manifest in the release must list status.versions"
-        );
-        error(Reason::OperatorNoVersions, name, message, Effect::Fail)
-    })
-}
-
-pub(crate) fn awaits(desired: &Observed, mode: Mode) -> Option<String> {
-    if mode == Mode::Install {
-        return Some("to be available".to_owned());
-    }
+pub(crate) fn awaits(desired: &Observed) -> String {
     let versions: Vec<String> = desired.versions().iter().map(|(name, version)| format!("{name} {version}")).collect();
-    if versions.is_empty() {
-        return Some("to be available and not degraded".to_owned());
+    match versions.is_empty() {
+        true => "to be available and not degraded".to_owned(),
+        false => format!("to be available, not degraded and at {}", versions.join(", ")),
     }
-    Some(format!("to be available, not degraded and at {}", versions.join(", ")))
 }
 
 /// Describes the desired versions that the operator does not report. Versions are compared as text. If a live name comes
@@ -82,15 +59,8 @@ fn behind(desired: &[(&str, &str)], live: &[(&str, &str)]) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-fn error(reason: Reason, name: &str, message: String, effect: Effect) -> UpdateError {
-    UpdateError { effect, names: vec![name.to_owned()], ..UpdateError::new(reason, message) }
-}
-
-/// Adds the operator's own condition as the cause; the outer message only names the operator.
-fn because(type_: &str, condition: Option<Condition<'_>>, error: UpdateError) -> UpdateError {
-    let cause = match condition {
-        Some(c) => UpdateError::new(Reason::Other(c.reason.to_owned()), c.message),
-        None => UpdateError::new(Reason::NoCondition, format!("the operator reports no condition {type_}")),
-    };
-    UpdateError { nested: vec![cause], ..error }
+/// The operator's own condition; the message of the verdict only names the operator.
+fn cause(type_: &str, condition: Option<Condition<'_>>) -> Cause {
+    let missing = || Cause { reason: None, message: format!("the operator reports no condition {type_}") };
+    condition.map_or_else(missing, Cause::from)
 }

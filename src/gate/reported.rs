@@ -5,7 +5,6 @@ use super::{Verdict, workload};
 use crate::api::ConditionStatus;
 use crate::api::cluster_operator::{OperandVersion, OperatorReport};
 use crate::api::condition::{Condition, find};
-use crate::graph::Mode;
 use crate::payload::ObjectId;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -18,11 +17,11 @@ pub(crate) fn is_workload(group: &str, kind: &str) -> bool {
     group == "apps" && matches!(kind, "Deployment" | "DaemonSet" | "StatefulSet")
 }
 
-/// Whether a workload is rolled out, as in an update.
+/// Whether a workload is rolled out.
 pub(crate) fn judge(desired: &Observed, live: Option<&Observed>) -> Verdict {
     match desired.kind() {
         "StatefulSet" => workload::stateful_set(desired, live),
-        _ => super::judge(desired, live, Mode::Update),
+        _ => super::judge(desired, live),
     }
 }
 
@@ -75,7 +74,7 @@ pub(crate) fn report(
     });
     let moving = list(moving.collect());
     let failing = workloads.iter().filter_map(|it| match &it.verdict {
-        Verdict::Failing(error) => Some(error.message.clone()),
+        Verdict::Failing { message, .. } => Some(message.clone()),
         _ => None,
     });
     let failing = list(failing.collect());

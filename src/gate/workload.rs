@@ -1,12 +1,9 @@
 //! Deployment, DaemonSet and StatefulSet: rolled out. Job: complete.
 
-use super::Verdict;
 use super::observed::{Condition, Observed, number};
-use crate::graph::Mode;
-use crate::status::failure::{Effect, Reason, UpdateError};
+use super::{Cause, Reason, Verdict};
 
-/// In an update the rollout must be complete. While reconciling only failures count, and an install has no gate.
-pub(crate) fn deployment(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+pub(crate) fn deployment(desired: &Observed, live: Option<&Observed>) -> Verdict {
     let rollout = |live: &Observed| {
         let desired = live.spec.replicas.as_i64().unwrap_or(1);
         let (total, updated) = (number(&live.status.replicas), number(&live.status.updated_replicas));
@@ -19,32 +16,24 @@ pub(crate) fn deployment(desired: &Observed, live: Option<&Observed>, mode: Mode
             format!("{updated} of {desired} replicas updated, {available} available, {old} old ones left")
         })
     };
-    rolled_out(desired, live, mode, deployment_failure, rollout)
+    rolled_out(desired, live, deployment_failure, rollout)
 }
 
-pub(crate) fn awaits_deployment(desired: &Observed, mode: Mode) -> Option<String> {
+pub(crate) fn awaits_deployment(desired: &Observed) -> String {
     let replicas = desired.spec.replicas.as_i64().unwrap_or(1);
-    awaits_rollout(mode, || format!("to be rolled out: {replicas} replicas updated and available, no old ones left"))
+    format!("to be rolled out: {replicas} replicas updated and available, no old ones left")
 }
 
-pub(crate) fn awaits_daemon_set(_desired: &Observed, mode: Mode) -> Option<String> {
-    awaits_rollout(mode, || "to be rolled out: a pod updated and available on every node it is scheduled to".to_owned())
+pub(crate) fn awaits_daemon_set(_desired: &Observed) -> String {
+    "to be rolled out: a pod updated and available on every node it is scheduled to".to_owned()
 }
 
-fn awaits_rollout(mode: Mode, rollout: impl FnOnce() -> String) -> Option<String> {
-    match mode {
-        Mode::Install => None,
-        Mode::Update => Some(rollout()),
-        Mode::Reconcile => Some("not to have failed".to_owned()),
-    }
-}
-
-pub(crate) fn awaits_job(_desired: &Observed, mode: Mode) -> Option<String> {
-    Some(if mode == Mode::Reconcile { "not to have failed" } else { "to be complete" }.to_owned())
+pub(crate) fn awaits_job(_desired: &Observed) -> String {
+    "to be complete".to_owned()
 }
 
 /// Like a Deployment, but only its deletion is a failure, since a DaemonSet has no conditions.
-pub(crate) fn daemon_set(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+pub(crate) fn daemon_set(desired: &Observed, live: Option<&Observed>) -> Verdict {
     let rollout = |live: &Observed| {
         let status = &live.status;
         let (desired, updated) = (number(&status.desired_number_scheduled), number(&status.updated_number_scheduled));
@@ -54,10 +43,10 @@ pub(crate) fn daemon_set(desired: &Observed, live: Option<&Observed>, mode: Mode
         let complete = available >= desired && (on_delete || updated >= desired);
         (!complete).then(|| format!("{updated} of {desired} pods updated, {available} available"))
     };
-    rolled_out(desired, live, mode, |_, _| None, rollout)
+    rolled_out(desired, live, |_, _| None, rollout)
 }
 
-/// As in an update; it has no gate, and is judged only for the report of its component.
+/// It has no gate, and is judged only for the report of its component.
 pub(super) fn stateful_set(desired: &Observed, live: Option<&Observed>) -> Verdict {
     let rollout = |live: &Observed| {
         let (status, strategy) = (&live.status, &live.spec.update_strategy);
@@ -69,17 +58,14 @@ pub(super) fn stateful_set(desired: &Observed, live: Option<&Observed>) -> Verdi
         let complete = available >= wanted && (on_delete || updated >= wanted.saturating_sub(partition));
         (!complete).then(|| format!("{updated} of {wanted} replicas updated, {available} available"))
     };
-    rolled_out(desired, live, Mode::Update, |_, _| None, rollout)
+    rolled_out(desired, live, |_, _| None, rollout)
 }
 
-/// In an install or update the Job must be complete. While reconciling only its failure counts.
-pub(crate) fn job(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Verdict {
+/// Between complete and failed for good it waits.
+pub(crate) fn job(desired: &Observed, live: Option<&Observed>) -> Verdict {
     let id = desired.id();
-    let waits = |reason: &str, message: String| match mode {
-        Mode::Reconcile => Verdict::Ready,
-        _ => waiting(desired, reason, message),
-    };
-    let Some(live) = live else { return waits("NotFound", format!("{id} is not there yet")) };
+    let waits = |reason: Reason, message: String| Verdict::Waiting { reason, message };
+    let Some(live) = live else { return waits(Reason::NotFound, format!("{id} is not there yet")) };
     let all_succeeded =
         || live.spec.completions.as_i64().is_some_and(|desired| number(&live.status.succeeded) >= desired);
     if Condition::is(live.condition("Complete"), "True") {
@@ -89,16 +75,16 @@ pub(crate) fn job(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Ve
     if let Some(failed) = live.condition("Failed").filter(|condition| condition.status == "True") {
         let failed = if failed.reason.is_empty() { Condition { reason: "DeadlineExceeded", ..failed } } else { failed };
         let message = format!("{id} failed and will not be retried: {}", failed.text());
-        return Verdict::Failing(broken(desired, Reason::Failed, message, Some(failed)));
+        return Verdict::failing(Reason::JobFailed, &message, Some(failed.into()));
     }
     if all_succeeded() {
         return Verdict::Ready;
     }
     if live.is_deleting() {
-        return waits("Deleting", format!("{id} is being deleted before it was complete"));
+        return waits(Reason::Deleting, format!("{id} is being deleted before it was complete"));
     }
     let (active, failed) = (number(&live.status.active), number(&live.status.failed));
-    waits("Running", format!("{id} is not complete: {active} pods active, {failed} failed so far"))
+    waits(Reason::Running, format!("{id} is not complete: {active} pods active, {failed} failed so far"))
 }
 
 /// The verdict on a workload whose pods are replaced. `failure` and `rollout` only see a status that belongs to the current spec, since
@@ -106,67 +92,44 @@ pub(crate) fn job(desired: &Observed, live: Option<&Observed>, mode: Mode) -> Ve
 fn rolled_out(
     desired: &Observed,
     live: Option<&Observed>,
-    mode: Mode,
-    failure: fn(&Observed, &Observed) -> Option<UpdateError>,
+    failure: fn(&Observed, &Observed) -> Option<Verdict>,
     rollout: impl Fn(&Observed) -> Option<String>,
 ) -> Verdict {
-    if mode == Mode::Install {
-        return Verdict::Ready;
-    }
     let id = desired.id();
-    let waits = |reason: &str, message: String| match mode {
-        Mode::Update => waiting(desired, reason, message),
-        _ => Verdict::Ready,
-    };
-    let Some(live) = live else { return waits("NotFound", format!("{id} is not there yet")) };
+    let waits = |reason: Reason, message: String| Verdict::Waiting { reason, message };
+    let Some(live) = live else { return waits(Reason::NotFound, format!("{id} is not there yet")) };
     if live.is_deleting() {
         let message = format!(
             "{id} is being deleted and will be created again; if a finalizer blocks the deletion, remove the finalizer"
         );
-        return Verdict::Failing(broken(desired, Reason::Failed, message, None));
+        return Verdict::failing(Reason::Deleting, &message, None);
     }
     if !live.is_current() {
-        return waits("NotObserved", format!("the controller of {id} has not seen the last change"));
+        return waits(Reason::NotObserved, format!("the controller of {id} has not seen the last change"));
     }
-    if let Some(error) = failure(desired, live) {
-        return Verdict::Failing(error);
+    if let Some(verdict) = failure(desired, live) {
+        return verdict;
     }
     match rollout(live) {
-        Some(missing) => waits("RollingOut", format!("{id} is rolling out: {missing}")),
+        Some(missing) => waits(Reason::RollingOut, format!("{id} is rolling out: {missing}")),
         None => Verdict::Ready,
     }
 }
 
-fn deployment_failure(desired: &Observed, live: &Observed) -> Option<UpdateError> {
+fn deployment_failure(desired: &Observed, live: &Observed) -> Option<Verdict> {
     let [replica_failure, available, progressing] =
         ["ReplicaFailure", "Available", "Progressing"].map(|type_| live.condition(type_));
     let id = desired.id();
     let (reason, what, cause) = if Condition::is(replica_failure, "True") {
-        (Reason::WorkloadNotProgressing, "cannot create its pods", replica_failure)
+        (Reason::NotProgressing, "cannot create its pods", replica_failure)
     } else if Condition::is(available, "False") && Condition::is(progressing, "False") {
-        (Reason::WorkloadNotAvailable, "is not available and has stopped progressing", available)
+        (Reason::NotAvailable, "is not available and has stopped progressing", available)
     } else if progressing.is_some_and(|p| p.status == "False" && p.reason == "ProgressDeadlineExceeded") {
-        (Reason::WorkloadNotProgressing, "made no progress within its deadline", progressing)
+        (Reason::NotProgressing, "made no progress within its deadline", progressing)
     } else {
         return None;
     };
     let details = cause.map(|condition| condition.text()).filter(|text| !text.is_empty());
     let message = details.map_or(format!("{id} {what}"), |details| format!("{id} {what}: {details}"));
-    Some(broken(desired, reason, message, cause))
-}
-
-/// An error that conditions report as a failure at once.
-fn broken(desired: &Observed, reason: Reason, message: String, cause: Option<Condition<'_>>) -> UpdateError {
-    let nested = cause.map(|c| UpdateError::new(Reason::Other(c.reason.to_owned()), c.message)).into_iter().collect();
-    UpdateError { names: vec![desired.name().to_owned()], nested, ..UpdateError::new(reason, message) }
-}
-
-/// A wait, which conditions do not report as a failure.
-fn waiting(desired: &Observed, reason: &str, message: String) -> Verdict {
-    let report = UpdateError {
-        effect: Effect::Wait,
-        names: vec![UpdateError::name_of(&desired.id())],
-        ..UpdateError::new(Reason::WorkloadUpdating, message.clone())
-    };
-    Verdict::Waiting { reason: reason.to_owned(), message, report: Some(report) }
+    Some(Verdict::failing(reason, &message, cause.map(Cause::from)))
 }

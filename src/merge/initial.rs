@@ -1,6 +1,7 @@
 //! Fields that the API server requires although manifests omit them, since clients with Go types always send them.
 
 use super::metadata::group;
+use crate::payload::Manifest;
 use serde_json::{Value, json};
 
 /// Adds the missing required fields to an object that is written. They are not added for comparing, since the payload does
@@ -18,6 +19,15 @@ pub fn initial(mut desired: Value) -> Value {
         }
     }
     desired
+}
+
+/// The status that a new object gets before its controller writes one, if any: the related objects of a ClusterOperator, for
+/// which tools look that collect data for support.
+pub(crate) fn initial_status(manifest: &Manifest) -> Option<Value> {
+    let id = &manifest.id;
+    let operator = (id.group.as_str(), id.kind.as_str()) == ("config.openshift.io", "ClusterOperator");
+    let object = operator.then(|| manifest.object().ok())??;
+    object.pointer("/status/relatedObjects").map(|related| json!({ "relatedObjects": related }))
 }
 
 /// A field and its initial value.

@@ -4,12 +4,20 @@ use super::rule::{ENTRIES, Elements, Extra, Field, Order, Rule, Shape, field, op
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// The ClusterVersion, which owns all objects of the payload. If it is deleted, the garbage collector removes the platform.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The owner of the objects that are applied. If it is deleted, the garbage collector removes them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
+    pub api_version: &'static str,
+    pub kind: &'static str,
+    /// The resource by which it is read.
+    pub plural: &'static str,
+    /// Then it is in the namespace of the objects that it owns.
+    pub namespaced: bool,
     pub name: String,
     /// The live uid. With an owner reference to another uid the garbage collector would remove the object.
     pub uid: String,
+    /// An object that has another controller gets this owner beside that one. Otherwise it is left alone.
+    pub shares: bool,
 }
 
 const OWNERS: &Elements = &Elements::Keyed { key: "uid", rule: Rule::Exact, extra: Extra::Keep, order: Order::Live };
@@ -75,8 +83,8 @@ pub fn prepare(mut desired: Value, owner: Option<&Owner>, create_only: bool) -> 
 
 fn reference(owner: &Owner, create_only: bool) -> Value {
     let mut reference = json!({
-        "apiVersion": "config.openshift.io/v1",
-        "kind": "ClusterVersion",
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
         "name": owner.name,
         "uid": owner.uid,
     });
@@ -84,6 +92,15 @@ fn reference(owner: &Owner, create_only: bool) -> Value {
         map.insert("controller".into(), Value::Bool(true));
     }
     reference
+}
+
+fn controls(reference: &Value) -> bool {
+    reference.get("controller").and_then(Value::as_bool) == Some(true)
+}
+
+/// The owner reference to the controller of an object.
+pub(super) fn controller(object: &Value) -> Option<&Value> {
+    owners(object).find(|reference| controls(reference))
 }
 
 fn owners(object: &Value) -> impl Iterator<Item = &Value> {
@@ -95,7 +112,6 @@ fn owners(object: &Value) -> impl Iterator<Item = &Value> {
 pub(super) fn fit_owners<'a>(live: &Value, desired: Cow<'a, Value>) -> Cow<'a, Value> {
     let uid = |reference: &Value| reference.get("uid").cloned();
     let ours: Vec<Option<Value>> = owners(&desired).map(uid).collect();
-    let controls = |reference: &Value| reference.get("controller").and_then(Value::as_bool) == Some(true);
     let has_other = owners(live).any(|reference| controls(reference) && !ours.contains(&uid(reference)));
     if !has_other || !owners(&desired).any(controls) {
         return desired;

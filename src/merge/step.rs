@@ -25,6 +25,20 @@ pub(crate) enum Step {
     Delete,
 }
 
+/// What came of applying one manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Applied {
+    /// Already as desired.
+    Unchanged,
+    Created,
+    /// Dotted paths of what differed, and the field manager that wrote last before us, if the object names one.
+    Updated {
+        fields: Vec<String>,
+        by: Option<String>,
+    },
+    Deleted,
+}
+
 /// Why there is nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skip {

@@ -5,11 +5,11 @@ use super::{Action, Forecast, Step};
 use crate::api::condition::find;
 use crate::api::{ClusterVersion, ConditionStatus, HistoryState, Release};
 use crate::diagnosis::Trouble;
-use crate::gate::Verdict;
 use crate::payload::ObjectId;
 use crate::payload::filter::makes_unmanaged;
 use crate::pools::summary::QuorumAtRisk;
 use crate::read::Read;
+use crate::rollout::verdict::Unready;
 use crate::updates::preconditions::{self, Advice, Finding, Situation};
 use crate::updates::upgradeable::{self, NotUpgradeable, Sources};
 use serde::Serialize;
@@ -85,21 +85,16 @@ pub(crate) fn findings(troubles: Vec<Trouble>) -> impl Iterator<Item = Blocker> 
 
 /// What the present verdict of a gate means for the update. An operator that is not at the new version yet does not block,
 /// nor does a workload that rolls out now and will be changed anyway.
-pub(super) fn from_verdict(id: &ObjectId, action: &Action, verdict: &Verdict) -> Option<Blocker> {
+pub(super) fn from_unready(id: &ObjectId, action: &Action, unready: &Unready) -> Option<Blocker> {
     let operator = id.kind == "ClusterOperator";
-    match verdict {
-        Verdict::Ready => None,
-        Verdict::Failing(error) => {
-            let blocker = Blocker::new(Cause::Unhealthy, id, error.reason.as_str(), error.whole());
-            // The change may repair it.
-            let changes = action.writes() && !operator;
-            Some(if changes { blocker.warns() } else { blocker })
-        }
-        Verdict::Waiting { reason, message, .. } if !operator && !action.writes() => {
-            Some(Blocker::new(Cause::Unhealthy, id, reason, message.clone()).warns())
-        }
-        Verdict::Waiting { .. } => None,
+    if unready.is_wait() {
+        let blocker = || Blocker::new(Cause::Unhealthy, id, &unready.reason, unready.message.clone()).warns();
+        return (!operator && !action.writes()).then(blocker);
     }
+    let blocker = Blocker::new(Cause::Unhealthy, id, unready.error.reason.as_str(), unready.error.whole());
+    // The change may repair it.
+    let changes = action.writes() && !operator;
+    Some(if changes { blocker.warns() } else { blocker })
 }
 
 /// What the preconditions depend on beside the ClusterVersion, as read from the cluster.

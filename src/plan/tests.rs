@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::api::ClusterVersion;
-use crate::merge::Owner;
 use crate::payload::{ApplyFilter, Capabilities, LoadOptions, Payload, PayloadFiles, SourceFile, load};
 use crate::pools::summary;
 use crate::read::Read;
-use crate::rollout::MANAGER;
+use crate::rollout::{MANAGER, owner};
 use crate::updates::upgradeable::NotUpgradeable;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -54,7 +53,7 @@ fn own_deployment() -> ObjectId {
 }
 
 fn prepared(manifest: &Manifest) -> Result<Value, MergeError> {
-    let owner = Owner { name: "version".into(), uid: "u".into() };
+    let owner = owner("version", "u");
     Ok(merge::metadata::prepare(manifest.object().unwrap(), Some(&owner), manifest.create_only()))
 }
 

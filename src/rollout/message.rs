@@ -1,25 +1,12 @@
 //! What the rollout and its executor say to each other.
 
-use crate::gate::Verdict;
+use super::verdict::Unready;
 use crate::graph::Mode;
+use crate::merge::Applied;
 use crate::merge::inject::Source;
 use crate::payload::ObjectId;
 use crate::status::failure::UpdateError;
 use std::time::Duration;
-
-/// What came of applying one manifest.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Applied {
-    /// Already as desired.
-    Unchanged,
-    Created,
-    /// Dotted paths of what differed, and the field manager that wrote last before us, if the object names one.
-    Updated {
-        fields: Vec<String>,
-        by: Option<String>,
-    },
-    Deleted,
-}
 
 /// Something that the executor does. Positions are those of [`super::Plan::manifests`].
 #[derive(Clone, Debug, PartialEq)]
@@ -133,8 +120,9 @@ pub(crate) struct Outcome {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judged {
-    pub verdict: Verdict,
-    /// The object was still as desired after it was judged; otherwise the verdict is about something else.
+    /// `None`: the gate is open.
+    pub unready: Option<Unready>,
+    /// The object was still as desired after it was judged; otherwise the judgement is about something else.
     pub as_desired: bool,
 }
 

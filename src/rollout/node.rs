@@ -3,9 +3,9 @@
 //! taken out of this order, since what comes later may need what comes before it; only what brings a webhook without
 //! which the present manifest cannot be applied is written, not gated, before its turn.
 
+use super::verdict::Unready;
 use crate::graph::Mode;
 use crate::payload::Manifest;
-use crate::status::failure::UpdateError;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) struct Attempt {
     /// How often in a row the object changed while it was judged.
     pub unstable: u32,
     /// What was reported last about the gate.
-    pub reported: Option<(String, String, Option<UpdateError>)>,
+    pub reported: Option<Unready>,
     /// The gate is closed; the next change of the object wakes the node.
     pub parked: bool,
 }

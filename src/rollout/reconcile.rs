@@ -1,11 +1,11 @@
 //! What happens after the turn of a manifest: changes by other clients and of the cluster configuration lead to a repair or a
 //! new judgement, and the rollout completes once everything is in place.
 
+use super::verdict::Unready;
 use super::{
-    Applied, Cause, Command, Delay, Object, Outcome, PATIENCE, PAUSE_CAP, Purpose, REPAIR_PAUSE_CAP, Reconcile,
+    Applied, Cause, Command, Delay, Judged, Object, Outcome, PATIENCE, PAUSE_CAP, Purpose, REPAIR_PAUSE_CAP, Reconcile,
     Rollout, Wake, unsettled,
 };
-use crate::gate::Verdict;
 use crate::merge::inject::Source;
 use crate::payload::ObjectId;
 use crate::status::failure::{Effect, Reason, UpdateError};
@@ -130,12 +130,8 @@ impl Rollout {
 
 /// Whether a node goes on past an object in this state.
 pub(super) fn lets_pass(outcome: &Outcome) -> bool {
-    let open = |verdict: &Verdict| match verdict {
-        Verdict::Ready => true,
-        Verdict::Failing(error) => error.effect == Effect::Report,
-        Verdict::Waiting { .. } => false,
-    };
-    outcome.failure.is_none() && outcome.judged.as_ref().is_none_or(|judged| judged.as_desired && open(&judged.verdict))
+    let passes = |judged: &Judged| judged.as_desired && judged.unready.as_ref().is_none_or(Unready::lets_pass);
+    outcome.failure.is_none() && outcome.judged.as_ref().is_none_or(passes)
 }
 
 /// What is to be reported of an object whose turn is over.
@@ -144,11 +140,10 @@ fn error_of(outcome: Outcome, id: &ObjectId) -> Option<UpdateError> {
         return Some(failure.error);
     }
     let judged = outcome.judged?;
-    match judged.verdict {
-        Verdict::Failing(error) => Some(error),
-        Verdict::Waiting { report, .. } => report,
-        Verdict::Ready if judged.as_desired => None,
-        Verdict::Ready => Some(UpdateError {
+    match judged.unready {
+        Some(unready) => Some(unready.error),
+        None if judged.as_desired => None,
+        None => Some(UpdateError {
             effect: Effect::Wait,
             names: vec![UpdateError::name_of(id)],
             ..UpdateError::new(Reason::WorkloadUpdating, unsettled(id))

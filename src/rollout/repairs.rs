@@ -2,7 +2,7 @@
 //! conflict with another client: it is reported, and each further repair waits longer.
 
 use super::PATIENCE;
-use super::message::Applied;
+use crate::merge::Applied;
 use crate::pause::doubled;
 use crate::payload::ObjectId;
 use crate::status::facts::Conflict;

@@ -1,6 +1,6 @@
 //! What is counted of a rollout, for the metrics.
 
-use super::message::Applied;
+use crate::merge::Applied;
 use crate::payload::ObjectId;
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@ mod run;
 mod simulation;
 mod transitions;
 
+use super::verdict::Unready;
 use super::*;
-use crate::gate::Verdict;
 use crate::graph;
 use crate::merge::inject::Source;
 use crate::payload::{Origin, load};
@@ -79,17 +79,20 @@ fn applied() -> Outcome {
     Outcome { applied: Some(Applied::Created), ..Outcome::default() }
 }
 
-fn judged(verdict: Verdict) -> Outcome {
+fn judged(unready: Option<Unready>) -> Outcome {
     Outcome {
-        judged: Some(Judged { verdict, as_desired: true }),
+        judged: Some(Judged { unready, as_desired: true }),
         applied: Some(Applied::Unchanged),
         ..Outcome::default()
     }
 }
 
-fn waiting() -> Verdict {
-    let report = UpdateError { effect: Effect::Wait, ..UpdateError::new(Reason::Other("NotYet".into()), "not yet") };
-    Verdict::Waiting { reason: "NotYet".into(), message: "not yet".into(), report: Some(report) }
+fn unready(error: UpdateError) -> Option<Unready> {
+    Some(Unready { reason: error.reason.to_string(), message: error.message.clone(), error })
+}
+
+fn waiting() -> Option<Unready> {
+    unready(UpdateError { effect: Effect::Wait, ..UpdateError::new(Reason::Other("NotYet".into()), "not yet") })
 }
 
 fn failed(cause: Cause) -> Outcome {

@@ -1,16 +1,16 @@
 //! The turn of each manifest in its node: it is applied, its gate is waited for, and what fails is tried again.
 
 use super::node::Step;
+use super::verdict::Unready;
 use super::{
     Applied, Cause, Command, Delay, Failure, HAND_OVER, Judged, Object, Outcome, PATIENCE, PAUSE_CAP, Purpose,
     Reconcile, Rollout, UNSTABLE, Wake, unsettled,
 };
 use crate::api::progress::NodeState;
-use crate::gate::Verdict;
 use crate::graph::Mode;
 use crate::pause::doubled;
 use crate::payload::{Manifest, defined_group};
-use crate::status::failure::{Effect, Reason, UpdateError};
+use crate::status::failure::{Reason, UpdateError};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -195,20 +195,15 @@ impl Rollout {
             return self.attempt(node, position, true, Delay::of(pause));
         }
         run.attempt.unstable = 0;
-        let (reason, message, error) = match judged.verdict {
-            Verdict::Ready => return self.passed(node, position, now),
-            Verdict::Failing(error) if error.effect == Effect::Report => {
-                self.failures.of_object(self.id(position), Some(error));
-                return self.passed(node, position, now);
-            }
-            Verdict::Waiting { reason, message, report } => (reason, message, report),
-            Verdict::Failing(error) => (error.reason.to_string(), error.message.clone(), Some(error)),
-        };
-        let report = (reason, message, error);
-        if let Some(run) = self.runs.get_mut(node).filter(|run| run.attempt.reported.as_ref() != Some(&report)) {
-            run.attempt.reported = Some(report.clone());
-            let (reason, message, error) = report;
-            self.report_waiting(node, position, &reason, &message, error, now);
+        let Some(unready) = judged.unready else { return self.passed(node, position, now) };
+        if unready.lets_pass() {
+            self.failures.of_object(self.id(position), Some(unready.error));
+            return self.passed(node, position, now);
+        }
+        if run.attempt.reported.as_ref() != Some(&unready) {
+            run.attempt.reported = Some(unready.clone());
+            let Unready { reason, message, error } = unready;
+            self.report_waiting(node, position, &reason, &message, Some(error), now);
         }
         self.park(node, position);
     }

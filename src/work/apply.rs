@@ -1,29 +1,20 @@
-//! Applies the manifests of a release: what the index knows of an object decides which request is needed, if any.
+//! Applies the manifests of a release: what is desired of each, and what the rest of the daemon asks about that.
 
-mod admission;
 mod desired;
-mod error;
-mod object;
-mod server_keeps;
+mod failure;
 
-pub(crate) use error::ApplyError;
-pub(crate) use object::namespace_id;
+pub(crate) use failure::failure;
 
 use super::cluster_configuration::{ConfigurationChanges, ConfigurationWatcher, ProxyState};
-use super::feeds::{Cluster, Feeds};
 use super::operators::{self, Operators};
-use crate::cluster::feed::{Callbacks, Comparison};
+use crate::cluster::apply::{ApplyError, Cluster};
 use crate::cluster::index::View;
-use crate::cluster::{ApiError, CachedState, Clients, Index, Kind, Kinds, Objects};
+use crate::cluster::{ApiError, Clients, Index, Kind, Kinds, Objects};
 use crate::gate::Observed;
-use crate::merge::{Manager, Owner};
+use crate::merge::{Applied, Manager, Owner};
 use crate::payload::{DefinedKind, Manifest, ObjectId};
-use crate::rollout::Applied;
 use crate::status::facts::{KeptFields, Unwatched};
-use crate::work::task;
 use desired::DesiredObjects;
-use object::ObjectApply;
-use server_keeps::ServerKeeps;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
@@ -34,11 +25,9 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Applier {
     clients: Arc<Clients>,
     cluster: Cluster,
+    operators: Arc<Operators>,
     desired: Arc<DesiredObjects>,
     configuration: Arc<ConfigurationWatcher>,
-    server_keeps: Arc<ServerKeeps>,
-    /// Changes with what [`Applier::unwatched`] and [`Applier::kept`] return.
-    hindrances: watch::Sender<()>,
     /// CustomResourceDefinitions that this process has created: there are no objects of their kinds yet.
     created_crds: Mutex<HashSet<ObjectId>>,
     /// The objects of a release are tracked.
@@ -57,37 +46,17 @@ impl Applier {
         stop: CancellationToken,
     ) -> Applier {
         let configuration = Arc::new(ConfigurationWatcher::new(stop.clone()));
-        let hindrances = watch::channel(()).0;
-        let server_keeps = Arc::new(ServerKeeps::new(hindrances.clone()));
-        let desired = Arc::new(DesiredObjects::new(manager, configuration.clone(), server_keeps.clone()));
-        let index = Arc::<Index>::default();
-        let comparing = desired.clone();
-        let compare = Arc::new(move |id: &_, live: &_| comparing.compare(id, live));
-        let (keeps, asking) = (server_keeps.clone(), index.clone());
-        let before_relist = Arc::new(move |kind: &Kind| {
-            keeps.ask_again(&asking, |id| id.group == kind.group && id.kind == kind.kind);
-        });
-        let following =
-            admission::follow(clients.clone(), kinds.clone(), server_keeps.clone(), index.clone(), stop.clone());
-        task::spawn("admission", &stop, following);
+        let desired = Arc::new(DesiredObjects::new(manager, configuration.clone()));
+        let read = desired.clone();
+        let wanted = Arc::new(move |id: &_, live: &_| read.on_read(id, live));
         let operators = Arc::<Operators>::default();
-        let callbacks = Callbacks { compare, before_relist, whole: operators::whole_kind(operators.clone()) };
-        let feeds = Arc::new(Feeds::new(
-            clients.clone(),
-            objects.clone(),
-            (index.clone(), kinds.clone()),
-            callbacks,
-            hindrances.clone(),
-            stop.clone(),
-        ));
-        let cluster = Cluster { objects, index, kinds, feeds, operators };
+        let whole = Some(operators::whole_kind(operators.clone()));
         Applier {
+            cluster: Cluster::new(clients.clone(), objects, kinds, wanted, whole, &stop),
             clients,
-            cluster,
+            operators,
             desired,
             configuration,
-            server_keeps,
-            hindrances,
             created_crds: Mutex::default(),
             tracked: watch::channel(false).0,
             stop,
@@ -104,27 +73,31 @@ impl Applier {
 
     /// Changes whenever [`Applier::unwatched`] or [`Applier::kept`] does.
     pub(crate) fn hindrances(&self) -> watch::Receiver<()> {
-        self.hindrances.subscribe()
+        self.cluster.hindrances()
     }
 
     /// Kinds that have had no watch for more than a minute.
     pub(crate) fn unwatched(&self) -> Vec<Unwatched> {
-        self.cluster.feeds.unwatched()
+        let followed = self.cluster.feeds.followed().into_iter();
+        followed.filter_map(|it| Some(Unwatched { kind: it.resource, cause: it.unwatched?.to_string() })).collect()
     }
 
     /// All kinds that are followed, as `<plural>.<group>`, and whether their changes are noticed at once.
     pub(crate) fn followed_kinds(&self) -> BTreeMap<String, bool> {
-        self.cluster.feeds.followed()
+        self.cluster.feeds.followed().into_iter().map(|it| (it.resource, it.watched)).collect()
     }
 
-    /// Objects with fields that the server keeps different from what was written.
+    /// Objects with fields that the server keeps different from what was written, by name.
     pub(crate) fn kept(&self) -> Vec<KeptFields> {
-        self.server_keeps.kept()
+        let kept = self.cluster.kept().into_iter();
+        let mut all: Vec<_> = kept.map(|(id, fields)| KeptFields { object: id.to_string(), fields }).collect();
+        all.sort_by(|a, b| a.object.cmp(&b.object));
+        all
     }
 
     /// All ClusterOperators of the cluster.
     pub(crate) fn operators(&self) -> &Arc<Operators> {
-        &self.cluster.operators
+        &self.operators
     }
 
     /// Reads them also where the release contains none, as soon as the kind is served. The objects of the release come
@@ -182,8 +155,7 @@ impl Applier {
         self.configuration.follow(&self.cluster, manifests);
         self.start(manifests, DesiredObjects::set);
         self.tracked.send_replace(true);
-        self.server_keeps.retain(|id| self.desired.contains(id));
-        self.server_keeps.ask_again(&self.cluster.index, |_| true);
+        self.cluster.write_kept_again(|id| self.desired.contains(id));
     }
 
     /// Adds manifests whose kind is served only now.
@@ -227,8 +199,7 @@ impl Applier {
 
     /// Follows an object that is not desired: whether it exists is in the index once the feed of its kind is ready.
     pub(crate) fn follow(&self, kind: &Kind, id: &ObjectId) {
-        self.cluster.index.track([id]);
-        self.cluster.feeds.start(kind);
+        self.cluster.follow(kind, id);
     }
 
     /// Waits until all existing objects of the kind are in the index.
@@ -237,7 +208,7 @@ impl Applier {
     }
 
     /// Brings the object of one manifest to its desired state.
-    pub(crate) async fn apply(&self, manifest: &Manifest) -> Result<Applied, ApplyError> {
+    pub(crate) async fn apply(&self, manifest: &Arc<Manifest>) -> Result<Applied, ApplyError> {
         let delete = manifest.delete().map_err(ApplyError::Manifest)?;
         let Some((kind, id)) = self.resolve(manifest) else {
             return if delete { self.delete_of_unknown_kind(manifest).await } else { Err(ApplyError::KindNotServed) };
@@ -247,7 +218,7 @@ impl Applier {
 
     /// Discovery may be older than the kind, or have left out a group whose server was away at that moment. Only if the
     /// API server says that it does not serve the kind, there is nothing to delete.
-    async fn delete_of_unknown_kind(&self, manifest: &Manifest) -> Result<Applied, ApplyError> {
+    async fn delete_of_unknown_kind(&self, manifest: &Arc<Manifest>) -> Result<Applied, ApplyError> {
         let client = self.objects().client();
         let Some(kind) = self.cluster.kinds.look_up(client, &manifest.api_version, &manifest.id.kind).await? else {
             return Ok(Applied::Unchanged);
@@ -257,17 +228,10 @@ impl Applier {
         self.apply_known(manifest, kind, id).await
     }
 
-    async fn apply_known(&self, manifest: &Manifest, kind: Kind, id: ObjectId) -> Result<Applied, ApplyError> {
+    async fn apply_known(&self, manifest: &Arc<Manifest>, kind: Kind, id: ObjectId) -> Result<Applied, ApplyError> {
         self.wait_until_listed(&kind).await?;
         self.configuration.wait_until_read(manifest).await?;
-        let apply = ObjectApply {
-            cluster: &self.cluster,
-            server_keeps: &self.server_keeps,
-            kind: &kind,
-            id: &id,
-            desired: self.desired.of(manifest),
-        };
-        let applied = apply.run().await?;
+        let applied = self.cluster.apply(self.objects(), &kind, &id, &self.desired.of(manifest)).await?;
         if applied == Applied::Created && kind.kind == "CustomResourceDefinition" {
             self.created_crds.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         }
@@ -280,27 +244,13 @@ impl Applier {
     }
 
     /// Whether the object is known to be in its desired state.
-    pub(crate) fn is_as_desired(&self, id: &ObjectId, manifest: &Manifest) -> bool {
-        self.cluster.index.lookup(id, self.desired.of(manifest).fingerprint) == CachedState::AsDesired
+    pub(crate) fn is_as_desired(&self, id: &ObjectId, manifest: &Arc<Manifest>) -> bool {
+        self.cluster.is_as_desired(id, &self.desired.of(manifest))
     }
 
-    /// What gates read of the object; `None` if it does not exist. Reads it only if the index does not know its present
-    /// state.
+    /// What gates read of the object; `None` if it does not exist.
     pub(crate) async fn view(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Arc<Observed>>, ApiError> {
-        let Cluster { index, objects, .. } = &self.cluster;
-        match index.view(id) {
-            View::Absent => Ok(None),
-            View::Fresh(view) => Ok(Some(view)),
-            View::Stale => {
-                let Some(live) = objects.get(kind, &id.namespace, &id.name).await? else {
-                    index.record_read(id, None, None, None);
-                    return Ok(None);
-                };
-                let Comparison { as_desired, view } = self.desired.compare(id, &live);
-                index.record_read(id, Some(live), as_desired, view.clone());
-                Ok(view.map(Arc::new))
-            }
-        }
+        self.cluster.view(kind, id).await
     }
 }
 

@@ -3,7 +3,7 @@
 //! on it can be applied again.
 
 pub(super) use super::egress::ProxyState;
-use super::feeds::Cluster;
+use crate::cluster::apply::Cluster;
 use crate::cluster::{ApiError, CachedState, Cause, Kind, jittered};
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::payload::{Manifest, ObjectId};

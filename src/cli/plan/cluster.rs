@@ -14,7 +14,6 @@ use crate::cluster::kinds::Kind;
 use crate::cluster::list::{self, ReadObjects};
 use crate::cluster::{ApiError, Clients, Kinds, Objects};
 use crate::graph::Mode;
-use crate::merge::Owner;
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::net::http::Egress;
 use crate::payload::capability::CapabilityInputs;
@@ -25,7 +24,7 @@ use crate::plan::{
 };
 use crate::pools::summary;
 use crate::read::Read;
-use crate::rollout::MANAGER;
+use crate::rollout::{MANAGER, owner};
 use crate::status::release::same_digest;
 use crate::updates::upgradeable::{self, NotUpgradeable};
 use crate::updates::{self, FeatureGates};
@@ -69,7 +68,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     ensure_some_included(&selection, &payload, &filter)?;
     let configuration = cluster.configuration(&payload, &mut unknowns).await;
     let uid = cluster.version.metadata.uid.clone().unwrap_or_default();
-    let owner = Owner { name: args.source.name.clone(), uid };
+    let owner = owner(&args.source.name, &uid);
     let prepared = |manifest: &Manifest| prepare(manifest, Some(&owner), &configuration);
     let (status, own) = (cluster.version.status.clone().unwrap_or_default(), own_deployment(args));
     let mut forecast = plan::forecast(&PlanInput {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::status::failure::{Reason, UpdateError};
+use crate::gate::Reason;
 use serde_json::json;
 
 fn at(second: i64) -> Timestamp {
@@ -18,11 +18,11 @@ fn deployment(available: i64, verdict: Verdict, as_desired: bool) -> Workload {
 }
 
 fn rolling() -> Verdict {
-    Verdict::Waiting { reason: "RollingOut".into(), message: "web is rolling out".into(), report: None }
+    Verdict::Waiting { reason: Reason::RollingOut, message: "web is rolling out".into() }
 }
 
 fn failing() -> Verdict {
-    Verdict::Failing(UpdateError::new(Reason::Failed, "web is stuck"))
+    Verdict::failing(Reason::NotProgressing, "web is stuck", None)
 }
 
 /// The ClusterOperator in the release.
@@ -66,7 +66,7 @@ fn versions_are_those_that_the_gate_waits_for() {
     let desired = manifest(&[("operator", "1.0.1"), ("web", "7.2")]);
     let report = report(&OperatorReport::default(), &[deployment(2, Verdict::Ready, true)], &desired, at(0));
     let live = Observed::of(&json!({"status": {"conditions": report.conditions, "versions": report.versions}}));
-    assert_eq!(super::super::operator::judge(&desired, Some(&live), Mode::Update), Verdict::Ready);
+    assert_eq!(super::super::operator::judge(&desired, Some(&live)), Verdict::Ready);
 }
 
 #[test]

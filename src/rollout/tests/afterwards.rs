@@ -55,10 +55,10 @@ fn changed_configuration_is_applied_and_is_no_repair() {
     let annotated = json!({"config.openshift.io/inject-proxy": "main"});
     let workload = manifest("0000_10_a_1", "apps/v1", "Deployment", "a", annotated);
     let (mut run, _) = Run::start(plan(vec![workload, object("0000_10_a_2", "config", "b")], Mode::Reconcile));
-    let updated = || Outcome { applied: Some(Applied::Updated { fields: vec![], by: None }), ..judged(Verdict::Ready) };
+    let updated = || Outcome { applied: Some(Applied::Updated { fields: vec![], by: None }), ..judged(None) };
     assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Proxy])), "", "the attempt under way comes first");
-    assert_eq!(run.ends(0, judged(Verdict::Ready)), "repair 0, apply 1");
-    run.ends(0, judged(Verdict::Ready));
+    assert_eq!(run.ends(0, judged(None)), "repair 0, apply 1");
+    run.ends(0, judged(None));
     run.ends(1, applied());
     for _ in 0..5 {
         assert_eq!(run.on(Event::ConfigurationChanged(vec![Source::Infrastructure])), "", "not a part of it");
@@ -71,7 +71,7 @@ fn changed_configuration_is_applied_and_is_no_repair() {
 #[test]
 fn completion_waits_for_an_object_whose_gate_closes_again() {
     let (mut run, _) = update(&[("0000_10_a_1", "deployment"), ("0000_20_b_1", "config")]);
-    run.ends(0, judged(Verdict::Ready));
+    run.ends(0, judged(None));
     assert_eq!(run.on(Event::Changed { position: 0, content: false }), "repair 0");
     run.ends(1, applied());
     assert!(!run.rollout.is_completed(), "it is being looked at");
@@ -82,7 +82,7 @@ fn completion_waits_for_an_object_whose_gate_closes_again() {
         Some(("not yet".into(), Effect::Wait))
     );
     assert_eq!(run.on(Event::Changed { position: 0, content: false }), "repair 0");
-    run.ends(0, judged(Verdict::Ready));
+    run.ends(0, judged(None));
     assert_eq!((run.rollout.is_completed(), run.rollout.done(), run.rollout.failure()), (true, 2, None));
 }
 
@@ -103,15 +103,15 @@ fn completion_waits_for_an_object_that_cannot_be_restored() {
 #[test]
 fn completion_waits_for_an_object_that_changed_while_it_was_judged() {
     let (mut run, _) = update(&[("0000_10_a_1", "deployment"), ("0000_20_b_1", "config")]);
-    run.ends(0, judged(Verdict::Ready));
+    run.ends(0, judged(None));
     run.on(Event::Changed { position: 0, content: true });
-    let overtaken = Judged { verdict: Verdict::Ready, as_desired: false };
+    let overtaken = Judged { unready: None, as_desired: false };
     run.ends(0, Outcome { judged: Some(overtaken), ..applied() });
     run.ends(1, applied());
     assert!(!run.rollout.is_completed());
     assert!(run.rollout.failure().unwrap().message.contains("changes again"));
     run.on(Event::Changed { position: 0, content: true });
-    run.ends(0, judged(Verdict::Ready));
+    run.ends(0, judged(None));
     assert!(run.rollout.is_completed());
 }
 
@@ -120,7 +120,7 @@ fn install_completes_with_a_degraded_operator_which_counts_from_then_on() {
     let (mut run, _) = start(&[("0000_10_a_1", "operator")], Mode::Install);
     run.on(Event::Precreated { node: 0 });
     let error = UpdateError { effect: Effect::Report, ..UpdateError::new(Reason::OperatorDegraded, "degraded") };
-    assert_eq!(run.ends(0, judged(Verdict::Failing(error))), "repair 0");
+    assert_eq!(run.ends(0, judged(unready(error))), "repair 0");
     assert!(run.rollout.is_completed());
     let Some(Command::Reconcile(Reconcile { gate: Some(Mode::Reconcile), .. })) = run.running.last() else {
         panic!("it is not judged again: {:?}", run.running);
@@ -161,8 +161,8 @@ fn repair_in_a_conflict_is_not_woken_early() {
 }
 
 /// The object was written again, and this was judged.
-fn written(verdict: Verdict) -> Outcome {
-    Outcome { applied: Some(Applied::Created), ..judged(verdict) }
+fn written(unready: Option<Unready>) -> Outcome {
+    Outcome { applied: Some(Applied::Created), ..judged(unready) }
 }
 
 #[test]
@@ -204,14 +204,14 @@ fn contested_object_is_judged_by_what_it_was_between_two_writes() {
     let (mut run, _) = update(&[("0000_10_a_1", "deployment")]);
     assert_eq!(run.ends(0, written(waiting())), "");
     assert_eq!(run.on(Event::Changed { position: 0, content: true }), "gate 0");
-    assert_eq!(run.ends(0, written(Verdict::Ready)), "gate 0", "it was ready in another state");
+    assert_eq!(run.ends(0, written(None)), "gate 0", "it was ready in another state");
     assert_eq!(run.ends(0, written(waiting())), "gate 0 contested after 1s");
     assert_eq!(run.ends(0, written(waiting())), "gate 0 contested after 2s");
-    assert_eq!((run.ends(0, written(Verdict::Ready)).as_str(), run.rollout.is_completed()), ("", true));
+    assert_eq!((run.ends(0, written(None)).as_str(), run.rollout.is_completed()), ("", true));
 
     // After its turn.
     let (mut run, _) = update(&[("0000_10_a_1", "deployment"), ("0000_20_b_1", "config")]);
-    assert_eq!(run.ends(0, judged(Verdict::Ready)), "apply 1");
+    assert_eq!(run.ends(0, judged(None)), "apply 1");
     for _ in 0..2 {
         assert_eq!(run.on(Event::Changed { position: 0, content: true }), "repair 0");
         assert_eq!(run.ends(0, written(waiting())), "");
@@ -219,6 +219,6 @@ fn contested_object_is_judged_by_what_it_was_between_two_writes() {
     run.ends(1, applied());
     assert!(!run.rollout.is_completed(), "the last that is known of it is that it is not ready");
     assert_eq!(run.on(Event::Changed { position: 0, content: true }), "repair 0 contested after 1s");
-    run.ends(0, written(Verdict::Ready));
+    run.ends(0, written(None));
     assert!(run.rollout.is_completed());
 }

@@ -144,20 +144,17 @@ fn reconciled(command: &Command) -> Option<usize> {
 
 /// From 0: success.
 fn outcome(request: &Reconcile, choice: u8) -> Outcome {
-    let with = |verdict, as_desired| Outcome {
+    let with = |unready, as_desired| Outcome {
         applied: Some(if choice.is_multiple_of(2) { Applied::Unchanged } else { Applied::Created }),
-        judged: request.gate.map(|_| Judged { verdict, as_desired }),
+        judged: request.gate.map(|_| Judged { unready, as_desired }),
         ..Outcome::default()
     };
     match choice % 10 {
-        0..=3 => with(Verdict::Ready, true),
+        0..=3 => with(None, true),
         4 => with(waiting(), true),
-        5 => with(Verdict::Ready, false),
+        5 => with(None, false),
         6 => with(
-            Verdict::Failing(UpdateError {
-                effect: Effect::Report,
-                ..UpdateError::new(Reason::Other("Odd".into()), "odd")
-            }),
+            unready(UpdateError { effect: Effect::Report, ..UpdateError::new(Reason::Other("Odd".into()), "odd") }),
             true,
         ),
         7 => failed(Cause::KindNotServed),

@@ -439,8 +439,8 @@ impl World {
     fn attempt(&mut self, request: &Reconcile) -> Outcome {
         let object = self.included[request.position];
         let judged = |world: &World| {
-            let verdict = if world.is_ready(object) { Verdict::Ready } else { waiting() };
-            request.gate.map(|_| Judged { verdict, as_desired: true })
+            let unready = if world.is_ready(object) { None } else { waiting() };
+            request.gate.map(|_| Judged { unready, as_desired: true })
         };
         let before = judged(self);
         match self.write(object) {

@@ -82,7 +82,7 @@ fn webhook_that_a_component_brings_itself_is_written_before_its_turn() {
     );
     // From here on everything has its turn.
     assert_eq!((run.ends(0, applied()).as_str(), run.ends(1, applied()).as_str()), ("apply 1", "apply 2"));
-    assert_eq!((run.ends(2, applied()).as_str(), run.ends(3, judged(Verdict::Ready)).as_str()), ("apply 3", "apply 4"));
+    assert_eq!((run.ends(2, applied()).as_str(), run.ends(3, judged(None)).as_str()), ("apply 3", "apply 4"));
     assert_eq!((run.ends(4, judged(waiting())).as_str(), run.node(0)), ("", Waiting));
 }
 
@@ -106,7 +106,7 @@ fn webhook_that_converts_a_kind_may_come_with_the_definition() {
         let deployment = object("0000_10_a_3", "deployment", "d");
         let (mut run, _) = Run::start(plan(vec![definition, widget, deployment], Mode::Update));
         run.ends(0, applied());
-        run.ends(0, judged(Verdict::Ready));
+        run.ends(0, judged(None));
         run.ends(1, failed(Cause::WebhookAway(None)));
         run.ends(1, failed(Cause::WebhookAway(None)));
         run.ends(1, failed(Cause::WebhookAway(None)))
@@ -136,13 +136,12 @@ fn closed_gate_parks_the_node_until_the_object_changes() {
     assert_eq!(run.on(Event::Changed { position: 0, content: false }), "", "one attempt at a time");
     assert_eq!(run.ends(0, judged(waiting())), "gate 0", "it changed while it was judged");
     assert_eq!(run.rollout.nodes[0].waiting[0].since, Some(at(5)));
-    assert_eq!((run.ends(0, judged(Verdict::Ready)).as_str(), run.node(0)), ("apply 1", Done));
+    assert_eq!((run.ends(0, judged(None)).as_str(), run.node(0)), ("apply 1", Done));
 }
 
 #[test]
 fn failing_gate_is_reported_as_its_effect_says() {
-    let with =
-        |effect| Verdict::Failing(UpdateError { effect, ..UpdateError::new(Reason::Other("Bad".into()), "bad") });
+    let with = |effect| unready(UpdateError { effect, ..UpdateError::new(Reason::Other("Bad".into()), "bad") });
     let (mut run, _) = update(&[("0000_10_a_1", "operator"), ("0000_20_b_1", "config")]);
     assert_eq!(run.on(Event::Precreated { node: 0 }), "apply 0");
     assert_eq!((run.ends(0, judged(with(Effect::Fail))).as_str(), run.node(0)), ("", Failing));
@@ -159,7 +158,7 @@ fn failing_gate_is_reported_as_its_effect_says() {
 fn operator_that_is_away_with_its_node_is_waited_for_and_nothing_else_is() {
     let away = |effect| {
         let error = UpdateError::new(Reason::OperatorNotAvailable, "away");
-        Verdict::Failing(UpdateError { effect, names: vec!["0000-10-a-1".into()], ..error })
+        unready(UpdateError { effect, names: vec!["0000-10-a-1".into()], ..error })
     };
     let (mut run, _) = update(&[("0000_10_a_1", "operator"), ("0000_20_b_1", "config")]);
     run.on(Event::Precreated { node: 0 });
@@ -193,14 +192,14 @@ fn object_that_changes_while_it_is_judged_is_judged_again_and_reported_after_ten
     let (mut run, _) = update(&[("0000_10_a_1", "deployment")]);
     let overtaken = || Outcome {
         applied: Some(Applied::Unchanged),
-        judged: Some(Judged { verdict: Verdict::Ready, as_desired: false }),
+        judged: Some(Judged { unready: None, as_desired: false }),
         ..Outcome::default()
     };
     let pauses: Vec<String> = (0..10).map(|_| run.ends(0, overtaken())).collect();
     assert_eq!((pauses[0].as_str(), pauses[9].as_str()), ("gate 0 after 10ms", "gate 0 after 1s"));
     let waiting = &run.rollout.nodes[0].waiting[0];
     assert_eq!((waiting.reason.as_str(), run.rollout.failure()), ("Unsettled", None));
-    run.ends(0, judged(Verdict::Ready));
+    run.ends(0, judged(None));
     assert_eq!(run.node(0), Done);
 }
 
@@ -227,8 +226,8 @@ fn definitions_of_a_node_are_gated_together_before_what_may_need_them() {
     assert_eq!(first, "apply 0");
     assert_eq!(run.ends(0, applied()), "serve 0, apply 1");
     assert_eq!(run.ends(1, applied()), "serve 1, gate 0");
-    assert_eq!(run.ends(0, judged(Verdict::Ready)), "gate 1");
-    assert_eq!(run.ends(1, judged(Verdict::Ready)), "apply 2");
+    assert_eq!(run.ends(0, judged(None)), "gate 1");
+    assert_eq!(run.ends(1, judged(None)), "apply 2");
 }
 
 #[test]
@@ -237,10 +236,10 @@ fn definitions_of_an_install_hold_only_kinds_that_are_not_served() {
     let (mut run, first) = start(&files, Mode::Install);
     assert_eq!(first, "prerequisite 0");
     assert_eq!(run.on(Event::PrerequisiteDone { position: 0, applied: Some(Applied::Created) }), "serve 0, apply 0");
-    assert_eq!(run.ends(0, judged(Verdict::Ready)), "apply 1", "its kinds are served by the prerequisite");
+    assert_eq!(run.ends(0, judged(None)), "apply 1", "its kinds are served by the prerequisite");
     assert_eq!(run.ends(1, applied()), "apply 2");
     assert_eq!(run.ends(2, failed(Cause::KindNotServed)), "gate 0", "no failure: the definition comes first");
-    assert_eq!(run.ends(0, judged(Verdict::Ready)), "apply 2");
+    assert_eq!(run.ends(0, judged(None)), "apply 2");
     assert_eq!(run.ends(2, failed(Cause::KindNotServed)), "apply 2 after 500ms until served or refreshed");
     run.ends(2, applied());
     assert!(run.rollout.is_completed());

@@ -3,18 +3,16 @@
 mod applied;
 mod configuration;
 mod reading;
-pub(crate) mod server;
 
 use super::*;
-use crate::cluster::Clients;
+use crate::cluster::apply::tests::server::Server;
+use crate::cluster::{CachedState, Clients};
 use crate::graph::{self, Mode};
-use crate::merge::Owner;
 use crate::payload::{Origin, load};
 use crate::read::Read;
-use crate::rollout::{Applied, Clocks, Plan};
+use crate::rollout::{Clocks, Plan, owner};
 use crate::work::rollout::RunningRollout;
 use serde_json::{Value, json};
-use server::Server;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -58,7 +56,7 @@ pub(crate) async fn process_with(server: &Server, more: Vec<Kind>) -> Arc<Applie
     let kinds = Arc::new(Kinds::default());
     kinds.add(KINDS.into_iter().map(kind).chain(more));
     let applier = Applier::new(clients, objects, crate::rollout::MANAGER, kinds, CancellationToken::new());
-    applier.set_owner(Owner { name: "version".into(), uid: "owner".into() });
+    applier.set_owner(owner("version", "owner"));
     let owner = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version", "uid": "owner"}});
     server.put("/apis/config.openshift.io/v1/clusterversions/version", owner);
     Arc::new(applier)
@@ -199,7 +197,7 @@ async fn each_kind_is_created_left_alone_and_repaired() {
         });
         let id = second.resolve(&manifest).unwrap().1;
         until(&second, "the drift", |a| {
-            !matches!(a.index().lookup(&id, second.desired.of(&manifest).fingerprint), CachedState::AsDesired)
+            !matches!(a.index().lookup(&id, second.desired.of(&manifest).fingerprint()), CachedState::AsDesired)
         })
         .await;
         assert!(!updated(&apply_one(&second, &manifest).await).is_empty());
@@ -282,7 +280,7 @@ async fn invalid_delete_annotation_is_an_error_and_deletes_nothing() {
     server.put(CONFIG, config("1"));
     let manifest = manifest(&annotated(config("1"), "release.openshift.io/delete", "True"));
     let applied = apply(&process(&server).await, &[&manifest]).await.remove(0);
-    let error = applied.unwrap_err().update_error(&manifest).message;
+    let error = failure(&applied.unwrap_err(), &manifest).error.message;
     assert!(error.contains("0000_50_a_b.json") && error.contains("\"True\""), "{error}");
     assert_eq!(server.writes(), Vec::<String>::new());
 }
@@ -303,7 +301,7 @@ async fn field_that_the_server_keeps_is_written_once() {
     let _counted = server.requests();
     // Read again, by a watch or by name, it is still as the server keeps it.
     let live = server.get(CONFIG).unwrap();
-    assert!(applier.desired.compare(&id, &live).as_desired.is_some());
+    assert!(applier.cluster.feeds.compare(&id, &live).is_some());
     applier.index().invalidate(&id);
     assert_eq!(applier.apply(&one).await.unwrap(), Applied::Unchanged);
     assert_eq!(server.writes(), Vec::<String>::new());

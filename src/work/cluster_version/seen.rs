@@ -6,10 +6,10 @@ use super::live::Live;
 use super::retry;
 use crate::api::{ClusterVersionSpec, ComponentOverride, progress};
 use crate::graph::Mode;
-use crate::merge::Owner;
 use crate::payload::Features;
 use crate::read::Read;
 use crate::rollout::View;
+use crate::rollout::owner;
 use crate::status::Risk;
 use crate::status::facts::{KeptFields, Retrieval, Unwatched};
 use crate::updates::upgradeable::{self, NotUpgradeable, Sources};
@@ -96,7 +96,7 @@ impl ClusterVersionController {
         if let Some(refused) = &mut self.refused {
             refused.consider(retry::Terms { generation: live.generation, gates: seen.gates }, seen.at);
         }
-        self.parts.applier.set_owner(Owner { name: self.parts.settings.name.clone(), uid: live.uid.clone() });
+        self.parts.applier.set_owner(owner(&self.parts.settings.name, &live.uid));
         self.filter.update(&self.accepted.payload, &seen.spec, &live.status, &seen.features);
         self.parts.advice.request(seen.request.clone(), || Offered::of(&live.status, &self.parts.own.release));
         self.follow_drained(seen);

@@ -1,5 +1,6 @@
 use super::*;
-use crate::work::apply::tests::{process_with, server::Server};
+use crate::cluster::apply::tests::server::Server;
+use crate::work::apply::tests::process_with;
 use serde_json::json;
 
 #[tokio::test]

@@ -1,12 +1,14 @@
 //! The commands of a rollout, each as one asynchronous operation. Writes under way are never cut off.
 
 use crate::cluster::Kind;
+use crate::cluster::apply::{ApplyError, namespace_id};
 use crate::cluster::index::View;
 use crate::gate::{self, Observed, Verdict};
 use crate::graph::Mode;
+use crate::merge::Applied;
 use crate::payload::{Manifest, ObjectId};
-use crate::rollout::{Applied, Cause, Command, Delay, Event, Failure, Judged, Outcome, Purpose, Reconcile, Wake};
-use crate::work::apply::{Applier, ApplyError, namespace_id};
+use crate::rollout::{Command, Delay, Event, Judged, Outcome, Purpose, Reconcile, Wake, verdict};
+use crate::work::apply::{Applier, failure};
 use futures::future::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
@@ -140,8 +142,7 @@ impl Operations {
         loop {
             changed.mark_unchanged();
             let pause = match self.applier.view(&kind, &id).await {
-                // A definition is judged alike in every mode.
-                Ok(view) if gate::judge(&desired, view.as_deref(), Mode::Update) == Verdict::Ready => {
+                Ok(view) if gate::judge(&desired, view.as_deref()) == Verdict::Ready => {
                     return self.applier.crd_established(&id, manifest, &self.manifests);
                 }
                 Ok(_) => {
@@ -265,7 +266,9 @@ impl Operations {
         let mut outcome = Outcome::default();
         let failed = |error: &ApplyError| {
             self.logged.failure(request.position, error);
-            Some(failure(error, manifest))
+            let failure = failure(error, manifest);
+            tracing::debug!(object = %manifest.id, error = %failure.error, "cannot apply yet");
+            Some(failure)
         };
         let mut before = None;
         if let (true, Some(mode)) = (request.contested, request.gate)
@@ -289,7 +292,7 @@ impl Operations {
             };
             match judged {
                 Ok(judged) => {
-                    if judged.as_desired && judged.verdict == Verdict::Ready {
+                    if judged.as_desired && judged.unready.is_none() {
                         self.gate_passed(request.purpose, manifest, id);
                     }
                     outcome.judged = Some(judged);
@@ -305,11 +308,17 @@ impl Operations {
         Some(outcome)
     }
 
-    async fn judge(&self, manifest: &Manifest, kind: &Kind, id: &ObjectId, mode: Mode) -> Result<Judged, ApplyError> {
+    async fn judge(
+        &self,
+        manifest: &Arc<Manifest>,
+        kind: &Kind,
+        id: &ObjectId,
+        mode: Mode,
+    ) -> Result<Judged, ApplyError> {
         let desired = Observed::of_manifest(manifest).map_err(|error| ApplyError::Manifest(error.to_string()))?;
         let view = self.applier.view(kind, id).await?;
-        let verdict = gate::judge(&desired, view.as_deref(), mode);
-        Ok(Judged { verdict, as_desired: self.applier.is_as_desired(id, manifest) })
+        let unready = verdict::judge(&desired, view.as_deref(), mode);
+        Ok(Judged { unready, as_desired: self.applier.is_as_desired(id, manifest) })
     }
 
     /// What follows a definition in its node may use its kinds.
@@ -319,29 +328,6 @@ impl Operations {
             self.applier.crd_established(id, manifest, &self.manifests);
         }
     }
-}
-
-fn failure(error: &ApplyError, manifest: &Manifest) -> Failure {
-    let cause = match error {
-        ApplyError::NamespaceMissing(name) | ApplyError::NamespaceTerminating(name) => {
-            Cause::NamespaceMissing(name.clone())
-        }
-        ApplyError::Terminating(_) => Cause::Terminating,
-        ApplyError::KindNotServed => Cause::KindNotServed,
-        ApplyError::KindGone(_) => Cause::KindGone,
-        ApplyError::Api(error) if error.is_of_webhook() => {
-            Cause::WebhookAway(error.webhook_namespace().map(str::to_owned))
-        }
-        ApplyError::Api(error) if !error.is_answer() => Cause::NoAnswer,
-        ApplyError::Api(_)
-        | ApplyError::OwnerGone
-        | ApplyError::OwnRights(_)
-        | ApplyError::Unsteady
-        | ApplyError::Manifest(_) => Cause::Other,
-    };
-    let error = error.update_error(manifest);
-    tracing::debug!(object = %manifest.id, %error, "cannot apply yet");
-    Failure { error, cause }
 }
 
 fn log(purpose: Purpose, manifest: &Manifest, applied: &Applied) {

@@ -1,8 +1,9 @@
 use super::*;
 use crate::api::Release;
 use crate::graph;
+use crate::merge::Applied;
 use crate::payload::{Origin, load};
-use crate::rollout::{Applied, Outcome};
+use crate::rollout::Outcome;
 
 const FILE: &[u8] = br#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}}"#;
 

@@ -319,7 +319,7 @@ async fn cluster() -> (Cluster, Arc<Server>) {
     let controllers = Some("serviceaccount-controller,clusterrole-aggregation-controller".into());
     let cluster = Cluster::up(Options { controllers, ..Options::default() }).await.unwrap();
     let client = cluster.client().await.unwrap();
-    let owner = Owner { name: "version".into(), uid: "5d9b3a7e-0000-4000-8000-000000000001".into() };
+    let owner = merge::owner("version", "5d9b3a7e-0000-4000-8000-000000000001");
     (cluster, Arc::new(Server { client, seed, owner }))
 }
 

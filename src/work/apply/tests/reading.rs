@@ -66,7 +66,7 @@ async fn error_of_a_kind_that_cannot_be_read_is_that_of_the_server() {
     // Nothing is read before the limit, since the server asks to wait.
     server.close("v1/configmaps", 429, "TooManyRequests");
     let (applier, manifest) = (process(&server).await, manifest(&config("1")));
-    let error = apply(&applier, &[&manifest]).await.remove(0).unwrap_err().update_error(&manifest);
+    let error = failure(&apply(&applier, &[&manifest]).await.remove(0).unwrap_err(), &manifest).error;
     assert!(error.message.contains("cannot watch configmaps: TooManyRequests"), "{error}");
     assert_eq!(error.reason.as_str(), "UpdatePayloadClusterOverloaded");
 }

@@ -153,6 +153,6 @@ impl BenchCluster {
     async fn owner(&self) -> anyhow::Result<Owner> {
         let versions: kube::Api<cvo::testing::api::ClusterVersion> = kube::Api::all(self.simulated.client.clone());
         let uid = versions.get(NAME).await?.metadata.uid.context("the ClusterVersion has no uid")?;
-        Ok(Owner { name: NAME.to_owned(), uid })
+        Ok(merge::owner(NAME, &uid))
     }
 }

@@ -7,7 +7,7 @@ use cvo::testing::graph::{Mode, build};
 use cvo::testing::host::record::{Disk, seed};
 use cvo::testing::host::root::Root;
 use cvo::testing::host::undo;
-use cvo::testing::merge::{self, MANAGER, Outcome, Owner};
+use cvo::testing::merge::{self, MANAGER, Outcome};
 use cvo::testing::net::layer::Gathered;
 use cvo::testing::payload::metadata::ReleaseMetadata;
 use cvo::testing::payload::references::ImageReferences;
@@ -207,7 +207,7 @@ pub(super) fn annotations(fixture: &Fixture, input: &[u8]) -> Verdict {
 pub(super) fn merge(_: &Fixture, input: &[u8]) -> Verdict {
     let Ok(pair) = serde_json::from_slice::<Value>(input) else { return Ok(false) };
     let (Some(live), Some(want)) = (pair.get("live"), pair.get("want")) else { return Ok(false) };
-    let owner = Owner { name: "version".into(), uid: "u".into() };
+    let owner = merge::owner("version", "u");
     let want = merge::prepare(want.clone(), Some(&owner), false);
     let _created = merge::initial(want.clone());
     let merged = match merge::merge(live, &want, MANAGER) {

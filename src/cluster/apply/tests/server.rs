@@ -4,7 +4,7 @@
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{Method, Uri};
+use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use futures::stream;
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ struct Store {
     watches: Vec<(String, mpsc::UnboundedSender<String>)>,
     /// Verb and path.
     requests: Vec<(String, String)>,
+    /// The field manager of each write, and the user that it was made as.
+    writers: Vec<String>,
     webhook: Option<Webhook>,
     /// The answer to watches that ask for initial events.
     no_initial_events: Option<u16>,
@@ -179,6 +181,11 @@ impl Server {
     pub(crate) fn writes(&self) -> Vec<String> {
         self.requests().into_iter().filter(|r| !r.starts_with("GET") && !r.starts_with("WATCH")).collect()
     }
+
+    /// The field manager of each write so far, and the user, as `manager as user`; the user is empty if it is the process itself.
+    pub(crate) fn writers(&self) -> Vec<String> {
+        self.lock().writers.clone()
+    }
 }
 
 impl Store {
@@ -210,6 +217,16 @@ impl Store {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         self.send(place, "DELETED", &object);
+    }
+
+    fn note(&mut self, method: &Method, uri: &Uri, watch: bool, headers: &HeaderMap) {
+        let query = uri.query().unwrap_or_default();
+        self.requests.push((if watch { "WATCH".into() } else { method.to_string() }, uri.path().to_owned()));
+        if method != Method::GET {
+            let manager = query.split('&').find_map(|part| part.strip_prefix("fieldManager=")).unwrap_or_default();
+            let user = headers.get("impersonate-user").map_or("", |user| user.to_str().unwrap());
+            self.writers.push(format!("{manager} as {user}"));
+        }
     }
 
     fn delete(&mut self, place: &Place) {
@@ -388,7 +405,7 @@ fn review() -> Value {
     json!({"metadata": {}, "status": {"userInfo": user}})
 }
 
-async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: Bytes) -> Response {
+async fn answer(State(server): State<Server>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let json = |code: u16, body: Value| {
         Response::builder()
             .status(code)
@@ -418,7 +435,7 @@ async fn answer(State(server): State<Server>, method: Method, uri: Uri, body: By
     let watch = query.contains("watch=true");
     let mut store = server.lock();
     let listed = method == Method::GET && place.name.is_empty();
-    store.requests.push((if watch { "WATCH".into() } else { method.to_string() }, uri.path().to_owned()));
+    store.note(&method, &uri, watch, &headers);
     let refusal = store.refusal(&place, query).filter(|_| listed);
     if watch && refusal.is_none() {
         if store.is_old(query) {

@@ -34,7 +34,7 @@ pub(super) async fn follow(
     index: Arc<Index>,
     stop: CancellationToken,
 ) {
-    let mut changes = keeps.changes();
+    let mut changes = keeps.changed().subscribe();
     let following = async {
         while changes.wait_for(|()| !keeps.is_empty()).await.is_ok() {
             let watching = watch(&clients, &kinds, &keeps, &index);

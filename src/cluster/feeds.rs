@@ -1,34 +1,34 @@
-//! The feeds of all kinds that a release contains: each is started once, and ready when all existing objects are in the
+//! The feeds of all kinds whose objects are followed: each is started once, and ready when all existing objects are in the
 //! index.
 
-use super::operators::Operators;
-use crate::cluster::feed::{Callbacks, Feed, FeedState};
-use crate::cluster::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects};
-use crate::status::facts::Unwatched;
-use crate::work::task;
-use std::collections::{BTreeMap, HashMap};
+use super::feed::{Callbacks, Feed, FeedState};
+use super::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects, task};
+use crate::payload::ObjectId;
+use serde_json::Value;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How long a node waits for the first list of a kind before it reports that; the feed goes on trying.
+/// How long the first list of a kind is waited for before that is reported; the feed goes on trying.
 const FIRST_LIST: Duration = Duration::from_secs(10);
 /// Each kind is listed again this often, in case a watch has missed something.
 const RELIST: Duration = Duration::from_secs(1800);
 
-/// The cluster as this process reads and writes it.
+/// How a kind is followed.
 #[derive(Clone, Debug)]
-pub(super) struct Cluster {
-    pub objects: Objects,
-    pub index: Arc<Index>,
-    pub kinds: Arc<Kinds>,
-    pub feeds: Arc<Feeds>,
-    pub operators: Arc<Operators>,
+pub(crate) struct Followed {
+    /// `<plural>.<group>`.
+    pub resource: String,
+    /// Changes are noticed at once.
+    pub watched: bool,
+    /// Why there has been no watch for more than a minute.
+    pub unwatched: Option<ApiError>,
 }
 
 /// One feed a kind.
-pub(super) struct Feeds {
+pub(crate) struct Feeds {
     clients: Arc<Clients>,
     objects: Objects,
     index: Arc<Index>,
@@ -113,25 +113,21 @@ impl Feeds {
         receiver
     }
 
-    /// All kinds that are followed, as `<plural>.<group>`, and whether their changes are noticed at once.
-    pub(crate) fn followed(&self) -> BTreeMap<String, bool> {
+    /// All kinds that are followed, by name.
+    pub(crate) fn followed(&self) -> Vec<Followed> {
         let followed = |(kind, slot): (&Kind, &Slot)| {
-            let state = slot.state.borrow();
-            (kind.resource(), slot.started && state.ready && state.error.is_none())
+            let FeedState { ready, error, unwatched } = slot.state.borrow().clone();
+            let watched = slot.started && ready && error.is_none();
+            Followed { resource: kind.resource(), watched, unwatched: error.filter(|_| unwatched) }
         };
-        self.lock().iter().map(followed).collect()
+        let mut all: Vec<Followed> = self.lock().iter().map(followed).collect();
+        all.sort_by(|a, b| a.resource.cmp(&b.resource));
+        all
     }
 
-    /// Kinds that have had no watch for more than a minute, by name.
-    pub(crate) fn unwatched(&self) -> Vec<Unwatched> {
-        let unwatched = |(kind, slot): (&Kind, &Slot)| {
-            let state = slot.state.borrow();
-            let cause = state.error.as_ref().filter(|_| state.unwatched)?.to_string();
-            Some(Unwatched { kind: kind.resource(), cause })
-        };
-        let mut all: Vec<Unwatched> = self.lock().iter().filter_map(unwatched).collect();
-        all.sort_by(|a, b| a.kind.cmp(&b.kind));
-        all
+    /// Fingerprint of the desired content of an object that was read, if it has that.
+    pub(crate) fn compare(&self, id: &ObjectId, live: &Value) -> Option<u64> {
+        (self.callbacks.compare)(id, live)
     }
 
     /// Starts the feed if that has not been done, and waits until all existing objects are in the index; not forever, so that

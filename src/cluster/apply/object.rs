@@ -1,21 +1,18 @@
-//! Applies the manifest of one object: what the index knows of it decides which request is needed, if any.
+//! One object: what the index knows of it decides which request is needed, if any.
 
-use super::desired::Desired;
+use super::Cluster;
 use super::error::ApplyError;
-use super::server_keeps::ServerKeeps;
 use crate::api::object_meta;
 use crate::cluster::access;
 use crate::cluster::index::View;
 use crate::cluster::objects::Removed;
 use crate::cluster::revision::Revision;
-use crate::cluster::{ApiError, CachedState, Cause, Kind};
+use crate::cluster::{ApiError, CachedState, Cause, Kind, Objects};
 use crate::gate;
-use crate::merge::{self, Skip, Step};
+use crate::merge::{self, Applied, Desired, Skip, Step};
 use crate::payload::ObjectId;
-use crate::rollout::Applied;
-use crate::work::feeds::Cluster;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Attempts to read, merge and write before a conflict counts as an error.
@@ -39,10 +36,11 @@ fn finalizers(live: &Value) -> Vec<String> {
 
 pub(super) struct ObjectApply<'a> {
     pub cluster: &'a Cluster,
-    pub server_keeps: &'a ServerKeeps,
+    pub writer: &'a Objects,
     pub kind: &'a Kind,
     pub id: &'a ObjectId,
-    pub desired: Desired<'a>,
+    pub desired: &'a Desired,
+    pub fingerprint: u64,
 }
 
 impl ObjectApply<'_> {
@@ -53,7 +51,7 @@ impl ObjectApply<'_> {
         let delete = self.desired.manifest.delete().map_err(|e| ApplyError::Manifest(e.to_string()))?;
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            let live = match index.lookup(id, self.desired.fingerprint) {
+            let live = match index.lookup(id, self.fingerprint) {
                 CachedState::AsDesired => return Ok(Applied::Unchanged),
                 CachedState::Absent if delete => return Ok(Applied::Unchanged),
                 CachedState::Absent => match self.create().await? {
@@ -104,16 +102,13 @@ impl ObjectApply<'_> {
         if created.is_ok() || matches!(&created, Err(ApplyError::Api(error)) if exists(error)) {
             self.cluster.feeds.on_write(self.kind);
         }
-        let operator = self.kind.group == "config.openshift.io" && self.kind.kind == "ClusterOperator";
         let outcome = match created {
             Ok(object) => {
                 let view = gate::observe_json(id, object.get());
-                self.server_keeps.forget(id);
-                index.record_write(id, Revision::read(&object), self.desired.fingerprint, view);
+                self.cluster.server_keeps.forget(id);
+                index.record_write(id, Revision::read(&object), self.fingerprint, view);
                 index.release_events(id);
-                if operator {
-                    self.write_related_objects(serde_json::from_str(object.get()).unwrap_or_default()).await;
-                }
+                self.write_status(&object).await;
                 return Ok(Some(Applied::Created));
             }
             Err(ApplyError::Api(error)) if exists(&error) => {
@@ -134,7 +129,7 @@ impl ObjectApply<'_> {
     /// Writes an object that does not exist. Its JSON is made before the request: the decoded object is many times as large,
     /// and would be kept until the server answers.
     async fn write_new(&self) -> Result<Box<RawValue>, ApplyError> {
-        let (objects, ObjectId { namespace, name, .. }) = (&self.cluster.objects, self.id);
+        let (objects, ObjectId { namespace, name, .. }) = (self.writer, self.id);
         if self.desired.is_applied() {
             let configuration = self.desired.configuration(None)?;
             match objects.apply(self.kind, namespace, name, configuration).await {
@@ -150,16 +145,16 @@ impl ObjectApply<'_> {
         tracing::warn!(object = %self.id, %error, "written as a whole instead, so that fields that a later release drops stay");
     }
 
-    /// Tools that collect data for support look for the related objects of a ClusterOperator, so a new one has them before
-    /// its operator runs. A conflict means that the operator has written them already.
-    async fn write_related_objects(&self, mut fresh: Value) {
-        let object = self.desired.manifest.object().unwrap_or_default();
-        let Some(related) = object.pointer("/status/relatedObjects").cloned() else { return };
+    /// The status of an object that was just created. A conflict means that its controller has written one already.
+    async fn write_status(&self, created: &RawValue) {
+        let Some(status) = merge::initial_status(&self.desired.manifest) else { return };
+        let mut fresh: Value = serde_json::from_str(created.get()).unwrap_or_default();
         if let Some(map) = fresh.as_object_mut() {
-            map.insert("status".into(), json!({ "relatedObjects": related }));
+            map.insert("status".into(), status);
         }
-        if let Err(error) = self.cluster.objects.replace_status(self.kind, "", &self.id.name, &fresh).await {
-            tracing::debug!(%error, "related objects not written; the operator will write them");
+        let ObjectId { namespace, name, .. } = self.id;
+        if let Err(error) = self.writer.replace_status(self.kind, namespace, name, &fresh).await {
+            tracing::debug!(object = %self.id, %error, "initial status not written; its controller will write one");
         }
     }
 
@@ -187,6 +182,10 @@ impl ObjectApply<'_> {
 
     /// Brings an existing object to its desired state.
     async fn apply_to(&self, live: &Value) -> Result<Applied, ApplyError> {
+        if let Some(controller) = self.desired.other_controller(live) {
+            self.cluster.index.record_read(self.id, Some(live.clone()), None, gate::observe(self.id, live));
+            return Err(ApplyError::OtherController(controller));
+        }
         let step = self.desired.step(Some(live))?;
         if let Step::Change { object, .. } | Step::Replace { object, .. } = &step
             && owners(object).any(|uid| !owners(live).any(|held| held == uid))
@@ -199,7 +198,7 @@ impl ObjectApply<'_> {
                 self.cluster.index.record_read(self.id, Some(live.clone()), None, None);
                 Ok(Applied::Unchanged)
             }
-            Step::Change { .. } if self.server_keeps.is_known(self.id, self.desired.fingerprint, live) => {
+            Step::Change { .. } if self.cluster.server_keeps.is_known(self.id, self.fingerprint, live) => {
                 self.record(live.clone());
                 Ok(Applied::Unchanged)
             }
@@ -207,7 +206,7 @@ impl ObjectApply<'_> {
             Step::Replace { object, fields } => self.replace(live, &object, fields).await,
             Step::Delete => self.delete(live).await.map(|_| Applied::Deleted),
             Step::Skip(_) | Step::Create(_) => {
-                self.server_keeps.forget(self.id);
+                self.cluster.server_keeps.forget(self.id);
                 self.record(live.clone());
                 Ok(Applied::Unchanged)
             }
@@ -221,10 +220,10 @@ impl ObjectApply<'_> {
         let written = self.write(live, object).await.map(|answer| {
             let in_vain = match self.desired.step(Some(&answer)) {
                 Ok(Step::Change { fields, .. }) => {
-                    self.server_keeps.remember(id, self.desired.fingerprint, &answer, &fields)
+                    self.cluster.server_keeps.remember(id, self.fingerprint, &answer, &fields)
                 }
                 _ => {
-                    self.server_keeps.forget(id);
+                    self.cluster.server_keeps.forget(id);
                     false
                 }
             };
@@ -250,7 +249,7 @@ impl ObjectApply<'_> {
     }
 
     async fn put(&self, object: &Value) -> Result<Value, ApiError> {
-        self.cluster.objects.replace(self.kind, &self.id.namespace, &self.id.name, object).await
+        self.writer.replace(self.kind, &self.id.namespace, &self.id.name, object).await
     }
 
     /// Applies, and takes the object over from an orchestrator that has written it by plain updates if it still has fields
@@ -260,14 +259,13 @@ impl ObjectApply<'_> {
         if !matches!(self.desired.step(Some(&applied)), Ok(Step::Change { .. })) {
             return Ok(applied);
         }
-        let Some(taken_over) = merge::taken_over(&applied, self.desired.manager()) else { return Ok(applied) };
+        let Some(taken_over) = merge::taken_over(&applied, self.desired.manager) else { return Ok(applied) };
         self.apply_once(&self.put(&taken_over).await?).await
     }
 
     async fn apply_once(&self, live: &Value) -> Result<Value, ApplyError> {
         let configuration = self.desired.configuration(Some(live))?;
-        let objects = &self.cluster.objects;
-        let answer = objects.apply(self.kind, &self.id.namespace, &self.id.name, configuration).await?;
+        let answer = self.writer.apply(self.kind, &self.id.namespace, &self.id.name, configuration).await?;
         serde_json::from_str(answer.get()).map_err(|error| {
             let attempt = format!("read the answer to the apply of {}", self.id);
             ApplyError::Api(ApiError { attempt, cause: Cause::Answer(error.to_string()) })
@@ -286,9 +284,9 @@ impl ObjectApply<'_> {
             return Err(ApplyError::Terminating(finalizers(live)));
         }
         index.hold_events(id);
-        let created = self.cluster.objects.create(self.kind, &id.namespace, object).await;
+        let created = self.writer.create(self.kind, &id.namespace, object).await;
         let created = created.map(|answer| {
-            self.server_keeps.forget(id);
+            self.cluster.server_keeps.forget(id);
             self.record(answer);
         });
         index.release_events(id);
@@ -297,12 +295,12 @@ impl ObjectApply<'_> {
         Ok(Applied::Updated { fields, by: self.last_writer(live) })
     }
 
-    /// Who this process is, if the object is a binding that gives it rights: without that binding it might not be allowed to
+    /// Who the writer is, if the object is a binding that gives it rights: without that binding it might not be allowed to
     /// create it again, nor to say so.
     async fn bound(&self, live: &Value) -> Result<Option<String>, ApiError> {
         let subjects = live.get("subjects").and_then(Value::as_array).filter(|subjects| !subjects.is_empty());
         let (Some(subjects), "rbac.authorization.k8s.io") = (subjects, self.id.group.as_str()) else { return Ok(None) };
-        let (user, groups) = access::identity(self.cluster.objects.client()).await?;
+        let (user, groups) = access::identity(self.writer.client()).await?;
         let is_us = |subject: &Value| {
             let text = |key: &str| subject.get(key).and_then(Value::as_str).unwrap_or_default();
             match text("kind") {
@@ -318,7 +316,7 @@ impl ObjectApply<'_> {
     async fn delete(&self, live: &Value) -> Result<Removed, ApplyError> {
         let (index, id) = (&self.cluster.index, self.id);
         index.hold_events(id);
-        let removed = self.cluster.objects.delete(self.kind, &id.namespace, &id.name, object_meta::uid(live)).await;
+        let removed = self.writer.delete(self.kind, &id.namespace, &id.name, object_meta::uid(live)).await;
         if matches!(removed, Ok(Removed::Gone)) {
             index.record_read(id, None, None, None);
         }
@@ -326,11 +324,11 @@ impl ObjectApply<'_> {
         Ok(removed?)
     }
 
-    /// When the ClusterVersion is deleted with `--cascade=orphan`, the garbage collector removes the owner references to it.
-    /// If one were added again, it would delete that object: so the owner is read before a reference is added.
+    /// When the owner is deleted with `--cascade=orphan`, the garbage collector removes the owner references to it. If one were
+    /// added again, it would delete that object: so the owner is read before a reference is added.
     async fn check_owner(&self) -> Result<(), ApplyError> {
         let Some(owner) = &self.desired.owner else { return Ok(()) };
-        let live = self.cluster.objects.get(&Kind::cluster_version(), "", &owner.name).await?;
+        let live = self.cluster.objects.get(&Kind::of_owner(owner), &self.id.namespace, &owner.name).await?;
         let same = |live: &Value| object_meta::uid(live) == owner.uid && !object_meta::is_terminating(live);
         if live.as_ref().is_some_and(same) { Ok(()) } else { Err(ApplyError::OwnerGone) }
     }
@@ -339,13 +337,13 @@ impl ObjectApply<'_> {
     fn last_writer(&self, live: &Value) -> Option<String> {
         let entries = live.pointer("/metadata/managedFields")?.as_array()?;
         let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let own = self.desired.manager().name;
+        let own = self.desired.manager.name;
         let others = entries.iter().filter(|e| text(e, "manager") != own && text(e, "subresource").is_empty());
         others.max_by_key(|e| text(e, "time")).map(|e| text(e, "manager"))
     }
 
     fn record(&self, live: Value) {
         let view = gate::observe(self.id, &live);
-        self.cluster.index.record_read(self.id, Some(live), Some(self.desired.fingerprint), view);
+        self.cluster.index.record_read(self.id, Some(live), Some(self.fingerprint), view);
     }
 }

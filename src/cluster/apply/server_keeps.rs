@@ -3,8 +3,8 @@
 //! is reported. From time to time, and when something changes that may be the reason, it is written once more.
 
 use crate::cluster::Index;
+use crate::merge::{Desired, Step};
 use crate::payload::ObjectId;
-use crate::status::facts::KeptFields;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -13,10 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 /// The server's answer to our last write of each such object.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ServerKeeps {
     answers: Mutex<HashMap<ObjectId, Answer>>,
-    /// Told of every change.
     changed: watch::Sender<()>,
 }
 
@@ -33,10 +32,6 @@ struct Answer {
 }
 
 impl ServerKeeps {
-    pub(crate) fn new(changed: watch::Sender<()>) -> ServerKeeps {
-        ServerKeeps { answers: Mutex::default(), changed }
-    }
-
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectId, Answer>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,6 +55,23 @@ impl ServerKeeps {
         let answers = self.lock();
         let same = |answer: &Answer| answer.desired == desired && !answer.again && answer.content == content(live);
         answers.get(id).is_some_and(same)
+    }
+
+    /// The fingerprint of the desired content, if a live object has as much of that as the server accepts.
+    pub(crate) fn as_desired(&self, id: &ObjectId, desired: &Desired, live: &Value) -> Option<u64> {
+        if desired.manifest.delete() != Ok(false) {
+            return None;
+        }
+        let fingerprint = desired.fingerprint();
+        let same = match desired.step(Some(live)) {
+            Ok(Step::Skip(_)) => {
+                self.forget(id);
+                true
+            }
+            Ok(Step::Change { .. }) => self.is_known(id, fingerprint, live),
+            _ => false,
+        };
+        same.then_some(fingerprint)
     }
 
     /// The server has accepted the desired content.
@@ -89,18 +101,14 @@ impl ServerKeeps {
         self.lock().is_empty()
     }
 
-    /// Changes at least whenever there is one more or one less.
-    pub(crate) fn changes(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
+    /// Told at least whenever there is one more or one less.
+    pub(crate) fn changed(&self) -> &watch::Sender<()> {
+        &self.changed
     }
 
-    /// All of them, by name.
-    pub(crate) fn kept(&self) -> Vec<KeptFields> {
-        let kept =
-            |(id, answer): (&ObjectId, &Answer)| KeptFields { object: id.to_string(), fields: answer.fields.clone() };
-        let mut all: Vec<KeptFields> = self.lock().iter().map(kept).collect();
-        all.sort_by(|a, b| a.object.cmp(&b.object));
-        all
+    /// All of them with their fields.
+    pub(crate) fn kept(&self) -> Vec<(ObjectId, Vec<String>)> {
+        self.lock().iter().map(|(id, answer)| (id.clone(), answer.fields.clone())).collect()
     }
 }
 
