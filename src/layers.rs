@@ -10,7 +10,7 @@ use std::{fs, iter, path::Path};
 
 /// From top to bottom. A module uses the layers below its own; modules of the core also use each other.
 const LAYERS: [&str; 7] =
-    ["crate main testing layers", "cli", "daemon", "work", "cluster net serve host", CORE, "api error read"];
+    ["crate main testing layers", "cli", "daemon", "work", "cluster net serve host heap", CORE, "api error read"];
 const CORE: &str = "version payload graph rollout merge gate status updates verify plan rbac metrics pools catalog \
     diagnosis pause promql summary";
 /// The products, each with its modules, by the longest path that names one; whatever is in the folder of a product belongs to
@@ -19,7 +19,7 @@ const CORE: &str = "version payload graph rollout merge gate status updates veri
 const PRODUCTS: [(&str, &str); 7] = [
     (
         "shared",
-        "api error read diagnosis gate merge metrics::encoder metrics::process pause payload::built_in \
+        "api error read diagnosis gate merge metrics::encoder metrics::process heap pause payload::built_in \
          payload::definition payload::manifest payload::packed payload::yaml pools::budgets pools::selector promql verify \
          version cluster net serve work::egress work::events work::promql work::serving work::settings work::task daemon::leader \
          daemon::signals cli::exit cli::layout cli::output cli::pages cli::reach",

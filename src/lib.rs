@@ -26,6 +26,7 @@ mod version;
 mod cli;
 mod cluster;
 mod daemon;
+mod heap;
 mod host;
 mod net;
 mod serve;

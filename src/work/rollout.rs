@@ -9,6 +9,7 @@ use super::cluster_configuration::ConfigurationChanges;
 use super::stand_in::stand_ins;
 use crate::cluster::index::ChangeKind;
 use crate::graph::Mode;
+use crate::heap;
 use crate::payload::{Manifest, ObjectId};
 use crate::rollout::{Clocks, Command, Event, Plan, Rollout, View};
 use crate::status::facts::{KeptFields, Unwatched};
@@ -200,6 +201,10 @@ impl Executor {
         self.publication.outdated = true;
         if completes || self.publication.at.elapsed() >= MOMENT {
             self.publication.publish(&mut self.rollout);
+        }
+        if completes && self.rollout.is_completed() {
+            // All objects have been read and compared, which the release at rest needs no memory for.
+            heap::give_back();
         }
     }
 
