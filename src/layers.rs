@@ -21,7 +21,7 @@ const PRODUCTS: [(&str, &str); 7] = [
         "shared",
         "api error read diagnosis gate merge metrics::encoder metrics::process heap pause payload::built_in \
          payload::definition payload::manifest payload::packed payload::yaml pools::budgets pools::selector promql verify \
-         version cluster net serve work::egress work::events work::promql work::serving work::settings work::task daemon::leader \
+         version cluster net serve work::egress work::events work::promql work::serving work::settings daemon::leader \
          daemon::signals cli::exit cli::layout cli::output cli::pages cli::reach",
     ),
     (

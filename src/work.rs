@@ -28,5 +28,3 @@ pub(crate) mod serving;
 pub(crate) mod settings;
 pub(crate) mod silence;
 pub(crate) mod stand_in;
-
-pub(crate) use crate::cluster::task;

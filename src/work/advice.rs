@@ -4,8 +4,8 @@
 use super::egress::Way;
 use super::monitoring::Monitoring;
 use super::promql::Querier;
-use super::task;
 use crate::api::progress;
+use crate::cluster::task;
 use crate::net::http::{self, Egress, Get, HttpError};
 use crate::promql::QueryError;
 use crate::status::facts::Retrieval;

@@ -4,11 +4,11 @@
 
 pub(super) use super::egress::ProxyState;
 use crate::cluster::apply::Cluster;
+use crate::cluster::task;
 use crate::cluster::{ApiError, CachedState, Cause, Kind, jittered};
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::payload::{Manifest, ObjectId};
 use crate::read::Read;
-use crate::work::task;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,11 +2,11 @@
 //! signatures that somebody adds to the cluster.
 
 use crate::api::MANAGED_NAMESPACE;
+use crate::cluster::task;
 use crate::cluster::{Clients, Kind, Kinds, WatchBackoff, named};
 use crate::read::Read;
 use crate::verify::SIGNATURES_LABEL;
 use crate::work::retrieve::Unsigned;
-use crate::work::task;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -4,8 +4,8 @@
 use super::apply::Applier;
 use super::health;
 use super::stand_in::workloads;
-use super::task;
 use crate::api::cluster_operator::{OperatorReport, RelatedObject};
+use crate::cluster::task;
 use crate::cluster::watcher::{self, Event, Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind};
 use crate::error::chain;

@@ -2,8 +2,8 @@
 //! anything; so they are named until somebody deletes or annotates them. The progress record keeps the list across restarts.
 
 use super::apply::Applier;
-use super::task;
 use crate::api::progress::DroppedObject;
+use crate::cluster::task;
 use crate::cluster::{ApiError, CachedState, Kind, jittered};
 use crate::payload::{ApplyFilter, ObjectId, Selection};
 use crate::plan;

@@ -1,11 +1,11 @@
 //! Follows how requests leave the cluster: the proxy in the status of `Proxy/cluster`, which the caller follows
 //! already, and the bundle of trusted CAs.
 
+use crate::cluster::task;
 use crate::cluster::{Clients, Kind, Kinds, named};
 use crate::net::http::{Bundle, Egress, Roots};
 use crate::net::proxy::ProxySettings;
 use crate::read::Read;
-use crate::work::task;
 use futures::stream::{self, StreamExt};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Events. A separate task publishes them; an event that cannot be published is dropped, so that nothing waits for it.
 
+use crate::cluster::task;
 use crate::error::shortened;
-use crate::work::task;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};

@@ -1,9 +1,9 @@
 //! The current FeatureGate.
 
+use crate::cluster::task;
 use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, named};
 use crate::payload::Features;
 use crate::read::Read;
-use crate::work::task;
 use futures::StreamExt;
 use std::sync::Arc;
 use tokio::sync::watch;

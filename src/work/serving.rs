@@ -5,10 +5,10 @@ mod access;
 mod demands;
 mod tokens;
 
+use crate::cluster::task;
 use crate::cluster::{Clients, Kinds};
 use crate::serve::health::Heartbeat;
 use crate::serve::{self, Health, Metrics, ServeError, tls};
-use crate::work::task;
 use access::Access;
 use demands::Demanded;
 use futures::future::BoxFuture;

@@ -1,9 +1,9 @@
 //! The ClusterVersion as the controller sees it: the latest of what the watch and our own writes returned.
 
 use crate::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry, object_meta};
+use crate::cluster::task;
 use crate::cluster::watcher::{self, Event, Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind};
-use crate::work::task;
 use futures::stream::{BoxStream, StreamExt};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;

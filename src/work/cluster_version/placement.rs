@@ -1,11 +1,11 @@
 //! Whether the nodes can run the daemon of a release. Followed only as long as none can: then the update waits for a node that does.
 
+use crate::cluster::task;
 use crate::cluster::watcher::{self, Event, Selection, Selector};
 use crate::cluster::{ApiError, Kind};
 use crate::payload::{ObjectId, Payload};
 use crate::plan::placement::Demand;
 use crate::read::Read;
-use crate::work::task;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;

@@ -1,11 +1,11 @@
 //! Asks the queries of pools whose rollout is under way.
 
+use crate::cluster::task;
 use crate::error::{CAUSE, shortened};
 use crate::pools::approval::{PERIOD, confirmed, next, past};
 use crate::pools::holds::Answer;
 use crate::promql::QueryError;
 use crate::work::promql::Querier;
-use crate::work::task;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,13 +2,13 @@
 
 use super::followed::Followed;
 use super::views::NodeView;
+use crate::cluster::task;
 use crate::cluster::watcher::{Event, Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
 use crate::pools::budgets::Budget;
 use crate::pools::drain::{ATTEMPT, Delay, Drain, EVICTION_RETRY};
 use crate::pools::writes;
 use crate::work::pods::{self, DaemonSets, Leaving};
-use crate::work::task;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::Timestamp;

@@ -1,8 +1,8 @@
 //! The objects of a kind, kept current by a watch, each reduced to what this controller needs of it.
 
+use crate::cluster::task;
 use crate::cluster::watcher::{Event, Selection, events};
 use crate::cluster::{ApiError, Clients};
-use crate::work::task;
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;

@@ -2,10 +2,10 @@
 //! refused something that they could allow: only as long as that is so are they followed.
 
 use super::rendering::Overrides;
+use crate::cluster::task;
 use crate::cluster::{Clients, Kind, Kinds, named};
 use crate::pools::settings::overrides;
 use crate::read::Read;
-use crate::work::task;
 use futures::StreamExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;

@@ -3,11 +3,11 @@
 
 use super::tokens::{self, Bearer, Known, Tokens, Verdict};
 use crate::api::METRICS_AUDIENCE;
+use crate::cluster::task;
 use crate::cluster::{Clients, Kind, Kinds, named};
 use crate::read::Read;
 use crate::serve::caller::{Caller, Refusal};
 use crate::serve::certificate::Authorities;
-use crate::work::task;
 use axum::http::StatusCode;
 use futures::StreamExt;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};

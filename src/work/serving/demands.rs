@@ -1,10 +1,10 @@
 //! What is demanded of TLS: by the command line, and by the cluster where it wants all of its servers to follow its settings.
 
+use crate::cluster::task;
 use crate::cluster::{Clients, Kind, Kinds, named};
 use crate::merge::inject::Tls;
 use crate::read::Read;
 use crate::serve::tls;
-use crate::work::task;
 use futures::StreamExt;
 use serde_json::Value;
 use std::sync::Arc;
