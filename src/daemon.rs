@@ -33,7 +33,7 @@ use crate::work::retrieve::Retriever;
 use crate::work::serving;
 use crate::work::settings::{SettingsError, address};
 use jiff::SignedDuration;
-use leader::{LAST_EVENTS, LeadingError, topology, until_answered, while_leading};
+use leader::{LAST_EVENTS, LeadingError, candidate, topology, until_answered, while_leading};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -80,17 +80,8 @@ pub(crate) async fn run(
     let Some(topology) = topology(&reader, &stop).await else { return Ok(()) };
     let times = times.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
     let result = LeaderResult { plural: "clusterversions", name: settings.name.clone(), list: "/status/history" };
-    let election = Arc::new(Election::new(
-        clients.call.clone(),
-        FIELD_MANAGER,
-        (&settings.namespace, &settings.name),
-        result,
-        &settings.lease.identity(),
-        times,
-    ));
-    let claim = election.claim.clone();
-    let objects = Objects::new(clients.call.clone(), FIELD_MANAGER, Arc::new(move || claim.holds()));
-    let objects = objects.with_longest_write(times.longest_write());
+    let lease = (settings.namespace.as_str(), settings.name.as_str());
+    let (election, objects) = candidate(&clients, FIELD_MANAGER, lease, result, &settings.lease, times);
     let first = features.borrow().clone();
     let own = Arc::new(load_running_release(&settings, &first).await?);
     let (version, image) = (&own.release.version, &own.release.image);

@@ -93,6 +93,10 @@ pub(crate) struct Cause {
 }
 
 impl Verdict {
+    fn waiting(reason: Reason, message: String) -> Verdict {
+        Verdict::Waiting { reason, message }
+    }
+
     /// Of a long message beginning and end are kept.
     fn failing(reason: Reason, message: &str, cause: Option<Cause>) -> Verdict {
         Verdict::Failing { reason, message: shortened(message, CAUSE).into_owned(), cause }

@@ -1,9 +1,9 @@
 //! What the processes that work under a Lease have in common.
 
-use crate::cluster::lease::Election;
-use crate::cluster::{ApiError, ClientError, Kind, Objects, jittered};
+use crate::cluster::lease::{Election, LeaderResult, Times};
+use crate::cluster::{ApiError, ClientError, Clients, Kind, Objects, jittered};
 use crate::merge::inject::Source;
-use crate::work::settings::SettingsError;
+use crate::work::settings::{LeaseSettings, SettingsError};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,22 @@ pub(crate) enum LeadingError {
     Crashed(String),
     #[error("did not stop within {} s", STOP_WITHIN.as_secs())]
     StopTimedOut,
+}
+
+/// What may become the leader: the lease, and the objects that are written while it is held. `lease`: its namespace
+/// and name.
+pub(super) fn candidate(
+    clients: &Clients,
+    manager: &'static str,
+    lease: (&str, &str),
+    result: LeaderResult,
+    settings: &LeaseSettings,
+    times: Times,
+) -> (Arc<Election>, Objects) {
+    let election = Election::new(clients.call.clone(), manager, lease, result, &settings.identity(), times);
+    let claim = election.claim.clone();
+    let objects = Objects::new(clients.call.clone(), manager, Arc::new(move || claim.holds()));
+    (Arc::new(election), objects.with_longest_write(times.longest_write()))
 }
 
 /// Works as the leader until the work ends, which it does when it is told to stop, or the lease is lost.

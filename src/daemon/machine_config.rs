@@ -1,8 +1,8 @@
 //! The process that configures nodes.
 
-use super::leader::{LAST_EVENTS, LeadingError, topology, while_leading};
+use super::leader::{LAST_EVENTS, LeadingError, candidate, topology, while_leading};
 use crate::api::machine_config::{CONTROLLER_MANAGER, LEASE};
-use crate::cluster::lease::{Election, LeaderResult, Times};
+use crate::cluster::lease::{LeaderResult, Times};
 use crate::cluster::{Clients, Kinds, Objects};
 use crate::pools::operator;
 use crate::pools::render::Defaults;
@@ -95,18 +95,8 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let times = times.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
     let result =
         LeaderResult { plural: "clusteroperators", name: operator::NAME.to_owned(), list: "/status/conditions" };
-    let election = Election::new(
-        clients.call.clone(),
-        CONTROLLER_MANAGER,
-        (&settings.namespace, LEASE),
-        result,
-        &settings.lease.identity(),
-        times,
-    );
-    let election = Arc::new(election);
-    let claim = election.claim.clone();
-    let objects = Objects::new(clients.call.clone(), CONTROLLER_MANAGER, Arc::new(move || claim.holds()));
-    let objects = objects.with_longest_write(times.longest_write());
+    let lease = (settings.namespace.as_str(), LEASE);
+    let (election, objects) = candidate(&clients, CONTROLLER_MANAGER, lease, result, &settings.lease, times);
     let figures = Arc::new(Figures::new(clients.requests.clone()));
     if let Some(serving) = serving {
         let told = figures.clone();

@@ -8,14 +8,14 @@ use super::{Reason, Verdict};
 pub(crate) fn judge(desired: &Observed, live: Option<&Observed>) -> Verdict {
     let id = desired.id();
     let Some(live) = live else {
-        return Verdict::Waiting { reason: Reason::NotFound, message: format!("{id} is not there yet") };
+        return Verdict::waiting(Reason::NotFound, format!("{id} is not there yet"));
     };
     if live.is_deleting() {
         let message = format!(
             "{id} is being deleted, and all its objects with it; if that does not end, remove the finalizers of the objects \
              that are left"
         );
-        return Verdict::Waiting { reason: Reason::Deleting, message };
+        return Verdict::waiting(Reason::Deleting, message);
     }
     if let Some(names) = live.condition("NamesAccepted").filter(|condition| condition.status == "False") {
         let message = format!("the API server does not accept the names of {id}: {}", names.text());
@@ -25,7 +25,7 @@ pub(crate) fn judge(desired: &Observed, live: Option<&Observed>) -> Verdict {
         return Verdict::Ready;
     }
     let message = format!("{id} is not served by the API server yet");
-    Verdict::Waiting { reason: Reason::NotEstablished, message }
+    Verdict::waiting(Reason::NotEstablished, message)
 }
 
 pub(crate) fn awaits(_desired: &Observed) -> String {

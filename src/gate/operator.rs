@@ -34,7 +34,7 @@ pub(crate) fn judge(desired: &Observed, live: Option<&Observed>) -> Verdict {
         None => Verdict::Ready,
         Some(behind) => {
             let message = format!("Cluster operator {name} is not yet at the release's versions: {behind}");
-            Verdict::Waiting { reason: Reason::OtherVersions, message }
+            Verdict::waiting(Reason::OtherVersions, message)
         }
     }
 }

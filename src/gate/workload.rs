@@ -64,8 +64,7 @@ pub(super) fn stateful_set(desired: &Observed, live: Option<&Observed>) -> Verdi
 /// Between complete and failed for good it waits.
 pub(crate) fn job(desired: &Observed, live: Option<&Observed>) -> Verdict {
     let id = desired.id();
-    let waits = |reason: Reason, message: String| Verdict::Waiting { reason, message };
-    let Some(live) = live else { return waits(Reason::NotFound, format!("{id} is not there yet")) };
+    let Some(live) = live else { return Verdict::waiting(Reason::NotFound, format!("{id} is not there yet")) };
     let all_succeeded =
         || live.spec.completions.as_i64().is_some_and(|desired| number(&live.status.succeeded) >= desired);
     if Condition::is(live.condition("Complete"), "True") {
@@ -81,10 +80,10 @@ pub(crate) fn job(desired: &Observed, live: Option<&Observed>) -> Verdict {
         return Verdict::Ready;
     }
     if live.is_deleting() {
-        return waits(Reason::Deleting, format!("{id} is being deleted before it was complete"));
+        return Verdict::waiting(Reason::Deleting, format!("{id} is being deleted before it was complete"));
     }
     let (active, failed) = (number(&live.status.active), number(&live.status.failed));
-    waits(Reason::Running, format!("{id} is not complete: {active} pods active, {failed} failed so far"))
+    Verdict::waiting(Reason::Running, format!("{id} is not complete: {active} pods active, {failed} failed so far"))
 }
 
 /// The verdict on a workload whose pods are replaced. `failure` and `rollout` only see a status that belongs to the current spec, since
@@ -96,8 +95,7 @@ fn rolled_out(
     rollout: impl Fn(&Observed) -> Option<String>,
 ) -> Verdict {
     let id = desired.id();
-    let waits = |reason: Reason, message: String| Verdict::Waiting { reason, message };
-    let Some(live) = live else { return waits(Reason::NotFound, format!("{id} is not there yet")) };
+    let Some(live) = live else { return Verdict::waiting(Reason::NotFound, format!("{id} is not there yet")) };
     if live.is_deleting() {
         let message = format!(
             "{id} is being deleted and will be created again; if a finalizer blocks the deletion, remove the finalizer"
@@ -105,13 +103,13 @@ fn rolled_out(
         return Verdict::failing(Reason::Deleting, &message, None);
     }
     if !live.is_current() {
-        return waits(Reason::NotObserved, format!("the controller of {id} has not seen the last change"));
+        return Verdict::waiting(Reason::NotObserved, format!("the controller of {id} has not seen the last change"));
     }
     if let Some(verdict) = failure(desired, live) {
         return verdict;
     }
     match rollout(live) {
-        Some(missing) => waits(Reason::RollingOut, format!("{id} is rolling out: {missing}")),
+        Some(missing) => Verdict::waiting(Reason::RollingOut, format!("{id} is rolling out: {missing}")),
         None => Verdict::Ready,
     }
 }

@@ -35,6 +35,7 @@ const SIGNIFICANT: &[&str] = &[
     "nominalConcurrencyShares",
     "objectSelector",
     "parallelism",
+    "podFailurePolicy",
     "podSelector",
     "projected",
     "queuing",

@@ -32,42 +32,45 @@ impl Schemas {
 
     /// These manifests define the kinds, in place of those before.
     pub(crate) fn set<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
-        self.lock().definitions.clear();
-        self.add(manifests);
+        let mut known = self.lock();
+        known.definitions.clear();
+        known.add(manifests);
     }
 
     /// These manifests define kinds too.
     pub(crate) fn add<'a>(&self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
-        let definitions = manifests.into_iter().filter(|manifest| manifest.id.kind == "CustomResourceDefinition");
-        let mut known = self.lock();
-        known.definitions.extend(definitions.map(|definition| (definition.id.name.clone(), definition.clone())));
-        known.read.clear();
+        self.lock().add(manifests);
     }
 
-    /// That of the kind of a manifest.
+    /// That of the kind of a manifest. It is read under the lock, so that none of a definition before remains.
     pub(crate) fn of(&self, manifest: &Manifest) -> Option<Arc<Schema>> {
         let key = (manifest.api_version.clone(), manifest.id.kind.clone());
-        let definitions: Vec<Arc<Manifest>> = {
-            let known = self.lock();
-            if let Some(read) = known.read.get(&key) {
-                return read.clone();
-            }
-            let group = |definition: &Manifest| defined_group(&definition.id.name) == Some(manifest.id.group.as_str());
-            known.definitions.values().filter(|definition| group(definition)).cloned().collect()
-        };
-        let schema = read(manifest, &definitions).map(Arc::new);
-        self.lock().read.insert(key, schema.clone());
+        let mut known = self.lock();
+        if let Some(read) = known.read.get(&key) {
+            return read.clone();
+        }
+        let schema = read(manifest, known.definitions.values().map(Arc::as_ref)).map(Arc::new);
+        known.read.insert(key, schema.clone());
         schema
     }
 }
 
-fn read(manifest: &Manifest, definitions: &[Arc<Manifest>]) -> Option<Schema> {
+impl Known {
+    fn add<'a>(&mut self, manifests: impl IntoIterator<Item = &'a Arc<Manifest>>) {
+        let definitions = manifests.into_iter().filter(|manifest| manifest.id.kind == "CustomResourceDefinition");
+        self.definitions.extend(definitions.map(|definition| (definition.id.name.clone(), definition.clone())));
+        self.read.clear();
+    }
+}
+
+fn read<'a>(manifest: &Manifest, definitions: impl Iterator<Item = &'a Manifest>) -> Option<Schema> {
     let (group, kind) = (&manifest.id.group, &manifest.id.kind);
     if let Some(schema) = Schema::built_in(group, kind) {
         return Some(schema);
     }
     let version = manifest.api_version.rsplit('/').next().unwrap_or_default();
-    let definition = definitions.iter().find(|definition| {
+    let of_group = |definition: &&Manifest| defined_group(&definition.id.name) == Some(group.as_str());
+    let definition = definitions.filter(of_group).find(|definition| {
         DefinedKind::of_manifest(definition).is_ok_and(|defined| defined.group == *group && defined.kind == *kind)
     })?;
     Schema::of_definition(&definition.raw.bytes(), version)

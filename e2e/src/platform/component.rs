@@ -24,13 +24,21 @@ pub struct Component {
 #[derive(Debug)]
 pub struct Change {
     pub file: &'static str,
-    pub from: &'static str,
+    pub from: String,
     pub to: String,
 }
 
 /// A change.
-pub fn change(file: &'static str, from: &'static str, to: impl Into<String>) -> Change {
-    Change { file, from, to: to.into() }
+pub fn change(file: &'static str, from: impl Into<String>, to: impl Into<String>) -> Change {
+    Change { file, from: from.into(), to: to.into() }
+}
+
+/// The port of the probes is `to` instead of `from`, in the flag and in both probes.
+pub fn health_port(file: &'static str, from: u16, to: u16) -> [Change; 3] {
+    let flag = |port| format!("--listen-health=127.0.0.1:{port}\n");
+    let probe = |path, port| format!("path: /{path}\n            port: {port}\n");
+    let [live, ready] = ["healthz", "readyz"].map(|path| change(file, probe(path, from), probe(path, to)));
+    [change(file, flag(from), flag(to)), live, ready]
 }
 
 impl fmt::Debug for Component {
@@ -71,12 +79,12 @@ fn write(folder: &str, changes: &[Change], to: &Path) -> anyhow::Result<()> {
         let mut text = fs::read_to_string(&from)?;
         for change in changes.iter().filter(|change| name.ends_with(change.file)) {
             ensure!(
-                text.matches(change.from).count() == 1,
+                text.matches(&change.from).count() == 1,
                 "{}: {:?} is not found exactly once",
                 from.display(),
                 change.from
             );
-            text = text.replace(change.from, &change.to);
+            text = text.replace(&change.from, &change.to);
             changed += 1;
         }
         fs::write(to.join(name), text)?;

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, ensure};
 use tokio::process::Command;
 
-use super::component::{Component, change};
+use super::component::{Component, change, health_port};
 use crate::harness::{Cluster, Cvo, Programs, files, process};
 
 /// Pull specs by digest.
@@ -70,18 +70,16 @@ const DAEMON: Component = Component {
         let payloads = cluster.payload_dir().display().to_string();
         let (port, health) = (cluster.port("daemon metrics"), cluster.port("daemon health"));
         let environment = format!("        env:\n        - name: CVO_PAYLOAD_HOST_PATH\n          value: {payloads}\n");
-        let probe = |path: &str| format!("path: {path}\n            port: {health}\n");
-        vec![
+        let mut changes = vec![
             // There is one node. While it is drained, nobody else would follow the update.
             change(FILE, "      tolerations:\n", "      tolerations:\n      - operator: Exists\n"),
             change(FILE, "          path: /etc/cvo/updatepayloads\n", format!("          path: {payloads}\n")),
             change(FILE, "        env:\n", environment),
             change(FILE, "--listen=0.0.0.0:9099\n", format!("--listen=0.0.0.0:{port}\n")),
-            change(FILE, "--listen-health=127.0.0.1:9098\n", format!("--listen-health=127.0.0.1:{health}\n")),
-            change(FILE, "path: /healthz\n            port: 9098\n", probe("/healthz")),
-            change(FILE, "path: /readyz\n            port: 9098\n", probe("/readyz")),
             change(FILE, "containerPort: 9099\n", format!("containerPort: {port}\n")),
             change(FILE, "containerPort: 9098\n", format!("containerPort: {health}\n")),
-        ]
+        ];
+        changes.extend(health_port(FILE, 9098, health));
+        changes
     },
 };

@@ -8,7 +8,7 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use super::{
     Platform, Release,
-    component::{Component, change},
+    component::{Component, change, health_port},
     releases::Contents,
 };
 use crate::harness::Cluster;
@@ -55,18 +55,16 @@ pub const COMPONENT: Component = Component {
             "        - --root=/rootfs\n        - --boot-id-file=/rootfs/{BOOT_ID}\n        \
              - --reboot-command=/rootfs/usr/bin/{REBOOT}\n"
         );
-        let probe = |path: &str| format!("path: {path}\n            port: {health}\n");
-        vec![
+        let mut changes = vec![
             // No file system is mounted below that folder later, and the root of this machine may not be a shared mount.
             change(AGENT, "          mountPropagation: HostToContainer\n", ""),
             change(AGENT, "          path: /\n", format!("          path: {root}\n")),
             change(AGENT, "        - --root=/rootfs\n", flags),
-            change(CONTROLLER, "--listen-health=127.0.0.1:9097\n", format!("--listen-health=127.0.0.1:{health}\n")),
             change(CONTROLLER, "--listen=0.0.0.0:9001\n", format!("--listen=127.0.0.1:{metrics}\n")),
             change(CONTROLLER, "          containerPort: 9001\n", format!("          containerPort: {metrics}\n")),
-            change(CONTROLLER, "path: /healthz\n            port: 9097\n", probe("/healthz")),
-            change(CONTROLLER, "path: /readyz\n            port: 9097\n", probe("/readyz")),
-        ]
+        ];
+        changes.extend(health_port(CONTROLLER, 9097, health));
+        changes
     },
 };
 

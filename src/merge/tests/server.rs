@@ -353,6 +353,20 @@ fn settings_of_another_job_option_are_removed() {
     ]);
 }
 
+/// An API server adds `rules: null` to one, and never makes one itself.
+#[test]
+fn policy_without_rules_is_not_the_same_as_none() {
+    let job = |spec: Value| json!({"spec": {"jobTemplate": {"spec": spec}}});
+    let empty = job(json!({"podFailurePolicy": {}}));
+    assert_merged([(
+        row("batch/v1", "CronJob", job(json!({})), empty.clone()),
+        "/spec/jobTemplate/spec/podFailurePolicy",
+        Some(json!({})),
+    )]);
+    let live = job(json!({"podFailurePolicy": {"rules": null}}));
+    assert_same([row("batch/v1", "CronJob", live, empty)]);
+}
+
 /// The field is required, so a removed value is null and not absent.
 #[test]
 fn removed_list_of_constraints_is_null() {

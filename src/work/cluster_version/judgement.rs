@@ -13,8 +13,8 @@ use crate::status::facts::Retrieval;
 use crate::updates::Target;
 use crate::updates::preconditions::{self, Advice, Finding, Situation};
 
-/// What speaks against this release. `own_deployment`: that of the daemon. `unplaced`: what it demands of a node and none meets. The newest answer of the update service counts, or
-/// what the process before has published of one.
+/// What speaks against this release. `own_deployment`: that of the daemon. `unplaced`: what it demands of a node and none
+/// meets. The newest answer of the update service counts, or what the process before has published of one.
 fn judge(
     release: &Release,
     spec: &ClusterVersionSpec,

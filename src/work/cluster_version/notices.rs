@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 /// Most notices about one release that are remembered.
 const REMEMBERED: usize = 64;
+
 /// The notice of a step. The reasons are those of the upstream operator.
 pub(crate) fn notice(status: &LoadStatus) -> Notice {
     let (warning, reason) = match (&status.outcome, status.step) {
