@@ -3,41 +3,34 @@
 // These macros panic if the output cannot be written; the functions of `output` do not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-pub(crate) mod ack;
 pub(crate) mod collect;
 pub(crate) mod doctor;
 pub(crate) mod exit;
 pub(crate) mod filters;
 pub(crate) mod folder;
 pub(crate) mod generate;
-pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod image;
 pub(crate) mod image_build;
 pub(crate) mod layout;
-pub(crate) mod machine_config;
-pub(crate) mod node;
-pub(crate) mod node_agent;
 pub(crate) mod output;
 pub(crate) mod overview;
 pub(crate) mod page;
 pub(crate) mod pages;
-pub(crate) mod payload;
 pub(crate) mod plan;
-pub(crate) mod preflight;
-pub(crate) mod rbac;
 pub(crate) mod reach;
 pub(crate) mod reference;
 pub(crate) mod release;
-pub(crate) mod render;
-pub(crate) mod request;
-pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod upgrade;
-pub(crate) mod verify;
 pub(crate) mod wait;
 
-use crate::daemon::{self, LogLevel, SetLogLevel, signals};
+use crate::cluster_version::cli::{ack, graph, payload, preflight, rbac, render, start, verify};
+use crate::cluster_version::daemon;
+use crate::cluster_version::work::operator_configuration::{LogLevel, SetLogLevel};
+use crate::machine_config;
+use crate::machine_config::cli::{node, node_agent};
+use crate::process::signals;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Exit;
@@ -60,7 +53,7 @@ struct Cli {
 enum Command {
     Overview(overview::OverviewArgs),
     Start(Box<daemon::Settings>),
-    MachineConfig(Box<daemon::machine_config::Settings>),
+    MachineConfig(Box<machine_config::daemon::Settings>),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     History(history::HistoryArgs),
@@ -84,7 +77,7 @@ enum Command {
     Release(release::ReleaseCommand),
     Verify(verify::VerifyArgs),
     ImageBuild(image_build::ImageBuildArgs),
-    NodeAgent(crate::work::node_agent::Settings),
+    NodeAgent(machine_config::work::agent::Settings),
     #[command(hide = true)]
     InRoot(node_agent::InRootArgs),
     #[command(hide = true)]
@@ -187,7 +180,7 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::Node(command) => return node::run(command).await,
         Command::Verify(args) => return verify::run(args).await,
         Command::Start(args) => start::run(*args, set_log_level, stop).await,
-        Command::MachineConfig(args) => machine_config::run(*args, stop).await,
+        Command::MachineConfig(args) => machine_config::cli::machine_config::run(*args, stop).await,
         Command::Render(args) => render::run(args).await,
         Command::Rollback(args) => upgrade::rollback(args).await,
         Command::Channel(args) => upgrade::channel(args).await,

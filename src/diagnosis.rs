@@ -1,5 +1,11 @@
 //! What is wrong in a cluster.
 
+pub(crate) mod admission;
+pub(crate) mod lease;
+pub(crate) mod parts;
+pub(crate) mod pods;
+pub(crate) mod refusals;
+
 use serde::{Deserialize, Serialize};
 
 /// A cause of trouble, with the way out.

@@ -11,7 +11,7 @@ pub(crate) mod reported;
 mod workload;
 
 use crate::error::{CAUSE, shortened};
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use observed::Condition;
 pub(crate) use observed::Observed;
 use serde_json::Value;

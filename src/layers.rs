@@ -8,49 +8,26 @@ use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fs, iter, path::Path};
 
-/// From top to bottom. A module uses the layers below its own; modules of the core also use each other.
-const LAYERS: [&str; 7] =
-    ["crate main testing layers", "cli", "daemon", "work", "cluster net serve host heap", CORE, "api error read"];
-const CORE: &str = "version payload graph rollout merge gate status updates verify plan rbac metrics pools catalog \
-    diagnosis pause promql summary";
-/// The products, each with its modules, by the longest path that names one; whatever is in the folder of a product belongs to
-/// it. What is shared knows neither releases nor products, releases know no product, no product knows another one, and
-/// nothing knows the commands over all of them.
-const PRODUCTS: [(&str, &str); 7] = [
-    (
-        "shared",
-        "api error read diagnosis gate merge metrics::encoder metrics::process heap pause payload::built_in \
-         payload::definition payload::manifest payload::packed payload::yaml pools::budgets pools::selector promql verify \
-         version cluster net serve work::egress work::events work::promql work::serving work::settings daemon::leader \
-         daemon::signals cli::exit cli::layout cli::output cli::pages cli::reach",
-    ),
-    (
-        "release",
-        "api::release payload plan::lint updates::graph work::features work::payload_dir cli::filters cli::folder \
-         cli::image cli::image_build cli::release",
-    ),
-    (
-        "cluster_version",
-        "api::cluster_version api::progress graph metrics plan rbac rollout status updates work daemon cli::ack cli::graph \
-         cli::payload cli::preflight cli::rbac cli::render cli::request cli::start cli::verify",
-    ),
-    (
-        "machine_config",
-        "api::machine_config api::machine_config_node api::node_config metrics::pools pools host work::machine_config \
-         work::node_agent work::pods daemon::machine_config cli::machine_config cli::node cli::node_agent",
-    ),
-    ("olm", ""),
-    ("update_service", ""),
-    ("all", "crate main testing layers cli"),
-];
+/// Rooms from top to bottom. A room uses the layers below its own, and the same layer of what its product is above. All rooms
+/// that are not named are the core, and use each other.
+const LAYERS: [&str; 6] =
+    ["crate main testing layers", "cli", "daemon", "work", "process", "cluster net serve host heap"];
+const CORE: usize = LAYERS.len();
+/// A folder of the first level that is named here is a product with rooms of its own; what is in none of them is shared. What is
+/// shared knows neither releases nor products, releases know no product, no product knows another one, and nothing knows the
+/// commands over all of them.
+const PRODUCTS: [&str; 5] = ["release", "cluster_version", "machine_config", "olm", "update_service"];
+/// Commands that belong to no product, and those that concern releases. All others in that folder are over all products.
+const COMMANDS: [(&str, &str); 2] =
+    [("shared", "exit layout output pages reach"), ("release", "filters folder image image_build release")];
 /// What cluster_version knows of other products: one module of each.
-const SUMMARIES: [&str; 2] = ["pools::summary", "olm::summary"];
-/// Uses of one module by another that break this rule, each of them to be removed.
-const PENDING: [(&str, &str); 2] = [("api", "api::cluster_version"), ("api", "api::release")];
-/// What the core does not touch. API types come from `crate::api`.
+const SUMMARIES: [&str; 2] = ["machine_config::summary", "olm::summary"];
+/// What the core does not touch.
 const IO: &str = "tokio tokio_rustls tokio_util futures tower kube reqwest hyper hyper_util hyper_rustls rustls axum \
     oci_client clap rustix tempfile uuid::Uuid::new_v4 std::fs std::env std::net std::os std::process std::thread \
     std::io::stdin std::io::stdout std::io::stderr std::time::Instant";
+/// What a type of the API derives.
+const DERIVE: &str = "kube::CustomResource";
 
 /// The file of each module, the path behind each name that a `use` brings into a module, and all paths as they are
 /// written, with line and module.
@@ -119,19 +96,29 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 /// Product and room of a module. A room is a module of the crate, or one in the folder of a product.
 fn place(module: &str) -> (&'static str, &str) {
     let path = module.strip_prefix("crate::").unwrap_or(module);
-    let first = path.split("::").next().unwrap();
-    if let Some((product, _)) = PRODUCTS.iter().find(|(product, _)| *product == first) {
+    let mut parts = path.split("::");
+    let (first, second) = (parts.next().unwrap(), parts.next().unwrap_or_default());
+    if let Some(product) = PRODUCTS.into_iter().find(|product| *product == first) {
         return (product, prefixes(path).find(|path| path.matches("::").count() < 2).unwrap());
     }
-    let named = |path| PRODUCTS.iter().find(|(_, modules)| modules.split_whitespace().any(|module| module == path));
-    (prefixes(path).find_map(named).map_or("", |(product, _)| product), first)
+    let command = || COMMANDS.iter().find(|(_, commands)| commands.split_whitespace().any(|it| it == second));
+    match layer(first) {
+        0 => ("all", first),
+        1 => (command().map_or("all", |(product, _)| product), first),
+        _ => ("shared", first),
+    }
+}
+
+/// The number of a room's layer.
+fn layer(room: &str) -> usize {
+    let name = room.rsplit("::").next().unwrap();
+    LAYERS.iter().position(|layer| layer.split_whitespace().any(|it| it == name)).unwrap_or(CORE)
 }
 
 /// Whether modules of the first product may use this module of the second one.
 fn may_use(from: &str, to: &str, module: &str) -> bool {
     let rank = |product: &str| ["shared", "release", "", "all"].iter().position(|it| *it == product).unwrap_or(2);
-    let above = from == to || rank(from) > rank(to) || from == "cluster_version" && SUMMARIES.contains(&module);
-    above && !from.is_empty() && !to.is_empty()
+    from == to || rank(from) > rank(to) || from == "cluster_version" && SUMMARIES.contains(&module)
 }
 
 type Edges = BTreeMap<(String, String), String>;
@@ -140,34 +127,31 @@ fn reaches<'a>(edges: &'a Edges, from: &'a str, to: &str, seen: &mut BTreeSet<&'
 }
 
 /// What breaks a rule, as `file:line: path: rule`.
-fn faults(sources: &BTreeMap<String, String>, pending: &[(&str, &str)]) -> Vec<String> {
-    let (mut all, mut faults, mut edges, mut crossings) = (Crate::default(), Vec::new(), Edges::new(), Edges::new());
+fn faults(sources: &BTreeMap<String, String>) -> Vec<String> {
+    let (mut all, mut faults, mut edges) = (Crate::default(), Vec::new(), Edges::new());
+    let mut crossings = BTreeMap::new();
     for (file, source) in sources.iter().filter(|(file, _)| file.ends_with(".rs") && !file.contains("tests")) {
         let module = file.replace(".rs", "").replace("src/lib", "crate").replace("src/", "crate/").replace('/', "::");
         all.add(&module, syn::parse_file(source).unwrap().to_token_stream(), &[], false);
         all.files.insert(module, file);
     }
-    let name = |room: &str| room.rsplit("::").next().unwrap().to_owned();
-    let layer = |room: &str| LAYERS.iter().position(|layer| layer.split_whitespace().any(|it| it == name(room)));
+    let io = |full: &str| full != DERIVE && prefixes(full).any(|path| IO.split(' ').any(|io| io == path));
     for (line, module, path) in &all.paths {
         let (file, full) = (all.files[module], all.resolve(module, path));
         let ((product, from), place_of) = (place(module), format!("{file}:{line}: `{full}`"));
-        let in_core = layer(from) == layer("graph");
-        if in_core && (full.ends_with("::now") || prefixes(&full).any(|path| IO.split(' ').any(|io| io == path))) {
+        let in_core = layer(from) == CORE;
+        if in_core && (full.ends_with("::now") || io(&full)) {
             faults.push(format!("{place_of}: the core does no IO and reads no clock"));
         }
         let Some(used) = full.strip_prefix("crate::") else { continue };
         let (theirs, to) = place(used);
         let used = prefixes(used).find(|it| all.files.contains_key(&format!("crate::{it}"))).unwrap_or(used);
-        match (layer(from), layer(to)) {
-            (Some(own), Some(other)) if from == to || own < other || own == other && in_core => {
-                if !may_use(product, theirs, used) {
-                    let users = module.strip_prefix("crate::").unwrap_or(module).to_owned();
-                    let rule = format!("{place_of}: `{product}` does not know `{theirs}`");
-                    crossings.entry((users, used.to_owned())).or_insert(rule);
-                }
-            }
-            _ => faults.push(format!("{place_of}: `{from}` is in no layer above `{to}`")),
+        let (own, other) = (layer(from), layer(to));
+        if from != to && own >= other && !(own == other && (in_core || product != theirs)) {
+            faults.push(format!("{place_of}: `{from}` is in no layer above `{to}`"));
+        } else if !may_use(product, theirs, used) {
+            let rule = format!("{place_of}: `{product}` does not know `{theirs}`");
+            crossings.entry((module, used.to_owned())).or_insert(rule);
         }
         let home = prefixes(&full).find_map(|module| all.files.get(module)).unwrap_or(&file);
         let (from, to) = if from == to { (file, *home) } else { (from, if in_core { to } else { from }) };
@@ -175,14 +159,9 @@ fn faults(sources: &BTreeMap<String, String>, pending: &[(&str, &str)]) -> Vec<S
             edges.entry((from.to_owned(), to.to_owned())).or_insert(place_of);
         }
     }
+    faults.extend(crossings.into_values());
     let cycles = edges.iter().filter(|((from, to), _)| reaches(&edges, to, from, &mut BTreeSet::new()));
     faults.extend(cycles.map(|((from, to), place)| format!("{place}: a cycle, as `{to}` also needs `{from}`")));
-    for (from, to) in pending {
-        if crossings.remove(&((*from).to_owned(), (*to).to_owned())).is_none() {
-            faults.push(format!("{from}: `{to}`: is not pending any more"));
-        }
-    }
-    faults.extend(crossings.into_values());
     faults
 }
 
@@ -197,59 +176,52 @@ fn read(path: &Path) -> BTreeMap<String, String> {
 
 #[test]
 fn dependencies_go_down_without_cycles_and_the_core_does_no_io() {
-    let faults = faults(&read(Path::new("src")), &PENDING);
+    let faults = faults(&read(Path::new("src")));
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
 #[test]
 fn faults_are_found_with_file_and_line() {
     for (sources, expected) in [
-        ("net: use {crate::{cluster::X, gate}, cvo::Y};", "net.rs:1: cluster::X, net.rs:1: Y"),
-        ("graph/x: mod a {\n use super::super::super::cli; }", "graph/x.rs:2: cli"),
-        ("api: fn a() { b!(c, crate::gate::d()) }", "api.rs:1: gate::d"),
-        ("plan: use std::{io, fs::{self as f}}; fn a() { f::b() }", "plan.rs:1: std::fs, plan.rs:1: std::fs::b"),
-        ("plan: use kube::*; b!(std::time::Instant);", "plan.rs:1: kube, plan.rs:1: std::time::Instant"),
-        ("plan: #[cfg(test)] mod t { use tokio::A; } fn a() { B::now::<C>() }", "plan.rs:1: B::now"),
-        ("work: use std::fs::A; use crate::net::B;@plan/tests/a: use std::fs::A;", ""),
-        ("plan: use crate::graph::A;@graph/x: use crate::plan::B;", "graph/x.rs:1: plan::B, plan.rs:1: graph::A"),
+        ("net: use {crate::{cluster::X, gate}, cvo::cli::Y};", "net.rs:1: cli::Y, net.rs:1: cluster::X"),
+        ("gate/x: mod a {\n use super::super::super::cli; }", "gate/x.rs:2: cli"),
+        ("gate: fn a() { b!(c, crate::net::d()) }", "gate.rs:1: net::d"),
+        ("diff: use std::{io, fs::{self as f}}; fn a() { f::b() }", "diff.rs:1: std::fs, diff.rs:1: std::fs::b"),
+        ("diff: use kube::*; b!(std::time::Instant);", "diff.rs:1: kube, diff.rs:1: std::time::Instant"),
+        ("diff: use kube::CustomResource; use kube::Client;", "diff.rs:1: kube::Client"),
+        ("diff: #[cfg(test)] mod t { use tokio::A; } fn a() { B::now::<C>() }", "diff.rs:1: B::now"),
+        ("process: use std::fs::A; use crate::net::B;@diff/tests/a: use std::fs::A;", ""),
+        ("diff: use crate::gate::A;@gate/x: use crate::diff::B;", "diff.rs:1: gate::A, gate/x.rs:1: diff::B"),
         ("net/a: use super::B;@net/b: use super::a::A;@net: use b::B;", "net/a.rs:1: net::b::B, net/b.rs:1: net::a::A"),
         ("net/a: use super::A;@net: use a::B; struct A;", ""),
         // Shared to release and to product, release to product, product to product.
-        ("merge: use crate::{payload::{A, manifest::B}, pools::C};", "merge.rs:1: payload::A, merge.rs:1: pools::C"),
-        ("payload: use crate::{gate::A, rollout::B};", "payload.rs:1: rollout::B"),
-        ("pools: use crate::{gate::A, status::B, payload::C};", "pools.rs:1: status::B"),
-        ("plan: use crate::pools::{node::A, summary::B};@pools/summary: struct B;", "plan.rs:1: pools::node::A"),
-        ("metrics/pools: use super::{A, process::B};@metrics: struct A;", "metrics/pools.rs:1: metrics::A"),
-        ("work/apply: use crate::host::A;@work/node_agent: use crate::host::A;", "work/apply.rs:1: host::A"),
-        // Commands: what they share knows none of them, they do not know each other, and the dispatch knows all.
-        ("cli/output: use super::start::A;@cli/start: use super::exit::B;", "cli/output.rs:1: cli::start::A"),
-        ("cli/node/plan: use crate::cli::{reach::A, start::B};", "cli/node/plan.rs:1: cli::start::B"),
+        ("merge: use crate::{release::A, olm::catalog::B};", "merge.rs:1: olm::catalog::B, merge.rs:1: release::A"),
+        ("release/load: use crate::{gate::A, olm::catalog::B};", "release/load.rs:1: olm::catalog::B"),
         (
-            "cli/ack: use super::{Cli, status::A};@cli: struct Cli;@cli/status: struct A;",
-            "cli/ack.rs:1: cli::Cli, cli/ack.rs:1: cli::status::A",
+            "olm/catalog: use crate::{gate::A, release::load::B, olm::plan::C, cluster_version::status::D};",
+            "olm/catalog.rs:1: cluster_version::status::D",
         ),
-        ("cli: use ack::A; use node::B;@cli/ack: struct A;@cli/node: struct B;", ""),
-        // Folders of products.
-        ("olm/catalog: use crate::{gate::A, release::payload::B, olm::plan::C};@olm/plan: struct C;", ""),
-        ("olm/catalog: use crate::cluster_version::status::A;", "olm/catalog.rs:1: cluster_version::status::A"),
-        ("release/payload: use crate::olm::catalog::A;", "release/payload.rs:1: olm::catalog::A"),
-        ("olm/catalog: use crate::olm::work::A;", "olm/catalog.rs:1: olm::work::A"),
+        ("olm/catalog: use super::work::A;", "olm/catalog.rs:1: olm::work::A"),
+        ("olm/work/a: use crate::{release::work::A, process::B, olm::catalog::C};", ""),
+        ("olm/work/a: use crate::machine_config::work::A;", "olm/work/a.rs:1: machine_config::work::A"),
         (
             "cluster_version/plan: use crate::olm::{catalog::A, summary::B};@olm/summary: struct B;",
             "cluster_version/plan.rs:1: olm::catalog::A",
         ),
+        // Commands: what they share knows none of them, a product uses what they share, and the dispatch knows all.
+        ("cli/output: use super::status::A;@cli/status: use super::exit::B;", "cli/output.rs:1: cli::status::A"),
+        ("cli/image: use super::{exit::A, folder::B, plan::C};", "cli/image.rs:1: cli::plan::C"),
+        ("olm/cli/show: use crate::cli::{reach::A, image::B, status::C};", "olm/cli/show.rs:1: cli::status::C"),
+        (
+            "olm/cli/show: use crate::cli::Cli;@cli: use crate::olm::cli::show::A; struct Cli;",
+            "olm/cli/show.rs:1: cli::Cli",
+        ),
+        ("cli: use status::A; use crate::olm::work::B;@cli/status: struct A;", ""),
     ] {
         let file = |file: &str| file.split_once(": ").map(|(name, text)| (format!("src/{name}.rs"), text.to_owned()));
-        let found = faults(&sources.split('@').filter_map(file).collect(), &[]);
-        let places: Vec<_> = found.iter().filter_map(|fault| fault.split("`: ").next()).collect();
-        assert_eq!(places.join(", ").replace("src/", "").replace('`', "").replace("crate::", ""), expected);
+        let found = faults(&sources.split('@').filter_map(file).collect());
+        let places: BTreeSet<_> = found.iter().filter_map(|fault| fault.split("`: ").next()).collect();
+        let places = Vec::from_iter(places).join(", ");
+        assert_eq!(places.replace("src/", "").replace('`', "").replace("crate::", ""), expected);
     }
-}
-
-#[test]
-fn what_is_pending_is_no_fault_and_ends_with_its_use() {
-    let sources = |text: &str| BTreeMap::from([("src/gate.rs".to_owned(), text.to_owned())]);
-    let found = |text: &str| faults(&sources(text), &[("gate", "graph::Mode")]);
-    assert_eq!(found("use crate::graph::Mode;"), Vec::<String>::new());
-    assert_eq!(found("use crate::merge::A;"), ["gate: `graph::Mode`: is not pending any more"]);
 }

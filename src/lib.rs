@@ -1,37 +1,30 @@
 #![doc = include_str!("README.md")]
 
-mod api;
-mod error;
-mod read;
-
-// The pure core.
+// What is shared knows Kubernetes objects and no product: first its pure core, then its shell.
 mod diagnosis;
+mod diff;
+mod error;
 mod gate;
-mod graph;
 mod merge;
 mod metrics;
+mod object;
 mod pause;
-mod payload;
-mod plan;
-mod pools;
 mod promql;
-mod rbac;
-mod rollout;
-mod status;
-mod updates;
 mod verify;
 mod version;
 
-// The shell.
-mod cli;
 mod cluster;
-mod daemon;
 mod heap;
-mod host;
 mod net;
+mod process;
 mod serve;
-mod work;
 
+// Releases, and the products.
+mod cluster_version;
+mod machine_config;
+mod release;
+
+mod cli;
 pub mod testing;
 
 pub use cli::run;

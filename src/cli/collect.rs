@@ -4,11 +4,14 @@ mod redact;
 
 use super::output::remark;
 use super::reach;
-use super::status::{Archive, Recorded, Source, State, View};
-use crate::api::progress::CONFIG_MAP;
-use crate::api::{ClusterOperator, ClusterVersion, METRICS_AUDIENCE, OWN_DEPLOYMENT};
+use super::status::{Archive, Recorded, State, View};
 use crate::cluster::{ApiError, Clients};
-use crate::read::Read;
+use crate::cluster_version::api::{ClusterVersion, OWN_DEPLOYMENT};
+use crate::cluster_version::cli::request::Source;
+use crate::cluster_version::progress::CONFIG_MAP;
+use crate::object::cluster_operator::ClusterOperator;
+use crate::object::read::Read;
+use crate::process::serving::METRICS_AUDIENCE;
 use crate::serve::caller::FORWARDED;
 use anyhow::{Context, bail};
 use clap::Args;

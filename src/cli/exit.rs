@@ -1,6 +1,6 @@
 //! The exit codes of all commands: their names, and a table of what they say, of which each help and the reference are made.
 
-use crate::daemon::signals;
+use crate::process::signals;
 use std::process::ExitCode;
 
 /// How a command ends. Several names have one number: what it says depends on the command.

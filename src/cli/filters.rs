@@ -1,10 +1,13 @@
 //! Flags that describe a cluster, for commands that show which manifests of a release it includes.
 
 use super::layout::clean;
-use crate::api::release::CapabilitiesSpec;
-use crate::payload::capability::{self, Capabilities, CapabilityInputs, DEFAULT_BASELINE};
-use crate::payload::filter::{self, ApplyFilter, DEFAULT_PROFILE, Filter};
-use crate::payload::{Manifest, Payload, Selection};
+use crate::object::manifest::Manifest;
+use crate::release::api::CapabilitiesSpec;
+use crate::release::capability;
+use crate::release::capability::{Capabilities, CapabilityInputs, DEFAULT_BASELINE};
+use crate::release::filter;
+use crate::release::filter::{ApplyFilter, DEFAULT_PROFILE, Filter};
+use crate::release::{Payload, Selection};
 use anyhow::ensure;
 use clap::{ArgMatches, Args};
 use std::collections::BTreeSet;

@@ -1,10 +1,11 @@
 //! A release in a folder: every manifest in load order, and whether it is included.
 
 use super::filters::{self, FilterArgs};
-use crate::payload::manifest::run_level;
-use crate::payload::{LoadError, LoadOptions, Manifest, PayloadFiles, SourceFile, check_inclusion, load};
+use crate::object::manifest::Manifest;
+use crate::object::manifest::run_level;
+use crate::release::work::payload_dir;
+use crate::release::{LoadError, LoadOptions, PayloadFiles, SourceFile, check_inclusion, load};
 use crate::version;
-use crate::work::payload_dir;
 use anyhow::bail;
 use serde::Serialize;
 use std::fs;
@@ -125,7 +126,7 @@ fn judge(manifests: Vec<Arc<Manifest>>, version: &str, filters: &FilterArgs) -> 
 }
 
 /// The sort key of load order.
-fn place(manifest: &Manifest) -> (crate::payload::Origin, &[u8], usize) {
+fn place(manifest: &Manifest) -> (crate::object::manifest::Origin, &[u8], usize) {
     (manifest.origin, manifest.file.as_bytes(), manifest.index_in_file)
 }
 
@@ -141,7 +142,7 @@ fn plain(mut files: PayloadFiles, options: &LoadOptions, filters: &FilterArgs) -
 }
 
 /// Removes the folders `manifests/` and `release-manifests/` that loading puts before file names: a plain folder has none.
-pub(super) fn flat(error: LoadError) -> LoadError {
+pub(crate) fn flat(error: LoadError) -> LoadError {
     match error {
         LoadError::Integrity { place, mut problems } => {
             problems.iter_mut().for_each(without_folder);
@@ -160,4 +161,4 @@ fn without_folder(message: &mut String) {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

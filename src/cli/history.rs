@@ -1,13 +1,13 @@
 //! `cvo history`: what each update of a cluster did, how long, and what it waited for.
 
-use super::layout::{Cell, Colour, Page, clean, line, page, paragraph, table};
-use super::output::print;
-use super::reach;
-use super::request::{Output, RequestArgs};
-use super::status::{State, View};
-use crate::api::{HistoryEntry, HistoryState};
+use crate::cli::layout::{Cell, Colour, Page, clean, line, page, paragraph, table};
+use crate::cli::output::print;
+use crate::cli::reach;
+use crate::cli::status::{State, View};
 use crate::cluster::Clients;
-use crate::updates::timeline::{Comparison, Told};
+use crate::cluster_version::api::{HistoryEntry, HistoryState};
+use crate::cluster_version::cli::request::{Output, RequestArgs};
+use crate::cluster_version::updates::timeline::{Comparison, Told};
 use anyhow::{Context, bail};
 use clap::Args;
 use jiff::Timestamp;
@@ -263,7 +263,7 @@ fn time(seconds: f64) -> String {
         return format!("{seconds:.1}s");
     }
     // Times come from a record that anybody may have edited.
-    super::layout::duration(seconds.clamp(0.0, 3.2e9).round() as u64)
+    crate::cli::layout::duration(seconds.clamp(0.0, 3.2e9).round() as u64)
 }
 
 #[cfg(test)]

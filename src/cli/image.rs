@@ -2,8 +2,9 @@
 
 use super::layout::clean;
 use super::output;
-use crate::payload::references::{self, ImageReferences};
-use crate::work::payload_dir;
+use crate::release::references;
+use crate::release::references::ImageReferences;
+use crate::release::work::payload_dir;
 use anyhow::Context;
 use clap::Args;
 use std::collections::BTreeMap;

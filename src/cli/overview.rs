@@ -4,11 +4,12 @@
 use super::layout::{self, Cell, Colour, Page, clean, cut, line, paragraph, table};
 use super::output::print;
 use super::reach;
-use super::status::{Phase, Source, State, View, component, text};
-use crate::api::ConditionStatus;
-use crate::api::progress::NodeState;
+use super::status::{Phase, State, View, component, text};
 use crate::cluster::Clients;
-use crate::status::conditions::{FAILING, RELEASE_ACCEPTED};
+use crate::cluster_version::cli::request::Source;
+use crate::cluster_version::progress::NodeState;
+use crate::cluster_version::status::conditions::{FAILING, RELEASE_ACCEPTED};
+use crate::object::condition::ConditionStatus;
 use crate::version;
 use clap::Args;
 use jiff::Timestamp;

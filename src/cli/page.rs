@@ -1,9 +1,10 @@
 //! `cvo page`: a live page of an update in the administrator's own browser. Only reads, with the rights of the kubeconfig.
 
 use super::output::{line, remark};
-use super::status::{Follower, Source, State, View};
+use super::status::{Follower, State, View};
 use crate::cluster::Clients;
-use crate::plan::pods::Detail;
+use crate::cluster_version::cli::request::Source;
+use crate::diagnosis::pods::Detail;
 use crate::serve::page::Page;
 use anyhow::Context;
 use clap::Args;

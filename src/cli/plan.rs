@@ -11,14 +11,16 @@ use super::filters::{FilterArgs, ensure_some_included};
 use super::layout::{self, clean};
 use super::output::{self, print};
 use super::release::{ImageSource, given, pull_spec};
-use super::status::Source;
-use crate::api::OWN_DEPLOYMENT;
-use crate::graph::Mode;
+use crate::cluster_version::api::OWN_DEPLOYMENT;
+use crate::cluster_version::cli::request::Source;
+use crate::cluster_version::forecast;
+use crate::cluster_version::forecast::{Forecast, PlanInput, Side};
+use crate::cluster_version::graph::Mode;
+use crate::cluster_version::rollout::MANAGER;
 use crate::merge::inject::ClusterConfiguration;
 use crate::merge::{self, MergeError, Owner};
-use crate::payload::{ApplyFilter, Manifest, ObjectId, Payload};
-use crate::plan::{self, Forecast, PlanInput, Side};
-use crate::rollout::MANAGER;
+use crate::object::manifest::{Manifest, ObjectId};
+use crate::release::{ApplyFilter, Payload};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -99,7 +101,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
     match args.output {
         Output::Text => print(&text::text(&forecast, &layout::page(), args.all))?,
         Output::Json => print(&(serde_json::to_string_pretty(&forecast)? + "\n"))?,
-        Output::Dot => print(&plan::dot(&forecast))?,
+        Output::Dot => print(&forecast::dot(&forecast))?,
     }
     Ok(if forecast.is_blocked() { Exit::Blocked } else { Exit::Success })
 }
@@ -113,15 +115,15 @@ fn between(args: &PlanArgs, from: &given::Given, to: &given::Given) -> anyhow::R
     // Neither side has what a cluster injects.
     let no_configuration = ClusterConfiguration::default();
     let prepared = |manifest: &Manifest| prepare(manifest, None, &no_configuration);
-    let live = plan::live_after_release(&selected_before.manifests, &after, &prepared);
+    let live = forecast::live_after_release(&selected_before.manifests, &after, &prepared);
     let selection = after.select(&filter);
     ensure_some_included(&selection, &after, &filter)?;
     for warning in args.filters.unknown_capabilities([&before, &after].into_iter().flat_map(everything)) {
         output::remark(&format!("warning: {}", clean(&warning)));
     }
-    let excluded = plan::excluded(&selection, &filter);
-    let dropped = plan::dropped(&selected_before.manifests, &selection, &excluded);
-    let mut forecast = plan::forecast(&PlanInput {
+    let excluded = forecast::excluded(&selection, &filter);
+    let dropped = forecast::dropped(&selected_before.manifests, &selection, &excluded);
+    let mut forecast = forecast::forecast(&PlanInput {
         from: Side { source: from.given.clone(), release: before.release.clone() },
         to: Side { source: to.given.clone(), release: after.release.clone() },
         mode: Mode::Update,

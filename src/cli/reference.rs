@@ -3,12 +3,12 @@
 use super::exit;
 use super::output::print;
 use super::pages;
-use crate::metrics;
-use crate::plan::pods;
-use crate::pools::rollout::BlockedReason;
-use crate::status::facts::LoadStep;
-use crate::status::failure::Reason;
-use crate::updates::graph;
+use crate::cluster_version::metrics;
+use crate::cluster_version::status::facts::LoadStep;
+use crate::cluster_version::status::failure::Reason;
+use crate::diagnosis::pods;
+use crate::machine_config::rollout::BlockedReason;
+use crate::release::update_graph;
 use clap::{Arg, Args, Command, ValueEnum};
 use std::fmt::Write;
 
@@ -65,7 +65,11 @@ fn troubleshooting() -> String {
     out.push_str("## The condition ReleaseAccepted\n\n");
     table(&mut out, titles, LoadStep::ALL.iter().map(|step| (code(step.reason()), step.next_step().to_owned())));
     out.push_str("## The condition RetrievedUpdates\n\n");
-    table(&mut out, titles, graph::Reason::ALL.iter().map(|reason| (code(reason), reason.next_step().to_owned())));
+    table(
+        &mut out,
+        titles,
+        update_graph::Reason::ALL.iter().map(|reason| (code(reason), reason.next_step().to_owned())),
+    );
     out.push_str("## Other conditions of the ClusterVersion\n\n");
     let rows = super::status::next_step::BY_TYPE.iter().map(|(type_, step)| (code(type_), (*step).to_owned()));
     table(&mut out, ["Condition", "Next step"], rows);
@@ -135,7 +139,7 @@ fn reference(mut line: Command) -> String {
     out.push_str("## Metrics of the daemon\n\n");
     table(&mut out, ["Metric", "Meaning"], metrics::described().into_iter().map(|(name, help)| (code(name), help)));
     out.push_str("## Metrics of the machine-config controller\n\n");
-    let described = metrics::pools::described();
+    let described = crate::machine_config::metrics::described();
     table(&mut out, ["Metric", "Meaning"], described.into_iter().map(|(name, help)| (code(name), help)));
     while out.ends_with("\n\n") {
         out.pop();

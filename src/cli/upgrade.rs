@@ -1,11 +1,13 @@
 //! `cvo upgrade`, `cvo rollback` and `cvo channel`: what administrators ask the daemon for.
 
-use super::exit::Exit;
-use super::output::remark;
-use super::plan::{self, PlanArgs};
-use super::request::{Output, RequestArgs};
+use crate::cli::exit::Exit;
+use crate::cli::output::remark;
+use crate::cli::plan;
+use crate::cli::plan::PlanArgs;
+use crate::cluster_version::cli::request::{Output, RequestArgs};
+use crate::cluster_version::updates::desired_update;
+use crate::cluster_version::updates::desired_update::{Ask, Change, Wanted};
 use crate::net::registry::parse_reference;
-use crate::updates::desired_update::{self, Ask, Change, Wanted};
 use crate::version;
 use anyhow::ensure;
 use clap::{ArgGroup, Args, Parser};
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn dry_run_does_not_say_that_something_was_requested() {
-        let target = Some(crate::api::Release { architecture: "Multi".into(), ..Default::default() });
+        let target = Some(crate::release::api::Release { architecture: "Multi".into(), ..Default::default() });
         let (patch, said) = (Some(serde_json::json!({})), "Requested the update to all architectures".to_owned());
         let change = unplanned(Change { patch, said, target, ..Change::default() });
         assert_eq!(change.patch, None);

@@ -1,17 +1,18 @@
 //! `cvo wait`: until the cluster has the release that was asked for.
 
-use super::exit::Exit;
-use super::layout::clean;
-use super::output::{print, remark};
-use super::reach;
-use super::request::{Output, RequestArgs};
-use super::status::{Source, text};
-use crate::api::ClusterVersion;
+use crate::cli::exit::Exit;
+use crate::cli::layout::clean;
+use crate::cli::output::{print, remark};
+use crate::cli::reach;
+use crate::cli::status::text;
 use crate::cluster::{ApiError, Clients, WatchBackoff};
+use crate::cluster_version::api::ClusterVersion;
+use crate::cluster_version::cli::request::Source;
+use crate::cluster_version::cli::request::{Output, RequestArgs};
+use crate::cluster_version::updates::arrival::{Arrival, arrival};
+use crate::cluster_version::work::silence;
 use crate::diagnosis::Trouble;
-use crate::plan::lease::Silence;
-use crate::updates::arrival::{Arrival, arrival};
-use crate::work::silence;
+use crate::diagnosis::lease::Silence;
 use anyhow::{Context, bail};
 use clap::Args;
 use futures::StreamExt;

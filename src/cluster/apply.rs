@@ -16,7 +16,7 @@ use super::index::View;
 use super::{ApiError, CachedState, Clients, Index, Kind, Kinds, Objects, task};
 use crate::gate::{self, Observed};
 use crate::merge::{Applied, Desired};
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use object::ObjectApply;
 use serde_json::Value;
 use server_keeps::ServerKeeps;

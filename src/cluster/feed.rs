@@ -24,7 +24,7 @@ use super::index::Index;
 use super::kinds::{Kind, Kinds};
 use super::objects::Objects;
 use crate::gate;
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use course::{Course, End, Next};
 use serde_json::Value;
 use std::collections::HashSet;

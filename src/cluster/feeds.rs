@@ -3,7 +3,7 @@
 
 use super::feed::{Callbacks, Feed, FeedState};
 use super::{ApiError, Cause, Clients, Index, Kind, Kinds, Objects, task};
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

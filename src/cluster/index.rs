@@ -18,7 +18,7 @@
 
 use super::revision::Revision;
 use crate::gate::Observed;
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};

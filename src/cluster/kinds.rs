@@ -3,7 +3,8 @@
 
 use super::error::ApiError;
 use crate::merge::Owner;
-use crate::payload::{DefinedKind, Manifest, ObjectId};
+use crate::object::definition::DefinedKind;
+use crate::object::manifest::{Manifest, ObjectId};
 use kube::Client;
 use kube::core::Version;
 use kube::discovery::{Discovery, Scope};

@@ -9,7 +9,7 @@
 use super::backoff::jittered;
 use super::error::ApiError;
 use super::objects::{call, post};
-use crate::api::{NOT_WRITTEN, RENEWED_EVERY};
+use crate::diagnosis::lease::{NOT_WRITTEN, RENEWED_EVERY};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::{SignedDuration, Timestamp};

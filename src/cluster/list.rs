@@ -6,7 +6,7 @@ use super::kinds::Kind;
 use super::objects::Objects;
 use super::partial_object::PartialObject;
 use crate::merge;
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 

@@ -4,7 +4,7 @@ use super::backoff::WatchBackoff;
 use super::client::Clients;
 use super::kinds::{Kind, Kinds};
 use super::watcher::{self, Event, Selection, Selector};
-use crate::read::Read;
+use crate::object::read::Read;
 use futures::stream::{self, BoxStream, StreamExt};
 use kube::Client;
 use serde_json::Value;

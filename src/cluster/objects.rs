@@ -3,7 +3,7 @@
 
 use super::error::{ApiError, Cause, NotLeader};
 use super::kinds::Kind;
-use crate::api::object_meta;
+use crate::object::metadata;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
@@ -150,7 +150,7 @@ impl Objects {
 
     /// POST; the object must not exist.
     pub(crate) async fn create(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
-        let name = object_meta::name(object);
+        let name = metadata::name(object);
         let attempt = format!("create {}", label(kind, namespace, name));
         let created = self.create_raw(kind, namespace, name, bytes(&attempt, object)?).await?;
         serde_json::from_str(created.get())
@@ -159,7 +159,7 @@ impl Objects {
 
     /// What the server would make of a new object; nothing is created.
     pub(crate) async fn defaulted(&self, kind: &Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
-        let attempt = format!("complete {}", label(kind, namespace, object_meta::name(object)));
+        let attempt = format!("complete {}", label(kind, namespace, metadata::name(object)));
         let params = PostParams { dry_run: true, ..post(self.manager) };
         let request = kube::core::Request::new(kind.path(namespace)).create(&params, bytes(&attempt, object)?);
         self.write(&attempt, request).await
@@ -301,7 +301,7 @@ impl Objects {
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         let request = kube::core::Request::new(kind.path(namespace)).delete(name, &params);
         match self.write::<Value>(&attempt, request).await {
-            Ok(answer) if object_meta::is_terminating(&answer) => Ok(Removed::Terminating),
+            Ok(answer) if metadata::is_terminating(&answer) => Ok(Removed::Terminating),
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(Removed::Gone),
         }
@@ -358,7 +358,7 @@ fn bytes(attempt: &str, object: &Value) -> Result<Vec<u8>, ApiError> {
 
 fn label(kind: &Kind, namespace: &str, name: &str) -> String {
     let namespace = if kind.namespaced { namespace } else { "" };
-    crate::payload::ObjectId::new(&kind.group, &kind.kind, namespace, name).to_string()
+    crate::object::manifest::ObjectId::new(&kind.group, &kind.kind, namespace, name).to_string()
 }
 
 #[cfg(test)]

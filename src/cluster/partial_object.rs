@@ -2,7 +2,7 @@
 //! the index has been asked.
 
 use super::kinds::Kind;
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

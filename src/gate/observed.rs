@@ -3,7 +3,7 @@
 //!
 //! Any client may have written the object: a field of the wrong type counts as missing.
 
-use crate::payload::{Manifest, ObjectId};
+use crate::object::manifest::{Manifest, ObjectId};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 

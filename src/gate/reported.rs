@@ -2,10 +2,10 @@
 
 use super::observed::{Observed, number};
 use super::{Verdict, workload};
-use crate::api::ConditionStatus;
-use crate::api::cluster_operator::{OperandVersion, OperatorReport};
-use crate::api::condition::{Condition, find};
-use crate::payload::ObjectId;
+use crate::object::cluster_operator::{OperandVersion, OperatorReport};
+use crate::object::condition::ConditionStatus;
+use crate::object::condition::{Condition, find};
+use crate::object::manifest::ObjectId;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -4,7 +4,7 @@
 use super::inject::{ClusterConfiguration, InjectError, Source};
 use super::metadata::{Owner, controller, prepare};
 use super::{Manager, MergeError, Schemas, Step, configuration, initial, is_applied, job, step};
-use crate::payload::Manifest;
+use crate::object::manifest::Manifest;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,7 +1,7 @@
 //! Fields that the API server requires although manifests omit them, since clients with Go types always send them.
 
 use super::metadata::group;
-use crate::payload::Manifest;
+use crate::object::manifest::Manifest;
 use serde_json::{Value, json};
 
 /// Adds the missing required fields to an object that is written. They are not added for comparing, since the payload does

@@ -12,8 +12,7 @@ pub(crate) use address::Address;
 pub(crate) use environment::Proxy;
 pub(crate) use tls::Tls;
 
-use crate::api::{NAMESPACE, OWN_DEPLOYMENT};
-use crate::payload::{Manifest, ObjectId};
+use crate::object::manifest::{Manifest, ObjectId};
 use serde_json::Value;
 use std::hash::Hash;
 
@@ -21,6 +20,8 @@ use std::hash::Hash;
 const INJECT_PROXY: &str = "config.openshift.io/inject-proxy";
 /// With `true` the configuration files in this ConfigMap get the TLS settings.
 const INJECT_TLS: &str = "config.openshift.io/inject-tls";
+/// Namespace and name of the Deployment whose container of the same name gets the address of the API server.
+const ADDRESSED: (&str, &str) = ("openshift-cluster-version", "cluster-version-operator");
 
 /// An object named `cluster` of which a part is injected into manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,7 +53,7 @@ impl Source {
                 if manifest.annotation(INJECT_PROXY).is_some() {
                     sources.push(Source::Proxy);
                 }
-                if kind == "Deployment" && namespace == NAMESPACE && name == OWN_DEPLOYMENT {
+                if kind == "Deployment" && (namespace.as_str(), name.as_str()) == ADDRESSED {
                     sources.push(Source::Infrastructure);
                 }
             }

@@ -1,7 +1,8 @@
 //! The schemas of the kinds that a release defines, read when an object may have fields that its manifest lacks.
 
 use super::schema::Schema;
-use crate::payload::{DefinedKind, Manifest, defined_group};
+use crate::object::definition::{DefinedKind, defined_group};
+use crate::object::manifest::Manifest;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -2,8 +2,8 @@
 //! object, so that every mode decides alike, and a process that was restarted too.
 
 use super::{Manager, MergeError, Outcome, ReadSchema, initial, merge_with};
-use crate::api::object_meta;
-use crate::payload::Manifest;
+use crate::object::manifest::Manifest;
+use crate::object::metadata;
 use serde_json::Value;
 
 /// What to do with the object of a manifest.
@@ -66,7 +66,7 @@ pub(crate) fn step<E: From<MergeError>>(
     let delete = manifest.delete().map_err(MergeError::Manifest)?;
     Ok(match live {
         None if delete => Step::Skip(Skip::Absent),
-        Some(live) if delete && object_meta::is_terminating(live) => Step::Skip(Skip::Terminating),
+        Some(live) if delete && metadata::is_terminating(live) => Step::Skip(Skip::Terminating),
         Some(_) if delete => Step::Delete,
         None => Step::Create(initial(desired()?)),
         Some(_) if manifest.create_only() => Step::Skip(Skip::CreateOnly),

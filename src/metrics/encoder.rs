@@ -12,14 +12,14 @@ pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 const MAX_SERIES: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(crate) enum Type {
     Counter,
     Gauge,
 }
 
 /// Metrics as text, in the order in which they were added.
 #[derive(Debug, Default)]
-pub(super) struct Text {
+pub(crate) struct Text {
     out: String,
     /// Name and meaning of all metrics, also of those without samples.
     described: BTreeMap<String, String>,
@@ -28,17 +28,17 @@ pub(super) struct Text {
 /// The samples of one metric by their labels. Each series stands there once, because a scrape with two samples of one
 /// series is partly refused.
 #[derive(Debug, Default)]
-pub(super) struct Samples {
+pub(crate) struct Samples {
     series: BTreeMap<String, f64>,
 }
 
 impl Text {
-    pub(super) fn gauge(&mut self, name: &str, help: &str, samples: impl FnOnce(&mut Samples)) {
+    pub(crate) fn gauge(&mut self, name: &str, help: &str, samples: impl FnOnce(&mut Samples)) {
         self.add(name, Type::Gauge, help, samples);
     }
 
     /// `name` ends in `_total`.
-    pub(super) fn counter(&mut self, name: &str, help: &str, samples: impl FnOnce(&mut Samples)) {
+    pub(crate) fn counter(&mut self, name: &str, help: &str, samples: impl FnOnce(&mut Samples)) {
         self.add(name, Type::Counter, help, samples);
     }
 
@@ -58,18 +58,18 @@ impl Text {
         }
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.out
     }
 
-    pub(super) fn described(self) -> BTreeMap<String, String> {
+    pub(crate) fn described(self) -> BTreeMap<String, String> {
         self.described
     }
 }
 
 impl Samples {
     /// The first sample of a series counts. What is no number is left out.
-    pub(super) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
+    pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
         if self.series.len() < MAX_SERIES && value.is_finite() {
             self.series.entry(encoded(labels)).or_insert(value);
         }
@@ -87,15 +87,15 @@ fn encoded(labels: &[(&str, &str)]) -> String {
 }
 
 /// Seconds since the epoch.
-pub(super) fn seconds(at: Timestamp) -> f64 {
+pub(crate) fn seconds(at: Timestamp) -> f64 {
     at.as_duration().as_secs_f64()
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a sample is a float, and no count here reaches 2^53")]
-pub(super) fn count(number: u64) -> f64 {
+pub(crate) fn count(number: u64) -> f64 {
     number as f64
 }
 
-pub(super) fn size(number: usize) -> f64 {
+pub(crate) fn size(number: usize) -> f64 {
     count(number as u64)
 }

@@ -16,7 +16,7 @@ pub(crate) struct ProcessFigures {
 }
 
 /// `requests` by verb and status code.
-pub(super) fn requests(text: &mut Text, name: &str, requests: &BTreeMap<(&'static str, String), u64>) {
+pub(crate) fn requests(text: &mut Text, name: &str, requests: &BTreeMap<(&'static str, String), u64>) {
     let help = "Requests to the API server by verb (get includes lists) and status code, error without an answer.";
     text.counter(name, help, |samples| {
         for ((verb, code), number) in requests {
@@ -25,7 +25,7 @@ pub(super) fn requests(text: &mut Text, name: &str, requests: &BTreeMap<(&'stati
     });
 }
 
-pub(super) fn write(text: &mut Text, process: &ProcessFigures) {
+pub(crate) fn write(text: &mut Text, process: &ProcessFigures) {
     let cpu = "Processor time of the process in user and system mode.";
     text.counter("process_cpu_seconds_total", cpu, |samples| {
         process.cpu_seconds.iter().for_each(|value| samples.add(&[], *value));

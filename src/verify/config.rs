@@ -2,7 +2,7 @@
 
 use super::keyring::Keyring;
 use super::{Digest, VerifyError};
-use crate::payload::Manifest;
+use crate::object::manifest::Manifest;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;

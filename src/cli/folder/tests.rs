@@ -8,12 +8,12 @@ struct Line {
     filters: FilterArgs,
 }
 
-pub(in crate::cli) fn filters(flags: &[&str]) -> FilterArgs {
+pub(crate) fn filters(flags: &[&str]) -> FilterArgs {
     Line::try_parse_from(["cvo"].iter().chain(flags)).unwrap().filters
 }
 
 /// An included ConfigMap, with more lines of annotations.
-pub(in crate::cli) fn config_map(name: &str, annotations: &str) -> String {
+pub(crate) fn config_map(name: &str, annotations: &str) -> String {
     format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: x\n  annotations:\n    \
          include.release.openshift.io/self-managed-high-availability: \"true\"\n{annotations}"
@@ -21,7 +21,7 @@ pub(in crate::cli) fn config_map(name: &str, annotations: &str) -> String {
 }
 
 /// A release in a folder: templates, included documents, excluded ones for each reason, and a Job.
-pub(in crate::cli) fn release() -> tempfile::TempDir {
+pub(crate) fn release() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let annotated = |key: &str, value: &str| config_map("m", &format!("    {key}: {value}\n"));
     let several = [

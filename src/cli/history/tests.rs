@@ -1,6 +1,6 @@
 use super::*;
-use crate::api::HistoryState;
-use crate::api::progress::{ComponentRecord, LongestWait, Progress, UpdateRecord};
+use crate::cluster_version::api::HistoryState;
+use crate::cluster_version::progress::{ComponentRecord, LongestWait, Progress, UpdateRecord};
 use serde_json::Value;
 
 fn state(spec: Value) -> State {

@@ -1,10 +1,10 @@
 //! What is said of constructed states.
 
 use super::*;
-use crate::api::ClusterVersionStatus;
 use crate::cli::status::tests::{condition, now, operator, rolling, running, updating};
-use crate::plan::lease::Silence;
-use crate::read::Read;
+use crate::cluster_version::api::ClusterVersionStatus;
+use crate::diagnosis::lease::Silence;
+use crate::object::read::Read;
 use serde_json::Value;
 
 const PLAIN: Page = Page { width: usize::MAX, colours: false, now: Timestamp::UNIX_EPOCH };
@@ -20,7 +20,7 @@ fn status(state: &mut State) -> &mut ClusterVersionStatus {
 
 /// With this condition in place of the one of its type.
 fn with(mut state: State, changed: Value) -> State {
-    let changed: crate::api::Condition = serde_json::from_value(changed).unwrap();
+    let changed: crate::object::condition::Condition = serde_json::from_value(changed).unwrap();
     let conditions = &mut status(&mut state).conditions;
     conditions.retain(|condition| condition.type_ != changed.type_);
     conditions.push(changed);

@@ -4,8 +4,6 @@ mod flags;
 mod permissions;
 
 use super::{PlanArgs, always, imply, own_deployment, prepare, warnings};
-use crate::api::cluster_version::SignatureStore;
-use crate::api::{ClusterVersion, ClusterVersionStatus, HistoryState, MANAGED_NAMESPACE, Release};
 use crate::cli::filters::ensure_some_included;
 use crate::cli::release::given::{self, Given};
 use crate::cli::status::{Operators, State};
@@ -13,25 +11,34 @@ use crate::cli::{doctor, reach};
 use crate::cluster::kinds::Kind;
 use crate::cluster::list::{self, ReadObjects};
 use crate::cluster::{ApiError, Clients, Kinds, Objects};
-use crate::graph::Mode;
+use crate::cluster_version::api::SignatureStore;
+use crate::cluster_version::api::{ClusterVersion, ClusterVersionStatus, HistoryState};
+use crate::cluster_version::forecast;
+use crate::cluster_version::forecast::placement;
+use crate::cluster_version::forecast::{
+    Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, PlanInput, Side,
+};
+use crate::cluster_version::graph::Mode;
+use crate::cluster_version::rollout::{MANAGER, owner};
+use crate::cluster_version::status::release::same_digest;
+use crate::cluster_version::updates;
+use crate::cluster_version::updates::FeatureGates;
+use crate::cluster_version::updates::upgradeable;
+use crate::cluster_version::updates::upgradeable::NotUpgradeable;
+use crate::cluster_version::work::dropped::is_to_stay;
+use crate::cluster_version::work::retrieve::verify::Search;
+use crate::diagnosis::parts::Parts;
+use crate::machine_config::summary;
 use crate::merge::inject::{ClusterConfiguration, Source};
 use crate::net::http::Egress;
-use crate::payload::capability::CapabilityInputs;
-use crate::payload::{ApplyFilter, Capabilities, Filter, Manifest, ObjectId, Payload};
-use crate::plan::placement;
-use crate::plan::{
-    self, Blocker, Cause, ClusterState, Forecast, LiveObject, LiveObjects, LiveState, Parts, PlanInput, Side,
-};
-use crate::pools::summary;
-use crate::read::Read;
-use crate::rollout::{MANAGER, owner};
-use crate::status::release::same_digest;
-use crate::updates::upgradeable::{self, NotUpgradeable};
-use crate::updates::{self, FeatureGates};
+use crate::object::MANAGED_NAMESPACE;
+use crate::object::manifest::{Manifest, ObjectId};
+use crate::object::read::Read;
+use crate::release::api::Release;
+use crate::release::capability::CapabilityInputs;
+use crate::release::work::features;
+use crate::release::{ApplyFilter, Capabilities, Filter, Payload};
 use crate::verify::{Digest, VerifyError};
-use crate::work::dropped::is_to_stay;
-use crate::work::features;
-use crate::work::retrieve::verify::Search;
 use anyhow::{Context, bail, ensure};
 use futures::StreamExt;
 use serde_json::Value;
@@ -62,7 +69,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     let before = cluster.running_release(args, &filter).await?;
     let implied = match &before {
         Some(before) => imply(&mut filter, &payload.manifests, &before.manifests),
-        None => imply(&mut filter, &payload.manifests, &plan::managed(&live, &payload.manifests)),
+        None => imply(&mut filter, &payload.manifests, &forecast::managed(&live, &payload.manifests)),
     };
     let selection = payload.select(&filter);
     ensure_some_included(&selection, &payload, &filter)?;
@@ -71,12 +78,12 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     let owner = owner(&args.source.name, &uid);
     let prepared = |manifest: &Manifest| prepare(manifest, Some(&owner), &configuration);
     let (status, own) = (cluster.version.status.clone().unwrap_or_default(), own_deployment(args));
-    let mut forecast = plan::forecast(&PlanInput {
+    let mut forecast = forecast::forecast(&PlanInput {
         from: Side { source: args.from.clone(), release: status.desired.clone() },
         to: Side { source: to.given.clone(), release: payload.release.clone() },
         mode: mode(&status, &payload.release.version, to.image()),
         manifests: &selection.manifests,
-        excluded: plan::excluded(&selection, &filter),
+        excluded: forecast::excluded(&selection, &filter),
         live: &live,
         namespaces: Some(cluster.namespaces(&selection.manifests).await),
         prepared: &prepared,
@@ -92,7 +99,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     forecast.implicit_capabilities = implied.into_iter().collect();
     if let Some(before) = &before {
         let before = before.select(&filter).manifests;
-        let dropped = plan::dropped(&before, &selection, &forecast.excluded);
+        let dropped = forecast::dropped(&before, &selection, &forecast.excluded);
         forecast.dropped = cluster.left_behind(&before, dropped).await;
     }
     match before.as_ref().zip(to.image()) {
@@ -104,7 +111,7 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     let denied = permissions::denied(&cluster, args, &daemon, &forecast, &mut unknowns).await;
     forecast.blockers.extend(denied);
     unknowns.extend(cluster.webhooks(&forecast).await);
-    forecast.blockers.extend(parts.iter().flat_map(|parts| plan::findings(plan::troubles(parts))));
+    forecast.blockers.extend(parts.iter().flat_map(|parts| forecast::findings(forecast::troubles(parts))));
     unknowns.extend(unknowns_of(to, before.as_ref(), &payload));
     forecast.unknowns = unknowns;
     Ok(forecast)
@@ -189,9 +196,9 @@ impl Cluster {
         unknowns: &mut Vec<String>,
     ) -> Vec<Blocker> {
         let state = ClusterState { unplaced, ..self.preconditions(before, unknowns).await };
-        let mut blockers = plan::preconditions(&self.version, &state, to, own);
-        blockers.extend(plan::conditions(&self.version));
-        blockers.extend(summary::quorum(&self.state.pools, &self.state.nodes).map(plan::quorum));
+        let mut blockers = forecast::preconditions(&self.version, &state, to, own);
+        blockers.extend(forecast::conditions(&self.version));
+        blockers.extend(summary::quorum(&self.state.pools, &self.state.nodes).map(forecast::quorum));
         blockers
     }
 
@@ -377,7 +384,7 @@ impl Cluster {
             let kind = Kind::known(group, "v1", kind, resource, false);
             match self.objects.all(&kind).await {
                 Ok(all) => {
-                    let found = plan::webhooks(&all, forecast, plural);
+                    let found = forecast::webhooks(&all, forecast, plural);
                     remarks.extend(found.iter().map(|webhook| {
                         format!(
                             "Webhooks of {} {what} {} of the objects that are written.",

@@ -1,8 +1,9 @@
 //! A plan as text: what is written and waited for, stage by stage, then what may stop the update and what is not known.
 
 use crate::cli::layout::{Cell, Colour, Page, cut, line, paragraph, table};
-use crate::graph::Mode;
-use crate::plan::{Action, ExcludedBy, Field, Forecast, GateState, Node, Severity, Stage, Step};
+use crate::cluster_version::forecast::{Action, ExcludedBy, Forecast, GateState, Node, Severity, Stage, Step};
+use crate::cluster_version::graph::Mode;
+use crate::diff::field::Field;
 use serde_json::Value;
 
 /// Longer values are cut to this many characters.
@@ -16,7 +17,7 @@ pub(crate) fn text(forecast: &Forecast, page: &Page, all: bool) -> String {
         stage_text(stage, page, all, &mut out);
     }
     blockers(forecast, page, &mut out);
-    let named = |ids: &[crate::payload::ObjectId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let named = |ids: &[crate::object::manifest::ObjectId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
     let by = |cause: ExcludedBy| forecast.excluded.iter().filter(move |excluded| excluded.by == cause);
     let by_capability = by(ExcludedBy::Capability).map(|e| format!("{}: {}", e.object, e.reason)).collect();
     let lists = [

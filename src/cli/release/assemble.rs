@@ -2,9 +2,9 @@
 //! checks them. Does no IO: the same input gives the same bytes.
 
 use super::mark::{is_marked, marked};
-use crate::payload::Origin;
-use crate::payload::load::manifests_of;
-use crate::payload::typed;
+use crate::object::manifest::Origin;
+use crate::release::load::manifests_of;
+use crate::release::typed;
 use jiff::Timestamp;
 use regex::Regex;
 use serde::Deserialize;

@@ -3,10 +3,11 @@
 use super::{ImageSource, Pulled};
 use crate::cli::folder::NO_IMAGE;
 use crate::net::registry::{parse_reference, pull_spec};
-use crate::payload::filter::Filter;
-use crate::payload::metadata::{self, ReleaseMetadata};
-use crate::payload::{LoadOptions, Payload, PayloadFiles, SourceFile, load};
-use crate::work::payload_dir;
+use crate::release::filter::Filter;
+use crate::release::metadata;
+use crate::release::metadata::ReleaseMetadata;
+use crate::release::work::payload_dir;
+use crate::release::{LoadOptions, Payload, PayloadFiles, SourceFile, load};
 use anyhow::Context;
 use std::path::Path;
 

@@ -3,9 +3,9 @@
 use super::{BASE_DIGEST_LABEL, ImageSource, Pulled, RELEASE_LABEL, RELEASE_MANIFESTS, assemble};
 use crate::cli::output;
 use crate::net::registry::{parse_reference, pull_spec};
-use crate::payload::SourceFile;
-use crate::payload::manifest::is_manifest;
-use crate::work::payload_dir;
+use crate::object::manifest::is_manifest;
+use crate::release::SourceFile;
+use crate::release::work::payload_dir;
 use anyhow::{Context, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Says of objects in which clusters they take part.
 
-use crate::payload::Manifest;
+use crate::object::manifest::Manifest;
 use serde_json::{Value, json};
 
 pub(super) const INCLUDE: &str = "include.release.openshift.io/";

@@ -3,14 +3,14 @@
 
 use super::signatures::{keyrings, report as checked, stores, text};
 use super::{ImageSource, OWN_MANIFESTS, RELEASE_LABEL, RELEASE_MANIFESTS, assemble};
-use crate::api::MANAGED_NAMESPACE;
 use crate::cli::output;
 use crate::net::http::{Egress, client};
 use crate::net::registry::copy::{Name, Place, Progress, copy};
 use crate::net::registry::layout::{Entry, Layout};
 use crate::net::registry::{Access, parse_reference, pull_spec};
 use crate::net::signatures::{self, Found};
-use crate::payload::{LoadOptions, Payload, PayloadFiles, SourceFile, load};
+use crate::object::MANAGED_NAMESPACE;
+use crate::release::{LoadOptions, Payload, PayloadFiles, SourceFile, load};
 use crate::verify::{Config, Digest, SIGNATURES_LABEL, Store};
 use anyhow::{Context, ensure};
 use base64::Engine;

@@ -50,7 +50,7 @@ pub(crate) fn run(args: SignArgs) -> Result<()> {
 /// How to publish the signature at `path`, which is in `folder` of the store at `root`. Each signature of a digest gets a ConfigMap of its
 /// own: there may be one of an earlier signature.
 fn instructions(path: &Path, root: &Path, folder: &str, prefix: &str) -> String {
-    let (shown, root, namespace) = (path.display(), root.display(), crate::api::MANAGED_NAMESPACE);
+    let (shown, root, namespace) = (path.display(), root.display(), crate::object::MANAGED_NAMESPACE);
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let number = file.strip_prefix("signature-").unwrap_or("1");
     let name = if number == "1" { prefix.to_owned() } else { format!("{prefix}-{number}") };

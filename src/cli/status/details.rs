@@ -2,11 +2,12 @@
 
 use super::Operators;
 use super::view::View;
-use crate::api::ClusterOperator;
+use crate::cluster_version::forecast::drained;
 use crate::diagnosis::Trouble;
-use crate::plan::pods::Detail;
-use crate::plan::{drained, pods};
-use crate::read::Read;
+use crate::diagnosis::pods;
+use crate::diagnosis::pods::Detail;
+use crate::object::cluster_operator::ClusterOperator;
+use crate::object::read::Read;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;

@@ -1,16 +1,18 @@
 //! `cvo status --watch`: keeps a [`State`] up to date with watches and shows it whenever it changes.
 
 use super::view::View;
-use super::{OF_NODES, Operators, Output, Source, State, StatusArgs, lines, render};
-use crate::api::machine_config::MachineConfigPool;
-use crate::api::progress::CONFIG_MAP;
-use crate::api::{ClusterOperator, ClusterVersion};
+use super::{OF_NODES, Operators, Output, State, StatusArgs, lines, render};
 use crate::cli::layout::{colours, terminal};
 use crate::cli::output::{print, reader_is_gone};
 use crate::cli::reach;
 use crate::cluster::{Clients, WatchBackoff};
-use crate::plan::lease::{Holder, Renewal, Silence};
-use crate::work::silence;
+use crate::cluster_version::api::ClusterVersion;
+use crate::cluster_version::cli::request::Source;
+use crate::cluster_version::progress::CONFIG_MAP;
+use crate::cluster_version::work::silence;
+use crate::diagnosis::lease::{Holder, Renewal, Silence};
+use crate::machine_config::api::machine_config::MachineConfigPool;
+use crate::object::cluster_operator::ClusterOperator;
 use futures::stream::{BoxStream, SelectAll, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;

@@ -4,10 +4,10 @@ use super::State;
 use super::pools::{self, PoolState};
 use super::text::{awaited, cause, headline, operator_line, state_word};
 use super::view::{Concern, Phase, View, component};
-use crate::api::progress::{NodeProgress, NodeState};
-use crate::api::{HistoryEntry, HistoryState};
 use crate::cli::layout::{ago, clean};
-use crate::read::Read;
+use crate::cluster_version::api::{HistoryEntry, HistoryState};
+use crate::cluster_version::progress::{NodeProgress, NodeState};
+use crate::object::read::Read;
 use jiff::Timestamp;
 
 /// One line for each change from `before` to `after`, with the time of day (UTC) in front. `state`: what `after` was made of.

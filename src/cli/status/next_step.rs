@@ -1,14 +1,14 @@
 //! What a person can do about what keeps an update from going on.
 
-use crate::error::{CAUSE, listed};
-use crate::pools::rollout::BlockedReason;
-use crate::status::conditions::{
+use crate::cluster_version::status::conditions::{
     CONTESTED, DROPPED_OBJECTS, FAILING, FIELDS_NOT_ACCEPTED, IMPLICIT_CAPABILITIES, INVALID, KINDS_NOT_WATCHED,
     RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE,
 };
-use crate::status::facts::LoadStep;
-use crate::status::failure::Reason;
-use crate::updates::graph;
+use crate::cluster_version::status::facts::LoadStep;
+use crate::cluster_version::status::failure::Reason;
+use crate::error::{CAUSE, listed};
+use crate::machine_config::rollout::BlockedReason;
+use crate::release::update_graph;
 
 /// Conditions that mean the same for every reason.
 pub(crate) const BY_TYPE: [(&str, &str); 7] = [
@@ -72,8 +72,8 @@ pub(crate) fn of_condition(type_: &str, reason: &str) -> Option<&'static str> {
         FAILING => Some(of_failure(reason)),
         RELEASE_ACCEPTED => LoadStep::ALL.iter().find(|step| step.reason() == reason).map(LoadStep::next_step),
         RETRIEVED_UPDATES => {
-            let known = graph::Reason::ALL.iter().find(|known| known.to_string() == reason);
-            known.map(graph::Reason::next_step)
+            let known = update_graph::Reason::ALL.iter().find(|known| known.to_string() == reason);
+            known.map(update_graph::Reason::next_step)
         }
         _ => BY_TYPE.iter().find(|(known, _)| *known == type_).map(|(_, step)| *step),
     }
@@ -131,7 +131,7 @@ mod tests {
         for step in LoadStep::ALL {
             assert!(is_step(of_condition(RELEASE_ACCEPTED, step.reason()).unwrap()), "{step:?}");
         }
-        for reason in graph::Reason::ALL {
+        for reason in update_graph::Reason::ALL {
             assert!(is_step(of_condition(RETRIEVED_UPDATES, &reason.to_string()).unwrap()), "{reason}");
         }
         for reason in BlockedReason::ALL {
@@ -148,7 +148,7 @@ mod tests {
             (LoadStep::RetrievePayload.next_step(), "version=\"1\" image=\"r/a@sha256:ab\": not signed");
         assert!(with_image(step, message).contains("cvo verify --from cluster r/a@sha256:ab says"));
         assert_eq!(with_image(step, "not signed"), step);
-        assert_eq!((LoadStep::ALL.len(), graph::Reason::ALL.len(), BlockedReason::ALL.len()), (5, 13, 12));
+        assert_eq!((LoadStep::ALL.len(), update_graph::Reason::ALL.len(), BlockedReason::ALL.len()), (5, 13, 12));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Pools and their nodes in the state of an update.
 
 use super::next_step;
-use crate::api::condition::ConditionStatus;
-use crate::api::machine_config::{MachineConfigPool, PoolCondition};
 use crate::cli::layout::{Cell, Colour, Page, ago, clean, line, paragraph, table};
-use crate::pools::membership::{Membership, without_pool};
-use crate::pools::node::{NodeFacts, Target};
-use crate::pools::phase::{NodePhase, Phase};
-use crate::pools::quorum::AT_RISK;
+use crate::machine_config::api::machine_config::{MachineConfigPool, PoolCondition};
+use crate::machine_config::membership::{Membership, without_pool};
+use crate::machine_config::node::{NodeFacts, Target};
+use crate::machine_config::phase::{NodePhase, Phase};
+use crate::machine_config::quorum::AT_RISK;
+use crate::object::condition::ConditionStatus;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! What `cvo collect` has written: a tar archive of JSON files, compressed with Zstandard.
 
 use super::{Operators, State};
-use crate::api::ClusterVersion;
+use crate::cluster_version::api::ClusterVersion;
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -4,7 +4,7 @@ use super::view::{Phase, component, level};
 mod causes;
 
 use super::*;
-use crate::api::progress::NodeState;
+use crate::cluster_version::progress::NodeState;
 use serde_json::{Value, json};
 
 pub(crate) fn now() -> Timestamp {
@@ -81,13 +81,13 @@ pub(crate) fn running() -> State {
     let mut state = updating();
     let status = state.cluster_version.as_mut().unwrap().status.as_mut().unwrap();
     let newest = status.history.first_mut().unwrap();
-    newest.state = crate::api::HistoryState::Completed;
+    newest.state = crate::cluster_version::api::HistoryState::Completed;
     newest.completion_time = serde_json::from_value(json!("2026-11-21T12:04:30Z")).unwrap();
     let progressing = status.conditions.first_mut().unwrap();
-    progressing.status = crate::api::ConditionStatus::False;
+    progressing.status = crate::object::condition::ConditionStatus::False;
     progressing.last_transition_time = newest.completion_time.clone().unwrap();
     status.available_updates =
-        Some(vec![crate::api::Release { version: "1.1.0".into(), ..crate::api::Release::default() }]);
+        Some(vec![crate::release::api::Release { version: "1.1.0".into(), ..crate::release::api::Release::default() }]);
     let progress = state.progress.as_mut().unwrap();
     progress.rollout.done = 24;
     for node in &mut progress.nodes {
@@ -258,9 +258,9 @@ fn many_components_are_folded() {
     let mut state = updating();
     let progress = state.progress.as_mut().unwrap();
     let done = progress.nodes.first().unwrap().clone();
-    progress
-        .nodes
-        .extend((0..40).map(|n| crate::api::progress::NodeProgress { id: format!("1/10/c{n}"), ..done.clone() }));
+    progress.nodes.extend(
+        (0..40).map(|n| crate::cluster_version::progress::NodeProgress { id: format!("1/10/c{n}"), ..done.clone() }),
+    );
     let page = render(&state, 100, false, now());
     assert!(
         page.contains("41 components done, 1 pending") && !page.contains("c39") && page.contains("network"),
@@ -275,7 +275,7 @@ fn missing_objects_are_reported() {
 
     let mut other = updating();
     other.progress.as_mut().unwrap().release =
-        crate::api::Release { version: "0.9".into(), image: "x".into(), ..Default::default() };
+        crate::release::api::Release { version: "0.9".into(), image: "x".into(), ..Default::default() };
     let page = render(&other, usize::MAX, false, now());
     assert!(
         page.contains("the progress record is about another release (0.9)") && !page.contains("COMPONENT"),
@@ -307,7 +307,7 @@ fn estimate_adds_slowest_node_of_each_stage() {
 
 #[test]
 fn phase_follows_progressing_and_history() {
-    let phase = |change: fn(&mut crate::api::ClusterVersionStatus)| {
+    let phase = |change: fn(&mut crate::cluster_version::api::ClusterVersionStatus)| {
         let mut state = updating();
         change(state.cluster_version.as_mut().unwrap().status.as_mut().unwrap());
         View::of(&state, now()).phase

@@ -3,12 +3,13 @@
 use super::next_step::of_operators;
 use super::pools;
 use super::view::{Concern, OperatorConcern, Phase, View, component, level};
-use crate::api::progress::{NodeProgress, NodeState};
-use crate::api::{ConditionStatus, HistoryEntry, HistoryState};
 use crate::cli::layout::{Cell, Colour, Page, ago, clean, duration, line, paragraph, table};
+use crate::cluster_version::api::{HistoryEntry, HistoryState};
+use crate::cluster_version::progress::{NodeProgress, NodeState};
+use crate::cluster_version::status::conditions::{RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE};
 use crate::diagnosis::Trouble;
-use crate::plan::lease::Silence;
-use crate::status::conditions::{RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE};
+use crate::diagnosis::lease::Silence;
+use crate::object::condition::ConditionStatus;
 use jiff::Timestamp;
 
 /// With more components than this, those that are done or pending are only counted.
@@ -200,7 +201,7 @@ fn reason(node: &NodeProgress, now: Timestamp) -> String {
 }
 
 /// `Kind namespace/name: message`.
-pub(crate) fn awaited(waiting: &crate::api::progress::WaitingFor) -> String {
+pub(crate) fn awaited(waiting: &crate::cluster_version::progress::WaitingFor) -> String {
     let place = if waiting.namespace.is_empty() { String::new() } else { format!("{}/", waiting.namespace) };
     let why = if waiting.message.is_empty() { &waiting.reason } else { &waiting.message };
     clean(&format!("{} {place}{}: {why}", waiting.kind, waiting.name)).into_owned()
@@ -216,7 +217,7 @@ pub(crate) fn colour_of(concern: &Concern) -> Colour {
     // Unknown means that a release is being retrieved or an operator is slow, which is not a failure; nor is it one that the next
     // minor version has to wait, or that the update service does not answer.
     let harmless = matches!(concern.type_.as_str(), UPGRADEABLE | RETRIEVED_UPDATES);
-    let fine = concern.status == crate::api::ConditionStatus::Unknown || harmless;
+    let fine = concern.status == crate::object::condition::ConditionStatus::Unknown || harmless;
     if fine { Colour::Busy } else { Colour::Bad }
 }
 

@@ -3,20 +3,22 @@
 use super::State;
 use super::next_step;
 use super::pools::{PoolState, left_alone, pools};
-use crate::api::cluster_version::{ConditionalUpdate, ConditionalUpdateRisk};
-use crate::api::condition::find;
-use crate::api::progress::{NodeProgress, NodeState, Progress, RefusedRelease, Rollout};
-use crate::api::{
-    ClusterOperator, ClusterVersionStatus, Condition, ConditionStatus, HistoryEntry, HistoryState, Release,
-};
-use crate::plan::lease::Silence;
-use crate::plan::pods::Detail;
-use crate::status::conditions::{
+use crate::cluster_version::api::{ClusterVersionStatus, HistoryEntry, HistoryState};
+use crate::cluster_version::progress::{NodeProgress, NodeState, Progress, RefusedRelease, Rollout};
+use crate::cluster_version::status::conditions::{
     AVAILABLE, CONTESTED, DROPPED_OBJECTS, FAILING, FIELDS_NOT_ACCEPTED, INVALID, KINDS_NOT_WATCHED, PROGRESSING,
     RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE,
 };
-use crate::updates::risks::RECOMMENDED;
-use crate::updates::timeline::{self, Slow, Told};
+use crate::cluster_version::updates::risks::RECOMMENDED;
+use crate::cluster_version::updates::timeline;
+use crate::cluster_version::updates::timeline::{Slow, Told};
+use crate::diagnosis::lease::Silence;
+use crate::diagnosis::pods::Detail;
+use crate::object::cluster_operator::ClusterOperator;
+use crate::object::condition::find;
+use crate::object::condition::{Condition, ConditionStatus};
+use crate::release::api::Release;
+use crate::release::api::{ConditionalUpdate, ConditionalUpdateRisk};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 use super::server_keeps::ServerKeeps;
 use crate::cluster::{Clients, Index, Kind, Kinds, WatchBackoff};
-use crate::payload::defined_group;
+use crate::object::definition::defined_group;
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};

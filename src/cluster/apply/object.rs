@@ -2,7 +2,6 @@
 
 use super::Cluster;
 use super::error::ApplyError;
-use crate::api::object_meta;
 use crate::cluster::access;
 use crate::cluster::index::View;
 use crate::cluster::objects::Removed;
@@ -10,7 +9,8 @@ use crate::cluster::revision::Revision;
 use crate::cluster::{ApiError, CachedState, Cause, Kind, Objects};
 use crate::gate;
 use crate::merge::{self, Applied, Desired, Skip, Step};
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
+use crate::object::metadata;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -279,7 +279,7 @@ impl ObjectApply<'_> {
         if let Some(user) = self.bound(live).await? {
             return Err(ApplyError::OwnRights(user));
         }
-        if object_meta::is_terminating(live) || self.delete(live).await? == Removed::Terminating {
+        if metadata::is_terminating(live) || self.delete(live).await? == Removed::Terminating {
             index.record_read(id, Some(live.clone()), None, None);
             return Err(ApplyError::Terminating(finalizers(live)));
         }
@@ -316,7 +316,7 @@ impl ObjectApply<'_> {
     async fn delete(&self, live: &Value) -> Result<Removed, ApplyError> {
         let (index, id) = (&self.cluster.index, self.id);
         index.hold_events(id);
-        let removed = self.writer.delete(self.kind, &id.namespace, &id.name, object_meta::uid(live)).await;
+        let removed = self.writer.delete(self.kind, &id.namespace, &id.name, metadata::uid(live)).await;
         if matches!(removed, Ok(Removed::Gone)) {
             index.record_read(id, None, None, None);
         }
@@ -329,7 +329,7 @@ impl ObjectApply<'_> {
     async fn check_owner(&self) -> Result<(), ApplyError> {
         let Some(owner) = &self.desired.owner else { return Ok(()) };
         let live = self.cluster.objects.get(&Kind::of_owner(owner), &self.id.namespace, &owner.name).await?;
-        let same = |live: &Value| object_meta::uid(live) == owner.uid && !object_meta::is_terminating(live);
+        let same = |live: &Value| metadata::uid(live) == owner.uid && !metadata::is_terminating(live);
         if live.as_ref().is_some_and(same) { Ok(()) } else { Err(ApplyError::OwnerGone) }
     }
 

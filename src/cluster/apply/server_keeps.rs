@@ -4,7 +4,7 @@
 
 use crate::cluster::Index;
 use crate::merge::{Desired, Step};
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;

@@ -8,7 +8,7 @@ use crate::cluster::partial_object::PartialObject;
 use crate::cluster::revision::Revision;
 use crate::cluster::watcher::INITIAL_EVENTS_END;
 use crate::gate;
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use futures::{Stream, StreamExt, stream};
 use kube::api::{WatchEvent, WatchParams};
 use serde_json::Value;

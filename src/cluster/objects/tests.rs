@@ -30,5 +30,5 @@ async fn all_pages_of_a_kind_are_read() {
     });
     let objects = Objects::new(Client::new(service, "default"), "tests", Arc::new(|| true));
     let all = objects.all(&Kind::config_map()).await.unwrap();
-    assert_eq!(all.iter().map(object_meta::name).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(all.iter().map(metadata::name).collect::<Vec<_>>(), ["a", "b", "c"]);
 }

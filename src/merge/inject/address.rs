@@ -1,8 +1,7 @@
 //! The address of the API server, which is injected into the own Deployment: the daemon must reach it while the service
 //! network and the load balancer are being updated.
 
-use super::environment;
-use crate::api::OWN_DEPLOYMENT;
+use super::{ADDRESSED, environment};
 use serde_json::Value;
 
 /// The address of the API server inside the cluster.
@@ -34,5 +33,5 @@ pub(super) fn inject(object: &mut Value, address: &Address) {
     let port = address.port.to_string();
     let variables = [("KUBERNETES_SERVICE_HOST", address.host.as_str()), ("KUBERNETES_SERVICE_PORT", port.as_str())];
     // If the container is missing there is nothing to set.
-    let _found = environment::set(object, OWN_DEPLOYMENT, &variables);
+    let _found = environment::set(object, ADDRESSED.1, &variables);
 }

@@ -3,7 +3,7 @@
 //! The text is edited at the positions that the parser reports and then decoded again. If the result is not the desired one,
 //! because of anchors or an unforeseen layout, the whole document is written as JSON instead.
 
-use crate::payload::yaml;
+use crate::object::yaml;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Map, Value};
 use std::ops::Range;

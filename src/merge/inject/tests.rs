@@ -1,7 +1,8 @@
 use super::*;
 use crate::merge::tests::merge;
 use crate::merge::{Outcome, desired};
-use crate::payload::{Origin, load};
+use crate::object::manifest::Origin;
+use crate::release::load;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -103,6 +104,7 @@ fn empty_setting_equals_an_absent_value() {
 
 #[test]
 fn own_deployment_gets_the_address_of_the_api_server() {
+    assert_eq!(ADDRESSED, (crate::cluster_version::api::NAMESPACE, crate::cluster_version::api::OWN_DEPLOYMENT));
     let own = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "cluster-version-operator", "namespace": "openshift-cluster-version"},
         "spec": {"template": {"spec": {"containers": [
@@ -288,7 +290,7 @@ fn text_that_cannot_be_edited_is_rewritten_with_the_same_content() {
     let twice = format!("{HEAD}servingInfo: {{}}\nservingInfo: {{a: 1}}\n");
     for text in [anchored, merged, twice] {
         let read = |text: &str| {
-            serde_json::to_value(&crate::payload::yaml::documents(text.as_bytes()).unwrap()[0].value).unwrap()
+            serde_json::to_value(&crate::object::yaml::documents(text.as_bytes()).unwrap()[0].value).unwrap()
         };
         let mut expected = read(&text);
         if !expected["servingInfo"].is_object() {

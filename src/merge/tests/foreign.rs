@@ -111,7 +111,7 @@ fn new_webhook_gets_the_injected_bundle_of_the_others() {
 }
 
 pub(super) fn owner() -> Owner {
-    crate::rollout::owner("version", "cv-uid")
+    crate::cluster_version::rollout::owner("version", "cv-uid")
 }
 
 #[test]

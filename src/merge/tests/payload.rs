@@ -32,7 +32,7 @@ fn created_objects_of_a_real_release_do_not_differ() {
         return;
     };
     assert!(documents.len() > 700, "{}", documents.len());
-    let owner = crate::rollout::owner("version", "1-2-3");
+    let owner = crate::cluster_version::rollout::owner("version", "1-2-3");
     for document in documents {
         let desired = prepare(document, Some(&owner), false);
         let mut live = desired.clone();

@@ -1,7 +1,7 @@
 //! Manifests that are only created, and manifests that delete.
 
 use super::*;
-use crate::payload::{Manifest, ObjectId, Origin};
+use crate::object::manifest::{Manifest, ObjectId, Origin};
 use std::collections::BTreeMap;
 
 const CREATE_ONLY: &str = "release.openshift.io/create-only";

@@ -1,6 +1,6 @@
 use super::super::fixtures::Signer;
 use super::*;
-use crate::payload::{ObjectId, Origin};
+use crate::object::manifest::{ObjectId, Origin};
 
 fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()

@@ -4,9 +4,10 @@ use super::Cluster;
 use crate::cli::plan::PlanArgs;
 use crate::cluster::access::{self, Attributes};
 use crate::cluster::{ApiError, Kind};
+use crate::cluster_version::forecast::{Action, Blocker, Cause, Forecast, Step};
+use crate::cluster_version::health::daemon;
 use crate::error::{CAUSE, listed};
 use crate::merge;
-use crate::plan::{self, Action, Blocker, Cause, Forecast, Step};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
 use serde_json::Value;
@@ -31,7 +32,7 @@ pub(super) async fn denied(
     let user = args
         .user
         .clone()
-        .unwrap_or_else(|| plan::daemon::user(&args.source.namespace, Some(daemon).filter(|daemon| !daemon.is_null())));
+        .unwrap_or_else(|| daemon::user(&args.source.namespace, Some(daemon).filter(|daemon| !daemon.is_null())));
     let asker = Asker { client: &cluster.clients.call, user: &user, acts: args.user.is_some() };
     let unknown = |error: ApiError| format!("Whether the permissions of {user} suffice: {error}.");
     let mut blockers = Vec::new();

@@ -1,7 +1,7 @@
 use super::*;
-use crate::api::HistoryEntry;
-use crate::api::cluster_version::ConditionalUpdate;
 use crate::cli::plan::text::tests::forecast as sample;
+use crate::cluster_version::api::HistoryEntry;
+use crate::release::api::ConditionalUpdate;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

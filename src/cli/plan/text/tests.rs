@@ -1,7 +1,7 @@
 use super::*;
-use crate::api::Release;
-use crate::payload::ObjectId;
-use crate::plan::{Blocker, Cause, Counts, Excluded, ExcludedBy, PlannedGate, SCHEMA, Side};
+use crate::cluster_version::forecast::{Blocker, Cause, Counts, Excluded, ExcludedBy, PlannedGate, SCHEMA, Side};
+use crate::object::manifest::ObjectId;
+use crate::release::api::Release;
 use jiff::Timestamp;
 use serde_json::json;
 

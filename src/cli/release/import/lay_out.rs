@@ -3,9 +3,9 @@
 use crate::cli::release::assemble::repository;
 use crate::cli::release::mark::mark;
 use crate::gate::reported::ANNOTATION as REPORT_WORKLOADS;
-use crate::payload::Origin;
-use crate::payload::built_in::{is_cluster_scoped, is_of_kubernetes};
-use crate::payload::load::manifests_of;
+use crate::object::built_in::{is_cluster_scoped, is_of_kubernetes};
+use crate::object::manifest::Origin;
+use crate::release::load::manifests_of;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};

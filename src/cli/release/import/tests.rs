@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::release::assemble::image_stream;
-use crate::plan::lint;
+use crate::release::lint::lint;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,7 +1,7 @@
 use super::*;
-use crate::api::progress::{NodeProgress, WaitingFor};
 use crate::cli::status::State;
 use crate::cli::status::tests::operator;
+use crate::cluster_version::progress::{NodeProgress, WaitingFor};
 use kube::client::Body;
 use serde_json::{Value, json};
 

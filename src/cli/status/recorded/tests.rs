@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::progress::{CONFIG_MAP, KEY};
+use crate::cluster_version::progress::{CONFIG_MAP, KEY};
 use serde_json::json;
 
 fn about(schema: u32) -> Recorded {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::payload::ObjectId;
+use crate::object::manifest::ObjectId;
 use kube::client::Body;
 use serde_json::json;
 

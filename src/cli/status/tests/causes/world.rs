@@ -132,14 +132,14 @@ impl World {
         self.state.silences.clone_from(&self.parts.silences);
         let own = |silence: &&mut Silence| silence.lease.contains("cluster-version");
         if let Some(silence) = self.state.silences.iter_mut().find(own) {
-            silence.causes = plan::daemon::reasons(&self.parts);
+            silence.causes = daemon::reasons(&self.parts);
         }
         let view = View::of(&self.state, now());
         let mut doctor = doctor::of_status(&view);
-        doctor.extend(plan::troubles(&self.parts));
-        let plan: Vec<plan::Blocker> = plan::conditions(self.state.cluster_version.as_ref().unwrap())
+        doctor.extend(health::troubles(&self.parts));
+        let plan: Vec<Blocker> = forecast::conditions(self.state.cluster_version.as_ref().unwrap())
             .into_iter()
-            .chain(plan::findings(plan::troubles(&self.parts)))
+            .chain(forecast::findings(health::troubles(&self.parts)))
             .collect();
         Said {
             doctor,

@@ -1,8 +1,0 @@
-//! `cvo start`: the daemon.
-
-use crate::daemon::{self, SetLogLevel, Settings};
-use tokio_util::sync::CancellationToken;
-
-pub(crate) async fn run(settings: Settings, set_log_level: SetLogLevel, stop: CancellationToken) -> anyhow::Result<()> {
-    Ok(daemon::run(settings, set_log_level, stop).await?)
-}

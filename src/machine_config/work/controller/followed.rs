@@ -1,0 +1,260 @@
+//! The objects of a kind, kept current by a watch, each reduced to what this controller needs of it.
+
+use crate::cluster::task;
+use crate::cluster::watcher::{Event, Selection, events};
+use crate::cluster::{ApiError, Clients};
+use futures::StreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+/// What is kept of an object.
+pub(crate) trait View: Clone + PartialEq + Send + Sync + 'static {
+    type Object: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + 'static;
+
+    fn of(object: Self::Object) -> Self;
+    /// The resourceVersion.
+    fn version(&self) -> &str;
+}
+
+/// Views by the names of their objects: `namespace/name`, or the name alone where there is no namespace.
+pub(crate) struct Followed<V> {
+    state: Mutex<State<V>>,
+    changed: Arc<Notify>,
+    /// For those who wait beside the one that `changed` wakes.
+    subscribers: watch::Sender<()>,
+}
+
+struct State<V> {
+    views: BTreeMap<String, Arc<V>>,
+    /// Names that have been told of since everything is read anew.
+    seen: Option<Vec<String>>,
+    /// The highest resourceVersion that the watch has told of: it tells in the order of these, and so has told of all that is older.
+    told: u64,
+    /// Everything that exists is known.
+    ready: bool,
+    error: Option<String>,
+    /// The server does not know the kind.
+    absent: bool,
+}
+
+impl<V: View> Followed<V> {
+    /// Follows the kind until `stop`, and notifies `changed` of every change.
+    pub(crate) fn start(
+        clients: &Clients,
+        selection: Selection,
+        changed: Arc<Notify>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        Self::start_until(clients, selection, changed, &stop, stop.clone())
+    }
+
+    /// The same until `until` as well, which is nothing to the process.
+    pub(super) fn start_until(
+        clients: &Clients,
+        selection: Selection,
+        changed: Arc<Notify>,
+        stop: &CancellationToken,
+        until: CancellationToken,
+    ) -> Arc<Self> {
+        let followed = Arc::new(Self::new(changed));
+        let client = clients.for_watch().unwrap_or_else(|_| clients.call.clone());
+        let (told, mut stream) = (followed.clone(), events::<V::Object>(client, selection).boxed());
+        task::spawn("machine config", stop, async move {
+            while let Some(Some(event)) = until.run_until_cancelled(stream.next()).await {
+                told.on_event(event);
+            }
+        });
+        followed
+    }
+
+    fn new(changed: Arc<Notify>) -> Self {
+        let state = State { views: BTreeMap::new(), seen: None, told: 0, ready: false, error: None, absent: false };
+        Followed { state: Mutex::new(state), changed, subscribers: watch::Sender::new(()) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with(objects: impl IntoIterator<Item = V::Object>) -> Arc<Self> {
+        let followed = Self::new(Arc::default());
+        let initial = objects.into_iter().map(Event::InitApply);
+        [Event::Init]
+            .into_iter()
+            .chain(initial)
+            .chain([Event::InitDone])
+            .for_each(|event| followed.on_event(Ok(event)));
+        Arc::new(followed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<V>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on_event(&self, event: Result<Event<V::Object>, ApiError>) {
+        let changed = {
+            let mut state = self.lock();
+            match event {
+                Ok(Event::Init) => {
+                    (state.seen, state.told) = (Some(Vec::new()), 0);
+                    false
+                }
+                Ok(Event::InitApply(object)) => {
+                    let name = name(object.meta());
+                    state.seen.iter_mut().for_each(|seen| seen.push(name.clone()));
+                    state.on_told(object.meta());
+                    state.put(name, V::of(object), true)
+                }
+                Ok(Event::InitDone) => state.complete(),
+                Ok(Event::Apply(object)) => {
+                    state.on_told(object.meta());
+                    state.put(name(object.meta()), V::of(object), false)
+                }
+                Ok(Event::Delete(object)) => {
+                    state.on_told(object.meta());
+                    state.views.remove(&name(object.meta())).is_some()
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    if state.error.as_ref() != Some(&text) {
+                        tracing::warn!(%error, "trying again");
+                    }
+                    let known = (state.error.as_ref() == Some(&text), state.absent) == (true, error.is_not_found());
+                    state.error = Some(text);
+                    state.absent = error.is_not_found();
+                    !known && !state.ready
+                }
+            }
+        };
+        if changed {
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        self.changed.notify_one();
+        self.subscribers.send_replace(());
+    }
+
+    /// Sees every change from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.subscribers.subscribe()
+    }
+
+    /// What a write has returned is known before the watch tells of it. What the watch has told of already and is not there any
+    /// more has been deleted since.
+    pub(crate) fn on_written(&self, object: V::Object) {
+        let mut state = self.lock();
+        let name = name(object.meta());
+        if version(object.meta()).is_some_and(|version| version <= state.told) && !state.views.contains_key(&name) {
+            return;
+        }
+        let changed = state.put(name, V::of(object), false);
+        drop(state);
+        if changed {
+            self.tell();
+        }
+    }
+
+    /// All views, once everything that exists is known.
+    pub(crate) fn all(&self) -> Option<BTreeMap<String, Arc<V>>> {
+        let state = self.lock();
+        state.ready.then(|| state.views.clone())
+    }
+}
+
+impl<V: View> Followed<V> {
+    /// Whether the server has said that it does not serve the kind.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.lock().absent
+    }
+
+    /// Why the objects cannot be read at present.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.lock().error.clone()
+    }
+}
+
+impl<V: View> State<V> {
+    fn on_told(&mut self, metadata: &ObjectMeta) {
+        self.told = self.told.max(version(metadata).unwrap_or_default());
+    }
+
+    /// `anew`: the server tells what exists, which may be older than what was known before a backup was restored.
+    fn put(&mut self, name: String, view: V, anew: bool) -> bool {
+        let number = |view: &V| view.version().parse::<u64>().ok();
+        let older = |known: &V| matches!((number(known), number(&view)), (Some(known), Some(new)) if new < known);
+        let known = self.views.get(&name);
+        if !anew && known.is_some_and(|known| older(known)) {
+            return false;
+        }
+        let changed = known.is_none_or(|known| **known != view);
+        self.views.insert(name, Arc::new(view));
+        changed && self.ready
+    }
+
+    fn complete(&mut self) -> bool {
+        let seen: std::collections::BTreeSet<String> = self.seen.take().unwrap_or_default().into_iter().collect();
+        self.views.retain(|name, _| seen.contains(name));
+        self.error = None;
+        self.absent = false;
+        self.ready = true;
+        true
+    }
+}
+
+fn version(metadata: &ObjectMeta) -> Option<u64> {
+    metadata.resource_version.as_deref()?.parse().ok()
+}
+
+fn name(metadata: &ObjectMeta) -> String {
+    let name = metadata.name.clone().unwrap_or_default();
+    match metadata.namespace.as_deref() {
+        Some(namespace) if !namespace.is_empty() => format!("{namespace}/{name}"),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine_config::work::controller::views::NodeView;
+    use k8s_openapi::api::core::v1::Node;
+    use serde_json::json;
+
+    fn node(name: &str, version: &str) -> Node {
+        serde_json::from_value(json!({"metadata": {"name": name, "resourceVersion": version}})).unwrap()
+    }
+
+    fn versions(followed: &Followed<NodeView>) -> Vec<(String, String)> {
+        let all = followed.all().unwrap();
+        all.iter().map(|(name, view)| (name.clone(), view.version.clone())).collect()
+    }
+
+    #[test]
+    fn the_answer_to_a_write_does_not_bring_back_what_was_deleted_after_it() {
+        let followed: Arc<Followed<NodeView>> = Followed::with([node("a", "5"), node("b", "6")]);
+        followed.on_event(Ok(Event::Apply(node("a", "7"))));
+        followed.on_event(Ok(Event::Delete(node("a", "8"))));
+        followed.on_written(node("a", "7"));
+        assert_eq!(versions(&followed), [("b".to_owned(), "6".to_owned())]);
+        // One that was created since is known before the watch tells of it.
+        followed.on_written(node("a", "9"));
+        followed.on_written(node("b", "10"));
+        let expected = [("a", "9"), ("b", "10")].map(|(name, version)| (name.to_owned(), version.to_owned()));
+        assert_eq!(versions(&followed), expected);
+    }
+
+    #[test]
+    fn a_backup_that_is_restored_is_followed_although_its_versions_are_older() {
+        let followed: Arc<Followed<NodeView>> = Followed::with([node("a", "50")]);
+        for event in [Event::Init, Event::InitApply(node("b", "20")), Event::InitDone] {
+            followed.on_event(Ok(event));
+        }
+        followed.on_written(node("c", "21"));
+        let expected = [("b", "20"), ("c", "21")].map(|(name, version)| (name.to_owned(), version.to_owned()));
+        assert_eq!(versions(&followed), expected);
+    }
+}

@@ -1,0 +1,10 @@
+//! What the processes of this program have in common: flags, the lease they work under, signals, servers, events, the way out of
+//! the cluster and the queries of a Prometheus API.
+
+pub(crate) mod egress;
+pub(crate) mod events;
+pub(crate) mod leader;
+pub(crate) mod prometheus;
+pub(crate) mod serving;
+pub(crate) mod settings;
+pub(crate) mod signals;
