@@ -2,9 +2,7 @@
 
 use crate::cluster::ApiError;
 use crate::cluster::error::Cause;
-use crate::error::chain;
 use crate::net::proxy::{Proxies, ProxySettings};
-use kube::runtime::watcher;
 use std::env;
 use url::Url;
 
@@ -14,18 +12,6 @@ pub(crate) fn explain(server: &str, error: ApiError) -> anyhow::Error {
         Cause::Transport(_) | Cause::Timeout => anyhow::anyhow!("{error} ({})", hint(server)),
         _ => error.into(),
     }
-}
-
-/// The same for a watch, as text.
-pub(crate) fn explain_watch(server: &str, error: &watcher::Error) -> String {
-    let text = chain(error);
-    let answered = match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => matches!(error, kube::Error::Api(_)),
-        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => true,
-    };
-    if answered { text } else { format!("{text} ({})", hint(server)) }
 }
 
 fn hint(server: &str) -> String {

@@ -5,7 +5,8 @@ use crate::cli::layout::clean;
 use crate::cli::output::{print, remark};
 use crate::cli::reach;
 use crate::cli::status::text;
-use crate::cluster::{ApiError, Clients, WatchBackoff};
+use crate::cluster::watcher::{Event, Selection, Selector, events};
+use crate::cluster::{ApiError, Clients, Kind};
 use crate::cluster_version::api::ClusterVersion;
 use crate::cluster_version::cli::request::Source;
 use crate::cluster_version::cli::request::{Output, RequestArgs};
@@ -17,9 +18,6 @@ use anyhow::{Context, bail};
 use clap::Args;
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
-use kube::api::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -134,9 +132,9 @@ fn line(told: &Trouble) -> String {
 
 async fn follow(args: &WaitArgs, said: &mut Said) -> anyhow::Result<Exit> {
     let clients = Clients::connect(args.request.kubeconfig.as_deref()).await?;
-    let api: Api<ClusterVersion> = Api::all(clients.for_watch()?);
-    let named = watcher::Config::default().fields(&format!("metadata.name={}", args.request.source.name));
-    let mut events = watcher(api, named).backoff(WatchBackoff::default()).boxed();
+    let named = Selector::Name(args.request.source.name.clone());
+    let selection = Selection::new(Kind::of::<ClusterVersion>(false), "", named);
+    let mut events = events::<ClusterVersion>(clients.for_watch()?, selection).boxed();
     said.look(&clients, &args.request.source).await;
     // Whether a list that is being read contains it: it may have been deleted while there was no watch.
     let mut listed = false;
@@ -165,7 +163,7 @@ async fn follow(args: &WaitArgs, said: &mut Said) -> anyhow::Result<Exit> {
             Ok(Event::Delete(_)) => bail!("the ClusterVersion was deleted"),
             // The API server may be restarted in the course of the update.
             Err(error) => {
-                said.progress(format!("trying again: {}", reach::explain_watch(&clients.server(), &error)));
+                said.progress(format!("trying again: {}", reach::explain(&clients.server(), error)));
                 continue;
             }
         };

@@ -30,6 +30,11 @@ impl Kind {
         Kind { group: group.into(), version: version.into(), kind: kind.into(), plural: plural.into(), namespaced }
     }
 
+    /// The kind of a type.
+    pub fn of<K: kube::Resource<DynamicType = ()>>(namespaced: bool) -> Kind {
+        Kind::known(&K::group(&()), &K::version(&()), &K::kind(&()), &K::plural(&()), namespaced)
+    }
+
     pub(crate) fn config_map() -> Kind {
         Kind::known("", "v1", "ConfigMap", "configmaps", true)
     }
@@ -41,10 +46,6 @@ impl Kind {
     pub(crate) fn of_owner(owner: &Owner) -> Kind {
         let (group, version) = owner.api_version.split_once('/').unwrap_or(("", owner.api_version));
         Kind::known(group, version, owner.kind, owner.plural, owner.namespaced)
-    }
-
-    pub fn cluster_version() -> Kind {
-        Kind::known("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false)
     }
 
     /// `<plural>.<group>`; of the core group the plural alone.

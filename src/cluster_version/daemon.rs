@@ -3,6 +3,7 @@
 use crate::cluster::lease::{Election, LeaderResult, Outage, Times};
 use crate::cluster::task;
 use crate::cluster::{ClientError, Clients, Kind, Kinds, Objects};
+use crate::cluster_version::api::ClusterVersion;
 use crate::cluster_version::api::FIELD_MANAGER;
 use crate::cluster_version::progress::Progress;
 use crate::cluster_version::rollout::MANAGER;
@@ -205,7 +206,8 @@ async fn tell_outages(
         if until.duration_since(since) < TOLD_OUTAGE {
             continue;
         }
-        let version = objects.get(&Kind::cluster_version(), "", &name).await.ok().flatten().unwrap_or_default();
+        let version =
+            objects.get(&Kind::of::<ClusterVersion>(false), "", &name).await.ok().flatten().unwrap_or_default();
         events.publish(could_not_write(since, until, &why), &name, object_meta::uid(&version));
     }
 }

@@ -5,7 +5,8 @@ use super::{OF_NODES, Operators, Output, State, StatusArgs, lines, render};
 use crate::cli::layout::{colours, terminal};
 use crate::cli::output::{print, reader_is_gone};
 use crate::cli::reach;
-use crate::cluster::{Clients, WatchBackoff};
+use crate::cluster::watcher::{Event, Selection, Selector, events};
+use crate::cluster::{ApiError, Clients, Kind};
 use crate::cluster_version::api::ClusterVersion;
 use crate::cluster_version::cli::request::Source;
 use crate::cluster_version::progress::CONFIG_MAP;
@@ -13,13 +14,11 @@ use crate::cluster_version::work::silence;
 use crate::diagnosis::lease::{Holder, Renewal, Silence};
 use crate::machine_config::api::machine_config::MachineConfigPool;
 use crate::object::cluster_operator::ClusterOperator;
-use futures::stream::{BoxStream, SelectAll, StreamExt};
+use futures::stream::{BoxStream, SelectAll, Stream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use kube::api::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,15 +35,18 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Not sooner: a clock of this machine that is wrong must not make requests of each renewal.
 const SOON: Duration = Duration::from_secs(1);
 
+/// What a watch tells.
+type Told<T> = Result<Event<T>, ApiError>;
+
 /// An event of one of the watches.
 enum WatchEvent {
-    Version(Box<watcher::Result<Event<ClusterVersion>>>),
-    Operator(watcher::Result<Event<ClusterOperator>>),
-    Record(watcher::Result<Event<ConfigMap>>),
-    Pool(Box<watcher::Result<Event<MachineConfigPool>>>),
-    Node(Box<watcher::Result<Event<Node>>>),
-    Lease(Box<watcher::Result<Event<Lease>>>),
-    LeaseOfNodes(Box<watcher::Result<Event<Lease>>>),
+    Version(Box<Told<ClusterVersion>>),
+    Operator(Told<ClusterOperator>),
+    Record(Told<ConfigMap>),
+    Pool(Box<Told<MachineConfigPool>>),
+    Node(Box<Told<Node>>),
+    Lease(Box<Told<Lease>>),
+    LeaseOfNodes(Box<Told<Lease>>),
 }
 
 pub(crate) async fn run(clients: Arc<Clients>, args: &StatusArgs) -> anyhow::Result<()> {
@@ -176,37 +178,35 @@ async fn at(due: Option<Instant>) {
 }
 
 fn watches(clients: &Clients, source: &Source) -> anyhow::Result<SelectAll<BoxStream<'static, WatchEvent>>> {
-    let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let versions: Api<ClusterVersion> = Api::all(clients.for_watch()?);
-    let operators: Api<ClusterOperator> = Api::all(clients.for_watch()?);
-    let records: Api<ConfigMap> = Api::namespaced(clients.for_watch()?, &source.namespace);
-    let pools: Api<MachineConfigPool> = Api::all(clients.for_watch()?);
-    let nodes: Api<Node> = Api::all(clients.for_watch()?);
-    let everything = watcher::Config::default;
+    let named = |name: &str| Selector::Name(name.to_owned());
     let of_version = |event| WatchEvent::Version(Box::new(event));
+    let of_pool = |event| WatchEvent::Pool(Box::new(event));
+    let of_node = |event| WatchEvent::Node(Box::new(event));
     Ok(futures::stream::select_all([
-        watcher(versions, named(&source.name)).backoff(WatchBackoff::default()).map(of_version).boxed(),
-        watcher(operators, everything()).backoff(WatchBackoff::default()).map(WatchEvent::Operator).boxed(),
-        watcher(records, named(CONFIG_MAP)).backoff(WatchBackoff::default()).map(WatchEvent::Record).boxed(),
-        watcher(pools, everything())
-            .backoff(WatchBackoff::default())
-            .map(|event| WatchEvent::Pool(Box::new(event)))
-            .boxed(),
-        watcher(nodes, everything())
-            .backoff(WatchBackoff::default())
-            .map(|event| WatchEvent::Node(Box::new(event)))
-            .boxed(),
+        told(clients, "", named(&source.name))?.map(of_version).boxed(),
+        told(clients, "", Selector::All)?.map(WatchEvent::Operator).boxed(),
+        told(clients, &source.namespace, named(CONFIG_MAP))?.map(WatchEvent::Record).boxed(),
+        told(clients, "", Selector::All)?.map(of_pool).boxed(),
+        told(clients, "", Selector::All)?.map(of_node).boxed(),
         lease(clients, silence::of_daemon(&source.namespace, &source.name))?.map(WatchEvent::Lease).boxed(),
     ]))
 }
 
-fn lease(
+/// The objects of a kind, in a namespace, or of a kind that has none.
+fn told<T>(
     clients: &Clients,
-    holder: Holder<'_>,
-) -> anyhow::Result<BoxStream<'static, Box<watcher::Result<Event<Lease>>>>> {
-    let leases: Api<Lease> = Api::namespaced(clients.for_watch()?, holder.namespace);
-    let named = watcher::Config::default().fields(&format!("metadata.name={}", holder.name));
-    Ok(watcher(leases, named).backoff(WatchBackoff::default()).map(Box::new).boxed())
+    namespace: &str,
+    selector: Selector,
+) -> anyhow::Result<impl Stream<Item = Told<T>> + Send + 'static + use<T>>
+where
+    T: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + 'static,
+{
+    let selection = Selection::new(Kind::of::<T>(!namespace.is_empty()), namespace, selector);
+    Ok(events(clients.for_watch()?, selection))
+}
+
+fn lease(clients: &Clients, holder: Holder<'_>) -> anyhow::Result<BoxStream<'static, Box<Told<Lease>>>> {
+    Ok(told(clients, holder.namespace, Selector::Name(holder.name.to_owned()))?.map(Box::new).boxed())
 }
 
 /// The objects of one watch.
@@ -228,16 +228,16 @@ impl<T> Default for Watched<T> {
 
 impl<T: kube::Resource> Watched<T> {
     /// `server`: the URL of the API server, for errors.
-    fn on_event(&mut self, event: watcher::Result<Event<T>>, server: &str) {
+    fn on_event(&mut self, event: Told<T>, server: &str) {
         let name = |object: &T| object.meta().name.clone().unwrap_or_default();
         match event {
             Err(error) => {
                 // Before the installation the kinds do not exist, which is not an error, nor do they after the end of one.
-                if missing(&error) {
+                if error.is_not_found() {
                     self.objects.clear();
                     self.error = None;
                 } else {
-                    self.error = Some(reach::explain_watch(server, &error));
+                    self.error = Some(reach::explain(server, error).to_string());
                 }
                 self.reported = true;
                 return;
@@ -252,15 +252,6 @@ impl<T: kube::Resource> Watched<T> {
             Ok(Event::Delete(object)) => drop(self.objects.remove(&name(&object))),
         }
         self.error = None;
-    }
-}
-
-fn missing(error: &watcher::Error) -> bool {
-    let code = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
-    match error {
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => code(error),
-        watcher::Error::WatchError(status) => status.code == 404,
-        _ => false,
     }
 }
 

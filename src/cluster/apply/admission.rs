@@ -114,6 +114,7 @@ fn events(
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
     let client = clients.for_watch().inspect_err(|error| tracing::error!(kind, %error, "cannot watch")).ok()?;
     let api: Api<Metadata> = Api::all_with(client, &resource);
+    // kube's watcher reads metadata alone: policies and webhooks with their certificates are large.
     let events = watcher(api, watcher::Config::default().timeout(1800)).backoff(WatchBackoff::default());
     Some(events.filter_map(move |event| async move { event.ok().map(|event| (kind, event)) }).boxed())
 }

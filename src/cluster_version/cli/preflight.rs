@@ -3,6 +3,7 @@
 
 use crate::cli::{output, reach};
 use crate::cluster::{Clients, Kind, Kinds, Objects};
+use crate::cluster_version::api::{ClusterVersion, NAME};
 use crate::release::work::{features, payload_dir};
 use crate::release::{ApplyFilter, Filter, LoadOptions, load};
 use anyhow::Context;
@@ -58,10 +59,8 @@ pub(crate) async fn run(args: PreflightArgs) -> anyhow::Result<()> {
 /// `base` with the cluster's feature set, and with the gates that are decided for this release, else for an earlier one.
 async fn filter(objects: &Objects, version: &str, base: Filter) -> anyhow::Result<Filter> {
     let features = features::read(objects).await.context("cannot read the FeatureGate")?;
-    let cluster = objects
-        .get(&Kind::cluster_version(), "", crate::cluster_version::api::NAME)
-        .await
-        .context("cannot read the ClusterVersion")?;
+    let cluster =
+        objects.get(&Kind::of::<ClusterVersion>(false), "", NAME).await.context("cannot read the ClusterVersion")?;
     let history = cluster.as_ref().and_then(|c| c.pointer("/status/history")).and_then(Value::as_array);
     let earlier = history.into_iter().flatten().filter_map(|entry| entry.get("version").and_then(Value::as_str));
     let gates = features.enabled([version].into_iter().chain(earlier)).cloned().unwrap_or_default();

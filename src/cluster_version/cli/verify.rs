@@ -6,8 +6,7 @@ use crate::cli::output::print;
 use crate::cli::reach;
 use crate::cli::release::signatures::{Report, keyrings, report, stores, text};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
-use crate::cluster_version::api::NAME;
-use crate::cluster_version::api::{ConfigMapName, SignatureStore};
+use crate::cluster_version::api::{ClusterVersion, ConfigMapName, NAME, SignatureStore};
 use crate::cluster_version::updates::FeatureGates;
 use crate::cluster_version::work::retrieve::{store_client, verify};
 use crate::error::without_password;
@@ -140,7 +139,7 @@ async fn of_cluster(args: &VerifyArgs) -> anyhow::Result<OfCluster> {
     let objects = Objects::reader(clients.call.clone());
     let fail = |error| reach::explain(&clients.server(), error);
     let maps = config_maps(&clients.call).await.map_err(fail)?;
-    let version = objects.get(&Kind::cluster_version(), "", NAME).await.map_err(fail)?.unwrap_or_default();
+    let version = objects.get(&Kind::of::<ClusterVersion>(false), "", NAME).await.map_err(fail)?.unwrap_or_default();
     let has_stores = version.pointer("/spec/signatureStores").is_some_and(|stores| !stores.is_null());
     let named = if has_stores { named(&version, &features::read(&objects).await.map_err(fail)?)? } else { None };
     if has_stores && named.is_none() {

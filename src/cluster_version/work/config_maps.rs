@@ -133,6 +133,7 @@ type Metadata = PartialObjectMeta<ConfigMap>;
 /// The ConfigMaps with signatures; their content is read when it is needed.
 fn signatures(client: Client) -> impl Stream<Item = watcher::Result<Event<Metadata>>> {
     let api: Api<Metadata> = Api::namespaced(client, MANAGED_NAMESPACE);
+    // kube's watcher reads metadata alone, without the signatures.
     let config = Config::default().labels(SIGNATURES_LABEL).timeout(WATCH_SECONDS);
     watcher(api, config).backoff(WatchBackoff::default())
 }

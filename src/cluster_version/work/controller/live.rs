@@ -3,7 +3,7 @@
 use crate::cluster::task;
 use crate::cluster::watcher::{self, Event, Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind};
-use crate::cluster_version::api::{ClusterVersionSpec, ClusterVersionStatus, HistoryEntry};
+use crate::cluster_version::api::{ClusterVersion, ClusterVersionSpec, ClusterVersionStatus, HistoryEntry};
 use crate::object::metadata;
 use futures::stream::{BoxStream, StreamExt};
 use serde_json::{Map, Value};
@@ -166,7 +166,8 @@ pub(crate) fn watch(clients: &Clients, stop: &CancellationToken) -> mpsc::Receiv
     let (sender, receiver) = mpsc::channel(16);
     match clients.for_watch() {
         Ok(client) => {
-            let events = watcher::events(client, Selection::new(Kind::cluster_version(), "", Selector::All)).boxed();
+            let events =
+                watcher::events(client, Selection::new(Kind::of::<ClusterVersion>(false), "", Selector::All)).boxed();
             task::spawn("cluster version", stop, forward(events, sender));
         }
         Err(error) => tracing::error!(%error, "cannot watch the ClusterVersion"),

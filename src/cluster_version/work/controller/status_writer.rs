@@ -4,6 +4,7 @@
 use crate::cluster::error::Cause;
 use crate::cluster::lease::Note;
 use crate::cluster::{ApiError, Kind, Objects};
+use crate::cluster_version::api::ClusterVersion;
 use crate::cluster_version::api::ClusterVersionStatus;
 use crate::object::metadata;
 use serde_json::Value;
@@ -190,7 +191,7 @@ impl StatusWriter {
 
     /// The object as it is now.
     pub(crate) async fn read(&self) -> Result<Option<Value>, ApiError> {
-        self.objects.get(&Kind::cluster_version(), "", &self.name).await
+        self.objects.get(&Kind::of::<ClusterVersion>(false), "", &self.name).await
     }
 }
 
@@ -232,7 +233,7 @@ async fn put(
     // A PUT, because merge patches cannot carry the nulls that the schema requires.
     let status = serde_json::to_value(status).unwrap_or_default();
     let before = set_status(live, status.clone());
-    let kind = Kind::cluster_version();
+    let kind = Kind::of::<ClusterVersion>(false);
     for _ in 1..ATTEMPTS {
         let conflict = match objects.replace_status(&kind, "", name, live).await {
             Err(error) if error.is_conflict() => error,
