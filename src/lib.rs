@@ -22,6 +22,7 @@ mod serve;
 // Releases, and the products.
 mod cluster_version;
 mod machine_config;
+mod olm;
 mod release;
 
 mod cli;

@@ -31,6 +31,13 @@ pub mod api {
             KubeletConfigSpec, NodeConfigStatus,
         };
     }
+    pub mod olm {
+        pub use crate::olm::api::{
+            DEPLOYMENT, GLOBAL_CATALOG_NAMESPACE, GROUP, NAMESPACE, PACKAGE_SERVICE, catalog_source, cluster_operator,
+            cluster_service_version, condition, install_plan, keys, olm_config, operator, operator_condition,
+            operator_group, operator_hub, package_manifest, subscription,
+        };
+    }
     pub mod progress {
         pub use crate::cluster_version::progress::{CONFIG_MAP, KEY, NodeState, Progress};
     }
