@@ -1,6 +1,7 @@
 //! Compares the definitions of the release with our types, with what clients are used to, and with those of OpenShift if they are at
 //! hand; and checks the component that brings them.
 
+mod component;
 mod definitions;
 mod reference;
 mod samples;
