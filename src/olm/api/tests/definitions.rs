@@ -9,6 +9,7 @@ use crate::olm::api::package_manifest::{
     PackageManifestStatus,
 };
 use crate::olm::api::subscription::{Approval, State};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -279,4 +280,32 @@ fn package_names_its_fields_as_clients_do() {
     assert_eq!(json["currentCSVDesc"]["relatedImages"], json!(["example.com/etcd"]));
     let crd = &json["currentCSVDesc"]["customresourcedefinitions"]["owned"][0];
     assert_eq!(names(crd), expected(&["name", "version", "kind", "displayName"]));
+}
+
+/// A comma in a text without quotes ends it, and what follows is taken for a field.
+#[test]
+fn definitions_have_no_field_that_the_api_server_does_not_know() {
+    for kind in KINDS {
+        let ours = kind.definition();
+        let known: CustomResourceDefinition = serde_json::from_value(ours.clone()).unwrap();
+        let lost = lost(&ours, &serde_json::to_value(known).unwrap(), kind.plural);
+        assert!(lost.is_empty(), "{lost:#?}");
+    }
+}
+
+/// Where `ours` has fields that `theirs` lacks.
+fn lost(ours: &Value, theirs: &Value, at: &str) -> Vec<String> {
+    match ours {
+        Value::Object(map) => {
+            let lost = |(name, inner): (&String, &Value)| match theirs.get(name) {
+                None => vec![format!("{at}.{name}")],
+                Some(theirs) => lost(inner, theirs, &format!("{at}.{name}")),
+            };
+            map.iter().flat_map(lost).collect()
+        }
+        Value::Array(list) => {
+            list.iter().enumerate().flat_map(|(i, inner)| lost(inner, &theirs[i], &format!("{at}[{i}]"))).collect()
+        }
+        _ => Vec::new(),
+    }
 }
