@@ -352,14 +352,13 @@ fn toward(facts: &AgentFacts, now: Timestamp) -> Action {
         Plan::Change { drains, .. } => *drains && !facts.single_node,
     };
     if let Some(failure) = &facts.failure {
-        if let Some(cause) = cause_to_tell(facts, &facts.desired) {
-            return Action::Tell(NodeState::Degraded, cause);
-        }
         let again = failure.again(facts.forced, now);
         if again.is_none_or(|again| again > now) {
-            return waits("the next attempt", again);
+            let told = cause_to_tell(facts, &facts.desired).map(|cause| Action::Tell(NodeState::Degraded, cause));
+            return told.unwrap_or_else(|| waits("the next attempt", again));
         }
     }
+    // Once it is time for the next attempt, what keeps it from being made is told, and no longer what failed.
     match &facts.check {
         _ if facts.forced => {}
         Check::Outdated => return Action::Check,
@@ -370,6 +369,9 @@ fn toward(facts: &AgentFacts, now: Timestamp) -> Action {
         }
         Check::Unread(unread) => return look_again(facts, "before the update", unread, now),
         Check::Passed => {}
+    }
+    if let Some(cause) = cause_to_tell(facts, &facts.desired) {
+        return Action::Tell(NodeState::Degraded, cause);
     }
     // A node that has failed goes on showing why while it tries again.
     if matches!(facts.state, NodeState::Done | NodeState::Unknown) {

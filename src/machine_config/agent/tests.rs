@@ -192,6 +192,43 @@ fn nothing_is_changed_on_top_of_what_cannot_be_read() {
     }
 }
 
+/// Each of them would be written again and again in place of the other one.
+#[test]
+fn of_a_failure_and_of_what_keeps_it_from_being_tried_again_one_is_told() {
+    let now = START + SignedDuration::from_hours(1);
+    let unread = Unread { cause: "nothing answers".into(), since: START, at: now, count: 9 };
+    for (check, expected) in [
+        (Check::Failed("/etc/a differs".into()), "before the update: /etc/a differs"),
+        (Check::Unread(unread), "what the node is like before the update could not be read: nothing answers"),
+    ] {
+        let mut machine = Machine::new(false, false);
+        let failure = Failure {
+            target: Target::new("b"),
+            cause: "no room".into(),
+            at: now,
+            count: 1,
+            after_reboot: false,
+            begun_in: None,
+        };
+        let facts = AgentFacts {
+            plan: Plan::Change { drains: false, reboots: false },
+            failure: Some(failure),
+            ..machine.facts.clone()
+        };
+        machine.facts = AgentFacts { check: Check::Passed, ..facts };
+        let mut reasons = Vec::new();
+        for seconds in [0, 0, 2, 2, 2] {
+            if let Action::Tell(state, reason) = decide(&machine.facts, now + SignedDuration::from_secs(seconds)) {
+                machine.facts.reason.clone_from(&reason);
+                machine.facts.state = state;
+                machine.facts.check = check.clone();
+                reasons.push(reason);
+            }
+        }
+        assert_eq!(reasons, ["no room", expected]);
+    }
+}
+
 /// Whether a restart is asked for or not, the services have been restarted: that it worked is asked again, not that it is done.
 #[test]
 fn services_are_not_restarted_again_because_something_could_not_be_read() {
