@@ -74,6 +74,11 @@ pub mod pools {
             Action, AgentFacts, Check, Failure, Journal, Phase, Plan, TriedAhead, Unread, decide,
         };
     }
+    pub mod decide {
+        pub use crate::machine_config::decide::{
+            Action, Content, Decision, Key, Overrides, Pods, Remembered, RenderedConfig, Room, Seen, Settings, decide,
+        };
+    }
     pub mod drain {
         pub use crate::machine_config::drain::{
             ATTEMPT, DaemonSet, Delay, Drain, DrainFacts, EVICTION_RETRY, Fate, PodFacts, Request, Step, step,
@@ -103,6 +108,9 @@ pub mod pools {
     }
     pub mod status {
         pub use crate::machine_config::status::{Counts, Subject, is_updated, status};
+    }
+    pub mod views {
+        pub use crate::machine_config::views::{ConfigView, NodeView, PoolView};
     }
     pub mod windows {
         pub use crate::machine_config::windows::{Opening, WindowError, Windows};

@@ -3,10 +3,9 @@
 use crate::cluster::lease::{LeaderResult, Times};
 use crate::cluster::{Clients, Kinds, Objects};
 use crate::machine_config::api::machine_config::{CONTROLLER_MANAGER, LEASE};
-use crate::machine_config::operator;
 use crate::machine_config::render::Defaults;
-use crate::machine_config::work::controller;
 use crate::machine_config::work::controller::{Figures, MachineConfigController};
+use crate::machine_config::{decide, operator};
 use crate::process::events::Events;
 use crate::process::leader::{LAST_EVENTS, LeadingError, candidate, topology, while_leading};
 use crate::process::prometheus::Querier;
@@ -62,8 +61,8 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// What the controller needs of it.
-    fn of_controller(&self, topology: Option<String>) -> controller::Settings {
-        controller::Settings {
+    fn of_controller(&self, topology: Option<String>) -> decide::Settings {
+        decide::Settings {
             defaults: Defaults {
                 controller_version: env!("CARGO_PKG_VERSION").to_owned(),
                 release_version: self.release_version.clone(),

@@ -29,7 +29,7 @@ const FILE_MODE: u32 = 0o644;
 
 /// What MachineConfigs are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SourceKind {
+pub enum SourceKind {
     ContainerRuntime,
     Kubelet,
 }

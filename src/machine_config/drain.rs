@@ -55,7 +55,11 @@ pub struct DrainFacts {
 
 impl DrainFacts {
     pub(crate) fn of(node: &Node) -> Self {
-        let facts = NodeFacts::of(node);
+        Self::with(&NodeFacts::of(node), node)
+    }
+
+    /// Of the node that these facts are of.
+    pub(crate) fn with(facts: &NodeFacts, node: &Node) -> Self {
         let annotation = |key: &str| annotation(node, key).map(str::to_owned);
         DrainFacts {
             asked: annotation(key::DESIRED_DRAIN),

@@ -1,9 +1,16 @@
 //! A node: what the API server has of it, its disk, and what runs there.
 
+use super::objects::{Outcome, patch_node};
+use cvo::testing::api::machine_config::{GROUP, annotation as key};
 use cvo::testing::pools::agent::{Action, AgentFacts, Check, Failure, Journal, Phase, Plan, Unread};
-use cvo::testing::pools::drain::{DrainFacts, Request};
-use cvo::testing::pools::node::{NodeFacts, NodeState, Problem, Target};
+use cvo::testing::pools::drain::Request;
+use cvo::testing::pools::node::{NodeFacts, NodeState, Target};
+use cvo::testing::pools::views::NodeView;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::Value;
+use std::sync::Arc;
 
 /// What of a change fails, or interrupts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,14 +35,14 @@ pub enum Fault {
 
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The object at the API server.
-    pub facts: NodeFacts,
-    /// Its resourceVersion.
-    pub version: u64,
-    pub asked: Option<Request>,
-    asked_id: u64,
-    pub answered: Option<Request>,
-    answered_id: u64,
+    /// The object at the API server, and what the controller keeps of it.
+    object: Node,
+    view: Arc<NodeView>,
+    version: usize,
+    /// How often controller and agent have written it.
+    written: usize,
+    /// How often the agent has asked the controller.
+    requests: u64,
     /// Pods that a drain moves away.
     pub pods: usize,
     pub up: bool,
@@ -67,28 +74,26 @@ pub struct Machine {
     unread: Option<Unread>,
     staged: Option<Target>,
     /// Pods, and the resourceVersion of the node when they were counted.
-    counted: Option<(usize, u64)>,
+    counted: Option<(usize, usize)>,
 }
 
 impl Machine {
-    pub fn new(name: String, config: &str, created: Timestamp, zone: Option<String>) -> Self {
+    /// One that has this configuration, and belongs to the pool with this label.
+    pub fn new(name: &str, label: &str, config: &str, created: Timestamp, zone: Option<String>) -> Self {
         let target = Target::new(config);
-        let facts = NodeFacts {
-            name,
-            zone,
-            created: Some(created),
-            current: target.clone(),
-            desired: target.clone(),
-            state: NodeState::Done,
-            ..NodeFacts::default()
+        let zone = zone.map(|zone| ("topology.kubernetes.io/zone".to_owned(), zone));
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            creation_timestamp: Some(Time(created)),
+            labels: Some([(label.to_owned(), String::new())].into_iter().chain(zone).collect()),
+            ..ObjectMeta::default()
         };
-        Machine {
-            facts,
-            version: 1,
-            asked: None,
-            asked_id: 0,
-            answered: None,
-            answered_id: 0,
+        let mut machine = Machine {
+            view: Arc::default(),
+            object: Node { metadata, ..Node::default() },
+            version: 0,
+            written: 0,
+            requests: 0,
             pods: 3,
             up: true,
             tree: Some(config.to_owned()),
@@ -110,16 +115,89 @@ impl Machine {
             unread: None,
             staged: None,
             counted: None,
+        };
+        let done = [(key::STATE, "Done"), (key::CURRENT_CONFIG, config), (key::DESIRED_CONFIG, config)];
+        machine.annotate(done);
+        machine
+    }
+
+    pub fn view(&self) -> &Arc<NodeView> {
+        &self.view
+    }
+
+    /// How often controller and agent have written the object.
+    pub fn written(&self) -> usize {
+        self.written
+    }
+
+    pub fn facts(&self) -> &NodeFacts {
+        &self.view.facts
+    }
+
+    /// The object is written.
+    fn write(&mut self, change: impl FnOnce(&mut Node)) {
+        change(&mut self.object);
+        self.version += 1;
+        self.object.metadata.resource_version = Some(self.version.to_string());
+        self.view = Arc::new(NodeView::of(&self.object));
+    }
+
+    /// The agent writes annotations. Once it writes after a restart, that is over.
+    fn annotate<const N: usize>(&mut self, entries: [(&str, &str); N]) {
+        let is_back = self.up && self.facts().restarting_since.is_some();
+        self.write(|node| {
+            let annotations = node.metadata.annotations.get_or_insert_default();
+            if is_back {
+                let ended = [key::POST_CONFIG_ACTION, key::REBOOT_STARTED].map(|key| format!("{GROUP}/{key}"));
+                annotations.retain(|key, _| !ended.contains(key));
+            }
+            annotations.extend(entries.map(|(key, value)| (format!("{GROUP}/{key}"), value.to_owned())));
+        });
+        self.written += 1;
+    }
+
+    /// The controller writes to it.
+    pub fn patch(&mut self, patch: &Value) -> anyhow::Result<Outcome> {
+        let mut object = self.object.clone();
+        let outcome = patch_node(&mut object, patch)?;
+        if outcome == Outcome::Changed {
+            self.write(|node| *node = object);
+            self.written += 1;
         }
+        Ok(outcome)
+    }
+
+    /// Somebody cordons it, or lets pods come again.
+    pub fn set_unschedulable(&mut self, unschedulable: bool) {
+        self.write(|node| {
+            node.spec.get_or_insert_default().unschedulable = unschedulable.then_some(true);
+        });
+    }
+
+    /// It can run pods, or cannot since then.
+    pub fn set_ready(&mut self, ready: bool, now: Timestamp) {
+        let condition = NodeCondition {
+            type_: "Ready".to_owned(),
+            status: if ready { "True" } else { "Unknown" }.to_owned(),
+            last_transition_time: Some(Time(now)),
+            ..NodeCondition::default()
+        };
+        self.write(|node| node.status.get_or_insert_default().conditions = Some(vec![condition]));
+    }
+
+    /// Somebody tells it what to take.
+    pub fn want(&mut self, target: &Target) {
+        self.annotate([(key::DESIRED_CONFIG, &target.config)]);
     }
 
     /// This program keeps pods away from it, or may do so at any moment.
     pub fn is_disturbed(&self) -> bool {
-        let disturbed = self.facts.cordoned_for_update
+        let facts = self.facts();
+        let disturbed = facts.cordoned_for_update
             || self.journal.is_some()
             || !self.up
-            || self.facts.is_changing()
-            || self.facts.is_failing();
+            || facts.is_changing()
+            || facts.is_failing();
         disturbed && !self.by_administrator
     }
 
@@ -127,7 +205,7 @@ impl Machine {
     pub fn is_settled_at(&self, config: &str) -> bool {
         let target = Target::new(config);
         let on_disk = self.is_as(&target) && self.record == target && self.journal.is_none() && self.staging.is_none();
-        self.facts.is_at(&target) && on_disk && !self.facts.cordoned_for_update
+        self.facts().is_at(&target) && on_disk && !self.facts().cordoned_for_update
     }
 
     /// What its own clock shows.
@@ -137,9 +215,9 @@ impl Machine {
 
     /// It was restarted in vain for what it still should be. Nothing is tried again then, unless somebody forces it.
     pub fn is_given_up(&self) -> bool {
-        let failure = self.failure.as_ref().filter(|failure| failure.target == self.facts.desired);
+        let failure = self.failure.as_ref().filter(|failure| failure.target == self.facts().desired);
         let given_up = failure.is_some_and(|failure| failure.after_reboot) && !self.forced;
-        given_up && self.journal.is_none() && self.facts.is_degraded()
+        given_up && self.journal.is_none() && self.facts().is_degraded()
     }
 
     /// An attempt to bring it to this target is known to have failed.
@@ -177,7 +255,7 @@ impl Machine {
     }
 
     fn is_broken(&self, fault: Fault) -> bool {
-        let target = self.journal.as_ref().map_or(&self.facts.desired, |journal| &journal.to);
+        let target = self.journal.as_ref().map_or(&self.facts().desired, |journal| &journal.to);
         self.broken.as_ref().is_some_and(|(config, broken)| *config == target.config && *broken == fault)
     }
 
@@ -186,19 +264,20 @@ impl Machine {
     }
 
     pub fn agent_facts(&self) -> AgentFacts {
+        let (facts, drain) = (self.facts(), &self.view.drain);
         AgentFacts {
-            desired: self.facts.desired.clone(),
-            current: self.facts.current.clone(),
-            state: self.facts.state,
-            reason: self.facts.reason.clone(),
-            asked: self.asked.clone(),
-            answered: self.answered == self.asked && self.answered_id == self.asked_id,
-            unschedulable: self.facts.unschedulable,
+            desired: facts.desired.clone(),
+            current: facts.current.clone(),
+            state: facts.state,
+            reason: facts.reason.clone(),
+            asked: drain.asked.as_deref().and_then(|asked| Request::parse(asked).ok()),
+            answered: drain.asked == drain.answered && drain.asked_id == drain.answered_id,
+            unschedulable: facts.unschedulable,
             pods: self.counted.filter(|(_, version)| *version == self.version).map(|(pods, _)| pods),
             record: Some(self.record.clone()),
             journal: self.journal.clone(),
             boot: self.boot.to_string(),
-            plan: match self.planned == (self.facts.desired.clone(), self.forced) {
+            plan: match self.planned == (facts.desired.clone(), self.forced) {
                 true => self.plan.clone(),
                 false => Plan::Unknown,
             },
@@ -213,27 +292,6 @@ impl Machine {
         }
     }
 
-    pub fn drain_facts(&self) -> DrainFacts {
-        DrainFacts {
-            asked: self.asked.as_ref().map(ToString::to_string),
-            asked_id: Some(self.asked_id.to_string()),
-            answered: self.answered.as_ref().map(ToString::to_string),
-            answered_id: Some(self.answered_id.to_string()),
-            unschedulable: self.facts.unschedulable,
-            cordoned_for_update: self.facts.cordoned_for_update,
-            pods: Some(self.pods),
-        }
-    }
-
-    /// The drain controller says that the request is fulfilled.
-    pub fn answer(&mut self, uncordon: bool) {
-        if uncordon {
-            (self.facts.unschedulable, self.facts.cordoned_for_update) = (false, false);
-        }
-        (self.answered, self.answered_id) = (self.asked.clone(), self.asked_id);
-        self.version += 1;
-    }
-
     /// A new process knows what is on the disk and at the API server.
     pub fn restart_agent(&mut self) {
         (self.planned, self.check) = (Default::default(), Check::Outdated);
@@ -241,16 +299,27 @@ impl Machine {
     }
 
     /// Kubelet is there again after a restart.
-    pub fn come_up(&mut self) {
+    pub fn come_up(&mut self, now: Timestamp) {
         self.up = true;
-        self.facts.problems.clear();
-        self.version += 1;
+        self.set_ready(true, now);
         self.restart_agent();
+    }
+
+    /// The annotations that say what it has.
+    fn tell(&mut self, state: NodeState, reason: &str) {
+        let state = match state {
+            NodeState::Done => "Done",
+            NodeState::Working | NodeState::Unknown => "Working",
+            NodeState::Degraded => "Degraded",
+            NodeState::Unreconcilable => "Unreconcilable",
+        };
+        let current = self.record.config.clone();
+        self.annotate([(key::STATE, state), (key::REASON, reason), (key::CURRENT_CONFIG, &current)]);
     }
 
     fn give_up(&mut self, cause: &str, now: Timestamp) {
         let boot = self.boot.to_string();
-        let target = self.journal.as_ref().map_or(&self.facts.desired, |journal| &journal.to).clone();
+        let target = self.journal.as_ref().map_or(&self.facts().desired, |journal| &journal.to).clone();
         let before = self.failure.as_ref().filter(|failure| failure.target == target);
         let count = before.map_or(1, |failure| failure.count + 1);
         let begun_in = self.journal.as_ref().map(|journal| journal.boot.clone()).filter(|begun| *begun != boot);
@@ -271,17 +340,13 @@ impl Machine {
         match action {
             Action::MakePlan => {
                 self.plan = Plan::Change { drains: change.0, reboots: change.1 };
-                self.planned = (self.facts.desired.clone(), self.forced);
+                self.planned = (self.facts().desired.clone(), self.forced);
             }
             Action::Check => self.look(now),
-            Action::Tell(state, reason) => {
-                (self.facts.state, self.facts.reason) = (*state, reason.clone());
-                self.facts.current = self.record.clone();
-                self.version += 1;
-            }
+            Action::Tell(state, reason) => self.tell(*state, reason),
             Action::CountPods => self.counted = Some((self.pods, self.version)),
             Action::Stage => {
-                self.staging = Some(self.facts.desired.clone());
+                self.staging = Some(self.facts().desired.clone());
                 if self.fails(Fault::Stage, luck) {
                     self.give_up("the image cannot be pulled", now);
                 } else if !luck.killed {
@@ -290,17 +355,14 @@ impl Machine {
             }
             Action::DropStaged => (self.staging, self.staged) = (None, None),
             Action::Ask(request) => {
-                self.asked = Some(request.clone());
-                self.asked_id += 1;
-                self.version += 1;
+                self.requests += 1;
+                let (request, id) = (request.to_string(), self.requests.to_string());
+                self.annotate([(key::DESIRED_DRAIN, &request), (key::DESIRED_DRAIN_ID, &id)]);
             }
             Action::TellDone => {
                 self.staged = None;
-                self.facts.current = self.record.clone();
-                (self.facts.state, self.facts.reason) = (NodeState::Done, String::new());
-                self.facts.done_since = Some(now);
+                self.tell(NodeState::Done, "");
                 self.by_administrator = false;
-                self.version += 1;
             }
             _ => self.change(action, change, luck, now),
         }
@@ -313,7 +375,7 @@ impl Machine {
     fn change(&mut self, action: &Action, (drains, reboots): (bool, bool), luck: Luck, now: Timestamp) {
         match action {
             Action::Apply => {
-                let (to, boot) = (self.facts.desired.clone(), self.boot.to_string());
+                let (to, boot) = (self.facts().desired.clone(), self.boot.to_string());
                 let fails = self.fails(Fault::Apply, luck);
                 let whole = !fails && !luck.killed;
                 let phase = if whole { Phase::Applied } else { Phase::Applying };
@@ -334,8 +396,9 @@ impl Machine {
                 let comes_back_old = luck.comes_back_old || self.is_broken(Fault::Restart);
                 self.boot += 1;
                 (self.up, self.forced) = (false, false);
-                self.version += 1;
-                self.facts.problems = vec![Problem { what: "Ready=Unknown".into(), since: Some(now) }];
+                let since = now.to_string();
+                self.annotate([(key::POST_CONFIG_ACTION, "Rebooting"), (key::REBOOT_STARTED, &since)]);
+                self.set_ready(false, now);
                 if !comes_back_old {
                     self.running = self.tree.clone().unwrap_or_default();
                 }

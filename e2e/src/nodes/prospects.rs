@@ -3,7 +3,7 @@
 use super::machine::{Luck, Machine};
 use anyhow::{Context, bail, ensure};
 use cvo::testing::pools::agent::{self, Action, AgentFacts};
-use cvo::testing::pools::drain::Request;
+use cvo::testing::pools::decide::{self, Pods, Remembered, Seen, Settings};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::VecDeque;
 
@@ -13,6 +13,8 @@ const ACTIONS: usize = 60;
 const LIMIT: SignedDuration = SignedDuration::from_mins(3);
 /// By how much a clock is set back.
 const HOURS: SignedDuration = SignedDuration::from_hours(3);
+/// A node is cordoned, drained and answered, each with one decision.
+const GRANT: usize = 4;
 /// The last actions that an error shows.
 const SHOWN: usize = 8;
 
@@ -28,8 +30,8 @@ pub fn change(facts: &AgentFacts, at: usize) -> (bool, bool) {
 }
 
 /// Fails unless, from this state, the agent comes to a pause although everything fails; and, once nothing is wrong and
-/// whatever its clock shows, the node becomes what it should be, or was given up after a restart and is tried again when its target is wanted again, or when
-/// somebody forces it. Returns whether it was given up.
+/// whatever its clock shows, the node becomes what it should be, or was given up after a restart and is tried again when its
+/// target is wanted again, or when somebody forces it. Returns whether it was given up.
 pub fn judge(node: &Machine, at: usize, now: Timestamp) -> anyhow::Result<bool> {
     comes_to_a_pause(node.clone(), at, now)?;
     let mut mended = node.clone();
@@ -44,10 +46,11 @@ pub fn judge(node: &Machine, at: usize, now: Timestamp) -> anyhow::Result<bool> 
     let (mut forced, mut later) = (mended.clone(), now);
     forced.forced = true;
     ensure!(becomes_well(&mut forced, at, &mut later)?, "what is forced is not tried again: {forced:?}");
-    let target = mended.facts.desired.clone();
-    mended.facts.desired = mended.recorded().clone();
+    let target = mended.facts().desired.clone();
+    let recorded = mended.recorded().clone();
+    mended.want(&recorded);
     ensure!(becomes_well(&mut mended, at, &mut now)?, "not well where it was before: {mended:?}");
-    mended.facts.desired = target;
+    mended.want(&target);
     ensure!(becomes_well(&mut mended, at, &mut now)?, "what was mended is not tried again: {mended:?}");
     Ok(true)
 }
@@ -75,7 +78,7 @@ fn becomes_well(node: &mut Machine, at: usize, now: &mut Timestamp) -> anyhow::R
     let mut last = VecDeque::new();
     for _ in 0..4 * ACTIONS {
         if !node.up {
-            node.come_up();
+            node.come_up(*now);
         }
         let facts = node.agent_facts();
         let clock = node.clock(*now);
@@ -83,10 +86,10 @@ fn becomes_well(node: &mut Machine, at: usize, now: &mut Timestamp) -> anyhow::R
         note(&mut last, action.clone());
         match action {
             Action::Rest => {
-                ensure!(node.is_settled_at(&node.facts.desired.config), "at rest, and not well: {node:?}");
+                ensure!(node.is_settled_at(&node.facts().desired.config), "at rest, and not well: {node:?}");
                 return Ok(true);
             }
-            Action::Wait { .. } if !facts.answered && facts.asked.is_some() => grant(node),
+            Action::Wait { .. } if !facts.answered && facts.asked.is_some() => grant(node, *now)?,
             Action::Wait { until: Some(due), .. } => *now = now.checked_add(due.duration_since(clock))?,
             Action::Wait { .. } if node.is_given_up() => return Ok(false),
             Action::Wait { what, until: None } => bail!("it waits for {what}: {node:?}"),
@@ -97,15 +100,27 @@ fn becomes_well(node: &mut Machine, at: usize, now: &mut Timestamp) -> anyhow::R
     bail!("never at rest: {last:?}")
 }
 
-/// What the drain controller does, at once.
-fn grant(node: &mut Machine) {
-    if matches!(node.asked, Some(Request::Drain(_))) {
-        node.facts.cordoned_for_update |= !node.facts.unschedulable;
-        (node.facts.unschedulable, node.pods) = (true, 0);
-        node.answer(false);
-    } else {
-        node.answer(node.facts.cordoned_for_update);
+/// What the controller does until the agent has an answer: of a cluster of this node without any pool.
+fn grant(node: &mut Machine, now: Timestamp) -> anyhow::Result<()> {
+    for _ in 0..GRANT {
+        let name = node.facts().name.clone();
+        let mut seen = Seen::default();
+        seen.nodes.insert(name.clone(), node.view().clone());
+        seen.pods.insert(name.clone(), node.pods);
+        let decision = decide::decide(&Settings::default(), &mut Remembered::default(), &seen, now);
+        if matches!(decision.pods.get(&name), Some(Pods::Evict(_))) {
+            node.pods = 0;
+        }
+        for action in decision.actions {
+            if let decide::Action::WriteNode { patch, .. } = action {
+                node.patch(&patch)?;
+            }
+        }
+        if node.agent_facts().answered {
+            return Ok(());
+        }
     }
+    bail!("the controller does not answer: {node:?}")
 }
 
 fn note(last: &mut VecDeque<Action>, action: Action) {

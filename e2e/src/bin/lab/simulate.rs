@@ -40,8 +40,10 @@ pub(crate) fn run(simulate: &Simulate) -> anyhow::Result<()> {
     println!(
         "{} runs of {} steps with {} nodes in {:.0} s: {} nodes told, {} updates finished, {} rolled back, {} agents killed, {} \
          outdated writes refused, {} force files, {} clocks set back, {} targets wanted again that had failed, {} looks without \
-         an answer; what becomes of a node was tried from {} states, {} of them given up after a restart; at most {} % of the \
-         nodes that may be unavailable were",
+         an answer; what becomes of a node was tried from {} states, {} of them given up after a restart; {} decisions, {} nodes \
+         marked, {} prepared ahead, {} decisions about configurations that running nodes cannot follow, {} of which were \
+         allowed, {} configurations collected, {} writes at most for one update of a node; at most {} % of the nodes that \
+         may be unavailable were",
         simulate.seeds,
         simulate.steps,
         simulate.nodes,
@@ -57,6 +59,13 @@ pub(crate) fn run(simulate: &Simulate) -> anyhow::Result<()> {
         tally.unread,
         tally.prospects,
         tally.given_up,
+        tally.decisions,
+        tally.marked,
+        tally.prepared,
+        tally.irreconcilable,
+        tally.exempted,
+        tally.collected,
+        tally.writes,
         tally.fullest,
     );
     Ok(())

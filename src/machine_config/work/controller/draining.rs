@@ -1,20 +1,20 @@
 //! Moves the pods of a node away: one task for each node that is drained, so that none waits for another.
 
 use super::followed::Followed;
-use super::views::NodeView;
 use crate::cluster::task;
 use crate::cluster::watcher::{Event, Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind, Objects};
+use crate::machine_config::decide::Pods;
 use crate::machine_config::drain::{ATTEMPT, Delay, Drain, EVICTION_RETRY};
-use crate::machine_config::work::pods;
-use crate::machine_config::work::pods::{DaemonSets, Leaving};
+use crate::machine_config::views::NodeView;
+use crate::machine_config::work::pods::{self, DaemonSets, Leaving};
 use crate::machine_config::writes;
 use crate::object::budgets::Budget;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -69,15 +69,26 @@ impl Drains {
         *task.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Follows the pods of a node that will be drained soon: it takes a moment until all of them are known.
-    pub(super) fn prepare(&mut self, name: &str) {
-        if !self.tasks.contains_key(name) {
-            self.start(name);
+    /// From now on this is done about the pods of nodes, and nothing else.
+    pub(super) fn set(&mut self, wanted: &BTreeMap<String, Pods>, nodes: &BTreeMap<String, Arc<NodeView>>) {
+        for (name, pods) in wanted {
+            match (pods, nodes.get(name)) {
+                (Pods::Follow, _) if !self.tasks.contains_key(name) => self.start(name),
+                (Pods::Evict(drain), Some(node)) => self.begin(node, *drain),
+                (Pods::Keep | Pods::Follow | Pods::Evict(_), _) => {}
+            }
         }
+        self.tasks.retain(|name, task| {
+            let keep = wanted.contains_key(name);
+            if !keep {
+                task.stop.cancel();
+            }
+            keep
+        });
     }
 
     /// Begins to drain the node, unless that is under way.
-    pub(super) fn begin(&mut self, node: &NodeView, drain: Drain) {
+    fn begin(&mut self, node: &NodeView, drain: Drain) {
         let (name, request) = (&node.facts.name, request(node));
         match self.tasks.get(name).map(|task| (task.request.as_ref(), task.since)) {
             Some((Some(known), since)) if *known == request && since == node.begun => return,
@@ -124,17 +135,6 @@ impl Drains {
         {
             before.stop.cancel();
         }
-    }
-
-    /// Ends the drains of all nodes but these.
-    pub(super) fn retain(&mut self, wanted: &BTreeSet<String>) {
-        self.tasks.retain(|name, task| {
-            let keep = wanted.contains(name);
-            if !keep {
-                task.stop.cancel();
-            }
-            keep
-        });
     }
 }
 

@@ -1,77 +1,67 @@
 //! What the metrics show of pools and nodes. Everything is known already, so a scrape costs no request to the API server.
 
 use super::MachineConfigController;
-use super::followed::Followed;
-use super::views::{ConfigView, NodeView, PoolView};
+use super::live::Live;
 use crate::cluster::requests::RequestCounts;
 use crate::machine_config::api::machine_config::{MachineConfigPool, OS_IMAGE_OVERRIDDEN};
 use crate::machine_config::drain::{Step, step};
 use crate::machine_config::membership::{Membership, is_windows};
 use crate::machine_config::metrics::{NodeFigures, PoolFigures, PoolsSnapshot, text};
+use crate::machine_config::views::NodeView;
 use crate::serve::process;
 use jiff::Timestamp;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// Is asked at each scrape.
 pub(crate) struct Figures {
     requests: RequestCounts,
     /// Nothing while another process holds the lease.
-    followed: OnceLock<Objects>,
-}
-
-struct Objects {
-    nodes: Arc<Followed<NodeView>>,
-    pools: Arc<Followed<PoolView>>,
-    configs: Arc<Followed<ConfigView>>,
+    live: OnceLock<Live>,
 }
 
 impl Figures {
     pub(crate) fn new(requests: RequestCounts) -> Figures {
-        Figures { requests, followed: OnceLock::new() }
+        Figures { requests, live: OnceLock::new() }
     }
 
     /// From here on this process does the leader's work.
     pub(crate) fn show(&self, controller: &MachineConfigController) {
-        let MachineConfigController { nodes, pools, configs, .. } = controller;
-        let (nodes, pools, configs) = (nodes.clone(), pools.clone(), configs.clone());
-        let _first = self.followed.set(Objects { nodes, pools, configs });
+        let _first = self.live.set(controller.live.clone());
     }
 
     /// The metrics as text.
     pub(crate) fn text(&self) -> String {
         let mut snapshot =
             PoolsSnapshot { requests: self.requests.current(), process: process::read(), ..PoolsSnapshot::default() };
-        if let Some(objects) = self.followed.get() {
-            objects.add(&mut snapshot);
+        if let Some(live) = self.live.get() {
+            add(live, &mut snapshot);
         }
         text(&snapshot, Timestamp::now())
     }
 }
 
-impl Objects {
-    /// Adds nothing before everything that exists is known: a pool of no nodes is not what anybody should see.
-    fn add(&self, snapshot: &mut PoolsSnapshot) {
-        let (Some(nodes), Some(pools), Some(configs)) = (self.nodes.all(), self.pools.all(), self.configs.all()) else {
-            return;
-        };
-        let objects: Vec<MachineConfigPool> = pools.values().map(|pool| (*pool.0).clone()).collect();
-        snapshot.nodes = nodes.values().map(|node| figures(node, &objects)).collect();
-        snapshot.pools = objects
-            .into_iter()
-            .map(|pool| {
-                let rendered = configs.get(&pool.spec.configuration.name);
-                let annotations = rendered.and_then(|config| config.0.metadata.annotations.as_ref());
-                PoolFigures {
-                    name: pool.metadata.name.unwrap_or_default(),
-                    paused: pool.spec.paused,
-                    status: pool.status.unwrap_or_default(),
-                    os_image_overridden: annotations
-                        .and_then(|it| it.get(OS_IMAGE_OVERRIDDEN))
-                        .is_some_and(|value| value == "true"),
-                }
-            })
-            .collect();
-    }
+/// Adds nothing before everything that exists is known: a pool of no nodes is not what anybody should see.
+fn add(live: &Live, snapshot: &mut PoolsSnapshot) {
+    let (Some(nodes), Some(pools), Some(configs)) = (live.nodes.all(), live.pools.all(), live.configs.all()) else {
+        return;
+    };
+    let objects: Vec<MachineConfigPool> = pools.values().map(|pool| (*pool.0).clone()).collect();
+    snapshot.nodes = nodes.values().map(|node| figures(node, &objects)).collect();
+    snapshot.pools = objects
+        .into_iter()
+        .map(|pool| {
+            let rendered = configs.get(&pool.spec.configuration.name);
+            let annotations = rendered.and_then(|config| config.0.metadata.annotations.as_ref());
+            PoolFigures {
+                name: pool.metadata.name.unwrap_or_default(),
+                paused: pool.spec.paused,
+                status: pool.status.unwrap_or_default(),
+                os_image_overridden: annotations
+                    .and_then(|it| it.get(OS_IMAGE_OVERRIDDEN))
+                    .is_some_and(|value| value == "true"),
+            }
+        })
+        .collect();
 }
 
 fn figures(node: &NodeView, pools: &[MachineConfigPool]) -> NodeFigures {

@@ -220,7 +220,7 @@ fn name(metadata: &ObjectMeta) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine_config::work::controller::views::NodeView;
+    use crate::machine_config::views::NodeView;
     use k8s_openapi::api::core::v1::Node;
     use serde_json::json;
 

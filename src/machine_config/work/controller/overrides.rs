@@ -1,9 +1,9 @@
 //! Which changes of storage administrators allow although running nodes do not follow them. Nobody has to know before a pool is
 //! refused something that they could allow: only as long as that is so are they followed.
 
-use super::rendering::Overrides;
 use crate::cluster::task;
 use crate::cluster::{Clients, Kind, Kinds, named};
+use crate::machine_config::decide::Overrides;
 use crate::machine_config::settings::overrides;
 use crate::object::read::Read;
 use futures::StreamExt;
@@ -30,14 +30,19 @@ impl FollowedOverrides {
         FollowedOverrides { clients, changed, stop, following: None }
     }
 
-    /// What is known of them. From now on they are followed, or no longer.
-    pub(super) fn current(&mut self, needed: bool) -> Overrides {
-        if !needed {
+    /// What is known of them.
+    pub(super) fn known(&self) -> Overrides {
+        let known = |following: &Following| following.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.following.as_ref().map(known).unwrap_or_default()
+    }
+
+    /// From now on they are followed, or no longer.
+    pub(super) fn follow(&mut self, wanted: bool) {
+        if !wanted {
             self.following = None;
-            return Overrides::Unknown(None);
+        } else if self.following.is_none() {
+            self.following = Some(follow(&self.clients, &self.changed, &self.stop));
         }
-        let following = self.following.get_or_insert_with(|| follow(&self.clients, &self.changed, &self.stop));
-        following.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

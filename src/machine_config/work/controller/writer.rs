@@ -1,8 +1,8 @@
 //! Writes side by side, one at a time for each object. One that failed is tried again after a pause, whatever the reason.
 
 use crate::cluster::{ApiError, jittered};
-use std::collections::HashMap;
-use std::fmt;
+use crate::machine_config::decide::{Key, Room};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -10,38 +10,8 @@ use tokio_util::task::TaskTracker;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Writes of nodes and MachineConfigs that are under way. More of them would only keep others waiting: those of pools, and
-/// the renewal of the lease.
-const MOST: usize = 32;
-
 /// A write that has failed so often is told of.
 const LASTING: u32 = 5;
-
-/// What is written.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key {
-    Node(String),
-    Config(String),
-    Pool(String),
-    /// The MachineConfigNode of a node.
-    NodeObject(String),
-    /// The kind and the name of what MachineConfigs are made of.
-    Source(&'static str, String),
-    Operator,
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Key::Node(name) => write!(f, "Node {name}"),
-            Key::Config(name) => write!(f, "MachineConfig {name}"),
-            Key::Pool(name) => write!(f, "MachineConfigPool {name}"),
-            Key::NodeObject(name) => write!(f, "MachineConfigNode {name}"),
-            Key::Source(kind, name) => write!(f, "{kind} {name}"),
-            Key::Operator => write!(f, "ClusterOperator"),
-        }
-    }
-}
 
 pub(super) struct Writer {
     changed: Arc<Notify>,
@@ -63,10 +33,6 @@ enum Slot {
     Written {
         at: Instant,
     },
-}
-
-fn under_way(slots: &HashMap<Key, Slot>) -> usize {
-    slots.values().filter(|slot| matches!(slot, Slot::UnderWay)).count()
 }
 
 impl Writer {
@@ -97,10 +63,6 @@ impl Writer {
                 Some(Slot::Failed { count, .. }) => *count,
                 Some(Slot::Pausing { .. } | Slot::Written { .. }) | None => 0,
             };
-            let many = matches!(key, Key::Node(_) | Key::Config(_) | Key::NodeObject(_));
-            if many && under_way(&slots) >= MOST {
-                return;
-            }
             slots.insert(key.clone(), Slot::UnderWay);
             count
         };
@@ -136,9 +98,16 @@ impl Writer {
         self.changed.notify_one();
     }
 
-    /// Whether a write may begin that nobody waits for: half of the places are for the others.
-    pub(super) fn has_room_for_marks(&self) -> bool {
-        under_way(&self.lock()) < MOST / 2
+    /// What is being written, and what would have to wait.
+    pub(super) fn room(&self) -> Room {
+        let (slots, now) = (self.lock(), Instant::now());
+        let under_way = slots.values().filter(|slot| matches!(slot, Slot::UnderWay)).count();
+        let is_busy = |slot: &Slot| match slot {
+            Slot::UnderWay => true,
+            Slot::Failed { until, .. } | Slot::Pausing { until } => *until > now,
+            Slot::Written { .. } => false,
+        };
+        Room { under_way, busy: slots.iter().filter(|(_, slot)| is_busy(slot)).map(|(key, _)| key.clone()).collect() }
     }
 
     /// When the next write may be tried that had to wait.
@@ -162,7 +131,7 @@ impl Writer {
     }
 
     /// What keeps failing, by key.
-    pub(super) fn failures(&self) -> Vec<(String, String)> {
+    pub(super) fn failures(&self) -> BTreeMap<String, String> {
         let (slots, now) = (self.lock(), Instant::now());
         let lasting = slots.iter().filter_map(|(key, slot)| match slot {
             Slot::Failed { count, error, until } if *count >= LASTING && *until + LONGEST_PAUSE > now => {

@@ -55,18 +55,21 @@ async fn what_was_decided_before_the_last_write_is_not_written() {
 }
 
 #[tokio::test]
-async fn marks_leave_half_of_the_places_to_others() {
+async fn what_is_under_way_or_has_failed_a_moment_ago_is_busy() {
     let writer = Writer::new(Arc::default());
-    let forever = |name: usize| {
-        writer.begin(Key::Node(name.to_string()), Instant::now(), Duration::ZERO, std::future::pending());
-    };
-    (0..MOST / 2).for_each(|number| {
-        assert!(writer.has_room_for_marks());
-        forever(number);
-    });
-    assert!(!writer.has_room_for_marks());
-    (MOST / 2..MOST + 5).for_each(forever);
-    assert_eq!(under_way(&writer.lock()), MOST, "and there is a limit for all");
+    let key = |name: &str| Key::Node(name.to_owned());
+    writer.begin(key("under way"), Instant::now(), Duration::ZERO, std::future::pending());
+    let (now, minute) = (Instant::now(), Duration::from_secs(60));
+    for (name, slot) in [
+        ("failed", Slot::Failed { count: 1, until: now + minute, error: "no".to_owned() }),
+        ("to be tried again", Slot::Failed { count: 1, until: now - minute, error: "no".to_owned() }),
+        ("resting", Slot::Pausing { until: now + minute }),
+        ("written", Slot::Written { at: now }),
+    ] {
+        writer.lock().insert(key(name), slot);
+    }
+    let room = writer.room();
+    assert_eq!((room.under_way, room.busy), (1, ["failed", "resting", "under way"].map(key).into()));
 }
 
 #[tokio::test]
@@ -80,7 +83,7 @@ async fn a_failure_of_what_is_not_wanted_any_more_is_forgotten_at_a_time_that_is
     // Its time has come, and it is not written again.
     let until = ago(Duration::from_secs(1));
     fail(until);
-    assert_eq!(writer.failures(), [("Node a".to_owned(), "no".to_owned())], "it may be about to be");
+    assert_eq!(writer.failures(), [("Node a".to_owned(), "no".to_owned())].into(), "it may be about to be");
     assert_eq!(writer.next(), Some(until + LONGEST_PAUSE));
     fail(ago(LONGEST_PAUSE));
     assert!(writer.failures().is_empty(), "whoever comes back then tells it no more");

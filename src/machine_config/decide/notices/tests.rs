@@ -1,6 +1,6 @@
 use super::*;
 use crate::machine_config::api::machine_config::{MachineConfigPoolSpec, MachineConfigPoolStatus, PoolConfiguration};
-use crate::machine_config::work::controller::followed::View;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn node(annotations: &Value) -> NodeView {
         .map(|(key, value)| (format!("{GROUP}/{key}"), value.as_str().unwrap().to_owned()))
         .collect();
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "n", "annotations": annotations}})).unwrap();
-    NodeView::of(node)
+    NodeView::of(&node)
 }
 
 #[test]

@@ -4,22 +4,43 @@
 //! They are found by comparing what is seen with what was seen last, so that a process that has just started tells of nothing
 //! that another one has told of.
 
-use super::reporting::OperatorView;
-use super::views::{NodeView, PoolView};
+use super::{Action, Turn};
 use crate::machine_config::api::machine_config::{GROUP, MachineConfigPool, PoolCondition};
 use crate::machine_config::drain::{Delay, Drain, Step, step};
 use crate::machine_config::node::NodeState;
 use crate::machine_config::operator;
 use crate::machine_config::rollout::Round;
+use crate::machine_config::views::{NodeView, OperatorView, PoolView};
 use crate::object::condition::{ConditionStatus, find};
-use crate::process::events::{Events, Notice};
-use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What an event says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    pub warning: bool,
+    pub reason: &'static str,
+    pub note: String,
+}
+
+impl Notice {
+    fn new(warning: bool, reason: &'static str, note: &str) -> Notice {
+        Notice { warning, reason, note: note.to_owned() }
+    }
+}
+
+/// The object that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    pub api_version: String,
+    pub kind: &'static str,
+    pub name: String,
+    pub uid: Option<String>,
+}
+
 /// What was seen last.
-pub(super) struct Notices {
-    events: Events,
+#[derive(Debug, Default)]
+pub(super) struct SeenLast {
     nodes: BTreeMap<String, Arc<NodeView>>,
     pools: BTreeMap<String, Arc<PoolView>>,
     deferred: BTreeMap<String, Vec<String>>,
@@ -28,71 +49,77 @@ pub(super) struct Notices {
     operator: Option<Arc<OperatorView>>,
 }
 
-impl Notices {
-    pub(super) fn new(events: Events) -> Notices {
-        let (nodes, pools, deferred, delays) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Notices { events, nodes, pools, deferred, delays, operator: None }
+impl Turn<'_> {
+    /// Tells what is new since the last turn.
+    pub(super) fn notify(&mut self, last: &mut SeenLast, rounds: &[Round]) {
+        self.notify_of_pools(last, rounds);
+        self.notify_of_operator(last);
+        self.notify_of_nodes(last);
     }
 
-    /// Returns when something is to be told although nothing has changed.
-    pub(super) fn of_nodes(&mut self, nodes: &BTreeMap<String, Arc<NodeView>>, now: Timestamp) -> Option<Timestamp> {
+    fn notify_of_nodes(&mut self, last: &mut SeenLast) {
         let mut delays = BTreeMap::new();
-        let mut next = None;
-        for (name, node) in nodes {
-            let before = self.nodes.get(name);
+        for (name, node) in &self.seen.nodes {
             let mut notices = Vec::new();
-            if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, node)) {
-                notices.extend(trouble(before, node).into_iter().chain(restart(before, node)));
+            if last.nodes.get(name).is_none_or(|before| !Arc::ptr_eq(before, node))
+                && let Some(before) = last.nodes.insert(name.clone(), node.clone())
+            {
+                notices.extend(trouble(&before, node).into_iter().chain(restart(&before, node)));
             }
             if let Some(drain) = node.draining.filter(|_| matches!(step(&node.drain), Step::Cordon | Step::Evict)) {
-                let delay = drain.delay(now);
-                let before = self.delays.get(name).copied();
+                let delay = drain.delay(self.now);
+                let before = last.delays.get(name).copied();
                 notices.extend(before.and_then(|before| delayed(before, delay, node, drain)));
                 delays.insert(name.clone(), delay);
-                next = next.into_iter().chain(drain.delay_changes(now)).min();
+                self.again(drain.delay_changes(self.now));
             }
-            for notice in notices {
-                self.events.publish_of(notice, "v1", "Node", name, Some(node.uid.clone()));
-            }
+            self.notify_all(notices, "v1", "Node", (name, Some(&node.uid)));
         }
-        self.nodes.clone_from(nodes);
-        self.delays = delays;
-        next
+        if last.nodes.len() > self.seen.nodes.len() {
+            last.nodes.retain(|name, _| self.seen.nodes.contains_key(name));
+        }
+        last.delays = delays;
     }
 
-    pub(super) fn of_pools(&mut self, pools: &BTreeMap<String, Arc<PoolView>>, rounds: &[Round]) {
+    fn notify_of_pools(&mut self, last: &mut SeenLast, rounds: &[Round]) {
+        let pools = &self.seen.pools;
         for ((name, pool), round) in pools.iter().zip(rounds) {
             let mut notices = Vec::new();
-            if let Some(before) = self.pools.get(name).filter(|before| !Arc::ptr_eq(before, pool)) {
+            if let Some(before) = last.pools.get(name).filter(|before| !Arc::ptr_eq(before, pool)) {
                 notices.extend(progress(&before.0, &pool.0));
             }
-            let deferred = self.deferred.insert(name.clone(), round.deferred.clone());
+            let deferred = last.deferred.insert(name.clone(), round.deferred.clone());
             if let Some(node) = round.deferred.first().filter(|_| deferred.is_some_and(|before| before.is_empty())) {
                 let note = format!("Node {node} comes last, because the controller of nodes runs there");
                 notices.push(Notice::new(false, "DeferringOperatorNodeUpdate", &note));
             }
-            for notice in notices {
-                let uid = pool.0.metadata.uid.clone();
-                self.events.publish_of(notice, &format!("{GROUP}/v1"), "MachineConfigPool", name, uid);
-            }
+            let uid = pool.0.metadata.uid.as_ref();
+            self.notify_all(notices, &format!("{GROUP}/v1"), "MachineConfigPool", (name, uid));
         }
-        self.deferred.retain(|name, _| pools.contains_key(name));
-        self.pools.clone_from(pools);
+        last.deferred.retain(|name, _| pools.contains_key(name));
+        last.pools.clone_from(pools);
     }
 
-    pub(super) fn of_operator(&mut self, seen: Option<Arc<OperatorView>>) {
-        if let (Some(before), Some(after)) = (&self.operator, &seen) {
-            for notice in reported(before, after) {
-                self.events.publish_of(
-                    notice,
-                    "config.openshift.io/v1",
-                    "ClusterOperator",
-                    operator::NAME,
-                    Some(after.uid.clone()),
-                );
-            }
+    fn notify_of_operator(&mut self, last: &mut SeenLast) {
+        let seen = self.seen.operator.clone().flatten();
+        if let (Some(before), Some(after)) = (&last.operator, &seen) {
+            let of = (operator::NAME, Some(&after.uid));
+            self.notify_all(reported(before, after), "config.openshift.io/v1", "ClusterOperator", of);
         }
-        self.operator = seen;
+        last.operator = seen;
+    }
+
+    fn notify_all(
+        &mut self,
+        notices: Vec<Notice>,
+        api_version: &str,
+        kind: &'static str,
+        (name, uid): (&str, Option<&String>),
+    ) {
+        for notice in notices {
+            let (api_version, name) = (api_version.to_owned(), name.to_owned());
+            self.act(Action::Notify(notice, About { api_version, kind, name, uid: uid.cloned() }));
+        }
     }
 }
 
