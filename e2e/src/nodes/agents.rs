@@ -9,10 +9,12 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher,
 };
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
+
+use crate::until::changes;
 
 /// How long an agent takes for what is not waiting for the controller.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +39,11 @@ pub async fn play(client: Client, times: impl Fn(&str) -> Times + Send + Sync + 
     let (ended, mut ends) = mpsc::unbounded_channel::<String>();
     let mut states: std::collections::HashMap<String, watch::Sender<Node>> = std::collections::HashMap::new();
     let mut busy: BTreeSet<String> = BTreeSet::new();
-    let mut changes = watcher(nodes.clone(), watcher::Config::default()).default_backoff().applied_objects().boxed();
+    let mut changes = changes(nodes.clone(), watcher::Config::default());
     loop {
         let name = tokio::select! {
             node = changes.next() => {
-                let Some(Ok(node)) = node else { continue };
+                let Some(node) = node else { continue };
                 let name = node.metadata.name.clone().unwrap_or_default();
                 match states.get(&name) {
                     Some(state) => _ = state.send_replace(node),

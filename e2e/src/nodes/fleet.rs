@@ -1,12 +1,12 @@
 //! Many simulated nodes on a real API server, and the real controller.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use cvo::testing::api::ClusterOperator;
 use cvo::testing::api::machine_config::{
     MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigSpec, REQUIRED_FOR_UPGRADE, ROLE_LABEL,
 };
-use cvo::testing::api::{ClusterOperator, ConditionStatus};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -14,13 +14,16 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{
     Api, Client, Resource,
     api::{Patch, PatchParams},
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher,
 };
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::agents::{self, Times};
-use crate::harness::{Cluster, Identity, Launch, Options, programs};
+use crate::conditions::Conditions;
+use crate::harness::{Cluster, Cvo, Identity, Options, files};
+use crate::until::{changes, until};
 use crate::workspace;
 
 /// The user that agents act as.
@@ -159,28 +162,15 @@ impl Fleet {
 
     /// Starts the controller, in place of one of the same name.
     pub fn start_controller(&self, name: &str, more: &[&str]) -> anyhow::Result<Identity> {
-        let kubeconfig = self.kubeconfig(CONTROLLER)?.display().to_string();
-        let mut arguments = vec!["machine-config", "--kubeconfig", &kubeconfig, "--release-version", VERSION];
-        if !more.contains(&"--listen") {
-            arguments.push("--listen=");
-        }
-        arguments.extend(["--image", "registry.invalid/operator@sha256:1", "--identity", name, "--listen-health", ""]);
-        arguments.extend(["--lease-duration", "20", "--lease-renew-deadline", "10", "--lease-retry", "2"]);
-        arguments.extend(more);
-        Ok(self.cluster.spawn(Launch::new(name, programs::cvo()?, arguments))?)
-    }
-
-    /// The administrator's, who acts as this user.
-    fn kubeconfig(&self, user: &str) -> anyhow::Result<std::path::PathBuf> {
-        let admin = std::fs::read_to_string(self.cluster.kubeconfig())?;
-        let mut config: Value = serde_yaml::from_str(&admin)?;
-        let admin =
-            config.pointer_mut("/users/0/user").and_then(Value::as_object_mut).context("a kubeconfig without user")?;
-        admin.insert("as".to_owned(), user.into());
-        admin.insert("as-groups".to_owned(), json!(["system:masters"]));
-        let file = self.cluster.dir().join(format!("{user}.kubeconfig"));
-        std::fs::write(&file, config.to_string())?;
-        Ok(file)
+        let kubeconfig = self.cluster.kubeconfig_as(CONTROLLER, CONTROLLER, &["system:masters"])?;
+        let silent = if more.contains(&"--listen") { None } else { Some("--listen=") };
+        let controller = Cvo::new(["machine-config", "--release-version", VERSION, "--identity", name])
+            .args(["--image", "registry.invalid/operator@sha256:1", "--listen-health", ""])
+            .args(["--lease-duration", "20", "--lease-renew-deadline", "10", "--lease-retry", "2"])
+            .kubeconfig(kubeconfig)
+            .args(silent)
+            .args(more);
+        Ok(self.cluster.spawn(controller.launch(name)?)?)
     }
 
     /// Starts the agents of all nodes that exist or will.
@@ -193,7 +183,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Until the object is so; at most `limit`, then the error says what it was like.
+    /// Until the object is so; at most `limit`, then the error says what it was like. It is given up when a process ends by itself.
     pub async fn until<K>(
         &self,
         what: &str,
@@ -202,41 +192,20 @@ impl Fleet {
         is_so: impl Fn(&K) -> bool,
     ) -> anyhow::Result<K>
     where
-        K: Resource<DynamicType = ()>
-            + Clone
-            + serde::de::DeserializeOwned
-            + serde::Serialize
-            + Send
-            + Sync
-            + std::fmt::Debug
-            + 'static,
+        K: Resource + Clone + DeserializeOwned + Serialize + Send + Debug + 'static,
     {
-        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let mut last = None;
-        let mut objects = watcher(api, config).default_backoff().applied_objects().boxed();
-        // The end of a process that is not waited for gives no event.
-        let mut look = tokio::time::interval(Duration::from_millis(500));
-        let found = tokio::time::timeout(limit, async {
-            loop {
-                tokio::select! {
-                    Some(object) = objects.next() => match object {
-                        Ok(object) if is_so(&object) => return Ok(object),
-                        Ok(object) => last = Some(object),
-                        Err(_) => {}
-                    },
-                    _ = look.tick() => self.cluster.check_ends()?,
-                }
+        let log = async { files::tail(&self.cluster.log("controller"), 30) };
+        Ok(until(what, limit).unless(self.ended()).look(log).existing(api, name, is_so).await?)
+    }
+
+    /// Returns once a process has ended that nobody asked to.
+    async fn ended(&self) -> String {
+        loop {
+            if let Err(error) = self.cluster.check_ends() {
+                return error.to_string();
             }
-        });
-        match found.await {
-            Ok(found) => found,
-            Err(_) => {
-                let last = serde_json::to_string(&last).unwrap_or_default();
-                let log = std::fs::read_to_string(self.cluster.log("controller")).unwrap_or_default();
-                let end: Vec<&str> = log.lines().rev().take(30).collect();
-                let end: Vec<&str> = end.into_iter().rev().collect();
-                anyhow::bail!("waited {limit:?} in vain for {what}: {last}\n{}", end.join("\n"))
-            }
+            // It may be one that is started again by another program, which no process tells.
+            tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }
 
@@ -245,23 +214,10 @@ impl Fleet {
         let updated = |object: &MachineConfigPool| {
             let target = &object.spec.configuration.name;
             let status = object.status.clone().unwrap_or_default();
-            !target.is_empty() && target != before && status.configuration.name == *target && holds(object, "Updated")
+            !target.is_empty() && target != before && status.configuration.name == *target && object.has("Updated=True")
         };
         self.until(&format!("pool {pool} to be updated"), (self.pools(), pool), limit, updated).await
     }
-}
-
-/// Whether the condition of the pool is True.
-pub fn holds(pool: &MachineConfigPool, type_: &str) -> bool {
-    let conditions = pool.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|it| it.type_ == type_ && it.status == ConditionStatus::True)
-}
-
-/// What the condition says: reason and message.
-pub fn said(pool: &MachineConfigPool, type_: &str) -> (String, String) {
-    let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
-    let condition = conditions.find(|it| it.type_ == type_ && it.status == ConditionStatus::True);
-    condition.map(|it| (it.reason.clone(), it.message.clone())).unwrap_or_default()
 }
 
 async fn define(cluster: &Cluster) -> anyhow::Result<()> {
@@ -300,14 +256,12 @@ pub struct Seen {
 impl Watchdog {
     /// Begins with what exists, and ends when it has seen the annotation `test/end` on any node.
     pub async fn begin(fleet: &Fleet) -> anyhow::Result<Self> {
-        let mut changes =
-            watcher(fleet.nodes(), watcher::Config::default()).default_backoff().applied_objects().boxed();
+        let mut changes = changes(fleet.nodes(), watcher::Config::default());
         let task = tokio::spawn(async move {
             let mut disturbed: std::collections::BTreeMap<String, std::collections::BTreeSet<String>> =
                 Default::default();
             let mut seen = Seen::default();
             while let Some(node) = changes.next().await {
-                let Ok(node) = node else { continue };
                 let name = node.metadata.name.clone().unwrap_or_default();
                 let labels = node.metadata.labels.clone().unwrap_or_default();
                 let pool = labels.get("pool").cloned().unwrap_or_default();
