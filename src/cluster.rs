@@ -9,6 +9,7 @@ pub(crate) mod dated;
 pub(crate) mod error;
 pub(crate) mod feed;
 pub(crate) mod feeds;
+pub(crate) mod followed;
 pub(crate) mod index;
 pub(crate) mod kinds;
 pub(crate) mod lease;
@@ -20,6 +21,7 @@ pub(crate) mod requests;
 pub(crate) mod revision;
 pub(crate) mod task;
 pub(crate) mod watcher;
+pub(crate) mod writer;
 
 pub(crate) use backoff::{WatchBackoff, jittered, scattered, with_jitter};
 pub(crate) use client::{ClientError, Clients};

@@ -5,15 +5,14 @@ mod approvals;
 mod draining;
 mod etcd;
 mod figures;
-mod followed;
 mod live;
 mod overrides;
 mod perform;
 mod views;
-mod writer;
 
+use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
-use crate::machine_config::decide::{Remembered, Seen, Settings, decide};
+use crate::machine_config::decide::{Key, Remembered, Room, Seen, Settings, decide};
 use crate::machine_config::operator;
 use crate::process::events::Events;
 use crate::process::prometheus::Querier;
@@ -30,7 +29,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use writer::Writer;
 
 pub(crate) struct MachineConfigController {
     settings: Settings,
@@ -41,7 +39,7 @@ pub(crate) struct MachineConfigController {
     drains: Drains,
     approvals: Approvals,
     etcd: EtcdMembers,
-    writer: Arc<Writer>,
+    writer: Arc<Writer<Key>>,
     performer: Performer,
 }
 
@@ -96,7 +94,7 @@ impl MachineConfigController {
     /// `None` until all nodes, pools and MachineConfigs are known.
     fn look(&self) -> Option<Seen> {
         let live = &self.live;
-        let room = self.writer.room();
+        let (under_way, busy) = self.writer.busy();
         let (nodes, pools, configs) = (live.nodes.all()?, live.pools.all()?, live.configs.all()?);
         let answers = pools.iter().map(|(name, pool)| (name.clone(), self.approvals.answer(name, pool.query())));
         let pods = nodes.iter().filter_map(|(name, node)| Some((name.clone(), self.drains.pods(node)?)));
@@ -106,7 +104,7 @@ impl MachineConfigController {
             contents: self.performer.contents(),
             overrides: self.overrides.known(),
             reported: self.performer.reported(),
-            room,
+            room: Room { under_way, busy },
             failures: self.writer.failures(),
             kubelet_configs: sources(&live.kubelet, |view| view.0.clone()),
             runtime_configs: sources(&live.runtime, |view| view.0.clone()),

@@ -1,6 +1,6 @@
 //! Moves the pods of a node away: one task for each node that is drained, so that none waits for another.
 
-use super::followed::Followed;
+use crate::cluster::followed::Followed;
 use crate::cluster::task;
 use crate::cluster::watcher::{Event, Selection, Selector};
 use crate::cluster::{ApiError, Clients, Kind, Objects};

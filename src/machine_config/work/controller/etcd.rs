@@ -1,6 +1,6 @@
 //! Follows the pods of etcd while nodes of the control plane are changed, and only then.
 
-use super::followed::Followed;
+use crate::cluster::followed::Followed;
 use crate::cluster::watcher::{Selection, Selector};
 use crate::cluster::{Clients, Kind};
 use crate::machine_config::decide::EtcdPods;

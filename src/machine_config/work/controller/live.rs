@@ -1,7 +1,7 @@
 //! What is kept current of the cluster all the time.
 
-use super::followed::{Followed, View};
 use super::views::{KubeletView, RuntimeView};
+use crate::cluster::followed::{Followed, View};
 use crate::cluster::watcher::{Selection, Selector};
 use crate::cluster::{Clients, Kind};
 use crate::machine_config::decide::Sources;

@@ -1,13 +1,13 @@
 //! Performs what was decided: each write in a task of its own.
 
-use super::followed::Followed;
 use super::live::{Live, config_kind, node_kind, node_object_kind, operator_kind, pool_kind, source_kind};
-use super::writer::Writer;
+use crate::cluster::followed::Followed;
+use crate::cluster::writer::Writer;
 use crate::cluster::{ApiError, Objects};
 use crate::machine_config::api::machine_config::MachineConfig;
 use crate::machine_config::api::machine_config_node::{MachineConfigNode, MachineConfigNodeStatus};
 use crate::machine_config::api::node_config::NodeConfigStatus;
-use crate::machine_config::decide::{Action, Content, NodeObjectSpec, RenderedConfig};
+use crate::machine_config::decide::{Action, Content, Key, NodeObjectSpec, RenderedConfig};
 use crate::machine_config::derived::SourceKind;
 use crate::machine_config::operator::NAME;
 use crate::machine_config::render::name;
@@ -28,7 +28,7 @@ const DELETION: Duration = Duration::from_secs(10);
 pub(super) struct Performer {
     objects: Objects,
     live: Live,
-    writer: Arc<Writer>,
+    writer: Arc<Writer<Key>>,
     events: Events,
     results: Results,
 }
@@ -42,7 +42,7 @@ struct Results {
 }
 
 impl Performer {
-    pub(super) fn new(objects: Objects, live: Live, writer: Arc<Writer>, events: Events) -> Performer {
+    pub(super) fn new(objects: Objects, live: Live, writer: Arc<Writer<Key>>, events: Events) -> Performer {
         Performer { objects, live, writer, events, results: Results::default() }
     }
 

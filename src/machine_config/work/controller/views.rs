@@ -1,6 +1,6 @@
 //! Which objects the views are of that this controller keeps current.
 
-use super::followed::View;
+use crate::cluster::followed::View;
 use crate::machine_config::api::machine_config::{MachineConfig, MachineConfigPool};
 use crate::machine_config::api::machine_config_node::MachineConfigNode;
 use crate::machine_config::api::node_config::{ContainerRuntimeConfig, KubeletConfig};

@@ -15,14 +15,14 @@ async fn a_write_that_failed_is_tried_again_when_its_time_has_come() {
     while tried.load(Ordering::SeqCst) < 3 {
         let (tried, before) = (tried.clone(), tried.load(Ordering::SeqCst));
         let counted = tried.clone();
-        writer.begin(Key::Node("a".to_owned()), Instant::now(), Duration::ZERO, async move {
+        writer.begin("a", Instant::now(), Duration::ZERO, async move {
             if counted.fetch_add(1, Ordering::SeqCst) < 2 { Err(failed()) } else { Ok(()) }
         });
         changed.notified().await;
         assert_eq!(tried.load(Ordering::SeqCst), before + 1, "each attempt is told of");
         if let Some(next) = writer.next() {
             refused += 1;
-            writer.begin(Key::Node("a".to_owned()), Instant::now(), Duration::ZERO, async { Ok(()) });
+            writer.begin("a", Instant::now(), Duration::ZERO, async { Ok(()) });
             assert!(writer.next().is_some(), "it rests");
             tokio::time::sleep_until(next.into()).await;
         }
@@ -38,7 +38,7 @@ async fn what_was_decided_before_the_last_write_is_not_written() {
     let written = Arc::new(AtomicUsize::new(0));
     let write = |seen: Instant| {
         let written = written.clone();
-        writer.begin(Key::Pool("p".to_owned()), seen, Duration::ZERO, async move {
+        writer.begin("p", seen, Duration::ZERO, async move {
             written.fetch_add(1, Ordering::SeqCst);
             Ok(())
         });
@@ -57,8 +57,7 @@ async fn what_was_decided_before_the_last_write_is_not_written() {
 #[tokio::test]
 async fn what_is_under_way_or_has_failed_a_moment_ago_is_busy() {
     let writer = Writer::new(Arc::default());
-    let key = |name: &str| Key::Node(name.to_owned());
-    writer.begin(key("under way"), Instant::now(), Duration::ZERO, std::future::pending());
+    writer.begin("under way", Instant::now(), Duration::ZERO, std::future::pending());
     let (now, minute) = (Instant::now(), Duration::from_secs(60));
     for (name, slot) in [
         ("failed", Slot::Failed { count: 1, until: now + minute, error: "no".to_owned() }),
@@ -66,10 +65,9 @@ async fn what_is_under_way_or_has_failed_a_moment_ago_is_busy() {
         ("resting", Slot::Pausing { until: now + minute }),
         ("written", Slot::Written { at: now }),
     ] {
-        writer.lock().insert(key(name), slot);
+        writer.lock().insert(name, slot);
     }
-    let room = writer.room();
-    assert_eq!((room.under_way, room.busy), (1, ["failed", "resting", "under way"].map(key).into()));
+    assert_eq!(writer.busy(), (1, ["failed", "resting", "under way"].into()));
 }
 
 #[tokio::test]
@@ -78,12 +76,12 @@ async fn a_failure_of_what_is_not_wanted_any_more_is_forgotten_at_a_time_that_is
     let ago = |duration: Duration| Instant::now() - duration;
     let fail = |until: Instant| {
         let slot = Slot::Failed { count: LASTING, until, error: "no".to_owned() };
-        writer.lock().insert(Key::Node("a".to_owned()), slot);
+        writer.lock().insert("a", slot);
     };
     // Its time has come, and it is not written again.
     let until = ago(Duration::from_secs(1));
     fail(until);
-    assert_eq!(writer.failures(), [("Node a".to_owned(), "no".to_owned())].into(), "it may be about to be");
+    assert_eq!(writer.failures(), [("a".to_owned(), "no".to_owned())].into(), "it may be about to be");
     assert_eq!(writer.next(), Some(until + LONGEST_PAUSE));
     fail(ago(LONGEST_PAUSE));
     assert!(writer.failures().is_empty(), "whoever comes back then tells it no more");

@@ -1,4 +1,4 @@
-//! The objects of a kind, kept current by a watch, each reduced to what this controller needs of it.
+//! The objects of a kind, kept current by a watch, each reduced to what a controller needs of it.
 
 use crate::cluster::task;
 use crate::cluster::watcher::{Event, Selection, events};
@@ -54,7 +54,7 @@ impl<V: View> Followed<V> {
     }
 
     /// The same until `until` as well, which is nothing to the process.
-    pub(super) fn start_until(
+    pub(crate) fn start_until(
         clients: &Clients,
         selection: Selection,
         changed: Arc<Notify>,
@@ -64,7 +64,7 @@ impl<V: View> Followed<V> {
         let followed = Arc::new(Self::new(changed));
         let client = clients.for_watch().unwrap_or_else(|_| clients.call.clone());
         let (told, mut stream) = (followed.clone(), events::<V::Object>(client, selection).boxed());
-        task::spawn("machine config", stop, async move {
+        task::spawn("followed objects", stop, async move {
             while let Some(Some(event)) = until.run_until_cancelled(stream.next()).await {
                 told.on_event(event);
             }
@@ -78,7 +78,7 @@ impl<V: View> Followed<V> {
     }
 
     #[cfg(test)]
-    pub(super) fn with(objects: impl IntoIterator<Item = V::Object>) -> Arc<Self> {
+    pub(crate) fn with(objects: impl IntoIterator<Item = V::Object>) -> Arc<Self> {
         let followed = Self::new(Arc::default());
         let initial = objects.into_iter().map(Event::InitApply);
         [Event::Init]
@@ -119,7 +119,7 @@ impl<V: View> Followed<V> {
                 Err(error) => {
                     let text = error.to_string();
                     if state.error.as_ref() != Some(&text) {
-                        tracing::warn!(%error, "trying again");
+                        tracing::warn!(%error, "objects are not followed; trying again");
                     }
                     let known = (state.error.as_ref() == Some(&text), state.absent) == (true, error.is_not_found());
                     state.error = Some(text);
@@ -220,9 +220,25 @@ fn name(metadata: &ObjectMeta) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine_config::views::NodeView;
     use k8s_openapi::api::core::v1::Node;
     use serde_json::json;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct NodeView {
+        version: String,
+    }
+
+    impl View for NodeView {
+        type Object = Node;
+
+        fn of(node: Node) -> NodeView {
+            NodeView { version: node.metadata.resource_version.unwrap_or_default() }
+        }
+
+        fn version(&self) -> &str {
+            &self.version
+        }
+    }
 
     fn node(name: &str, version: &str) -> Node {
         serde_json::from_value(json!({"metadata": {"name": name, "resourceVersion": version}})).unwrap()

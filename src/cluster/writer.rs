@@ -1,8 +1,8 @@
 //! Writes side by side, one at a time for each object. One that failed is tried again after a pause, whatever the reason.
 
 use crate::cluster::{ApiError, jittered};
-use crate::machine_config::decide::{Key, Room};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -13,9 +13,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A write that has failed so often is told of.
 const LASTING: u32 = 5;
 
-pub(super) struct Writer {
+/// A key says what is written, such as `Node a`.
+pub(crate) trait Key: Ord + Clone + Display + Send + Sync + 'static {}
+
+impl<K: Ord + Clone + Display + Send + Sync + 'static> Key for K {}
+
+pub(crate) struct Writer<K> {
     changed: Arc<Notify>,
-    slots: Mutex<HashMap<Key, Slot>>,
+    slots: Mutex<BTreeMap<K, Slot>>,
     tasks: TaskTracker,
 }
 
@@ -35,21 +40,21 @@ enum Slot {
     },
 }
 
-impl Writer {
-    pub(super) fn new(changed: Arc<Notify>) -> Arc<Self> {
+impl<K: Key> Writer<K> {
+    pub(crate) fn new(changed: Arc<Notify>) -> Arc<Self> {
         Arc::new(Writer { changed, slots: Mutex::default(), tasks: TaskTracker::new() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Slot>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a write unless one of the same key is under way or has to wait: then the caller comes back when it is notified
     /// or at [`Writer::next`]. `seen`: when the object was looked at; if it has been written since, what was decided is
     /// outdated. `pause`: how long the key rests after a success.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         self: &Arc<Self>,
-        key: Key,
+        key: K,
         seen: Instant,
         pause: Duration,
         write: impl Future<Output = Result<(), ApiError>> + Send + 'static,
@@ -73,7 +78,7 @@ impl Writer {
         });
     }
 
-    fn on_end(&self, key: Key, count: u32, pause: Duration, outcome: Result<(), ApiError>) {
+    fn on_end(&self, key: K, count: u32, pause: Duration, outcome: Result<(), ApiError>) {
         {
             let mut slots = self.lock();
             match outcome {
@@ -87,8 +92,8 @@ impl Writer {
                     let wait = jittered(FIRST_PAUSE, count, LONGEST_PAUSE);
                     // Somebody else was faster, which happens all the time.
                     match error.is_conflict() {
-                        true => tracing::debug!(%error, "trying again"),
-                        false => tracing::warn!(%error, "trying again"),
+                        true => tracing::debug!(object = %key, %error, "not written yet; trying again"),
+                        false => tracing::warn!(object = %key, %error, "cannot write; trying again"),
                     }
                     let until = Instant::now() + wait;
                     slots.insert(key, Slot::Failed { count: count.saturating_add(1), until, error: error.to_string() });
@@ -98,8 +103,8 @@ impl Writer {
         self.changed.notify_one();
     }
 
-    /// What is being written, and what would have to wait.
-    pub(super) fn room(&self) -> Room {
+    /// How many writes are under way, and what is being written or would have to wait.
+    pub(crate) fn busy(&self) -> (usize, BTreeSet<K>) {
         let (slots, now) = (self.lock(), Instant::now());
         let under_way = slots.values().filter(|slot| matches!(slot, Slot::UnderWay)).count();
         let is_busy = |slot: &Slot| match slot {
@@ -107,11 +112,11 @@ impl Writer {
             Slot::Failed { until, .. } | Slot::Pausing { until } => *until > now,
             Slot::Written { .. } => false,
         };
-        Room { under_way, busy: slots.iter().filter(|(_, slot)| is_busy(slot)).map(|(key, _)| key.clone()).collect() }
+        (under_way, slots.iter().filter(|(_, slot)| is_busy(slot)).map(|(key, _)| key.clone()).collect())
     }
 
     /// When the next write may be tried that had to wait.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         let mut slots = self.lock();
         let now = Instant::now();
         // What failed and is not tried again at once is not to be written any more.
@@ -131,7 +136,7 @@ impl Writer {
     }
 
     /// What keeps failing, by key.
-    pub(super) fn failures(&self) -> BTreeMap<String, String> {
+    pub(crate) fn failures(&self) -> BTreeMap<String, String> {
         let (slots, now) = (self.lock(), Instant::now());
         let lasting = slots.iter().filter_map(|(key, slot)| match slot {
             Slot::Failed { count, error, until } if *count >= LASTING && *until + LONGEST_PAUSE > now => {
@@ -143,7 +148,7 @@ impl Writer {
     }
 
     /// Until all writes that have begun have ended.
-    pub(super) async fn end(&self) {
+    pub(crate) async fn end(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
