@@ -119,7 +119,7 @@ impl<V: View> Followed<V> {
                 Err(error) => {
                     let text = error.to_string();
                     if state.error.as_ref() != Some(&text) {
-                        tracing::warn!(%error, "objects are not followed; trying again");
+                        tracing::warn!(%error, "objects not followed; trying again");
                     }
                     let known = (state.error.as_ref() == Some(&text), state.absent) == (true, error.is_not_found());
                     state.error = Some(text);

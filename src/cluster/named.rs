@@ -86,7 +86,7 @@ impl Named {
                     return Read::Absent;
                 }
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "retrying");
+                    tracing::debug!(kind = self.kind.kind, %error, "object not followed; trying again");
                     return Read::Failed(error.to_string());
                 }
                 // Never: the stream has no end.

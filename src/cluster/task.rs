@@ -4,6 +4,7 @@
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// Runs the task until it ends or `stop`, which a panic cancels. `what` names it in the log.
 pub(crate) fn spawn<F>(what: &'static str, stop: &CancellationToken, task: F)
@@ -26,13 +27,14 @@ where
     F::Output: Send,
 {
     let stop = stop.clone();
-    async move {
+    let guarded = async move {
         // Nothing of the task is looked at after it has panicked.
         if AssertUnwindSafe(task).catch_unwind().await.is_err() {
             tracing::error!(task = what, "stopping because a task has panicked; see the panic above");
             stop.cancel();
         }
-    }
+    };
+    guarded.instrument(tracing::info_span!("task", name = what))
 }
 
 #[cfg(test)]

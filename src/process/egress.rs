@@ -89,7 +89,7 @@ impl Known {
             Read::Absent => None,
             Read::Failed(error) => {
                 if !self.read.contains(&source) {
-                    tracing::warn!(%error, "cannot read how requests leave the cluster; retrying");
+                    tracing::warn!(%error, "cannot read how requests leave the cluster; trying again");
                     self.failed.insert(source, error);
                 }
                 return;

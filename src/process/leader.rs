@@ -123,7 +123,7 @@ where
             Ok(answer) => return Some(answer),
             Err(error) => {
                 failures += 1;
-                tracing::warn!(%error, "retrying");
+                tracing::warn!(%error, "what the start needs is not read; trying again");
                 let pause = jittered(Duration::from_millis(250), failures, Duration::from_secs(10));
                 stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
             }

@@ -85,7 +85,7 @@ async fn again_and_again(what: &'static str, stop: CancellationToken, serve: imp
     while !stop.is_cancelled() {
         if let Err(error) = serve().await {
             failures += 1;
-            tracing::warn!(%error, "cannot serve {what}; retrying");
+            tracing::warn!(%error, "cannot serve {what}; trying again");
             let pause = crate::cluster::jittered(Duration::from_secs(1), failures, Duration::from_secs(60));
             let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
         }

@@ -36,3 +36,30 @@ async fn panic_of_a_task_that_others_hold_stops_the_process_and_its_end_by_them_
     assert!(tasks.join_next().await.unwrap().is_ok(), "whoever waits for it is not told twice");
     assert!(stop.is_cancelled());
 }
+
+/// A writer that keeps everything.
+#[derive(Clone, Default)]
+struct Kept(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_a_task_logs_says_which_task_it_is() {
+    let kept = Kept::default();
+    let writer = kept.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let stop = CancellationToken::new();
+    guarded("feed", &stop, async { tracing::warn!("not read") }).await;
+    let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+    assert!(text.contains("task{name=\"feed\"}") && text.contains("not read"), "{text}");
+}

@@ -163,7 +163,7 @@ async fn follow_signatures(
             Ok(Event::Apply(map)) => Some(version(&map)),
             Ok(Event::Delete(_)) => None,
             Err(error) => {
-                tracing::debug!(%error, "watch of the signatures failed; retrying");
+                tracing::debug!(%error, "watch of the signatures failed; trying again");
                 None
             }
         };

@@ -168,7 +168,7 @@ impl ClusterVersionController {
         let mut way = self.parts.way.clone();
         let mut operators = self.parts.applier.operators().changes();
         let monitoring = self.parts.monitoring.clone();
-        tracing::info!(name = %self.parts.settings.name, "waiting for the ClusterVersion");
+        tracing::info!(object = %format_args!("ClusterVersion {}", self.parts.settings.name), "waiting for it");
         let mut again = None;
         loop {
             let pause = self.pause(again);

@@ -22,6 +22,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// Moves within this time are told together.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -43,6 +44,7 @@ impl RunningRollout {
         applier.set_desired(&plan.manifests);
         let manifests: Arc<[Arc<Manifest>]> = plan.manifests.as_slice().into();
         let now = Timestamp::now();
+        let release = plan.release.version.clone();
         let (mut rollout, commands) = Rollout::start(plan, clocks, now);
         let (publish, view) = watch::channel(Arc::new(rollout.view(now)));
         let cancel = CancellationToken::new();
@@ -62,7 +64,8 @@ impl RunningRollout {
             hindrances: applier.hindrances(),
             publication: Publication { view: publish, at: Instant::now(), outdated: false, conflict_ends: None },
         };
-        let executor = tokio::spawn(executor.run(commands, admitted.clone()));
+        let running = executor.run(commands, admitted.clone());
+        let executor = tokio::spawn(running.instrument(tracing::info_span!("rollout", release)));
         RunningRollout { view, applier, executor, admitted, cancel }
     }
 
@@ -212,10 +215,11 @@ impl Executor {
     fn report_for_components(&mut self) {
         for stand_in in stand_ins(&self.operations.manifests) {
             let (applier, cancel) = (self.operations.applier.clone(), self.operations.cancel.clone());
-            self.running.spawn(async move {
+            let reporting = async move {
                 stand_in.run(applier, cancel).await;
                 None
-            });
+            };
+            self.running.spawn(reporting.in_current_span());
         }
     }
 
@@ -239,7 +243,7 @@ impl Executor {
     fn perform(&mut self, commands: Vec<Command>) {
         for command in commands {
             let operations = self.operations.clone();
-            self.running.spawn(async move { operations.perform(command).await });
+            self.running.spawn(operations.perform(command).in_current_span());
         }
     }
 }

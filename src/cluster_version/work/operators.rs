@@ -111,7 +111,7 @@ impl Operators {
             if listed.len() < MAX_OPERATORS || listed.contains_key(name) {
                 listed.insert(name.to_owned(), new.clone());
             } else if !std::mem::replace(&mut reading.told, true) {
-                tracing::warn!(%name, most = MAX_OPERATORS, "too many ClusterOperators: this one and others are ignored");
+                tracing::warn!(operator = %name, most = MAX_OPERATORS, "too many ClusterOperators: this one and others are ignored");
             }
         }
         self.reports.send_if_modified(|known| {

@@ -77,7 +77,7 @@ pub(crate) async fn keep(
                     failures += 1;
                     pause = jittered(PERIOD, failures, if error.is_rejected() { REJECTED_CAP } else { FAILED_CAP });
                     if failures == 1 {
-                        tracing::warn!(%error, "cannot write the progress record; retrying");
+                        tracing::warn!(%error, "cannot write the progress record; trying again");
                     }
                 }
             }

@@ -207,7 +207,7 @@ impl Task<'_> {
                 PayloadSource::Directory => Ok((false, FROM_A_FOLDER.to_owned())),
             },
             Err(cause) if force => {
-                tracing::warn!(%cause, "the target is not verified; proceeding because the update is forced");
+                tracing::warn!(error = %cause, "the target is not verified; proceeding because the update is forced");
                 Ok((false, format!("Target release was not verified: {cause}")))
             }
             Err(cause) => {

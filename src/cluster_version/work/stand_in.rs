@@ -72,7 +72,7 @@ impl StandIn {
                 Err(error) => {
                     failures = u32::saturating_add(failures, 1);
                     if failures == 1 {
-                        tracing::warn!(operator = self.operator.id.name, error, "cannot report; trying again");
+                        tracing::warn!(operator = self.operator.id.name, error, "cannot report for it; trying again");
                     }
                     Some(jittered(PAUSE, failures, PAUSE_CAP))
                 }

@@ -296,7 +296,7 @@ impl Agent {
                 self.node = None;
                 self.pending.clear();
             }
-            Read::Failed(error) => tracing::warn!(error, "cannot follow the Node; retrying"),
+            Read::Failed(error) => tracing::warn!(error, "cannot follow the Node; trying again"),
         }
     }
 
@@ -359,7 +359,7 @@ impl Agent {
 
     /// Says why a step failed. What the API server does not answer cannot be told to it.
     async fn explain(&mut self, error: &StepError) {
-        tracing::warn!(%error, "retrying");
+        tracing::warn!(%error, "a step of the node failed; trying again");
         let StepError::Machine(_) = error else { return };
         let record = self.disk.record.as_ref().map(|record| &record.target);
         self.pending.tell(

@@ -54,7 +54,7 @@ impl Access {
                     Read::Failed(cause) => Err(format!("ConfigMap {namespace}/{name} cannot be read: {cause}")),
                 };
                 if let Err(cause) = &authorities {
-                    tracing::warn!(%cause, "no client certificate gives access to the metrics");
+                    tracing::warn!(error = cause, "no client certificate gives access to the metrics");
                 }
                 let _last = told.send_replace(authorities);
             }
@@ -85,7 +85,7 @@ impl Access {
             (Some(Err(refusal)), None) => refusal,
             (None, None) => Refusal::unauthorized("a client certificate or a bearer token is required"),
         };
-        tracing::debug!(address = %caller.address, status = %refused.status, cause = refused.cause, "metrics refused");
+        tracing::debug!(address = %caller.address, status = %refused.status, error = refused.cause, "metrics refused");
         Err(refused)
     }
 
@@ -123,7 +123,7 @@ impl Access {
         let verdict = reviewed.unwrap_or_else(|_| Err("the API server does not answer".to_owned()));
         let verdict = verdict.map_err(|cause| {
             // The cause may name what only the cluster should know.
-            tracing::warn!(%cause, "a token for the metrics cannot be reviewed");
+            tracing::warn!(error = cause, "a token for the metrics cannot be reviewed");
             let cause = "the token cannot be reviewed now".to_owned();
             Refusal { status: StatusCode::SERVICE_UNAVAILABLE, cause }
         })?;

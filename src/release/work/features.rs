@@ -32,7 +32,7 @@ pub(crate) async fn follow(
         match stop.run_until_cancelled(states.next()).await?? {
             Read::Value(object) => break Features::of(&object),
             Read::Absent => break Features::default(),
-            Read::Failed(error) => tracing::warn!(%error, "the FeatureGate was not read; retrying"),
+            Read::Failed(error) => tracing::warn!(%error, "the FeatureGate was not read; trying again"),
         }
     };
     let (sender, receiver) = watch::channel(Arc::new(first));

@@ -110,7 +110,7 @@ impl Latest {
         let name = metadata::name(&raw).to_owned();
         if name != self.name {
             if self.others.insert(name.clone()) {
-                tracing::warn!(%name, "a second ClusterVersion is ignored");
+                tracing::warn!(object = %format_args!("ClusterVersion {name}"), "a second ClusterVersion is ignored");
             }
             return;
         }

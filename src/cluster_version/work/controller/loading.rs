@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// A release on its way, or loaded and not yet started.
 pub(crate) struct Load {
@@ -97,12 +98,14 @@ impl Load {
         let (sender, steps) = watch::channel(status.clone());
         let cancel = CancellationToken::new();
         let loading = retriever.load(target.clone(), terms, payloads, sender.clone(), cancel.clone());
-        let task = tokio::spawn(async move {
+        let span = tracing::info_span!("load", image = status.release.image);
+        let loading = async move {
             // A release that cannot be loaded is told at once.
             let (loaded, hindrances) = try_join(loading, hindrances.map(Ok)).await?;
             let placement = Placement::begin(place, &loaded.payload).await;
             Ok(Ended::Loaded(Box::new(loaded), of_hindrances(&hindrances), placement))
-        });
+        };
+        let task = tokio::spawn(loading.instrument(span));
         Load {
             target,
             accepted_by,
@@ -165,11 +168,13 @@ impl Load {
         let (release, verified) = (loaded.payload.release.clone(), loaded.verified);
         let running = retriever.preflight(release, verified, self.sender.clone(), self.cancel.clone());
         let outdated = self.loaded_at.elapsed() > CURRENT;
-        self.task = Some(tokio::spawn(async move {
+        let span = tracing::info_span!("preflight", image = self.target.release.image);
+        let running = async move {
             let hindrances = async { if outdated { Some(of_hindrances(&hindrances.await)) } else { None } };
             let ((), hindrances) = try_join(running, hindrances.map(Ok)).await?;
             Ok(Ended::Preflight(hindrances))
-        }));
+        };
+        self.task = Some(tokio::spawn(running.instrument(span)));
         self.preflight = Preflight::Running;
     }
 

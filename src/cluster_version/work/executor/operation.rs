@@ -62,14 +62,14 @@ impl Namespaces {
 pub(crate) struct Logged(Arc<Mutex<HashMap<usize, u64>>>);
 
 impl Logged {
-    fn failure(&self, position: usize, error: &ApplyError) {
+    fn failure(&self, position: usize, object: &ObjectId, error: &ApplyError) {
         // A conflict is over with the next attempt.
         let ApplyError::Api(error) = error else { return };
         let text = error.whole();
         let said = in_any_order(&text);
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !error.is_conflict() && logged.insert(position, said) != Some(said) {
-            tracing::warn!(error = text, "cannot apply a manifest; trying again");
+            tracing::warn!(%object, error = text, "cannot apply a manifest; trying again");
         }
     }
 
@@ -265,7 +265,7 @@ impl Operations {
         let manifest = self.manifests.get(request.position)?;
         let mut outcome = Outcome::default();
         let failed = |error: &ApplyError| {
-            self.logged.failure(request.position, error);
+            self.logged.failure(request.position, &manifest.id, error);
             let failure = failure(error, manifest);
             tracing::debug!(object = %manifest.id, error = %failure.error, "cannot apply yet");
             Some(failure)

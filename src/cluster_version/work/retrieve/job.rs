@@ -149,7 +149,8 @@ impl JobRunner<'_> {
         let ours = specification(&expected) == specification(live);
         if !ours {
             let (name, namespace) = (metadata::name(live), self.namespace);
-            tracing::warn!(%name, %namespace, "a Job of this name is not what this process would create; replacing it");
+            let object = format!("Job {namespace}/{name}");
+            tracing::warn!(object, "a Job of this name is not what this process would create; replacing it");
         }
         Ok(ours)
     }
@@ -170,7 +171,7 @@ impl JobRunner<'_> {
     {
         let selection = Selection::new(kind, self.namespace, selector);
         let events = watcher::events(self.client.clone(), selection).filter_map(|event| {
-            let failed = |error: &ApiError| tracing::debug!(%error, "watch of a retrieval failed; retrying");
+            let failed = |error: &ApiError| tracing::debug!(%error, "watch of a retrieval failed; trying again");
             std::future::ready(event.inspect_err(failed).ok())
         });
         events.boxed()

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// A drain that evictions are refused for so long is told of.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
@@ -129,7 +130,8 @@ impl Drains {
             told: None,
         };
         let until = stop.clone();
-        tokio::spawn(task::guarded("drain", &self.stop, async move { until.run_until_cancelled(run.run()).await }));
+        let running = task::guarded("drain", &self.stop, async move { until.run_until_cancelled(run.run()).await });
+        tokio::spawn(running.instrument(tracing::info_span!("drain", node = name)));
         if let Some(before) =
             self.tasks.insert(name.to_owned(), Task { request: None, since: None, begin, state, stop })
         {
@@ -247,7 +249,7 @@ impl Run {
                 self.present.remove(&key(&pod));
             }
             Err(error) => {
-                tracing::warn!(node = self.node, %error, "trying again");
+                tracing::warn!(node = self.node, %error, "the pods of the node are not followed; trying again");
                 let since = self.unread.take().map_or_else(Instant::now, |(since, _)| since);
                 self.unread = Some((since, format!("the pods of the node are not known: {error}")));
             }
