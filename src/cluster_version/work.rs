@@ -16,5 +16,6 @@ pub(crate) mod operator_configuration;
 pub(crate) mod operators;
 pub(crate) mod record;
 pub(crate) mod retrieve;
+pub(crate) mod settings;
 pub(crate) mod silence;
 pub(crate) mod stand_in;

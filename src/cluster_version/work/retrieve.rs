@@ -8,7 +8,7 @@ mod saved;
 pub(crate) mod store_client;
 pub(crate) mod verify;
 
-use super::controller::{PayloadSource, Settings};
+use super::settings::{PayloadSource, Settings};
 use crate::cluster::{Clients, Objects};
 use crate::cluster_version::api::OWN_DEPLOYMENT;
 use crate::cluster_version::api::SignatureStore;
