@@ -328,9 +328,9 @@ impl Cluster {
 
     /// Registers `count` nodes `fake-0…` that kwok simulates (`Options::kwok`). They have the taint
     /// `kwok.x-k8s.io/node=fake:NoSchedule`, so that only pods that tolerate it are scheduled there.
-    pub async fn add_fake_nodes(&self, count: usize) -> Result<()> {
+    pub async fn add_fake_nodes(&self, numbers: std::ops::Range<usize>) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client().await?);
-        for number in 0..count {
+        for number in numbers {
             nodes.create(&Default::default(), &kwok::fake_node(number)).await?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde::de::DeserializeOwned;
@@ -24,6 +24,7 @@ pub struct Cvo {
     /// Added to the environment of this process, or of the cluster.
     environment: BTreeMap<String, String>,
     log_level: Option<String>,
+    program: Option<PathBuf>,
 }
 
 /// What a command has said, and how it has ended.
@@ -76,6 +77,12 @@ impl Cvo {
         self
     }
 
+    /// Another program than the one under test.
+    pub fn program(mut self, program: Option<&Path>) -> Self {
+        self.program = program.map(Path::to_owned);
+        self
+    }
+
     /// Runs it to its end, whatever that is.
     pub async fn run(self) -> Result<Said> {
         let name = self.name();
@@ -100,16 +107,20 @@ impl Cvo {
 
     /// As a process of a cluster, to be given to `Cluster::spawn`.
     pub fn launch(self, name: &str) -> Result<Launch> {
-        let mut launch = Launch::new(name, programs::cvo()?, self.arguments);
+        let mut launch = Launch::new(name, self.path()?, self.arguments);
         launch.environment = self.environment;
         let level = std::env::var("RUST_LOG").ok().or(self.log_level);
         Ok(level.into_iter().fold(launch, |launch, level| launch.env("RUST_LOG", level)))
     }
 
     fn command(&self) -> Result<Command> {
-        let mut command = Command::new(programs::cvo()?);
+        let mut command = Command::new(self.path()?);
         command.args(&self.arguments).envs(&self.environment).stdin(Stdio::null()).kill_on_drop(true);
         Ok(command)
+    }
+
+    fn path(&self) -> Result<PathBuf> {
+        self.program.clone().map_or_else(programs::cvo, Ok)
     }
 
     fn name(&self) -> String {

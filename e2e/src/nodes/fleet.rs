@@ -57,7 +57,7 @@ impl Fleet {
     /// Adds nodes that belong to pools by the label `pool`.
     pub async fn add_nodes(&self, pools: &[(&str, usize)]) -> anyhow::Result<()> {
         let count = pools.iter().map(|(_, count)| count).sum();
-        self.cluster.add_fake_nodes(count).await?;
+        self.cluster.add_fake_nodes(0..count).await?;
         let nodes: Api<Node> = Api::all(self.client.clone());
         let mut number = 0;
         for (pool, count) in pools {
@@ -220,7 +220,8 @@ impl Fleet {
     }
 }
 
-async fn define(cluster: &Cluster) -> anyhow::Result<()> {
+/// The definitions of both products.
+pub async fn define(cluster: &Cluster) -> anyhow::Result<()> {
     let root = workspace::root().join("manifests");
     let mut names = Vec::new();
     for folder in ["cluster-version", "machine-config"] {

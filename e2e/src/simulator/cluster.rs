@@ -83,7 +83,7 @@ impl SimulatedCluster {
         let client = control_plane.client().await?;
         let kubeconfig = daemon_kubeconfig(&control_plane, PROCESS)?;
         if kwok {
-            control_plane.add_fake_nodes(1).await?;
+            control_plane.add_fake_nodes(0..1).await?;
             // The daemon's own pods do not tolerate the taint of simulated nodes, and run on nodes of the control plane.
             let nodes: Api<KubernetesNode> = Api::all(client.clone());
             for change in [json!({"spec": {"taints": null}}), of_control_plane()] {
@@ -101,6 +101,7 @@ impl SimulatedCluster {
             cluster: control_plane.clone(),
             kubeconfig,
             payloads: control_plane.payload_dir(),
+            program: None,
             arguments: if kwok { SHORT_LEASE.iter().map(ToString::to_string).collect() } else { Vec::new() },
             log_level: if kwok { "info,cvo=debug" } else { "info" },
             state: Default::default(),
@@ -259,6 +260,12 @@ impl SimulatedCluster {
         Ok(())
     }
 
+    /// The daemon, which does not run, is this program from now on; `None`: the one under test.
+    pub fn set_program(&mut self, program: Option<PathBuf>) -> anyhow::Result<()> {
+        Arc::get_mut(&mut self.node).context("the daemon runs")?.program = program;
+        Ok(())
+    }
+
     /// Starts the daemon of the release that is installed; from then on the image that its Deployment asks for is run.
     pub async fn run_daemon(&mut self, release: &Release) -> anyhow::Result<()> {
         self.node.start(release).await?;
@@ -274,6 +281,7 @@ impl SimulatedCluster {
             cluster: self.control_plane.clone(),
             kubeconfig: daemon_kubeconfig(&self.control_plane, name)?,
             payloads: self.node.payloads.clone(),
+            program: self.node.program.clone(),
             arguments: self.node.arguments.clone(),
             log_level: self.node.log_level,
             state: Default::default(),

@@ -33,6 +33,8 @@ pub struct Node {
     pub cluster: Arc<Cluster>,
     pub kubeconfig: PathBuf,
     pub payloads: PathBuf,
+    /// The daemon, where it is not the program under test.
+    pub program: Option<PathBuf>,
     /// More arguments of the daemon.
     pub arguments: Vec<String>,
     /// `RUST_LOG` of the daemon where this process has none.
@@ -218,7 +220,8 @@ impl Node {
             .kubeconfig(&self.kubeconfig)
             .args(&self.arguments)
             .args(silent.flat_map(|flag| [flag, ""]))
-            .log_level(self.log_level);
+            .log_level(self.log_level)
+            .program(self.program.as_deref());
         let daemon = deployed_environment()?.iter().fold(daemon, |daemon, (name, value)| daemon.env(name, value));
         let launch = daemon.launch(&self.name)?;
         let cluster = self.cluster.clone();

@@ -1,5 +1,6 @@
-//! What all products stand on: test clusters, merging, and who may read metrics.
+//! What all products stand on: test clusters, merging, who may read metrics, and clusters of the version before.
 
 mod clusters;
 mod merge;
 mod metrics_access;
+mod version_before;

@@ -115,7 +115,7 @@ async fn leftovers_of_a_killed_owner_are_removed_by_the_next_start() {
 async fn kwok_simulates_nodes_and_their_pods() {
     let cluster = Cluster::up(Options { kwok: true, ..Default::default() }).await.unwrap();
     let client = cluster.client().await.unwrap();
-    cluster.add_fake_nodes(3).await.unwrap();
+    cluster.add_fake_nodes(0..3).await.unwrap();
     let jobs: Api<Job> = Api::namespaced(client.clone(), "default");
     jobs.create(&Default::default(), &simulated_job()).await.unwrap();
     let look = async { cluster.kubectl(["get", "nodes,pods,jobs", "-o", "wide"]).await.unwrap_or_default() };
