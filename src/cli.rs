@@ -12,6 +12,7 @@ pub(crate) mod generate;
 pub(crate) mod history;
 pub(crate) mod image;
 pub(crate) mod image_build;
+pub(crate) mod image_files;
 pub(crate) mod layout;
 pub(crate) mod output;
 pub(crate) mod overview;
@@ -30,6 +31,8 @@ use crate::cluster_version::daemon;
 use crate::cluster_version::work::operator_configuration::{LogLevel, SetLogLevel};
 use crate::machine_config;
 use crate::machine_config::cli::{node, node_agent};
+use crate::olm;
+use crate::olm::cli::{bundle, catalog};
 use crate::process::signals;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -54,6 +57,9 @@ enum Command {
     Overview(overview::OverviewArgs),
     Start(Box<daemon::Settings>),
     MachineConfig(Box<machine_config::daemon::Settings>),
+    /// The catalogs of operators in a cluster
+    #[command(subcommand)]
+    Olm(olm::cli::start::OlmCommand),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     History(history::HistoryArgs),
@@ -66,17 +72,24 @@ enum Command {
     Ack(ack::AckArgs),
     Doctor(doctor::DoctorArgs),
     Wait(wait::WaitArgs),
+    /// Check and inspect file-based catalogs of operators
+    #[command(subcommand)]
+    Catalog(catalog::CatalogCommand),
     /// Plan changes of the configuration of nodes
     #[command(subcommand)]
     Node(node::NodeCommand),
     Rbac(Box<rbac::RbacArgs>),
     Graph(graph::GraphArgs),
     Image(image::ImageArgs),
+    /// Check bundles of operators
+    #[command(subcommand)]
+    Bundle(bundle::BundleCommand),
     /// Build, inspect, extract and sign release images
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     Verify(verify::VerifyArgs),
     ImageBuild(image_build::ImageBuildArgs),
+    ImageFiles(image_files::ImageFilesArgs),
     NodeAgent(machine_config::work::agent::Settings),
     #[command(hide = true)]
     InRoot(node_agent::InRootArgs),
@@ -93,7 +106,7 @@ enum Command {
 }
 
 /// The subcommands that run until they are told to stop.
-const DAEMONS: [&str; 3] = ["start", "machine-config", "node-agent"];
+const DAEMONS: [&str; 4] = ["start", "machine-config", "node-agent", "olm start"];
 
 /// Parses the arguments and runs the subcommand. The cause of a failure is on standard error.
 pub fn run() -> ExitCode {
@@ -104,7 +117,8 @@ pub fn run() -> ExitCode {
             return Exit::Failure.into();
         }
     };
-    let is_daemon = std::env::args_os().nth(1).is_some_and(|name| DAEMONS.iter().any(|daemon| name == *daemon));
+    let given: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let is_daemon = DAEMONS.iter().any(|daemon| is_command(daemon, &given));
     let stop = CancellationToken::new();
     // Before anything else: the first process of a container loses a signal that it has no handler for yet.
     if is_daemon && let Err(error) = runtime.block_on(async { signals::on_signal(stop.clone()) }) {
@@ -123,6 +137,12 @@ pub fn run() -> ExitCode {
             Exit::Failure.into()
         }
     }
+}
+
+/// Whether these arguments begin with the words of a command.
+fn is_command(command: &str, given: &[OsString]) -> bool {
+    let mut given = given.iter();
+    command.split(' ').all(|word| given.next().is_some_and(|it| it == word))
 }
 
 /// All commands, with what their help says of the documentation.
@@ -176,10 +196,13 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::Doctor(args) => return doctor::run(args).await,
         Command::Wait(args) => return wait::run(args).await,
         Command::Upgrade(args) => return upgrade::run(*args).await,
+        Command::Catalog(command) => return catalog::run(&command),
         Command::Release(command) => return release::run(command).await,
         Command::Node(command) => return node::run(command).await,
         Command::Verify(args) => return verify::run(args).await,
+        Command::Bundle(command) => return bundle::run(command),
         Command::Start(args) => start::run(*args, set_log_level, stop).await,
+        Command::Olm(command) => olm::cli::start::run(command, stop).await,
         Command::MachineConfig(args) => machine_config::cli::machine_config::run(*args, stop).await,
         Command::Render(args) => render::run(args).await,
         Command::Rollback(args) => upgrade::rollback(args).await,
@@ -193,6 +216,7 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::Graph(args) => graph::run(&args),
         Command::Image(args) => image::run(&args),
         Command::ImageBuild(args) => image_build::run(args).await,
+        Command::ImageFiles(args) => image_files::run(args).await,
         Command::NodeAgent(args) => node_agent::run(args, stop).await,
         Command::InRoot(args) => node_agent::in_root(&args),
         Command::Preflight(args) => preflight::run(args).await,

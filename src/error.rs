@@ -66,6 +66,14 @@ pub(crate) fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{}{}", part(0..begin), note(end - begin), part(end..text.len())))
 }
 
+/// What is wrong with JSON, without line and column, which nobody can use if the text is a part of another or our own, and without
+/// most of a long value.
+pub(crate) fn of_json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = text.rsplit_once(" at line ").filter(|_| error.line() > 0);
+    shortened(place.map_or(text.as_str(), |(cause, _)| cause), CAUSE).into_owned()
+}
+
 /// The items in at most `limit` bytes; in place of those that do not fit stands `rest` of their number.
 pub(crate) fn listed<S: AsRef<str>>(
     items: &[S],

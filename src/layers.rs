@@ -19,12 +19,12 @@ const CORE: usize = LAYERS.len();
 const PRODUCTS: [&str; 5] = ["release", "cluster_version", "machine_config", "olm", "update_service"];
 /// Commands that belong to no product, and those that concern releases. All others in that folder are over all products.
 const COMMANDS: [(&str, &str); 2] =
-    [("shared", "exit layout output pages reach"), ("release", "filters folder image image_build release")];
+    [("shared", "exit layout output pages reach"), ("release", "filters folder image image_build image_files release")];
 /// What cluster_version knows of other products: one module of each.
 const SUMMARIES: [&str; 2] = ["machine_config::summary", "olm::summary"];
 /// What the core does not touch.
 const IO: &str = "tokio tokio_rustls tokio_util futures tower kube reqwest hyper hyper_util hyper_rustls rustls axum \
-    oci_client clap rustix tempfile uuid::Uuid::new_v4 std::fs std::env std::net std::os std::process std::thread \
+    tonic tonic_health tonic_prost tonic_reflection oci_client clap rustix tempfile uuid::Uuid::new_v4 std::fs std::env std::net std::os std::process std::thread \
     std::io::stdin std::io::stdout std::io::stderr std::time::Instant";
 /// What a type of the API derives.
 const DERIVE: &str = "kube::CustomResource";

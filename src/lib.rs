@@ -5,6 +5,7 @@ mod diagnosis;
 mod diff;
 mod error;
 mod gate;
+mod images;
 mod merge;
 mod metrics;
 mod object;

@@ -2,3 +2,19 @@
 //! running.
 
 pub(crate) mod api;
+#[cfg_attr(not(test), expect(dead_code, reason = "the loops over catalogs and plans use the rest"))]
+pub(crate) mod bundle;
+pub(crate) mod catalog;
+pub(crate) mod certificate;
+pub(crate) mod cli;
+pub(crate) mod daemon;
+pub(crate) mod duration;
+pub(crate) mod endpoints;
+pub(crate) mod metrics;
+pub(crate) mod net;
+pub(crate) mod packages;
+pub(crate) mod registry;
+pub(crate) mod serve;
+pub(crate) mod source;
+pub(crate) mod version_range;
+pub(crate) mod work;

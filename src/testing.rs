@@ -42,6 +42,19 @@ pub mod api {
         pub use crate::cluster_version::progress::{CONFIG_MAP, KEY, NodeState, Progress};
     }
 }
+pub mod catalog {
+    pub use crate::olm::catalog::blobs::{Blobs, BlobsError, Document, Form};
+    pub use crate::olm::catalog::builder::{Catalog, CatalogBuilder, CatalogError, FileId, Sick};
+    pub use crate::olm::catalog::decode::Decoded;
+    pub use crate::olm::catalog::fault::{Fault, Reason};
+    pub use crate::olm::catalog::fields::FieldError;
+    pub use crate::olm::catalog::index::{
+        Api, Bundle, Channel, Counts, Custom, Entry, Index, IndexError, Package, Property, Stored,
+    };
+    pub use crate::olm::catalog::record::StoredKind;
+    pub use crate::olm::net::folder::{FolderError, read};
+    pub use crate::olm::version_range::{RangeError, VersionRange};
+}
 pub mod cluster {
     pub use crate::cluster::client::Clients;
     pub use crate::cluster::kinds::Kinds;

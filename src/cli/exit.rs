@@ -73,6 +73,7 @@ const ROWS: &[Row] = &[
     ("start", DAEMON),
     ("machine-config", DAEMON),
     ("node-agent", DAEMON),
+    ("olm start", DAEMON),
     ("plan", &[
         (Exit::Success, "nothing is known that would stop the update"),
         (Exit::Failure, "no plan could be made, or every manifest of the release is excluded"),
@@ -122,9 +123,21 @@ const ROWS: &[Row] = &[
         (Exit::Waits, "something would probably wait until somebody does something about it, or no pool selects a given MachineConfig"),
         (Exit::Incomplete, "nothing is known that would, but not everything could be read that says so"),
     ]),
+    ("catalog validate", &[
+        (Exit::Success, "every package can be served"),
+        (Exit::Failure, "the catalog cannot be read"),
+        USAGE,
+        (Exit::Found, "faults"),
+    ]),
     ("release lint", &[
         (Exit::Success, "no errors, though perhaps warnings"),
         (Exit::Failure, "the release cannot be read"),
+        USAGE,
+        (Exit::Found, "errors, or with --strict warnings"),
+    ]),
+    ("bundle validate", &[
+        (Exit::Success, "no errors, though perhaps warnings"),
+        (Exit::Failure, "the bundle cannot be read"),
         USAGE,
         (Exit::Found, "errors, or with --strict warnings"),
     ]),

@@ -14,11 +14,13 @@ pub(crate) const PROXY: &str = "The API server is reached as the kubeconfig says
 type Row = (&'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
-const PAGES: [Row; 35] = [
+const PAGES: [Row; 43] = [
     ("overview", &["updates.md#watch", "troubleshooting.md"]),
     ("start", &["reference.md#flags-of-cvo-start", "monitoring.md"]),
     ("machine-config", &["nodes.md", "reference.md#flags-of-cvo-machine-config"]),
     ("node-agent", &["nodes.md", "reference.md#flags-of-cvo-node-agent"]),
+    ("olm", &["operators.md"]),
+    ("olm start", &["operators.md", "reference.md#flags-of-cvo-olm-start"]),
     ("render", &["install.md#render-the-manifests-of-the-installation"]),
     ("status", &["updates.md#watch", "troubleshooting.md"]),
     ("history", &["updates.md#after"]),
@@ -33,6 +35,9 @@ const PAGES: [Row; 35] = [
     ("wait", &["updates.md#request"]),
     ("node", &["nodes.md"]),
     ("node plan", &["nodes.md#see-what-a-machineconfig-does-before-it-is-applied"]),
+    ("catalog", &["catalogs.md"]),
+    ("catalog validate", &["catalogs.md#check"]),
+    ("catalog show", &["catalogs.md#look-inside"]),
     ("rbac", &["rights.md"]),
     ("graph", &["releases.md#check-and-inspect"]),
     ("image", &["releases.md#check-and-inspect"]),
@@ -44,8 +49,11 @@ const PAGES: [Row; 35] = [
     ("release lint", &["releases.md#check-and-inspect"]),
     ("release sign", &["updates.md#sign"]),
     ("release mirror", &["offline.md"]),
+    ("bundle", &["operators.md"]),
+    ("bundle validate", &["operators.md#check-a-bundle"]),
     ("verify", &["updates.md#sign"]),
     ("image-build", &["install.md#build-the-image-and-the-tool"]),
+    ("image-files", &["releases.md#check-and-inspect"]),
     ("payload", &["releases.md#check-and-inspect"]),
     ("payload list", &["releases.md#check-and-inspect"]),
     ("completion", &["install.md#build-the-image-and-the-tool"]),

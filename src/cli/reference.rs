@@ -88,7 +88,7 @@ fn troubleshooting() -> String {
 }
 
 /// The daemons, whose flags stand in manifests.
-const DAEMONS: [&str; 3] = ["start", "machine-config", "node-agent"];
+const DAEMONS: [&str; 4] = ["start", "machine-config", "node-agent", "olm start"];
 
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
@@ -131,7 +131,8 @@ fn reference(mut line: Command) -> String {
         exit::commands().map(|(path, codes)| (code(format!("cvo {path}")), codes)),
     );
     for name in DAEMONS {
-        let Some(command) = line.find_subcommand(name) else { continue };
+        let command = name.split(' ').try_fold(&line, |command, word| command.find_subcommand(word));
+        let Some(command) = command else { continue };
         let _written = write!(out, "## Flags of `cvo {name}`\n\n{}.\n\n", about(command));
         let flags = command.get_arguments().filter(|flag| !flag.is_hide_set() && flag.get_long() != Some("help"));
         table(&mut out, ["Flag", "Meaning"], flags.map(flag));
@@ -140,6 +141,9 @@ fn reference(mut line: Command) -> String {
     table(&mut out, ["Metric", "Meaning"], metrics::described().into_iter().map(|(name, help)| (code(name), help)));
     out.push_str("## Metrics of the machine-config controller\n\n");
     let described = crate::machine_config::metrics::described();
+    table(&mut out, ["Metric", "Meaning"], described.into_iter().map(|(name, help)| (code(name), help)));
+    out.push_str("## Metrics of the controller of operators\n\n");
+    let described = crate::olm::metrics::described();
     table(&mut out, ["Metric", "Meaning"], described.into_iter().map(|(name, help)| (code(name), help)));
     while out.ends_with("\n\n") {
         out.pop();

@@ -13,7 +13,7 @@ pub(crate) mod sign;
 pub(crate) mod signatures;
 
 use super::exit::Exit;
-use crate::net::registry::{Access, Repository, credentials::Credentials, image::Image, parse_reference};
+use crate::net::registry::{Access, Repository, architecture, credentials, image::Image, parse_reference};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use oci_client::Reference;
@@ -64,7 +64,7 @@ pub(crate) async fn run(command: ReleaseCommand) -> anyhow::Result<Exit> {
 #[command(next_help_heading = "Registry")]
 pub(crate) struct RegistryArgs {
     /// File with credentials, as `docker login` or `podman login` writes it [default: $DOCKER_CONFIG/config.json, else
-    /// ~/.docker/config.json, if it exists]. Of several entries the one with the longest path applies
+    /// ~/.docker/config.json, if it exists]. Of several entries that with the longest path is tried first
     #[arg(long, value_name = "FILE")]
     pub registry_config: Option<PathBuf>,
     /// Registry to use over plain HTTP; may be repeated. localhost and 127.x.x.x are included by default
@@ -82,9 +82,10 @@ impl RegistryArgs {
             None => Vec::new(),
         };
         Ok(Access {
-            credentials: Credentials::find(self.registry_config.as_deref())?,
+            credentials: credentials::find(self.registry_config.as_deref())?,
             plain_http: self.insecure_registry.clone(),
             extra_ca,
+            ..Access::default()
         })
     }
 }
@@ -98,7 +99,7 @@ pub(crate) fn pull_spec(given: &str) -> Result<String, String> {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ImageSource {
     /// Architecture to choose from a multi-architecture image
-    #[arg(long, value_name = "ARCH", default_value = host_architecture())]
+    #[arg(long, value_name = "ARCH", default_value = architecture())]
     pub architecture: String,
     #[command(flatten)]
     pub registry: RegistryArgs,
@@ -116,14 +117,5 @@ impl ImageSource {
         let repository = self.registry.access()?.repository(reference)?;
         let image = repository.pull(&self.architecture).await?;
         Ok(Pulled { reference: reference.clone(), repository, image })
-    }
-}
-
-/// This machine's architecture as images name it.
-fn host_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }

@@ -1,7 +1,7 @@
 //! Who a client is, and what it may do, by SelfSubjectReview and SelfSubjectAccessReview: the API server asks every authorizer.
 
 use super::error::ApiError;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::authentication::v1::{SelfSubjectReview, UserInfo};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
     SubjectAccessReviewSpec,
@@ -65,15 +65,34 @@ pub(crate) async fn may_user(client: &Client, user: &str, what: &Attributes<'_>)
     let mut groups = vec!["system:authenticated".to_owned(), "system:serviceaccounts".to_owned()];
     let namespace = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split(':').next());
     groups.extend(namespace.map(|namespace| format!("system:serviceaccounts:{namespace}")));
+    let user = UserInfo { username: Some(user.to_owned()), groups: Some(groups), ..UserInfo::default() };
+    Ok(review(client, user, what).await?.allowed)
+}
+
+/// What the API server says of a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Review {
+    pub allowed: bool,
+    /// Why, if it says so.
+    pub reason: String,
+}
+
+/// Whether a user may do so.
+pub(crate) async fn review(client: &Client, user: UserInfo, what: &Attributes<'_>) -> Result<Review, ApiError> {
+    let attempt =
+        format!("ask whether {} may {} {}", user.username.as_deref().unwrap_or_default(), what.verb, what.resource);
     let spec = SubjectAccessReviewSpec {
         resource_attributes: Some(what.to_api()),
-        user: Some(user.to_owned()),
-        groups: Some(groups),
+        user: user.username,
+        uid: user.uid,
+        groups: user.groups,
+        extra: user.extra,
         ..Default::default()
     };
     let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
     let answer = reviews.create(&PostParams::default(), &review).await;
-    let attempt = format!("ask whether {user} may {} {}", what.verb, what.resource);
-    Ok(answer.map_err(|e| ApiError::of(&attempt, e))?.status.is_some_and(|status| status.allowed))
+    let status = answer.map_err(|e| ApiError::of(&attempt, e))?.status.unwrap_or_default();
+    let allowed = status.allowed && status.denied != Some(true);
+    Ok(Review { allowed, reason: status.reason.unwrap_or_default() })
 }

@@ -37,6 +37,8 @@ struct State<V> {
     told: u64,
     /// Everything that exists is known.
     ready: bool,
+    /// How often everything was read anew: when following began, and after each watch that has ended.
+    rounds: u64,
     error: Option<String>,
     /// The server does not know the kind.
     absent: bool,
@@ -73,7 +75,8 @@ impl<V: View> Followed<V> {
     }
 
     fn new(changed: Arc<Notify>) -> Self {
-        let state = State { views: BTreeMap::new(), seen: None, told: 0, ready: false, error: None, absent: false };
+        let state =
+            State { views: BTreeMap::new(), seen: None, told: 0, ready: false, rounds: 0, error: None, absent: false };
         Followed { state: Mutex::new(state), changed, subscribers: watch::Sender::new(()) }
     }
 
@@ -171,6 +174,11 @@ impl<V: View> Followed<V> {
         self.lock().absent
     }
 
+    /// How often everything was read anew. It grows when a watch has ended, for instance because the server was replaced.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.lock().rounds
+    }
+
     /// Why the objects cannot be read at present.
     pub(crate) fn error(&self) -> Option<String> {
         self.lock().error.clone()
@@ -201,6 +209,7 @@ impl<V: View> State<V> {
         self.error = None;
         self.absent = false;
         self.ready = true;
+        self.rounds += 1;
         true
     }
 }
@@ -269,6 +278,7 @@ mod tests {
         for event in [Event::Init, Event::InitApply(node("b", "20")), Event::InitDone] {
             followed.on_event(Ok(event));
         }
+        assert_eq!(followed.rounds(), 2);
         followed.on_written(node("c", "21"));
         let expected = [("b", "20"), ("c", "21")].map(|(name, version)| (name.to_owned(), version.to_owned()));
         assert_eq!(versions(&followed), expected);

@@ -246,6 +246,11 @@ impl Election {
         self.outages.subscribe()
     }
 
+    /// Whether the lease has shown that the cluster was restored from a backup.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.went_back.load(Ordering::Relaxed)
+    }
+
     /// Returns `true` once this process leads, `false` when it is stopped before.
     pub(crate) async fn acquire(&self, stop: &CancellationToken) -> bool {
         let mut seen: Option<Seen> = None;

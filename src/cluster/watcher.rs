@@ -5,7 +5,7 @@
 //! kube's watcher does not serve here: it cannot change from one way of reading to the other, and it takes initial events from
 //! the server's cache at resourceVersion 0, which may be older than what was read or written before.
 
-use super::backoff::WatchBackoff;
+use super::backoff::{WatchBackoff, with_jitter};
 use super::error::{ApiError, Cause};
 use super::kinds::Kind;
 use super::objects::{PageMeta, call};
@@ -20,6 +20,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// How long one watch lasts.
 const WATCH_SECONDS: u32 = 1800;
+/// Pause before the server is asked again for a kind that it may never have.
+const NOT_SERVED: Duration = Duration::from_secs(600);
 /// A server that has not told everything that exists by then has failed.
 const INITIAL_LIMIT: Duration = Duration::from_secs(30);
 /// The annotation of the bookmark that ends the initial events.
@@ -32,6 +34,8 @@ pub(crate) struct Selection {
     /// Empty for all.
     pub namespace: String,
     pub selector: Selector,
+    /// The server may never have the kind: as long as it has not, it is asked once in ten minutes.
+    pub optional: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -47,11 +51,16 @@ pub(crate) enum Selector {
 impl Selection {
     /// `namespace` is empty for a kind without, and for all.
     pub(crate) fn new(kind: Kind, namespace: &str, selector: Selector) -> Selection {
-        Selection { kind, namespace: namespace.to_owned(), selector }
+        Selection { kind, namespace: namespace.to_owned(), selector, optional: false }
+    }
+
+    /// The same for a kind that the server may never have.
+    pub(crate) fn optional(self) -> Selection {
+        Selection { optional: true, ..self }
     }
 
     fn attempt(&self) -> String {
-        let Selection { kind, namespace, selector } = self;
+        let Selection { kind, namespace, selector, .. } = self;
         let mut text = format!("watch {}", kind.plural);
         if !namespace.is_empty() {
             text.push_str(&format!(" in {namespace}"));
@@ -188,6 +197,9 @@ impl<T: Clone + DeserializeOwned + Send + 'static> Watcher<T> {
                 Ok(None) => {}
                 Err(error) => {
                     self.pause();
+                    if self.selection.optional && error.is_not_found() {
+                        self.state = State::Paused { until: Instant::now() + with_jitter(NOT_SERVED) };
+                    }
                     return Err(error);
                 }
             }

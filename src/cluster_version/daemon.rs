@@ -20,6 +20,7 @@ pub(crate) use crate::cluster_version::work::operator_configuration::SetLogLevel
 use crate::cluster_version::work::record;
 use crate::cluster_version::work::retrieve::Retriever;
 pub(crate) use crate::cluster_version::work::settings::Settings;
+use crate::net::registry::architecture;
 use crate::object::metadata as object_meta;
 use crate::process::egress;
 use crate::process::events::Events;
@@ -238,16 +239,6 @@ fn follow_operator_configuration(prepared: &Prepared, stop: &CancellationToken) 
         set: prepared.set_log_level.clone(),
     };
     task::spawn("operator configuration", stop, follower.run(stop.clone()));
-}
-
-/// The architecture of this binary as Go names it, which the update service uses.
-pub(crate) fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "powerpc64" => "ppc64le",
-        other => other,
-    }
 }
 
 async fn load_running_release(settings: &Settings, features: &Features) -> Result<Payload, DaemonError> {

@@ -16,6 +16,14 @@ fn each_cause_is_named_once() {
 }
 
 #[test]
+fn what_is_wrong_with_json_is_told_without_its_place_and_short() {
+    let error = |text: &str| of_json(&serde_json::from_str::<u8>(text).unwrap_err());
+    assert_eq!(error("\"x at line y\""), "invalid type: string \"x at line y\", expected u8");
+    assert_eq!(error(""), "EOF while parsing a value");
+    assert!(error(&format!("\"{}\"", "x".repeat(5000))).len() <= CAUSE);
+}
+
+#[test]
 fn long_text_keeps_its_beginning_and_end() {
     assert_eq!(shortened("as it is", 8), "as it is");
     let long = format!("spec.rules[0] {} is invalid", "ü".repeat(5000));

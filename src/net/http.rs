@@ -8,7 +8,7 @@ use crate::error::{CAUSE, chain, shortened, without_password};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use reqwest::header::{ACCEPT, AUTHORIZATION, ETAG, HeaderMap, IF_NONE_MATCH, RETRY_AFTER};
-use reqwest::{Certificate, Client, StatusCode, redirect};
+use reqwest::{Certificate, Client, ClientBuilder, StatusCode, redirect};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -115,7 +115,7 @@ pub(crate) struct Bundle {
 
 impl Bundle {
     /// The certificates that can be trusted. There may be others among them, of a kind that is not supported.
-    fn certificates(&self) -> Result<Vec<Certificate>, HttpError> {
+    pub(crate) fn certificates(&self) -> Result<Vec<Certificate>, HttpError> {
         let refuse =
             |problem: String| HttpError::TrustBundle(format!("{}: {problem}; correct it, or remove it", self.origin));
         let mut trusted = Vec::new();
@@ -150,19 +150,22 @@ pub(crate) fn client(version: &str, egress: &Egress) -> Result<Client, HttpError
     build(&Purpose { version, egress, more_roots: None, address: None, timeout: TIMEOUT })
 }
 
-pub(crate) fn build(purpose: &Purpose<'_>) -> Result<Client, HttpError> {
+/// The beginning of any client: its redirects, and its proxy. Without an egress the proxy is that of the environment, as commands
+/// have it.
+pub(crate) fn begin(egress: Option<&Egress>) -> Result<ClientBuilder, HttpError> {
     // reqwest panics when no provider is installed. main installs the same one; only the first call has an effect.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let mut builder = Client::builder()
+    let builder = Client::builder().connect_timeout(CONNECT_TIMEOUT).redirect(redirect::Policy::custom(follow));
+    let Some(egress) = egress else { return Ok(builder) };
+    let Some(settings) = &egress.proxy else { return Ok(builder.no_proxy()) };
+    let proxies = Proxies::new(settings).map_err(HttpError::Proxy)?;
+    Ok(builder.no_proxy().proxy(reqwest::Proxy::custom(move |url| proxies.of(url))))
+}
+
+pub(crate) fn build(purpose: &Purpose<'_>) -> Result<Client, HttpError> {
+    let mut builder = begin(Some(purpose.egress))?
         .user_agent(format!("ClusterVersionOperator/{}", purpose.version))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(purpose.timeout)
-        .redirect(redirect::Policy::custom(follow))
-        .no_proxy();
-    if let Some(settings) = &purpose.egress.proxy {
-        let proxies = Proxies::new(settings).map_err(HttpError::Proxy)?;
-        builder = builder.proxy(reqwest::Proxy::custom(move |url| proxies.of(url)));
-    }
+        .timeout(purpose.timeout);
     let more = purpose.more_roots.map(Bundle::certificates).transpose()?;
     builder = match (&purpose.egress.roots, more) {
         (Roots::Only(bundle), more) => {
@@ -181,17 +184,21 @@ pub(crate) fn build(purpose: &Purpose<'_>) -> Result<Client, HttpError> {
 /// A few redirects are followed, but none from a server that has proved who it is to one that does not, and none to what only
 /// this machine can reach: the server would have us ask there in its place.
 fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let was_secure = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
-    let was_local = attempt.previous().last().is_some_and(is_local);
     if attempt.previous().len() > MAX_REDIRECTS {
         attempt.error(format!("more than {MAX_REDIRECTS} redirects"))
-    } else if was_secure && attempt.url().scheme() != "https" {
-        attempt.error("a redirect from https to http is not followed")
-    } else if is_local(attempt.url()) && !was_local {
-        attempt.error("a redirect to this machine or to its own link is not followed")
+    } else if let Some(problem) = attempt.previous().last().and_then(|from| misleads(from, attempt.url())) {
+        attempt.error(format!("a redirect {problem} is not followed"))
     } else {
         attempt.follow()
     }
+}
+
+/// Why a server at the first URL may not send us to the second one.
+pub(crate) fn misleads(from: &Url, to: &Url) -> Option<&'static str> {
+    if from.scheme() == "https" && to.scheme() != "https" {
+        return Some("from https to http");
+    }
+    (is_local(to) && !is_local(from)).then_some("to this machine or to its own link")
 }
 
 /// Whether the host is this machine, or an address of its link, where clouds serve the credentials of a machine.
@@ -304,7 +311,7 @@ fn text(headers: &HeaderMap, name: &str) -> Option<String> {
 }
 
 /// `Retry-After`: a number of seconds, or a date.
-fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = text(headers, RETRY_AFTER.as_str())?;
     if let Ok(seconds) = text.trim().parse() {
         return Some(Duration::from_secs(seconds));

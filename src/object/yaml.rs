@@ -2,8 +2,10 @@
 //! duplicate keys mean the same here. A YAML 1.2 parser would change file modes, for example. Exceeding a limit is an error.
 
 mod build;
+mod indent;
 mod scalar;
 
+use crate::error::of_json;
 pub(crate) use build::Budget;
 use serde_json::Value;
 
@@ -97,6 +99,12 @@ pub(crate) fn documents_within(bytes: &[u8], budget: &mut Budget) -> Result<Vec<
     if head.trim_ascii_start().starts_with(b"{") { json_stream(text, budget) } else { yaml_stream(text, 1, budget) }
 }
 
+/// The one document of a part of a stream that begins at line `first_line` of it, at a separator or not; `None` if it is empty or
+/// `null`. The limits above count for this document alone, but for [`MAX_BYTES`], which the caller has to bound.
+pub(crate) fn document(part: &str, first_line: usize) -> Result<Option<Document>, YamlError> {
+    Ok(yaml_stream(part, first_line, &mut Budget::default())?.pop())
+}
+
 /// Splits the text at lines that start with `---` and takes the first document of each part, as Kubernetes does.
 fn yaml_stream(text: &str, first_line: usize, budget: &mut Budget) -> Result<Vec<Document>, YamlError> {
     let mut found = Vec::new();
@@ -150,7 +158,7 @@ fn json_stream(text: &str, budget: &mut Budget) -> Result<Vec<Document>, YamlErr
                 offset = end;
             }
             Some(Err(json)) if decoded > 1 => {
-                return Err(YamlError::Syntax { line: json.line().max(line), cause: without_place(&json) });
+                return Err(YamlError::Syntax { line: json.line().max(line), cause: of_json(&json) });
             }
             Some(Err(json)) => {
                 let rest = text.get(offset + gap..).unwrap_or_default();
@@ -162,7 +170,7 @@ fn json_stream(text: &str, budget: &mut Budget) -> Result<Vec<Document>, YamlErr
                     Err(yaml) => Err(YamlError::Neither {
                         line,
                         json_line: json.line().max(line),
-                        json: format!("{} in column {}", without_place(&json), json.column()),
+                        json: format!("{} in column {}", of_json(&json), json.column()),
                         yaml: Box::new(yaml),
                     }),
                 };
@@ -183,12 +191,6 @@ fn round_trip_floats(value: &mut Value) {
         }
         _ => {}
     }
-}
-
-/// The error's message without the position at its end, which the caller adds in another form.
-fn without_place(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
 fn newlines(bytes: &[u8]) -> usize {

@@ -23,6 +23,10 @@ pub const NAMESPACE: &str = "openshift-operator-lifecycle-manager";
 pub const GLOBAL_CATALOG_NAMESPACE: &str = "openshift-marketplace";
 /// Name of the Deployment, and of its container.
 pub const DEPLOYMENT: &str = "olm-operator";
+/// Name of its Lease.
+pub(crate) const LEASE: &str = "olm-operator";
+/// The field manager of what it writes.
+pub(crate) const MANAGER: &str = "operator-lifecycle-manager";
 /// Service of the aggregated API of packages.
 pub const PACKAGE_SERVICE: &str = "packageserver-service";
 /// What the process reports to the update of the cluster.

@@ -1,6 +1,8 @@
 //! Serves metrics and health, with the TLS settings of the cluster where the cluster wants all of its servers to follow them,
 //! and metrics to those whom the cluster knows.
 
+pub(crate) mod authentication;
+
 mod access;
 mod demands;
 mod tokens;
@@ -15,6 +17,7 @@ use futures::future::BoxFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Audience of tokens that give access to the metrics and to nothing else: the API server does not take them.
@@ -40,9 +43,7 @@ impl Serving {
         kinds: &Arc<Kinds>,
         stop: CancellationToken,
     ) {
-        let demanded = Demanded::new(self.flags);
-        let demands = demanded.subscribe();
-        demanded.follow(clients, kinds.clone(), stop.clone());
+        let demands = demands(self.flags, clients, kinds, &stop);
         let access = Arc::new(Access::follow(clients, kinds.clone(), &stop));
         let metrics = Metrics {
             text,
@@ -55,7 +56,8 @@ impl Serving {
         let serve = move || -> Served {
             let (files, demands, metrics, until) = (files.clone(), demands.clone(), metrics.clone(), until.clone());
             Box::pin(async move {
-                let tls = Arc::new(tls::Current::new(files, demands)?);
+                let source = tls::Source::of_files(files);
+                let tls = Arc::new(tls::Current::new(source, tls::Protocols::Http1, demands)?);
                 serve::metrics(listen, tls, metrics, until).await
             })
         };
@@ -63,13 +65,36 @@ impl Serving {
     }
 }
 
+/// What the command line and the cluster demand of TLS, followed until `stop`.
+pub(crate) fn demands(
+    flags: tls::Flags,
+    clients: &Clients,
+    kinds: &Arc<Kinds>,
+    stop: &CancellationToken,
+) -> watch::Receiver<tls::Demands> {
+    let demanded = Demanded::new(flags);
+    let demands = demanded.subscribe();
+    demanded.follow(clients, kinds.clone(), stop.clone());
+    demands
+}
+
 /// Serves health at this address as long as the process lives.
 pub(crate) fn health(listen: SocketAddr, heartbeat: Arc<Heartbeat>, stopping: CancellationToken) {
+    health_and_readiness(listen, heartbeat, Arc::new(|| Ok(())), stopping);
+}
+
+/// The same for a process that is not ready before it can answer. `ready`: or why it cannot yet.
+pub(crate) fn health_and_readiness(
+    listen: SocketAddr,
+    heartbeat: Arc<Heartbeat>,
+    ready: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+    stopping: CancellationToken,
+) {
     let check = Arc::new(move || -> BoxFuture<'static, _> {
         let heartbeat = heartbeat.clone();
         Box::pin(async move { heartbeat.check().await })
     });
-    let (process, health) = (stopping.clone(), Health { check, stopping });
+    let (process, health) = (stopping.clone(), Health { check, ready, stopping });
     let serve = move || -> Served {
         let health = health.clone();
         Box::pin(async move { serve::health(listen, health).await })
@@ -77,10 +102,10 @@ pub(crate) fn health(listen: SocketAddr, heartbeat: Arc<Heartbeat>, stopping: Ca
     tokio::spawn(task::guarded("health", &process, again_and_again("health", CancellationToken::new(), serve)));
 }
 
-type Served = BoxFuture<'static, Result<(), ServeError>>;
+pub(crate) type Served = BoxFuture<'static, Result<(), ServeError>>;
 
 /// If a server fails, for instance because the port is in use, it is tried again; the daemon goes on.
-async fn again_and_again(what: &'static str, stop: CancellationToken, serve: impl Fn() -> Served) {
+pub(crate) async fn again_and_again(what: &'static str, stop: CancellationToken, serve: impl Fn() -> Served) {
     let mut failures = 0;
     while !stop.is_cancelled() {
         if let Err(error) = serve().await {

@@ -4,6 +4,7 @@
 //! Kinds of OpenShift and custom resources have no types here; the API server checks them. What the server accepts must
 //! never be refused here, so a field is not checked if in doubt.
 
+use crate::error::of_json;
 use crate::object::manifest::Manifest;
 use k8s_openapi::api::{admissionregistration::v1 as admission, apps::v1 as apps, batch::v1 as batch};
 use k8s_openapi::api::{core::v1 as core, rbac::v1 as rbac};
@@ -67,9 +68,7 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), String> {
         Ok(_) => Ok(()),
         Err(error) => {
             let path = error.path().to_string();
-            let cause = error.into_inner().to_string();
-            // The position in the compact JSON is of no use, since nobody has seen that text.
-            Err(format!("{path}: {}", cause.split(" at line ").next().unwrap_or(&cause)))
+            Err(format!("{path}: {}", of_json(&error.into_inner())))
         }
     }
 }

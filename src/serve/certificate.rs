@@ -96,7 +96,8 @@ impl Authorities {
     }
 }
 
-fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+/// The common name of a certificate, if it has exactly one.
+pub(crate) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let names = certificate.tbs_certificate.subject.0.iter().flat_map(|set| set.0.iter());
     let mut names = names.filter(|name| name.oid == COMMON_NAME);

@@ -4,27 +4,40 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use tokio_util::sync::CancellationToken;
 
-/// Connections served at once.
+/// Connections served at once, where nothing else is said.
 pub(super) const MAX_CONNECTIONS: usize = 64;
 
 /// The connections that are served, oldest first. There is always a place for the next one: of the address that has most
 /// of them the oldest must go, so that who opens many connections keeps nobody else from being served.
-#[derive(Default)]
-pub(super) struct Places {
+#[derive(Debug)]
+pub(crate) struct Places {
+    most: usize,
     taken: VecDeque<Place>,
     next: u64,
 }
 
+#[derive(Debug)]
 struct Place {
     number: u64,
     peer: IpAddr,
     given_up: CancellationToken,
 }
 
+impl Default for Places {
+    fn default() -> Self {
+        Places::new(MAX_CONNECTIONS)
+    }
+}
+
 impl Places {
+    /// For so many connections at once.
+    pub(crate) fn new(most: usize) -> Self {
+        Places { most, taken: VecDeque::new(), next: 0 }
+    }
+
     /// A place for a new connection, and what tells it to give the place up again.
-    pub(super) fn take(&mut self, peer: IpAddr) -> (u64, CancellationToken) {
-        while self.taken.len() >= MAX_CONNECTIONS {
+    pub(crate) fn take(&mut self, peer: IpAddr) -> (u64, CancellationToken) {
+        while self.taken.len() >= self.most {
             if let Some(oldest) = self.most_of_one_peer().and_then(|position| self.taken.remove(position)) {
                 oldest.given_up.cancel();
             }
@@ -45,7 +58,7 @@ impl Places {
         self.taken.iter().position(|place| counts.get(&place.peer) == Some(most))
     }
 
-    pub(super) fn leave(&mut self, number: u64) {
+    pub(crate) fn leave(&mut self, number: u64) {
         self.taken.retain(|place| place.number != number);
     }
 }

@@ -37,7 +37,7 @@ fn up() -> Metrics {
 
 fn health_of(state: Result<&'static str, &'static str>) -> Health {
     let check = move || -> BoxFuture<'static, _> { Box::pin(async move { state.map_err(ToOwned::to_owned) }) };
-    Health { check: Arc::new(check), stopping: CancellationToken::new() }
+    Health { check: Arc::new(check), ready: Arc::new(|| Ok(())), stopping: CancellationToken::new() }
 }
 
 /// Serves health at the address that is returned, for ever.

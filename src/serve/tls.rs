@@ -1,5 +1,6 @@
-//! How the server speaks TLS: with a certificate from files, or a self-signed one, and with the versions and cipher suites
-//! that flags or the cluster demand. Both may change while the server runs: each connection gets what is valid when it begins.
+//! How a server speaks TLS: with a certificate from files, one that another part of the process gives it, or a self-signed one, and
+//! with the versions and cipher suites that flags or the cluster demand. Both may change while the server runs: each connection gets
+//! what is valid when it begins.
 
 use super::ServeError;
 use super::certificate::AnyCertificate;
@@ -22,6 +23,37 @@ pub(crate) struct Files {
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
+
+/// Where the certificate of a server comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    SelfSigned,
+    Files(Files),
+    /// The last one that was sent; as long as there is none it is self-signed.
+    Given(watch::Receiver<Option<Arc<CertifiedKey>>>),
+}
+
+/// The protocols that are offered to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocols {
+    Http1,
+    /// HTTP/2 and HTTP/1.1.
+    Http2,
+}
+
+impl Protocols {
+    /// By their names in ALPN, the preferred one first.
+    fn names(self) -> Vec<Vec<u8>> {
+        let http1 = b"http/1.1".to_vec();
+        match self {
+            Protocols::Http1 => vec![http1],
+            Protocols::Http2 => vec![HTTP2.to_vec(), http1],
+        }
+    }
+}
+
+/// The name of HTTP/2 in ALPN.
+pub(super) const HTTP2: &[u8] = b"h2";
 
 /// Versions and cipher suites that are accepted. TLS 1.2 is the lowest version whatever is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +106,7 @@ impl Demands {
         })
     }
 
-    fn config(&self, key: Arc<CertifiedKey>) -> Result<ServerConfig, rustls::Error> {
+    fn config(&self, key: Arc<CertifiedKey>, protocols: Protocols) -> Result<ServerConfig, rustls::Error> {
         let mut provider = aws_lc_rs::default_provider();
         let of_tls13 = provider.cipher_suites.iter().copied().filter(|suite| suite.tls13().is_some());
         provider.cipher_suites = of_tls13.chain(self.usable()).collect();
@@ -84,7 +116,7 @@ impl Demands {
             .with_protocol_versions(versions)?
             .with_client_cert_verifier(Arc::new(AnyCertificate::default()))
             .with_cert_resolver(resolver);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols.names();
         Ok(config)
     }
 }
@@ -125,11 +157,12 @@ fn known_suites() -> Vec<&'static str> {
     aws_lc_rs::default_provider().cipher_suites.into_iter().filter_map(name).collect()
 }
 
-/// The configuration that is valid now. It looks at the files and at the demands at each call: a certificate that has been
+/// The configuration that is valid now. It looks at the source and at the demands at each call: a certificate that has been
 /// replaced is used by the next connection, and nothing has to watch the files between.
 #[derive(Debug)]
 pub(crate) struct Current {
-    files: Option<Files>,
+    source: Source,
+    protocols: Protocols,
     demands: watch::Receiver<Demands>,
     state: Mutex<State>,
 }
@@ -138,40 +171,62 @@ pub(crate) struct Current {
 struct State {
     key: Arc<CertifiedKey>,
     config: Arc<ServerConfig>,
-    /// The files and the demands at the last attempt, successful or not.
-    files: Option<Stamp>,
+    /// The source and the demands at the last attempt, successful or not.
+    stamp: Option<Stamp>,
     demands: Demands,
 }
 
-/// Tells one state of the two files from another.
-type Stamp = [(SystemTime, u64, u64); 2];
+/// Tells one state of a source from another.
+#[derive(Clone, Debug)]
+enum Stamp {
+    /// Of the two files.
+    Files([(SystemTime, u64, u64); 2]),
+    Given(Arc<CertifiedKey>),
+}
+
+impl PartialEq for Stamp {
+    fn eq(&self, other: &Stamp) -> bool {
+        match (self, other) {
+            (Stamp::Files(one), Stamp::Files(other)) => one == other,
+            (Stamp::Given(one), Stamp::Given(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
 
 impl Current {
     /// The first configuration must succeed; later ones that do not leave the last one in place. Without files the
     /// certificate is self-signed, and also as long as neither file exists: who makes them may need this process first.
-    pub(crate) fn new(files: Option<Files>, demands: watch::Receiver<Demands>) -> Result<Current, ServeError> {
-        let read = files.as_ref().and_then(stamp);
-        let key = match &files {
-            Some(files) if !files.are_missing() => files.read()?,
-            _ => self_signed(&["cluster-version-operator", "localhost"])?.0,
+    pub(crate) fn new(
+        source: Source,
+        protocols: Protocols,
+        demands: watch::Receiver<Demands>,
+    ) -> Result<Current, ServeError> {
+        let stamp = source.stamp();
+        let key = match (&source, &stamp) {
+            (Source::Files(files), _) if !files.are_missing() => Arc::new(files.read()?),
+            (_, Some(Stamp::Given(key))) => key.clone(),
+            _ => Arc::new(self_signed(&["cluster-version-operator", "localhost"])?.0),
         };
-        let (key, now) = (Arc::new(key), demands.borrow().clone());
-        let config = Arc::new(now.config(key.clone()).map_err(|e| refuse(files.as_ref(), &e.to_string()))?);
-        Ok(Current { files, demands, state: Mutex::new(State { key, config, files: read, demands: now }) })
+        let now = demands.borrow().clone();
+        let config = now.config(key.clone(), protocols).map_err(|e| refuse(source.files(), &e.to_string()))?;
+        let state = State { key, config: Arc::new(config), stamp, demands: now };
+        Ok(Current { source, protocols, demands, state: Mutex::new(state) })
     }
 
     /// For a connection that begins now.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Files that are missing for a moment, because they are being replaced, change nothing.
-        let files = self.files.as_ref().and_then(stamp).or(state.files);
+        let stamp = self.source.stamp().or_else(|| state.stamp.clone());
         let demands = self.demands.borrow().clone();
-        if files != state.files || demands != state.demands {
-            let replaced = if files == state.files { None } else { self.files.as_ref() };
-            (state.files, state.demands) = (files, demands);
-            match state.renewed(replaced) {
+        if stamp != state.stamp || demands != state.demands {
+            let replaced = if stamp == state.stamp { None } else { stamp.clone() };
+            let is_replaced = replaced.is_some();
+            (state.stamp, state.demands) = (stamp, demands);
+            match self.renewed(&state, replaced) {
                 Ok((key, config)) => {
-                    tracing::info!(certificate = replaced.is_some(), demands = ?state.demands, "TLS settings changed");
+                    tracing::info!(certificate = is_replaced, demands = ?state.demands, "TLS settings changed");
                     (state.key, state.config) = (key, Arc::new(config));
                 }
                 Err(error) => tracing::warn!(%error, "the server keeps its last certificate and TLS settings"),
@@ -179,14 +234,35 @@ impl Current {
         }
         state.config.clone()
     }
+
+    /// With the key that has been replaced, or with the last one.
+    fn renewed(&self, state: &State, replaced: Option<Stamp>) -> Result<(Arc<CertifiedKey>, ServerConfig), ServeError> {
+        let key = match (replaced, self.source.files()) {
+            (Some(Stamp::Given(key)), _) => key,
+            (Some(Stamp::Files(_)), Some(files)) => Arc::new(files.read()?),
+            _ => state.key.clone(),
+        };
+        let config = state.demands.config(key.clone(), self.protocols);
+        Ok((key, config.map_err(|e| refuse(self.source.files(), &e.to_string()))?))
+    }
 }
 
-impl State {
-    /// With the key in these files, or with the last one.
-    fn renewed(&self, files: Option<&Files>) -> Result<(Arc<CertifiedKey>, ServerConfig), ServeError> {
-        let key = files.map_or_else(|| Ok(self.key.clone()), |files| files.read().map(Arc::new))?;
-        let config = self.demands.config(key.clone()).map_err(|e| refuse(files, &e.to_string()))?;
-        Ok((key, config))
+impl Source {
+    /// From files, where there are any.
+    pub(crate) fn of_files(files: Option<Files>) -> Source {
+        files.map_or(Source::SelfSigned, Source::Files)
+    }
+
+    fn files(&self) -> Option<&Files> {
+        if let Source::Files(files) = self { Some(files) } else { None }
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        match self {
+            Source::SelfSigned => None,
+            Source::Files(files) => stamp(files),
+            Source::Given(key) => key.borrow().clone().map(Stamp::Given),
+        }
     }
 }
 
@@ -195,7 +271,18 @@ fn stamp(files: &Files) -> Option<Stamp> {
         let metadata = std::fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.ino(), metadata.len()))
     };
-    Some([one(&files.certificate)?, one(&files.key)?])
+    Some(Stamp::Files([one(&files.certificate)?, one(&files.key)?]))
+}
+
+/// A certificate chain and its key, both PEM. An error says what is wrong with them.
+pub(crate) fn key_pair(chain: &str, key: &str) -> Result<CertifiedKey, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain.as_bytes()).collect();
+    let chain = chain.map_err(|e| format!("the certificate: {e}"))?;
+    if chain.is_empty() {
+        return Err("there is no PEM certificate".to_owned());
+    }
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|e| format!("the key: {e}"))?;
+    certified(chain, key).map_err(|e| e.to_string())
 }
 
 fn refuse(files: Option<&Files>, cause: &str) -> ServeError {

@@ -266,6 +266,10 @@ fn apiserver(site: &Site, options: &Options) -> Launch {
         format!("--proxy-client-key-file={}", pki("front.key")),
         "--profiling=false".to_owned(),
     ];
+    if options.node {
+        // This machine has no proxy that leads from the addresses of Services to pods.
+        arguments.push("--enable-aggregator-routing=true".to_owned());
+    }
     arguments.extend(options.feature_gates.as_ref().map(|gates| format!("--feature-gates={gates}")));
     if options.audit {
         arguments.push(format!("--audit-policy-file={}", site.dir().join("audit-policy.json").display()));

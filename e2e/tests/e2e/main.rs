@@ -7,6 +7,7 @@
 
 mod cluster_version;
 mod machine_config;
+mod olm;
 mod release;
 mod shared;
 mod tools;

@@ -168,3 +168,15 @@ async fn failure_is_told_and_the_other_way_tried() {
         assert_eq!(asked(&requests), ["initial", "list", "initial"], "{cause}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn kind_that_may_never_be_served_is_asked_for_rarely() {
+    let answers = vec![refused(404), refused(404), watch(&[end_of_initial_events()], true)];
+    let (client, requests) = server(answers);
+    let begun = Instant::now();
+    let selection = Selection::new(kind(), "", Selector::Name("cluster".into())).optional();
+    let told: Vec<_> = events::<Value>(client, selection).take(4).collect().await;
+    assert!(told[0].as_ref().is_err_and(ApiError::is_not_found) && told[3].is_ok(), "{told:?}");
+    assert_eq!(asked(&requests), ["initial", "initial", "initial"]);
+    assert!(begun.elapsed() >= NOT_SERVED * 2, "{:?}", begun.elapsed());
+}

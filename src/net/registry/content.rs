@@ -1,12 +1,17 @@
 //! Content on its way from a registry, and to one. A layer may be large and the line slow, so that nothing limits the whole; but
 //! a registry that stops sending, or stops taking what is sent, is given up after a while.
 
-use super::{DOCUMENT_TIMEOUT, RegistryError, Repository, too_slow};
+use super::layer::{is_digest, no_digest};
+use super::request::Ask;
+use super::{DOCUMENT_TIMEOUT, RegistryError, Repository};
 use crate::error::chain;
 use axum::body::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use oci_client::errors::OciDistributionError;
+use oci_client::manifest::OciDescriptor;
+use reqwest::Method;
+use sha2::{Digest, Sha256};
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,13 +35,22 @@ enum Step {
 }
 
 impl Repository {
-    /// The content from here. Its errors say where and what to do.
-    pub(super) async fn content(&self, digest: &str) -> Result<Content, RegistryError> {
-        let attempt = format!("pull blob {digest}");
-        self.client.store_auth_if_needed(self.reference.resolve_registry(), &self.auth).await;
+    /// The content from here. Its errors say where and what to do, also if it is not what the descriptor says.
+    pub(super) async fn content(&self, part: &OciDescriptor) -> Result<Content, RegistryError> {
+        if !is_digest(&part.digest) {
+            return Err(self.failed("read the manifest".to_owned(), no_digest(&part.digest), ""));
+        }
+        let attempt = format!("pull blob {}", part.digest);
         // Not from the `urls` of a foreign layer: they could name any server.
-        let source = self.within(&attempt, self.client.pull_blob_stream(&self.reference, digest)).await?;
-        Ok(self.watched(attempt, source.stream))
+        let path = format!("blobs/{}", part.digest);
+        let ask = Ask { method: Method::GET, path, headers: Vec::new(), attempt: &attempt };
+        let response = self.ask(&ask).await?;
+        if !response.status().is_success() {
+            return Err(self.answered(attempt, response).await);
+        }
+        let content = self.watched(attempt.clone(), response.bytes_stream().map_err(io::Error::other).boxed());
+        let repository = self.clone();
+        Ok(verified(content, part, move |cause| io::Error::other(repository.failed(attempt.clone(), cause, ""))))
     }
 
     /// Sends content of this size to here.
@@ -44,25 +58,12 @@ impl Repository {
         let attempt = format!("push blob {digest}");
         let (steps, seen) = watch::channel(Step::Send);
         let content = stepped(content, steps).map_err(OciDistributionError::from);
-        self.sender.store_auth_if_needed(self.reference.resolve_registry(), &self.auth).await;
+        let sender = &self.writers().await?.sender;
         tokio::select! {
-            sent = self.sender.push_blob_stream(&self.reference, content, digest, Some(size)) => {
+            sent = sender.push_blob_stream(&self.reference, content, digest, Some(size)) => {
                 sent.map(drop).map_err(|error| self.refused(attempt, error))
             }
             cause = silence(seen, self.pause) => Err(self.failed(attempt, cause, AGAIN)),
-        }
-    }
-
-    /// The client library reads tokens, and what a registry says of an error, whole and by a client of its own, so that their
-    /// length cannot be limited: their time is.
-    pub(super) async fn within<T>(
-        &self,
-        attempt: &str,
-        request: impl Future<Output = Result<T, OciDistributionError>>,
-    ) -> Result<T, RegistryError> {
-        match timeout(DOCUMENT_TIMEOUT, request).await {
-            Ok(done) => done.map_err(|error| self.refused(attempt.to_owned(), error)),
-            Err(_) => Err(self.failed(attempt.to_owned(), too_slow(DOCUMENT_TIMEOUT), "")),
         }
     }
 
@@ -90,6 +91,51 @@ impl Repository {
         };
         stream::unfold(Some(source), next).boxed()
     }
+}
+
+/// Content on its way, as far as it was checked.
+struct Checked {
+    content: Content,
+    hash: Sha256,
+    /// Bytes that are still to come.
+    left: u64,
+    wrong: Box<dyn Fn(String) -> io::Error + Send>,
+}
+
+/// The content, which ends with an error unless it is all of what the descriptor says.
+pub(super) fn verified(
+    content: Content,
+    part: &OciDescriptor,
+    wrong: impl Fn(String) -> io::Error + Send + 'static,
+) -> Content {
+    let (digest, size) = (part.digest.clone(), u64::try_from(part.size).unwrap_or(0));
+    let state = Checked { content, hash: Sha256::new(), left: size, wrong: Box::new(wrong) };
+    let next = move |state: Option<Checked>| {
+        let digest = digest.clone();
+        async move {
+            let mut state = state?;
+            let cause = match state.content.next().await {
+                Some(Ok(chunk)) => match state.left.checked_sub(chunk.len() as u64) {
+                    Some(left) => {
+                        state.left = left;
+                        state.hash.update(&chunk);
+                        return Some((Ok(chunk), Some(state)));
+                    }
+                    None => format!("the registry sends more than the {size} bytes of its manifest"),
+                },
+                Some(Err(error)) => return Some((Err(error), None)),
+                None => match format!("sha256:{}", hex::encode(state.hash.finalize())) {
+                    found if found == digest && state.left == 0 => return None,
+                    found if found == digest => {
+                        format!("it has {} bytes, and {size} by its manifest", size - state.left)
+                    }
+                    found => format!("the {} bytes that were sent have the digest {found}", size - state.left),
+                },
+            };
+            Some((Err((state.wrong)(cause)), None))
+        }
+    };
+    stream::unfold(Some(state), next).boxed()
 }
 
 /// What happened to the line; `None`: the content itself is wrong.

@@ -1,9 +1,10 @@
 //! Copies images between registries and folders, by digest and with everything they consist of. What is at the target already is
 //! not sent again, so a copy that was interrupted goes on where it was.
 
-use super::content::{Content, cause_of, kept};
-use super::layout::{Entry, Layout};
-use super::{RegistryError, Repository};
+use super::RegistryError;
+use super::content::{cause_of, kept};
+use super::layout::Entry;
+use super::place::Place;
 use futures::{StreamExt, TryStreamExt, stream};
 use oci_client::Reference;
 use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciManifest};
@@ -20,13 +21,6 @@ async fn alone(digest: &str) -> OwnedMutexGuard<()> {
     static BUSY: LazyLock<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>> = LazyLock::new(Mutex::default);
     let one = BUSY.lock().unwrap_or_else(PoisonError::into_inner).entry(digest.to_owned()).or_default().clone();
     one.lock_owned().await
-}
-
-/// Where images are.
-#[derive(Clone, Debug)]
-pub(crate) enum Place {
-    Registry(Box<Repository>),
-    Folder(Layout),
 }
 
 /// Is told of bytes: first of those that an image consists of, then of those that are there.
@@ -58,6 +52,7 @@ pub(crate) async fn copy(
     let media_type = match from.parse(image, &bytes)? {
         OciManifest::ImageIndex(index) => {
             for entry in &index.manifests {
+                from.check_digest(image, &entry.digest)?;
                 Box::pin(copy(from, to, &entry.digest, None, progress)).await?;
             }
             index.media_type.unwrap_or_else(|| OCI_IMAGE_INDEX_MEDIA_TYPE.to_owned())
@@ -79,28 +74,9 @@ fn size(descriptor: &OciDescriptor) -> u64 {
 }
 
 impl Place {
-    async fn document(&self, name: &str) -> Result<(Vec<u8>, String), RegistryError> {
-        match self {
-            Place::Registry(repository) => repository.manifest(name).await,
-            Place::Folder(layout) => Ok(layout.document(name).await?),
-        }
-    }
-
-    fn parse(&self, name: &str, bytes: &[u8]) -> Result<OciManifest, RegistryError> {
-        super::parse_manifest(bytes).map_err(|cause| match self {
-            Place::Registry(repository) => repository.failed(format!("read manifest {name}"), cause, ""),
-            Place::Folder(_) => {
-                RegistryError::Folder(super::layout::LayoutError::File { path: name.to_owned(), cause })
-            }
-        })
-    }
-
     async fn has(&self, part: &OciDescriptor) -> Result<bool, RegistryError> {
         match self {
-            Place::Registry(repository) => {
-                repository.client.store_auth_if_needed(repository.reference.resolve_registry(), &repository.auth).await;
-                repository.has(&part.digest).await
-            }
+            Place::Registry(repository) => repository.has(&part.digest).await,
             Place::Folder(layout) => Ok(layout.has(part).await?),
         }
     }
@@ -124,20 +100,13 @@ impl Place {
             return Ok(());
         }
         let told = progress.clone();
-        let content = from.stream(part).await?.inspect_ok(move |chunk| told.done(chunk.len() as u64, true)).boxed();
+        let content = from.content(part).await?.inspect_ok(move |chunk| told.done(chunk.len() as u64, true)).boxed();
         let (content, failure) = kept(content);
         let taken = match self {
             Place::Folder(layout) => layout.write(part, content).await.map_err(RegistryError::from),
             Place::Registry(repository) => repository.send(&part.digest, size(part), content).await,
         };
         taken.map_err(|error| cause_of(&failure, error))
-    }
-
-    async fn stream(&self, part: &OciDescriptor) -> Result<Content, RegistryError> {
-        match self {
-            Place::Folder(layout) => Ok(layout.stream(&part.digest).await?),
-            Place::Registry(repository) => repository.content(&part.digest).await,
-        }
     }
 
     /// Makes the image known, when everything it consists of is here.
@@ -164,7 +133,7 @@ impl Place {
                 };
                 let attempt = || format!("push manifest {digest}");
                 let content_type = media_type.parse().map_err(|e| repository.failed(attempt(), e, ""))?;
-                let pushed = repository.client.push_manifest_raw(&reference, manifest, content_type);
+                let pushed = repository.writers().await?.client.push_manifest_raw(&reference, manifest, content_type);
                 repository.within(&attempt(), pushed).await.map(drop)
             }
         }

@@ -22,6 +22,8 @@ pub(crate) enum ImageError {
 pub(crate) struct Image {
     /// `sha256:…` of `manifest_bytes`.
     pub digest: String,
+    /// The digest of what was named: of the index that it was chosen from, if there is one.
+    pub named: String,
     pub manifest: OciImageManifest,
     pub manifest_bytes: Vec<u8>,
     pub media_type: String,
@@ -113,7 +115,15 @@ fn finish(config: Value, media_type: &str, config_type: &str, layers: Vec<OciDes
     };
     let manifest_bytes = serde_json::to_vec(&manifest).map_err(wrong)?;
     let digest = sha256(&manifest_bytes);
-    Ok(Image { digest, manifest, manifest_bytes, media_type: media_type.into(), config, config_bytes })
+    Ok(Image {
+        named: digest.clone(),
+        digest,
+        manifest,
+        manifest_bytes,
+        media_type: media_type.into(),
+        config,
+        config_bytes,
+    })
 }
 
 /// Manifests in Docker's format must name Docker's layer types.

@@ -1,11 +1,12 @@
 //! Image layers: writes reproducible tar archives from files in memory, and reads selected files from untrusted archives
 //! without following links and within fixed bounds.
 
-use flate2::read::MultiGzDecoder;
+pub(super) mod archive;
+
 use flate2::{Compression, GzBuilder};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 
 /// Most bytes that are kept of one image, names included. The largest known release payload has 20 MB.
 const MAX_KEPT_BYTES: u64 = 48 << 20;
@@ -17,8 +18,8 @@ const MAX_PATH: usize = 4096;
 const MAX_SCANNED_BYTES: u64 = 8 << 30;
 /// Most symbolic links that are followed from one to the next.
 const MAX_LINKS: usize = 16;
-/// Longest extended file name or header record of an archive, in bytes.
-const MAX_EXTENDED_HEADER: u64 = 1 << 20;
+/// Largest window of a layer that is compressed with Zstandard, in bytes: what the program `zstd` itself reads without being asked.
+const MAX_WINDOW: u64 = 128 << 20;
 
 /// A layer cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +35,7 @@ pub enum LayerError {
     #[error("{path:?} is a {what} where the image should have a directory: rebuild the image with regular files")]
     NotADirectory { path: String, what: &'static str },
     #[error(
-        "the layer is compressed with {found}, which is not supported: rebuild the image with gzip or uncompressed layers"
+        "the layer is compressed with {found}, which is not supported: rebuild the image with gzip, zstd or uncompressed layers"
     )]
     Compression { found: &'static str },
     #[error("the image has more than {limit} {unit} under {prefixes}: this is not a release image")]
@@ -98,6 +99,19 @@ pub(crate) struct Layer {
 /// `sha256:<hex>` of some bytes.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+}
+
+/// Whether it is `sha256:` with 64 hexadecimal digits. What a manifest calls a digest becomes part of a path, and a tag in place of one
+/// would name other content tomorrow.
+pub(super) fn is_digest(text: &str) -> bool {
+    let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64);
+    hex.is_some_and(|hex| hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
+}
+
+/// What to say of a text that is none.
+pub(super) fn no_digest(digest: &str) -> String {
+    let digest: String = digest.chars().take(100).collect();
+    format!("it has {digest:?} in place of a digest like sha256:HEX")
 }
 
 /// Writes a layer whose bytes depend on the arguments alone: entries sorted by path, owner 0:0, `mtime` (seconds since
@@ -200,12 +214,7 @@ impl Gathered {
     /// Reads one layer to its end, because the client library checks the digest there.
     pub fn read_layer(&mut self, stored: impl Read) -> Result<(), LayerError> {
         let mut stored = BufReader::with_capacity(1 << 16, stored);
-        let magic = stored.fill_buf().map_err(reading)?.get(..4).unwrap_or_default().to_vec();
-        let entries = match magic.as_slice() {
-            [0x28, 0xb5, 0x2f, 0xfd] => return Err(LayerError::Compression { found: "zstd" }),
-            [0x1f, 0x8b, ..] => self.read_archive(MultiGzDecoder::new(&mut stored), MAX_SCANNED_BYTES),
-            _ => self.read_archive(&mut stored, MAX_SCANNED_BYTES),
-        }?;
+        let entries = self.read_archive(archive::unpacked(&mut stored, MAX_WINDOW)?, MAX_SCANNED_BYTES)?;
         io::copy(&mut stored, &mut io::sink()).map_err(reading)?;
         for (path, content) in entries {
             if let PathEntry::File(bytes) = content {
@@ -218,18 +227,10 @@ impl Gathered {
 
     /// Reads at most `limit` bytes.
     fn read_archive(&mut self, unpacked: impl Read, limit: u64) -> Result<BTreeMap<String, PathEntry>, LayerError> {
-        let mut archive = tar::Archive::new(Bounded { unpacked, left: limit });
         let mut found = BTreeMap::new();
-        let mut extended = Extended::default();
-        // Raw entries, because the library would read extended names of any length into memory.
-        for entry in archive.entries().map_err(reading)?.raw(true) {
-            let mut entry = entry.map_err(reading)?;
-            if extended.take(&mut entry)? {
-                continue;
-            }
-            let (name, target) = std::mem::take(&mut extended).names(&entry);
-            self.add(&mut found, entry, &name, &target)?;
-        }
+        archive::each_entry(archive::Bounded::new(unpacked, limit), |entry, name, target| {
+            self.add(&mut found, entry, name, target)
+        })?;
         Ok(found)
     }
 
@@ -364,25 +365,11 @@ impl Gathered {
     }
 }
 
-fn reading(cause: io::Error) -> LayerError {
+pub(super) fn reading(cause: io::Error) -> LayerError {
     if cause.kind() == io::ErrorKind::StorageFull {
         return LayerError::Expands;
     }
     LayerError::Io { attempt: "read", cause }
-}
-
-/// Fails with `StorageFull` after `left` bytes. An end there would look like that of the archive, and hide what comes after it.
-struct Bounded<R> {
-    unpacked: R,
-    left: u64,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.unpacked.read(buffer)?;
-        self.left = self.left.checked_sub(read as u64).ok_or(io::ErrorKind::StorageFull)?;
-        Ok(read)
-    }
 }
 
 /// The path that a whiteout entry deletes from lower layers: `a/.wh.b` deletes `a/b`, `a/.wh..wh..opq` everything in `a`.
@@ -411,62 +398,6 @@ fn beside(path: &str, target: &str) -> Option<String> {
         }
     }
     Some(parts.join("/"))
-}
-
-/// Names that precede an entry because they are too long for its header.
-#[derive(Default)]
-struct Extended {
-    name: Option<Vec<u8>>,
-    target: Option<Vec<u8>>,
-}
-
-impl Extended {
-    /// Consumes the entry if it only describes the next one.
-    fn take<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> Result<bool, LayerError> {
-        let kind = entry.header().entry_type();
-        let (long_name, long_link) = (kind.is_gnu_longname(), kind.is_gnu_longlink());
-        if kind.is_pax_global_extensions() {
-            return Ok(true);
-        }
-        if !long_name && !long_link && !kind.is_pax_local_extensions() {
-            return Ok(false);
-        }
-        let mut bytes = Vec::new();
-        entry.take(MAX_EXTENDED_HEADER + 1).read_to_end(&mut bytes).map_err(reading)?;
-        if bytes.len() as u64 > MAX_EXTENDED_HEADER {
-            return Err(reading(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "an extended file name is longer than 1 MiB",
-            )));
-        }
-        if long_name || long_link {
-            let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-            bytes.truncate(end);
-            *(if long_name { &mut self.name } else { &mut self.target }) = Some(bytes);
-            return Ok(true);
-        }
-        for record in tar::PaxExtensions::new(&bytes) {
-            let record = record.map_err(reading)?;
-            match record.key_bytes() {
-                b"path" => self.name = Some(record.value_bytes().to_vec()),
-                b"linkpath" => self.target = Some(record.value_bytes().to_vec()),
-                // Otherwise another reader could see different files in the same archive.
-                b"size" => {
-                    let cause = "it gives the size of a file a second time, in an extended header";
-                    return Err(reading(io::Error::new(io::ErrorKind::InvalidData, cause)));
-                }
-                _ => {}
-            }
-        }
-        Ok(true)
-    }
-
-    fn names<R: Read>(self, entry: &tar::Entry<'_, R>) -> (String, String) {
-        let header = entry.header();
-        let name = self.name.unwrap_or_else(|| header.path_bytes().into_owned());
-        let target = self.target.or_else(|| header.link_name_bytes().map(|t| t.into_owned())).unwrap_or_default();
-        (String::from_utf8_lossy(&name).into_owned(), String::from_utf8_lossy(&target).into_owned())
-    }
 }
 
 #[cfg(test)]

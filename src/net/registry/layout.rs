@@ -3,6 +3,7 @@
 //! simply begun again.
 
 use super::MAX_DOCUMENT;
+use super::partial::{ABANDONED, Partial, remove_abandoned};
 use axum::body::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -13,8 +14,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 use tokio_util::io::ReaderStream;
@@ -24,9 +23,6 @@ const NAME: &str = "org.opencontainers.image.ref.name";
 /// The file that says that a folder is a layout.
 const MARK: &str = "oci-layout";
 const INDEX: &str = "index.json";
-/// In the extension of a file that is being written.
-const PARTIAL: &str = "partial-";
-const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// A folder with images cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -71,17 +67,19 @@ impl Layout {
         let layout = Layout::open(root);
         let blobs = root.join("blobs/sha256");
         tokio::fs::create_dir_all(&blobs).await.map_err(of(&blobs))?;
-        remove_abandoned(&blobs);
+        remove_abandoned(&blobs, ABANDONED);
         if !Layout::is_at(root) {
             layout.replace(&root.join(MARK), br#"{"imageLayoutVersion":"1.0.0"}"#).await?;
         }
         Ok(layout)
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     fn blob(&self, digest: &str) -> Result<PathBuf, LayoutError> {
-        let hex = digest.strip_prefix("sha256:").filter(|hex| hex.len() == 64);
-        // It becomes a path.
-        let hex = hex.filter(|hex| hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')));
+        let hex = digest.strip_prefix("sha256:").filter(|_| super::layer::is_digest(digest));
         let hex = hex.ok_or_else(|| LayoutError::Digest(digest.chars().take(100).collect()))?;
         Ok(self.root.join("blobs/sha256").join(hex))
     }
@@ -94,7 +92,8 @@ impl Layout {
 
     /// A manifest: by its name in the index, or by its digest.
     pub(crate) async fn document(&self, name: &str) -> Result<(Vec<u8>, String), LayoutError> {
-        let digest = if name.contains(':') {
+        // The name of an image may be a whole reference, with colons.
+        let digest = if super::layer::is_digest(name) {
             name.to_owned()
         } else {
             let entry = self.entries().await?.into_iter().find(|entry| entry.name == name);
@@ -185,35 +184,6 @@ impl Layout {
         let temporary = Partial::of(path);
         tokio::fs::write(&temporary.0, content).await.map_err(of(&temporary.0))?;
         tokio::fs::rename(&temporary.0, path).await.map_err(of(path))
-    }
-}
-
-/// A file that is removed unless it has got its name: also when writing is given up because another file has failed.
-struct Partial(PathBuf);
-
-impl Partial {
-    /// Beside the file. Two images that have a layer in common may write it at the same time, each into its own.
-    fn of(path: &Path) -> Partial {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        Partial(path.with_extension(format!("{PARTIAL}{}-{number}", std::process::id())))
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// What killed processes have left. What is younger may belong to one that runs.
-fn remove_abandoned(folder: &Path) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let partial = entry.file_name().to_string_lossy().contains(PARTIAL);
-        let age = entry.metadata().and_then(|found| found.modified()).ok().and_then(|at| at.elapsed().ok());
-        if partial && age.is_some_and(|age| age > ABANDONED) {
-            let _ = std::fs::remove_file(entry.path());
-        }
     }
 }
 

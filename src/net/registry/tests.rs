@@ -1,13 +1,19 @@
 //! Tests against a fake registry in this process, which can refuse, count and send wrong content; and against a real one if
 //! its program is installed.
 
+use super::blocking::Blocking;
 use super::image::{Start, append, scratch};
-use super::layer::{LayerFile, Packing};
+use super::layer::{Layer, LayerFile, Packing};
 use super::*;
+use crate::images::credentials::Format;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use futures::StreamExt;
+use oci_client::manifest::OCI_IMAGE_MEDIA_TYPE;
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
 #[derive(Default)]
 struct Stored {
@@ -25,13 +31,13 @@ struct Stored {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Fake {
+pub(crate) struct Fake {
     stored: Arc<Mutex<Stored>>,
     address: String,
 }
 
 impl Fake {
-    pub(super) async fn start() -> Fake {
+    pub(crate) async fn start() -> Fake {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Fake { address: listener.local_addr().unwrap().to_string(), ..Fake::default() };
@@ -52,11 +58,37 @@ impl Fake {
         fake
     }
 
-    pub(super) fn repository(&self, name: &str, access: &Access) -> Repository {
+    pub(crate) fn repository(&self, name: &str, access: &Access) -> Repository {
         access.repository(&parse_reference(&format!("{}/{name}", self.address)).unwrap()).unwrap()
     }
 
-    pub(super) fn count(&self, what: &str) -> usize {
+    /// For the names of images.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Requires this login, `user:password`.
+    pub(crate) fn require(&self, login: &str) {
+        self.stored.lock().unwrap().login = Some(login.to_owned());
+    }
+
+    /// The same with any bytes.
+    pub(super) fn send_instead(&self, content: Vec<u8>) {
+        self.stored.lock().unwrap().wrong_blob = Some(content.into());
+    }
+
+    /// Has this manifest from now on.
+    pub(super) fn put(&self, repository: &str, tag: &str, kind: &str, manifest: String) {
+        let stored = (kind.to_owned(), manifest.into());
+        self.stored.lock().unwrap().manifests.insert((repository.to_owned(), tag.to_owned()), stored);
+    }
+
+    /// Has no content of this digest any more.
+    pub(crate) fn forget(&self, digest: &str) {
+        self.stored.lock().unwrap().blobs.retain(|(_, known), _| known != digest);
+    }
+
+    pub(crate) fn count(&self, what: &str) -> usize {
         self.stored.lock().unwrap().log.iter().filter(|entry| **entry == what).count()
     }
 }
@@ -129,6 +161,18 @@ fn answer(stored: &mut Stored, method: &Method, uri: &Uri, headers: &HeaderMap, 
     }
 }
 
+/// Credentials for parts of a registry: path, user, password.
+pub(super) fn keyring(registry: &str, entries: &[(&str, &str, &str)]) -> Keyring {
+    let entry = |(path, user, password): &(&str, &str, &str)| {
+        (format!("{registry}{path}"), serde_json::json!({"username": user, "password": password}))
+    };
+    let auths: serde_json::Map<_, _> = entries.iter().map(entry).collect();
+    let mut keyring = Keyring::default();
+    let config = serde_json::json!({"auths": auths}).to_string();
+    keyring.add(config.as_bytes(), Format::DockerConfigJson, "Secret ns/pull").unwrap();
+    keyring
+}
+
 fn one_layer(path: &str, content: &str) -> Layer {
     let file = LayerFile { path: path.into(), mode: 0o444, bytes: content.into() };
     layer::write(&[file], 0, Packing::USUAL).unwrap()
@@ -148,7 +192,7 @@ impl Fake {
 
     /// A repository that waits for no longer than this in the middle of content.
     pub(super) fn impatient(&self, name: &str, pause: Duration) -> Repository {
-        Access::default().connect(&parse_reference(&format!("{}/{name}", self.address)).unwrap(), pause).unwrap()
+        Access::default().connect(&parse_reference(&format!("{}/{name}", self.address)).unwrap(), pause, false).unwrap()
     }
 
     /// Sends this instead of any blob, or the blobs again.
@@ -199,8 +243,7 @@ async fn images_are_copied_within_and_between_repositories_and_registries() {
 async fn credentials_are_sent_and_missing_ones_are_explained() {
     let fake = Fake::start().await;
     fake.stored.lock().unwrap().login = Some("ann:secret".into());
-    let config = format!(r#"{{"auths": {{"{}": {{"username": "ann", "password": "secret"}}}}}}"#, fake.address);
-    let access = Access { credentials: Credentials::parse(config.as_bytes()).unwrap(), ..Access::default() };
+    let access = Access { credentials: keyring(&fake.address, &[("", "ann", "secret")]), ..Access::default() };
     round_trip(&fake.repository("a:1", &access), &fake.repository("b:1", &access)).await;
 
     let (image, layers) = base();
@@ -346,16 +389,78 @@ async fn real_registry_behaves_the_same() {
 async fn layer_that_does_not_end_is_given_up() {
     let hundred: &'static [u8] = &[0; 100];
     let (silent, _kept) = tokio::io::duplex(1);
-    let (soon, later) = (Instant::now() + Duration::from_millis(20), Instant::now() + LAYER_TIMEOUT);
-    let mut silent = Blocking::new(silent, 100, soon);
-    let mut endless = Blocking::new(tokio::io::repeat(0), 100, later);
-    let mut exact = Blocking::new(hundred, 100, later);
+    let (unwanted, _also_kept) = tokio::io::duplex(1);
+    let (soon, later) = (Duration::from_millis(20), Duration::from_secs(3600));
+    let (stop, never) = (CancellationToken::new(), CancellationToken::new());
+    stop.cancel();
+    let mut silent = Blocking::new(silent, 100, soon, never.clone());
+    let mut unwanted = Blocking::new(unwanted, 100, later, stop);
+    let mut endless = Blocking::new(tokio::io::repeat(0), 100, later, never.clone());
+    let mut exact = Blocking::new(hundred, 100, later, never);
     let read = tokio::task::spawn_blocking(move || {
         let copied = |body: &mut dyn Read| std::io::copy(body, &mut std::io::sink()).map_err(|e| e.to_string());
-        [copied(&mut silent), copied(&mut endless), copied(&mut exact)]
+        [copied(&mut silent), copied(&mut unwanted), copied(&mut endless), copied(&mut exact)]
     });
-    let [silent, endless, exact] = read.await.unwrap();
+    let [silent, unwanted, endless, exact] = read.await.unwrap();
     assert!(silent.unwrap_err().contains("has not sent all of it"));
+    assert!(unwanted.unwrap_err().contains("nobody waits"));
     assert!(endless.unwrap_err().contains("more than the 100 bytes"));
     assert_eq!(exact, Ok(100));
+}
+
+/// A server that answers as a test says, and remembers what it was asked: method, path and query, user or token.
+#[derive(Clone)]
+pub(super) struct Script {
+    pub address: String,
+    pub log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    pub(super) async fn start<F>(answer: F) -> Script
+    where
+        F: Fn(&str, &HeaderMap) -> Response<Body> + Clone + Send + Sync + 'static,
+    {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let script = Script { address: listener.local_addr().unwrap().to_string(), log: Arc::default() };
+        let log = script.log.clone();
+        let app = axum::Router::new().fallback(move |request: Request<Body>| {
+            let (answer, log) = (answer.clone(), log.clone());
+            async move {
+                let path = request.uri().path_and_query().unwrap();
+                let asked = format!("{} {path}", request.method());
+                let shown = request.headers().get("authorization").map_or("", |shown| shown.to_str().unwrap());
+                log.lock().unwrap().push(format!("{asked} {}", user(shown)).trim().to_owned());
+                answer(&asked, request.headers())
+            }
+        });
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        script
+    }
+
+    /// What it was asked since the last time.
+    pub(super) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.log.lock().unwrap())
+    }
+
+    pub(crate) fn repository(&self, name: &str, access: &Access) -> Repository {
+        access.repository(&parse_reference(&format!("{}/{name}", self.address)).unwrap()).unwrap()
+    }
+}
+
+/// `as ann`, or `with TOKEN`.
+pub(super) fn user(shown: &str) -> String {
+    use base64::Engine;
+    match shown.split_once(' ') {
+        Some(("Basic", encoded)) => {
+            let decoded = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap();
+            format!("as {}", String::from_utf8(decoded).unwrap().split_once(':').unwrap().0)
+        }
+        Some((_, token)) => format!("with {token}"),
+        None => String::new(),
+    }
+}
+
+pub(super) fn reply_with(status: u16, headers: &[(&str, &str)], body: &str) -> Response<Body> {
+    reply(status, headers, body.to_owned().into())
 }

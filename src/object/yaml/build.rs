@@ -1,14 +1,14 @@
 //! Builds one JSON value from parser events. Resolves merge keys, duplicate keys and aliases within a budget.
 
 use super::scalar::{self, Resolved};
-use super::{Document, MAX_DEPTH, MAX_NODES, MAX_TEXT, YamlError};
+use super::{Document, MAX_DEPTH, MAX_NODES, MAX_TEXT, YamlError, indent};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The nodes and bytes of text that a stream may still have.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     nodes: usize,
     text: usize,
@@ -68,32 +68,31 @@ pub(super) fn first_document(
 ) -> Result<Option<Document>, YamlError> {
     // Go's reader ends the last line with a newline as well.
     let ended = if part.ends_with('\n') { Cow::Borrowed(part) } else { Cow::Owned(format!("{part}\n")) };
+    let before = *budget;
+    let (found, error) = of_text(&ended, first_line, budget);
+    match error.and_then(|error| indent::indented(&ended, &error)) {
+        None => found,
+        Some(text) => {
+            *budget = before;
+            of_text(&text, first_line, budget).0
+        }
+    }
+}
+
+/// The first document, and what the parser found wrong.
+fn of_text(
+    text: &str,
+    first_line: usize,
+    budget: &mut Budget,
+) -> (Result<Option<Document>, YamlError>, Option<ScanError>) {
     let mut builder = Builder {
-        events: Parser::new_from_str(&ended),
+        events: Parser::new_from_str(text),
         budget,
         anchors: BTreeMap::new(),
         before: first_line.saturating_sub(1),
+        error: None,
     };
-    loop {
-        let (event, span) = builder.next()?;
-        match event {
-            Event::StreamEnd => return Ok(None),
-            Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
-            event => {
-                let line = builder.line(span);
-                let value = builder.node(event, span, 0)?.value;
-                // Content after the value belongs to the same document, unless the document was ended.
-                match builder.next()? {
-                    (Event::DocumentEnd | Event::StreamEnd, _) => {}
-                    (_, span) => {
-                        let cause = "there is content after the end of the document's value".to_owned();
-                        return Err(YamlError::Syntax { line: builder.line(span), cause });
-                    }
-                }
-                return Ok((!value.is_null()).then_some(Document { line, value }));
-            }
-        }
-    }
+    (builder.document(), builder.error)
 }
 
 struct Builder<'text, 'budget> {
@@ -103,13 +102,42 @@ struct Builder<'text, 'budget> {
     anchors: BTreeMap<usize, Node>,
     /// Number of lines of the stream before the part.
     before: usize,
+    /// What the parser ended with.
+    error: Option<ScanError>,
 }
 
 impl<'text> Builder<'text, '_> {
+    fn document(&mut self) -> Result<Option<Document>, YamlError> {
+        loop {
+            let (event, span) = self.next()?;
+            match event {
+                Event::StreamEnd => return Ok(None),
+                Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
+                event => {
+                    let line = self.line(span);
+                    let value = self.node(event, span, 0)?.value;
+                    // Content after the value belongs to the same document, unless the document was ended.
+                    match self.next()? {
+                        (Event::DocumentEnd | Event::StreamEnd, _) => {}
+                        (_, span) => {
+                            let cause = "there is content after the end of the document's value".to_owned();
+                            return Err(YamlError::Syntax { line: self.line(span), cause });
+                        }
+                    }
+                    return Ok((!value.is_null()).then_some(Document { line, value }));
+                }
+            }
+        }
+    }
+
     fn next(&mut self) -> Result<(Event<'text>, Span), YamlError> {
         match self.events.next_event() {
             Some(Ok(next)) => Ok(next),
-            Some(Err(error)) => Err(self.syntax(&error)),
+            Some(Err(error)) => {
+                let told = self.syntax(&error);
+                self.error = Some(error);
+                Err(told)
+            }
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }

@@ -203,6 +203,48 @@ fn mutate(mut bytes: Vec<u8>, edits: &[(u8, usize, u8)]) -> Vec<u8> {
     bytes
 }
 
+/// Generators of definitions break long quoted texts so, and Go's decoder takes them.
+#[test]
+fn continued_lines_of_quoted_text_need_no_indentation() {
+    for (text, expected) in [
+        ("a:\n  b: 'x\n  y'\n  c: 1\n", json!({"a": {"b": "x y", "c": 1}})),
+        ("a:\n  b: 'x\n y'\n", json!({"a": {"b": "x y"}})),
+        ("a:\n  b: \"x\ny\"\n", json!({"a": {"b": "x y"}})),
+        ("a:\n  b: 'it''s x\n\n  y'\n", json!({"a": {"b": "it's x\ny"}})),
+        ("a:\n  b: \"x\\\n  y \\\"z\\\"\n  w\"\n", json!({"a": {"b": "xy \"z\" w"}})),
+        ("a:\n  b: 'x\n  y'\n  c: 'ä\n  ö'\n", json!({"a": {"b": "x y", "c": "ä ö"}})),
+        ("- a:\n    - 'x\n      y\n    z'\n", json!([{"a": ["x y z"]}])),
+    ] {
+        assert_eq!(documents(text.as_bytes()).unwrap()[0].value, expected, "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_besides_the_indentation_is_told_with_its_line() {
+    let error = documents(b"a:\n  b: 'x\n  y'\n  c: [\n").unwrap_err().to_string();
+    assert!(error.starts_with("line ") && !error.contains("indentation"), "{error}");
+    let error = documents(b"a:\n  b: 'x\n  y\n").unwrap_err();
+    assert!(matches!(error, YamlError::Syntax { line: 2, .. }), "{error}");
+}
+
+#[test]
+fn indenting_many_texts_is_bounded() {
+    let text = format!("a:\n{}", "  - 'x\n y'\n".repeat(50_000));
+    let start = std::time::Instant::now();
+    assert!(matches!(documents(text.as_bytes()), Err(YamlError::Syntax { .. })));
+    let few = format!("a:\n{}", "  - 'x\n y'\n".repeat(500));
+    assert_eq!(documents(few.as_bytes()).unwrap()[0].value["a"][499], "x y");
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}
+
+#[test]
+fn indenting_makes_no_text_many_times_larger() {
+    let text = format!("k:\n  {}: \"{}z\"\n", "x".repeat(390), "\n".repeat(1 << 18));
+    assert!(matches!(documents(text.as_bytes()), Err(YamlError::Syntax { .. })));
+    let few = format!("k:\n  {}: \"{}z\"\n", "x".repeat(390), "\n".repeat(1 << 10));
+    assert!(documents(few.as_bytes()).is_ok());
+}
+
 /// Reading JSON may change the last digit of a float. A manifest must not always differ from the object it made.
 #[test]
 fn float_is_the_same_when_its_json_is_read_again() {
@@ -236,4 +278,14 @@ proptest! {
             prop_assert!(error.to_string().starts_with("line "), "{}", error);
         }
     }
+}
+
+#[test]
+fn one_document_may_be_larger_than_a_stream() {
+    let text = format!("---\na: {}\n", "x".repeat(MAX_BYTES));
+    assert!(matches!(documents(text.as_bytes()), Err(YamlError::TooLarge { .. })));
+    let read = document(&text, 7).unwrap().unwrap();
+    assert_eq!((read.line, read.value["a"].as_str().map(str::len)), (8, Some(MAX_BYTES)));
+    assert_eq!(document("# nothing\n", 1), Ok(None));
+    assert_eq!(document("--- a\n", 7), Err(YamlError::Separator { line: 7, found: "a".to_owned() }));
 }

@@ -23,6 +23,11 @@ pub mod condition {
     pub const RESOLVED_IMAGE: &str = "ResolvedImage";
     pub const ALL_TEMPLATES_RESOLVED: &str = "AllTemplatesResolved";
     pub const UNABLE_TO_RESOLVE: &str = "UnableToResolve";
+    /// Which content is served, so that all replicas serve the same one: its pull spec with the digest, as the message.
+    pub const CONTENT_LOADED: &str = "ContentLoaded";
+    pub const LOADED: &str = "Loaded";
+    pub const LOADING: &str = "Loading";
+    pub const FAILED: &str = "Failed";
 }
 
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

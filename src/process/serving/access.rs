@@ -1,15 +1,13 @@
 //! Who may read the metrics: the Prometheus of the platform by its client certificate, and whoever the cluster gives the right
 //! to by a token.
 
+use super::authentication;
 use super::tokens::{self, Bearer, Known, Tokens, Verdict};
-use crate::cluster::task;
-use crate::cluster::{Clients, Kind, Kinds, named};
-use crate::object::read::Read;
+use crate::cluster::{Clients, Kinds};
 use crate::process::serving::METRICS_AUDIENCE;
 use crate::serve::caller::{Caller, Refusal};
 use crate::serve::certificate::Authorities;
 use axum::http::StatusCode;
-use futures::StreamExt;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::{Api, PostParams};
@@ -20,8 +18,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-/// Where the API server says which authorities sign the certificates of its clients.
-const AUTHORITIES: (&str, &str, &str) = ("kube-system", "extension-apiserver-authentication", "client-ca-file");
+/// The key that says which authorities sign the certificates of the API server's clients.
+const AUTHORITIES: &str = "client-ca-file";
 /// The one whose certificate gives the right to read metrics.
 const PROMETHEUS: &str = "system:serviceaccount:openshift-monitoring:prometheus-k8s";
 /// For both reviews of a token, waiting for others included.
@@ -41,25 +39,8 @@ pub(super) struct Access {
 impl Access {
     /// Follows the authorities until `stop`.
     pub(super) fn follow(clients: &Clients, kinds: Arc<Kinds>, stop: &CancellationToken) -> Access {
-        let (namespace, name, _) = AUTHORITIES;
-        let (told, authorities) = watch::channel(Err(format!("ConfigMap {namespace}/{name} has not been read yet")));
-        let mut states = named::follow(clients, kinds, Kind::config_map(), namespace, name);
-        let following = async move {
-            while let Some(state) = states.next().await {
-                let authorities = match state {
-                    Read::Value(object) => parse(&object),
-                    Read::Absent => Err(format!("ConfigMap {namespace}/{name} does not exist")),
-                    // The last ones count, if there are any.
-                    Read::Failed(_) if told.borrow().is_ok() => continue,
-                    Read::Failed(cause) => Err(format!("ConfigMap {namespace}/{name} cannot be read: {cause}")),
-                };
-                if let Err(cause) = &authorities {
-                    tracing::warn!(error = cause, "no client certificate gives access to the metrics");
-                }
-                let _last = told.send_replace(authorities);
-            }
-        };
-        task::spawn("client certificates", stop, following);
+        let lacking = "no client certificate gives access to the metrics";
+        let authorities = authentication::follow(clients, kinds, stop, lacking, parse);
         Access::new(authorities, clients.call.clone())
     }
 
@@ -175,9 +156,8 @@ fn may_read_metrics(user: UserInfo) -> SubjectAccessReviewSpec {
 }
 
 fn parse(object: &Value) -> Result<Authorities, String> {
-    let (namespace, name, key) = AUTHORITIES;
-    let refuse = |cause: String| format!("{key} of ConfigMap {namespace}/{name}: {cause}");
-    let bundle = object.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
+    let refuse = |cause: String| format!("{AUTHORITIES}: {cause}");
+    let bundle = object.get("data").and_then(|data| data.get(AUTHORITIES)).and_then(Value::as_str);
     Authorities::parse(bundle.ok_or_else(|| refuse("is not there".to_owned()))?).map_err(refuse)
 }
 

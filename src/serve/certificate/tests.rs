@@ -17,6 +17,11 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), pem }
     }
 
+    /// Its own certificate.
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
+    }
+
     pub(crate) fn known(&self) -> Authorities {
         Authorities::parse(&self.pem).unwrap()
     }
@@ -36,7 +41,7 @@ impl Authority {
     }
 }
 
-fn chain(pem: &str) -> Vec<CertificateDer<'static>> {
+pub(crate) fn chain(pem: &str) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().unwrap()
 }
 

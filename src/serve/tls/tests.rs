@@ -30,9 +30,8 @@ fn demanding(demands: Demands) -> watch::Receiver<Demands> {
 pub(crate) fn current(names: &[&str]) -> (Current, String) {
     let (key, pem) = self_signed(names).unwrap();
     let (key, demands) = (Arc::new(key), Demands::default());
-    let config = Arc::new(demands.config(key.clone()).unwrap());
-    let state = Mutex::new(State { key, config, files: None, demands: demands.clone() });
-    (Current { files: None, demands: demanding(demands), state }, pem)
+    let current = Current::new(Source::Given(watch::channel(Some(key)).1), Protocols::Http1, demanding(demands));
+    (current.unwrap(), pem)
 }
 
 #[test]
@@ -51,7 +50,7 @@ fn files_are_read_and_a_bad_one_is_named() {
     let missing = folder.path().join("missing");
     let new = |certificate: &PathBuf, key: &PathBuf| {
         let files = Files { certificate: certificate.clone(), key: key.clone() };
-        Current::new(Some(files), demanding(Demands::default()))
+        Current::new(Source::Files(files), Protocols::Http1, demanding(Demands::default()))
     };
     new(&certificate, &key).unwrap();
     for (certificate, key, part) in [
@@ -104,7 +103,7 @@ fn replaced_certificate_is_used_by_the_next_connection() {
     let folder = tempfile::tempdir().unwrap();
     let (files, first, second) = (files(&folder), pair("server"), pair("server"));
     write(&files, &first.certificate, &first.key);
-    let current = Current::new(Some(files.clone()), demanding(Demands::default())).unwrap();
+    let current = Current::new(Source::Files(files.clone()), Protocols::Http1, demanding(Demands::default())).unwrap();
     let trusts = |pair: &Pair| handshake(&current, &pair.certificate, &[&TLS13]).is_ok();
     let unchanged = current.config();
     assert!(trusts(&first) && Arc::ptr_eq(&unchanged, &current.config()), "nothing is read without a change");
@@ -127,7 +126,7 @@ fn changed_demands_hold_from_the_next_connection_on() {
     let (files, pair) = (files(&folder), pair("server"));
     write(&files, &pair.certificate, &pair.key);
     let (demands, received) = watch::channel(Demands::default());
-    let current = Current::new(Some(files), received).unwrap();
+    let current = Current::new(Source::Files(files), Protocols::Http1, received).unwrap();
     let agreed = |versions: &[&'static SupportedProtocolVersion]| handshake(&current, &pair.certificate, versions);
     assert!(agreed(&[&TLS12]).unwrap().starts_with("TLSv1_2 "));
     let suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384".to_owned();
@@ -175,6 +174,6 @@ fn every_named_profile_of_the_cluster_can_be_served() {
         let object = serde_json::json!({"spec": {"tlsSecurityProfile": {"type": profile}}});
         let demands = Demands::of_cluster(&Tls::of(Some(&object)), &Flags::default()).unwrap();
         assert_eq!(demands.only_tls13, only_tls13, "{profile}");
-        demands.config(Arc::new(self_signed(&["server"]).unwrap().0)).unwrap();
+        demands.config(Arc::new(self_signed(&["server"]).unwrap().0), Protocols::Http1).unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! `lab`: test clusters for people, what runs in their pods, and what measures the daemon. Not part of an installation.
 
 mod bench;
+mod catalog;
 mod chaos;
 mod cluster;
 mod demo;
@@ -30,6 +31,9 @@ struct Arguments {
 enum Command {
     /// Measure installing, updating, resting and repairing with a real release.
     Bench(bench::Bench),
+    /// Write catalogs of operators, and measure what reading them costs.
+    #[command(subcommand)]
+    Catalog(catalog::Command),
     /// Install and update while daemon and cluster are killed, frozen and restarted at random moments.
     Chaos(chaos::Chaos),
     /// Start, stop and use test clusters.
@@ -66,6 +70,7 @@ async fn main() -> ExitCode {
     }
     let outcome = match Arguments::parse().command {
         Command::Bench(bench) => bench::run(bench).await,
+        Command::Catalog(command) => catalog::run(&command),
         Command::Chaos(chaos) => chaos::run(chaos).await,
         Command::Cluster(command) => cluster::run(command).await,
         Command::Demo(demo) => demo::run(demo).await,

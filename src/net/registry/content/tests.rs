@@ -1,7 +1,8 @@
 use super::super::Access;
-use super::super::copy::{Place, Progress, copy};
+use super::super::copy::{Progress, copy};
 use super::super::layer::sha256;
 use super::super::layout::Layout;
+use super::super::place::Place;
 use super::super::tests::{Fake, base};
 use super::*;
 
@@ -69,5 +70,16 @@ async fn content_in_memory_is_sent_in_parts() {
         let bytes: Vec<u8> = (0..size).map(|at| at as u8).collect();
         let sent: Vec<Bytes> = parts(bytes.clone()).try_collect().await.unwrap();
         assert_eq!((sent.len(), sent.concat()), (size.div_ceil(PART), bytes));
+    }
+}
+
+#[tokio::test]
+async fn content_has_the_size_of_its_descriptor() {
+    let bytes = b"layer".to_vec();
+    for (size, expected) in [(4, "more than the 4 bytes"), (5, ""), (6, "it has 5 bytes, and 6 by its manifest")] {
+        let part = OciDescriptor { digest: sha256(&bytes), size, ..OciDescriptor::default() };
+        let read: io::Result<Vec<Bytes>> = verified(parts(bytes.clone()), &part, io::Error::other).try_collect().await;
+        let text = read.map_or_else(|error| error.to_string(), |_| String::new());
+        assert!(text.contains(expected) && text.is_empty() == expected.is_empty(), "{size}: {text}");
     }
 }

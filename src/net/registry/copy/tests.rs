@@ -1,4 +1,5 @@
 use super::super::Access;
+use super::super::layout::Layout;
 use super::super::tests::{Fake, base};
 use super::*;
 use std::path::Path;

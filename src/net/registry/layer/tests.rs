@@ -1,6 +1,8 @@
 //! Layers are reproducible, and a hostile archive is refused.
 
+use super::archive::MAX_EXTENDED_HEADER;
 use super::*;
+use std::io::Read;
 
 fn file(path: &str, content: &str) -> LayerFile {
     LayerFile { path: path.into(), mode: 0o444, bytes: content.into() }
@@ -155,6 +157,25 @@ fn inner_link_is_replaced_by_its_target() {
     ];
     assert_eq!(files, expected);
     assert_eq!(gathered.skipped, ["manifests/of-another-layer", "manifests/nowhere", "manifests/round"]);
+}
+
+/// As it may come by a slow line.
+#[test]
+fn compression_is_recognized_byte_by_byte() {
+    struct Slow<'a>(&'a [u8]);
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(&mut buffer[..1])
+        }
+    }
+    let content = [file("manifests/a", "1")];
+    let plain = write(&content, 0, Packing::Plain).unwrap().bytes;
+    let zstd = ruzstd::encoding::compress_to_vec(plain.as_slice(), ruzstd::encoding::CompressionLevel::Fastest);
+    for stored in [write(&content, 0, Packing::USUAL).unwrap().bytes, zstd, plain] {
+        let mut gathered = manifests();
+        gathered.read_layer(Slow(&stored)).unwrap();
+        assert_eq!(gathered.files["manifests/a"], b"1");
+    }
 }
 
 #[test]

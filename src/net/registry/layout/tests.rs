@@ -55,3 +55,17 @@ async fn content_is_written_by_two_at_the_same_time() {
     let files = std::fs::read_dir(folder.path().join("blobs/sha256")).unwrap().count();
     assert_eq!(files, 1, "nothing is left beside it");
 }
+
+/// Other tools call an image by its whole reference.
+#[tokio::test]
+async fn name_of_an_image_may_have_colons() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::create(folder.path()).await.unwrap();
+    let name = "quay.io:443/org/cat:1";
+    let digest = crate::net::registry::layer::sha256(b"{}");
+    let entry = Entry { name: name.to_owned(), digest: digest.clone(), annotations: BTreeMap::new() };
+    layout.add(entry, "x", Bytes::from_static(b"{}"), true).await.unwrap();
+    for name in [name, &digest] {
+        assert_eq!(layout.document(name).await.unwrap().1, digest);
+    }
+}

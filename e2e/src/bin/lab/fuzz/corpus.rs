@@ -23,6 +23,8 @@ pub(super) struct Corpus {
     pub graphs: Vec<Vec<u8>>,
     /// Answers of a Prometheus API.
     pub answers: Vec<Vec<u8>>,
+    /// Files of catalogs.
+    pub catalogs: Vec<Vec<u8>>,
     /// Decoded manifests.
     pub objects: Vec<Value>,
 }
@@ -39,6 +41,11 @@ impl Corpus {
             answers: ANSWERS.iter().map(|text| text.as_bytes().to_vec()).collect(),
             ..Corpus::default()
         };
+        corpus.catalogs.extend([CATALOG.into(), CATALOG_YAML.into()]);
+        for folder in fs::read_dir(shared.join("catalogs/v4.21")).into_iter().flatten() {
+            corpus.catalogs.extend(files(&folder?.path()).unwrap_or_default().into_iter().map(|(_, bytes)| cut(bytes)));
+        }
+        corpus.catalogs.sort();
         let own = files(&root.join("manifests/cluster-version"))?;
         for release in ["base", "1.0.1", "1.1.0", "verification"] {
             let mut parts = Vec::new();
@@ -133,6 +140,19 @@ const REFERENCES: &str = r#"{"kind":"ImageStream","apiVersion":"image.openshift.
 "from":{"kind":"DockerImage","name":"r.example/a@sha256:1"}},{"name":"b"}]}}"#;
 const REFERENCES_YAML: &str = "kind: ImageStream\napiVersion: image.openshift.io/v1\nmetadata:\n  name: 1.0.0\nspec:\n  tags:\n\
   - name: a\n    from: {kind: DockerImage, name: r/a}\n";
+const CATALOG: &str = r#"{"schema":"olm.package","name":"a","defaultChannel":"x","icon":{"base64data":"YWJj","mediatype":"m"}}
+{"schema":"olm.channel","package":"a","name":"x","entries":[{"name":"a.v1"},{"name":"a.v2","replaces":"a.v1","skips":["a.v0"],
+"skipRange":"<2.0.0"}]}
+{"schema":"olm.bundle","package":"a","name":"a.v1","image":"r/a:1","properties":[{"type":"olm.package","value":{"packageName":"a",
+"version":"1.0.0"}},{"type":"olm.gvk","value":{"group":"g","version":"v1","kind":"K"}}],"relatedImages":[{"name":"","image":"r/b"}]}
+{"schema":"olm.bundle","package":"a","name":"a.v2","properties":[{"type":"olm.package","value":{"packageName":"a","version":"2.0.0"}},
+{"type":"olm.bundle.object","value":{"data":"e30="}},{"type":"olm.csv.metadata","value":{}}]}
+{"schema":"olm.deprecations","package":"a","entries":[{"reference":{"schema":"olm.bundle","name":"a.v1"},"message":"old"}]}
+{"schema":"other","package":"a","name":"o"}
+"#;
+const CATALOG_YAML: &str = "---\nschema: olm.package\nname: b\ndefaultChannel: x\ndescription: |\n  text\n---\nschema: olm.channel\n\
+package: b\nname: x\nentries:\n- name: b-v1.0.0-1\n---\n{schema: olm.bundle, package: b, name: b-v1.0.0-1, image: r/b,\n\
+properties: [{type: olm.package, value: {packageName: b, version: 1.0.0, release: \"1\"}}]}\n--- # end\n";
 const ANSWERS: [&str; 4] = [
     r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1.5,"1"]}]},"warnings":["w"]}"#,
     r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":"b"},"value":[1,"0"]}]}}"#,

@@ -35,6 +35,7 @@ pub(super) struct Fixture {
     pub ignition: Vec<Vec<u8>>,
     /// What the agent of a node keeps on its disk: files by their names.
     pub node_records: Vec<Vec<u8>>,
+    pub catalogs: Catalogs,
     pub messages: Vec<Vec<u8>>,
     pub keys: Vec<Vec<u8>>,
     cert: Cert,
@@ -42,6 +43,28 @@ pub(super) struct Fixture {
     pub digest: Digest,
     pub now: Timestamp,
     pub filters: [ApplyFilter; 2],
+}
+
+/// What is read of catalogs.
+pub(super) struct Catalogs {
+    /// Files, in JSON and YAML.
+    pub files: Vec<Vec<u8>>,
+    /// Indexes as bytes.
+    pub indexes: Vec<Vec<u8>>,
+    /// Ranges of versions, one a line.
+    pub ranges: Vec<Vec<u8>>,
+}
+
+impl Catalogs {
+    fn of(corpus: &Corpus) -> Self {
+        let index = |bytes: &Vec<u8>| super::properties::catalog::written(bytes).ok();
+        let ranges = [">=1.0.0 <2.0.0\n1.2.x || !=3.0.0\n> 1.0.0 !1.2.1", "=0.5.2\n<=1.x\n"];
+        Catalogs {
+            indexes: corpus.catalogs.iter().filter_map(index).collect(),
+            files: corpus.catalogs.clone(),
+            ranges: ranges.map(|text| text.as_bytes().to_vec()).to_vec(),
+        }
+    }
 }
 
 impl Fixture {
@@ -90,6 +113,7 @@ impl Fixture {
                 "r.example/a@sha256:0123abcd\nr.example:5000/a/b:1.0@sha512:00\nr.example/a:latest\na@b@sha256:ab",
                 "sha256:0123\na@sha256+b64u:aB_-=9\n",
             ]),
+            catalogs: Catalogs::of(&corpus),
             keys: vec![key.clone()],
             verifier: verifier(&key)?,
             corpus,

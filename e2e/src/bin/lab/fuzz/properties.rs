@@ -1,5 +1,7 @@
 //! The properties that hold for each reader, whatever the input is.
 
+pub(super) mod catalog;
+
 use super::fixture::{Fixture, config};
 use cvo::testing::api::Release;
 use cvo::testing::api::machine_config::MachineConfigSpec;

@@ -161,6 +161,36 @@ const ARCHIVE: &[&str] = &[
     "00000000001",
     "30 path=manifests/../../x\n",
 ];
+const CATALOG: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    ",",
+    "---\n",
+    "--- x\n",
+    "\n\n",
+    "null",
+    "- ",
+    "'",
+    "&a ",
+    "*a",
+    "Schema: x\n",
+    "schema: olm.channel\n",
+    "{\"schema\": \"olm.bundle\", \"package\": \"a\"}",
+    "\"skips\": [\"a.v1\"]",
+    "replaces: a.v2\n",
+    "skipRange: \"<1.x\"\n",
+    "olm.package",
+    "a.v1",
+    "\u{feff}",
+    "\\ud800",
+];
+const RANGE: &[&str] =
+    &[">=", "<", "!", "=", "||", " ", "x", "1.x", ".", "1.2.3", "-rc.1", "+b", "18446744073709551615"];
+const INDEX: &[&str] =
+    &["\u{0}\u{0}\u{0}\u{0}", "\u{1}\u{0}\u{0}\u{0}", "\u{7f}\u{7f}\u{7f}\u{7f}", "cvo catalog 0001", "a", "olm.gvk"];
 const PULL_SPEC: &[&str] =
     &["@", ":", "/", "..", "sha256:", "sha256:0123", "@sha256:", "r.example/a", "+", "-", "\u{0}", "%2f", "\n", "\\"];
 const PACKET: &[&str] = &["\u{0}", "\u{2}\u{ff}", "-----BEGIN PGP", "\u{7f}"];
@@ -178,8 +208,8 @@ const fn target(
 }
 
 /// All of them; weights add up to 100.
-pub(super) const TARGETS: [Target; 17] = [
-    target("yaml", 26, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
+pub(super) const TARGETS: [Target; 20] = [
+    target("yaml", 20, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
     target("release", 12, |s| &s.corpus.releases, Form::Bytes, RELEASE, properties::release),
     target("template", 8, |s| &s.corpus.manifests, Form::Bytes, TEMPLATE, properties::template),
     target("metadata", 4, |s| &s.corpus.metadata, Form::Json, JSON, properties::metadata),
@@ -195,6 +225,9 @@ pub(super) const TARGETS: [Target; 17] = [
     target("message", 2, |s| &s.messages, Form::Json, JSON, properties::message),
     target("ignition", 4, |s| &s.ignition, Form::Json, IGNITION, properties::ignition),
     target("node record", 2, |s| &s.node_records, Form::Json, JSON, properties::node_record),
+    target("catalog", 4, |s| &s.catalogs.files, Form::Bytes, CATALOG, properties::catalog::catalog),
+    target("catalog index", 1, |s| &s.catalogs.indexes, Form::Bytes, INDEX, properties::catalog::index),
+    target("version range", 1, |s| &s.catalogs.ranges, Form::Bytes, RANGE, properties::catalog::ranges),
     target("keyring", 1, |s| &s.keys, Form::Bytes, PACKET, properties::keyring),
 ];
 

@@ -1,0 +1,176 @@
+//! Catalogs of operators, and the process that looks after them.
+
+mod catalogs;
+mod packages;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cvo::testing::api::olm::catalog_source::CatalogSource;
+use cvo::testing::api::olm::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE};
+use e2e::harness::{Cluster, Cvo, Options};
+use e2e::platform::component::Component;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Name of the process, and of its log.
+const PROCESS: &str = "olm";
+/// For one step.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What installs it. It runs as a process of the cluster, so that nothing is to be changed.
+const COMPONENT: Component = Component { folder: "olm", image: None, changes: |_| Vec::new() };
+
+/// A cluster with a registry, and the kinds that the process knows.
+struct World {
+    cluster: Cluster,
+    client: Client,
+    /// The first port of catalogs. Several clusters share a machine.
+    first_port: u16,
+}
+
+/// How many catalogs of a cluster have a port.
+const PORTS: u16 = 9;
+
+impl World {
+    async fn up() -> World {
+        let options = Options { registry: true, audit: true, ..Options::default() };
+        let cluster = Cluster::up(options).await.unwrap();
+        COMPONENT.define(&cluster).await.unwrap();
+        let operators = Component { folder: "cluster-version", image: None, changes: |_| Vec::new() };
+        operators.define(&cluster).await.unwrap();
+        let client = cluster.client().await.unwrap();
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        for name in [NAMESPACE, GLOBAL_CATALOG_NAMESPACE, "shop"] {
+            let namespace = Namespace { metadata: e2e::harness::named(name), ..Namespace::default() };
+            namespaces.create(&Default::default(), &namespace).await.unwrap();
+        }
+        // The first ones that are asked for follow each other.
+        let ports: Vec<u16> = (0..PORTS).map(|number| cluster.port(&format!("catalog {number}"))).collect();
+        World { cluster, client, first_port: ports[0] }
+    }
+
+    /// The process by this name. All replicas have the same ports, so that the others have another address.
+    fn process(&self, name: &str) -> Cvo {
+        let address = if name == PROCESS { "127.0.0.1" } else { "127.0.0.2" };
+        let last = self.first_port + PORTS - 1;
+        let user = format!("system:serviceaccount:{NAMESPACE}:olm-operator-serviceaccount");
+        let user = self.cluster.kubeconfig_as(name, &user, &["system:masters"]).unwrap();
+        Cvo::new(["olm", "start", "--release-version=1.0.0", "--listen="])
+            .kubeconfig(user)
+            .flag("--listen-health", format!("127.0.0.1:{}", self.cluster.port(&format!("{name} health"))))
+            .flag("--listen-catalogs", format!("{address}:{}", self.cluster.port("catalogs")))
+            .flag("--catalog-ports", format!("{}-{last}", self.first_port))
+            .flag("--catalog-cache-dir", self.cluster.dir().join(format!("{name}-cache")))
+            // It is in no pod. Services lead to addresses of nodes and pods, and to no others.
+            .flag("--pod-ip", "192.0.2.7")
+            .flag("--writeStatusName", "operator-lifecycle-manager")
+            .flag("--writeCatalogStatusName", "operator-lifecycle-manager-catalog")
+            .flag("--writePackageServerStatusName", "operator-lifecycle-manager-packageserver")
+            .flag("--writeMarketplaceStatusName", "marketplace")
+            .log_level("info,cvo=debug")
+    }
+
+    /// Starts the process.
+    fn start(&self) {
+        self.start_as(PROCESS);
+    }
+
+    fn start_as(&self, name: &str) {
+        let process = self.process(name).flag("--secure-port", "0");
+        self.cluster.spawn(process.launch(name).unwrap()).unwrap();
+    }
+
+    fn sources(&self, namespace: &str) -> Api<CatalogSource> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    async fn create(&self, namespace: &str, name: &str, spec: Value) {
+        let metadata = json!({"name": name, "namespace": namespace});
+        let api_version = "operators.coreos.com/v1alpha1";
+        let object = json!({"apiVersion": api_version, "kind": "CatalogSource", "metadata": metadata, "spec": spec});
+        let object: CatalogSource = serde_json::from_value(object).unwrap();
+        self.sources(namespace).create(&Default::default(), &object).await.unwrap();
+    }
+
+    /// The CatalogSource as soon as it is so.
+    async fn until(
+        &self,
+        what: &str,
+        (namespace, name): (&str, &str),
+        ok: impl FnMut(&CatalogSource) -> bool,
+    ) -> CatalogSource {
+        let wait = self.cluster.until(what, &[PROCESS]).within(LIMIT);
+        wait.existing(self.sources(namespace), name, ok).await.unwrap()
+    }
+
+    /// Pushes an image with a catalog of one package, and returns its digest.
+    async fn push(&self, image: &str, package: &str, labels: &[(&str, &str)]) -> String {
+        let text = catalog(package, "1.0.0");
+        push(&self.cluster.registry(), image, &[("configs/catalog.json", text.as_bytes())], labels).await
+    }
+
+    fn image(&self, name: &str) -> String {
+        format!("{}/{name}", self.cluster.registry())
+    }
+
+    /// Whether a process that runs or is starting is ready.
+    async fn is_ready(&self, name: &str) -> bool {
+        let port = self.cluster.port(&format!("{name} health"));
+        let answer = reqwest::get(&format!("http://127.0.0.1:{port}/readyz")).await;
+        answer.is_ok_and(|answer| answer.status().is_success())
+    }
+}
+
+/// A catalog with one package of one version.
+fn catalog(package: &str, version: &str) -> String {
+    let bundle = format!("{package}.v{version}");
+    let property = json!({"type": "olm.package", "value": {"packageName": package, "version": version}});
+    let metadata = json!({"type": "olm.csv.metadata", "value": {"displayName": package}});
+    let blobs = [
+        json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": [{"name": bundle}]}),
+        json!({"schema": "olm.bundle", "package": package, "name": bundle, "image": format!("registry.invalid/{package}:1"),
+            "properties": [property, metadata]}),
+    ];
+    blobs.map(|blob| blob.to_string()).join("\n")
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+}
+
+/// Pushes an image (`repository:tag`) with these files, and returns its digest.
+async fn push(registry: &str, image: &str, files: &[(&str, &[u8])], labels: &[(&str, &str)]) -> String {
+    let (repository, tag) = image.rsplit_once(':').unwrap();
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, *content).unwrap();
+    }
+    let layer = archive.into_inner().unwrap();
+    let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+    let config = json!({"architecture": "amd64", "os": "linux", "config": {"Labels": labels},
+        "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]}});
+    let config = config.to_string().into_bytes();
+    let part = |kind: &str, bytes: &[u8]| json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": digest(bytes), "size": bytes.len()});
+    let kind = "application/vnd.oci.image.manifest.v1+json";
+    let manifest = json!({"schemaVersion": 2, "mediaType": kind, "config": part("config.v1+json", &config),
+        "layers": [part("layer.v1.tar", &layer)]});
+    let (http, manifest) = (reqwest::Client::new(), manifest.to_string());
+    for blob in [layer, config] {
+        let begun = http.post(format!("http://{registry}/v2/{repository}/blobs/uploads/")).send().await.unwrap();
+        let place = begun.headers()["location"].to_str().unwrap().to_owned();
+        let place = if place.starts_with('/') { format!("http://{registry}{place}") } else { place };
+        let put = http.put(place).query(&[("digest", digest(&blob))]).body(blob);
+        put.send().await.unwrap().error_for_status().unwrap();
+    }
+    let put = http.put(format!("http://{registry}/v2/{repository}/manifests/{tag}"));
+    let put = put.header("Content-Type", kind).body(manifest.clone());
+    put.send().await.unwrap().error_for_status().unwrap();
+    digest(manifest.as_bytes())
+}

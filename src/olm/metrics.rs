@@ -1,0 +1,100 @@
+//! Catalogs. The names that begin with `olm_` are ours; all others, with their labels, are those of the upstream operators.
+
+use crate::metrics::encoder::Text;
+use crate::metrics::process;
+use crate::metrics::process::ProcessFigures;
+use std::collections::BTreeMap;
+
+/// A CatalogSource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CatalogFigures {
+    pub namespace: String,
+    pub name: String,
+    /// Its content is there and can be asked for.
+    pub ready: bool,
+    /// How often this process has read another content of it.
+    pub snapshots: u64,
+}
+
+/// Everything that one scrape shows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OperatorsSnapshot {
+    /// `None` before all CatalogSources are known.
+    pub catalogs: Option<Vec<CatalogFigures>>,
+    /// Requests to the API server by verb and status code.
+    pub requests: BTreeMap<(&'static str, String), u64>,
+    pub process: ProcessFigures,
+}
+
+/// The samples as text.
+pub(crate) fn text(snapshot: &OperatorsSnapshot) -> String {
+    write(snapshot).finish()
+}
+
+/// Name and meaning of each metric.
+pub(crate) fn described() -> BTreeMap<String, String> {
+    write(&OperatorsSnapshot::default()).described()
+}
+
+fn write(snapshot: &OperatorsSnapshot) -> Text {
+    let mut text = Text::default();
+    let catalogs = || snapshot.catalogs.iter().flatten();
+    #[allow(clippy::cast_precision_loss, reason = "a sample is a float")]
+    let number = |number: usize| number as f64;
+    #[allow(clippy::cast_precision_loss, reason = "a sample is a float")]
+    let counted = |number: u64| number as f64;
+    text.gauge("catalog_source_count", "CatalogSources of the cluster.", |samples| {
+        if let Some(catalogs) = &snapshot.catalogs {
+            samples.add(&[], number(catalogs.len()));
+        }
+    });
+    let help = "Whether the content of a CatalogSource is there and can be asked for.";
+    text.gauge("catalogsource_ready", help, |samples| {
+        for catalog in catalogs() {
+            let ready = f64::from(u8::from(catalog.ready));
+            samples.add(&[("namespace", &catalog.namespace), ("name", &catalog.name)], ready);
+        }
+    });
+    let help = "How often this process has read another content of a CatalogSource.";
+    text.counter("catalog_source_snapshots_total", help, |samples| {
+        for catalog in catalogs() {
+            let labels = [("namespace", catalog.namespace.as_str()), ("name", catalog.name.as_str())];
+            samples.add(&labels, counted(catalog.snapshots));
+        }
+    });
+    process::requests(&mut text, "olm_api_requests_total", &snapshot.requests);
+    process::write(&mut text, &snapshot.process);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog(name: &str, ready: bool, snapshots: u64) -> CatalogFigures {
+        CatalogFigures { namespace: "olm".to_owned(), name: name.to_owned(), ready, snapshots }
+    }
+
+    fn samples(catalogs: Option<Vec<CatalogFigures>>) -> Vec<String> {
+        let text = text(&OperatorsSnapshot { catalogs, ..OperatorsSnapshot::default() });
+        text.lines().filter(|line| line.starts_with("catalog")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_catalog_has_its_series_and_one_that_is_gone_has_none() {
+        let both = samples(Some(vec![catalog("a", true, 2), catalog("b", false, 0)]));
+        assert_eq!(
+            both,
+            [
+                "catalog_source_count 2",
+                "catalogsource_ready{namespace=\"olm\",name=\"a\"} 1",
+                "catalogsource_ready{namespace=\"olm\",name=\"b\"} 0",
+                "catalog_source_snapshots_total{namespace=\"olm\",name=\"a\"} 2",
+                "catalog_source_snapshots_total{namespace=\"olm\",name=\"b\"} 0",
+            ]
+        );
+        assert_eq!(samples(Some(vec![])), ["catalog_source_count 0"]);
+        // A process that has only just begun knows nothing.
+        assert_eq!(samples(None), [""; 0]);
+    }
+}

@@ -1,0 +1,56 @@
+//! What clients learn of the API before they use it: its group, version and resources.
+
+use super::request::{Discovery, ICON};
+use super::{API_VERSION, KIND};
+use crate::olm::api::package_manifest::{GROUP, PLURAL, VERSION};
+use serde_json::{Value, json};
+
+const SINGULAR: &str = "packagemanifest";
+
+/// All groups: there is one.
+pub(crate) fn groups() -> Value {
+    let mut group = group();
+    if let Some(group) = group.as_object_mut() {
+        group.retain(|key, _| !["kind", "apiVersion"].contains(&key.as_str()));
+    }
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]})
+}
+
+/// The group and its versions.
+pub(crate) fn group() -> Value {
+    let version = json!({"groupVersion": API_VERSION, "version": VERSION});
+    json!({"kind": "APIGroup", "apiVersion": "v1", "name": GROUP, "versions": [version], "preferredVersion": version})
+}
+
+/// The resources of the version.
+pub(crate) fn resources() -> Value {
+    let resource = |name: &str, singular: &str, verbs: &[&str]| json!({"name": name, "singularName": singular, "namespaced": true, "kind": KIND, "verbs": verbs});
+    let resources = [resource(PLURAL, SINGULAR, &["get", "list"]), resource(&format!("{PLURAL}/{ICON}"), "", &["get"])];
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION, "resources": resources})
+}
+
+/// Groups, versions and resources in one document.
+pub(crate) fn aggregated(version: Discovery) -> Value {
+    let kind = json!({"group": GROUP, "version": VERSION, "kind": KIND});
+    let resource = json!({
+        "resource": PLURAL, "responseKind": kind, "scope": "Namespaced", "singularResource": SINGULAR, "verbs": ["get", "list"],
+        "subresources": [{"subresource": ICON, "responseKind": kind, "verbs": ["get"]}],
+    });
+    let of_version = json!({"version": VERSION, "resources": [resource], "freshness": "Current"});
+    json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{}", name(version)), "metadata": {},
+        "items": [{"metadata": {"name": GROUP, "creationTimestamp": null}, "versions": [of_version]}],
+    })
+}
+
+/// Its media type, by which clients tell it from the list of groups.
+pub(crate) fn media_type(version: Discovery) -> String {
+    format!("application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList", name(version))
+}
+
+fn name(version: Discovery) -> &'static str {
+    match version {
+        Discovery::V2 => "v2",
+        Discovery::V2Beta1 => "v2beta1",
+    }
+}

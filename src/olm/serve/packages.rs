@@ -1,0 +1,163 @@
+//! Serves PackageManifests as a part of the Kubernetes API. API servers pass requests on, prove by a certificate that they are such,
+//! and say in whose name; each request is answered from one state of all catalogs.
+
+mod access;
+mod answer;
+mod body;
+mod state;
+
+use crate::cluster::task;
+use crate::olm::catalog::served::Catalogs;
+use crate::olm::packages::request::{Health, Request};
+use crate::olm::packages::status::Status;
+use crate::serve::caller::Caller;
+use crate::serve::front_proxy::{FrontProxy, User};
+use crate::serve::{ServeError, Server, tls};
+use access::Access;
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::response::{IntoResponse, Response};
+use body::Writers;
+use futures::stream;
+use rustls::sign::CertifiedKey;
+use state::State;
+use std::io;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// What the answers depend on. All of it may change while the server runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Sources {
+    /// Catalogs of this namespace are seen by all.
+    pub global: String,
+    pub catalogs: watch::Receiver<Arc<Catalogs>>,
+    /// An error says why nobody can be known.
+    pub front_proxy: watch::Receiver<Result<FrontProxy, String>>,
+    /// What to serve with, once there is something.
+    pub certificate: watch::Receiver<Option<Arc<CertifiedKey>>>,
+    pub demands: watch::Receiver<tls::Demands>,
+    /// The process has been told to stop. Who asks is still answered.
+    pub stopping: CancellationToken,
+}
+
+/// The server of packages.
+pub(crate) struct PackageServer {
+    sources: Sources,
+    /// `None` until the first catalogs are known.
+    state: watch::Receiver<Option<Arc<State>>>,
+    access: Access,
+    writers: Writers,
+}
+
+impl std::fmt::Debug for PackageServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PackageServer").field("sources", &self.sources).finish_non_exhaustive()
+    }
+}
+
+impl PackageServer {
+    /// Follows the catalogs until `stop`. `client` asks the API server what users may do.
+    pub(crate) fn new(sources: Sources, client: kube::Client, stop: &CancellationToken) -> Arc<Self> {
+        let (told, state) = watch::channel(None);
+        task::spawn("packages", stop, state::follow(sources.catalogs.clone(), told));
+        Arc::new(PackageServer { sources, state, access: Access::new(client), writers: Writers::default() })
+    }
+
+    /// Serves at this port until `stop`.
+    pub(crate) async fn serve(self: Arc<Self>, server: Server, stop: CancellationToken) -> Result<(), ServeError> {
+        let source = tls::Source::Given(self.sources.certificate.clone());
+        let tls = tls::Current::new(source, tls::Protocols::Http2, self.sources.demands.clone())?;
+        server.api(Arc::new(tls), self.router(), stop).await;
+        Ok(())
+    }
+
+    fn router(self: Arc<Self>) -> Router {
+        Router::new().fallback(move |request: axum::extract::Request| {
+            let server = self.clone();
+            async move { server.handle(request.into_parts().0).await }
+        })
+    }
+
+    /// Whether it answers for packages; an error says why not.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        if self.sources.stopping.is_cancelled() {
+            return Err("stopping".to_owned());
+        }
+        if self.sources.certificate.borrow().is_none() {
+            return Err("there is no certificate to serve packages with yet".to_owned());
+        }
+        if let Err(cause) = &*self.sources.front_proxy.borrow() {
+            return Err(format!("nobody can be told packages: {cause}"));
+        }
+        self.state.borrow().as_ref().map(|_| ()).ok_or_else(|| "catalogs have not been read yet".to_owned())
+    }
+
+    async fn handle(&self, parts: Parts) -> Response {
+        let response = self.respond(&parts).await.unwrap_or_else(|status| answer::refused(&status));
+        if parts.method == Method::HEAD { without_body(response) } else { response }
+    }
+
+    async fn respond(&self, parts: &Parts) -> Result<Response, Status> {
+        let accept = joined(&parts.headers, &header::ACCEPT);
+        let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
+        let request = Request::parse(parts.method.as_str(), path, query, &accept);
+        if let Ok(Request::Health(health)) = request {
+            return Ok(answer::health(if health == Health::Live { Ok(()) } else { self.ready() }));
+        }
+        // What is wrong with a request is told to those who may ask.
+        let user = self.user(parts)?;
+        let request = request?;
+        if let Some(attributes) = request.attributes() {
+            self.access.check(&user, &attributes).await?;
+        }
+        if let Some(response) = answer::document(&request, parts) {
+            return Ok(response);
+        }
+        let state = self.state.borrow().clone();
+        let state = state.ok_or_else(|| Status::unavailable("catalogs have not been read yet; try again"))?;
+        answer::packages(request, state, &self.sources.global, &self.writers, parts).await
+    }
+
+    fn user(&self, parts: &Parts) -> Result<User, Status> {
+        let front_proxy = self.sources.front_proxy.borrow().clone();
+        let front_proxy =
+            front_proxy.map_err(|cause| Status::unavailable(format!("nobody can be told packages: {cause}")))?;
+        let caller = parts.extensions.get::<Caller>();
+        let caller = caller.ok_or_else(|| Status::internal("the connection does not say who its client is"))?;
+        front_proxy.user(caller, &parts.headers).map_err(|cause| {
+            tracing::debug!(address = %caller.address, error = cause, "packages refused");
+            Status::unauthorized(cause)
+        })
+    }
+}
+
+/// The values of a header, with commas between them.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.collect::<Vec<_>>().join(",")
+}
+
+/// The answer to HEAD, which tells the length if it is known.
+fn without_body(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let body = match body.size_hint().exact() {
+        Some(length) => {
+            parts.headers.insert(header::CONTENT_LENGTH, length.into());
+            Body::empty()
+        }
+        // An empty body would tell that the length is 0.
+        None => unknown(),
+    };
+    (parts, body).into_response()
+}
+
+/// Nothing, of a length that is not known before.
+fn unknown() -> Body {
+    Body::from_stream(stream::empty::<io::Result<Bytes>>())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! A process without the lease serves what the holder says is served.
+
+use super::*;
+
+/// A process that follows one that holds the lease.
+fn follower(leader: &World) -> World {
+    World { leading: false, held: Held::default(), ..leader.clone() }
+}
+
+#[test]
+fn follower_reads_what_the_holder_serves_and_writes_nothing() {
+    let mut leader = World::polled("a/b:1", "10m");
+    leader.step(1);
+    let mut other = follower(&leader);
+    assert_eq!(other.decide(1), Decision::default(), "nothing is served yet");
+    leader.load(2, "a");
+    other.object = leader.object.clone();
+    assert_eq!(other.decide(3).work, pull("a/b:1", Some(digest("a"))));
+    let decision = other.load(3, "");
+    assert_eq!((decision.status, decision.work, decision.serve), (None, None, Serve::Content));
+    assert_eq!(other.serves(), leader.serves());
+    assert_eq!(other.decide(100_000).work, None, "the holder polls");
+    leader.load(1000, "b");
+    leader.load(1001, "");
+    other.object = leader.object.clone();
+    assert_eq!(other.decide(1002).work, pull("a/b:1", Some(digest("b"))));
+    other.load(1003, "");
+    assert_eq!(other.serves(), leader.serves());
+}
+
+#[test]
+fn follower_keeps_what_it_serves_whatever_the_holder_says() {
+    let mut leader = World::config_map();
+    leader.load(1, "");
+    let mut other = follower(&leader);
+    assert!(matches!(other.load(2, "").serve, Serve::Content));
+    other.object.status = None;
+    assert_eq!(other.decide(3), Decision { serve: Serve::Content, ..Decision::default() });
+}
+
+#[test]
+fn follower_tries_again_later_and_later() {
+    let mut leader = World::image("a/b:1");
+    leader.load(1, "a");
+    let mut other = follower(&leader);
+    let decision = other.fail(2, "no route");
+    let next = decision.next.unwrap();
+    assert!(next >= at(12) && next <= at(15), "{next}");
+    let decision = other.fail(15, "no route");
+    assert!(decision.next.unwrap() >= at(35));
+    assert_eq!(other.decide(100).work, pull("a/b:1", Some(digest("a"))));
+    let decision = other.refuse(100, "a", "it has another form");
+    assert_eq!((decision.work, decision.next), (None, None), "it would be the same the next time");
+}
+
+#[test]
+fn follower_is_connected_to_the_address_as_well() {
+    let leader = World::address("a:1");
+    let other = follower(&leader);
+    let decision = other.decide(1);
+    assert_eq!((decision.dial.as_deref(), decision.serve, decision.status), (Some("a:1"), Serve::Address, None));
+}

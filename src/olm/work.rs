@@ -1,0 +1,5 @@
+//! The controllers of operators.
+
+pub(crate) mod catalogs;
+pub(crate) mod certificate;
+pub(crate) mod packages;

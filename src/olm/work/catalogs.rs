@@ -1,0 +1,301 @@
+//! The controller of catalogs: looks at CatalogSources and what they name, decides by [`crate::olm::source`] what is read, served and
+//! written, and does that. Each replica runs it: all of them serve what the holder of the lease says is served, and that one alone
+//! writes.
+
+mod access;
+mod catalog;
+mod cluster_images;
+mod defaults;
+mod figures;
+mod live;
+mod perform;
+mod reading;
+mod reports;
+mod services;
+mod settings;
+mod shared;
+mod version;
+mod views;
+mod watched;
+
+use crate::cluster::writer::Writer;
+use crate::cluster::{Clients, Objects};
+use crate::net::registry::source::parse;
+use crate::object::read::Read;
+use crate::olm::catalog::served;
+use crate::olm::endpoints::Id;
+use crate::olm::net::store::Store;
+use crate::olm::source::operators::Progress;
+use crate::olm::source::spec::Sibling;
+use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, Serve, decide};
+use crate::serve::health::Heartbeat;
+use access::Inputs;
+use catalog::{Catalog, Ends, Workshop};
+pub(crate) use figures::Figures;
+use jiff::Timestamp;
+use live::{Live, all};
+use perform::{Key, adopt, write_source};
+use reading::Reader;
+use reports::Outlook;
+use services::Services;
+pub(crate) use settings::{Operators, Settings};
+use shared::FollowedShared;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use version::ServerVersion;
+use views::SourceView;
+use watched::{Name, Seen, Watched, What};
+
+type Sources = BTreeMap<Id, Arc<SourceView>>;
+
+/// What the process serves, kept current by the controller.
+#[derive(Clone, Debug)]
+pub(crate) struct Outputs {
+    pub catalogs: watch::Receiver<Arc<served::Catalogs>>,
+    pub ports: watch::Receiver<Arc<served::Ports>>,
+}
+
+pub(crate) struct CatalogController {
+    settings: Settings,
+    objects: Objects,
+    changed: Arc<Notify>,
+    leading: watch::Receiver<bool>,
+    live: Live,
+    watched: Watched,
+    shared: FollowedShared,
+    version: ServerVersion,
+    writer: Arc<Writer<Key>>,
+    workshop: Workshop,
+    catalogs: BTreeMap<Id, Catalog>,
+    services: Services,
+    served: watch::Sender<Arc<served::Catalogs>>,
+    figures: Arc<Figures>,
+}
+
+impl CatalogController {
+    /// `objects` writes while the lease is held. `leading` says whether it is.
+    pub(crate) fn new(
+        settings: Settings,
+        clients: &Arc<Clients>,
+        objects: Objects,
+        leading: watch::Receiver<bool>,
+        store: Arc<Store>,
+        figures: Arc<Figures>,
+        stop: &CancellationToken,
+    ) -> (CatalogController, Outputs) {
+        let changed = Arc::new(Notify::new());
+        let live = Live::start(&settings, clients, &changed, stop);
+        figures.show(live.clone());
+        let (served, catalogs) = watch::channel(Arc::default());
+        let (told, ports) = watch::channel(Arc::default());
+        let reader = Arc::new(Reader::new(store, Objects::reader(clients.call.clone())));
+        let controller = CatalogController {
+            watched: Watched::new(clients.clone(), changed.clone(), stop.clone()),
+            shared: FollowedShared::start(clients, &changed, stop),
+            version: ServerVersion::new(clients, changed.clone(), stop.clone()),
+            writer: Writer::new(changed.clone()),
+            workshop: Workshop { reader, ends: Ends::new(changed.clone()), stop: stop.clone() },
+            catalogs: BTreeMap::new(),
+            services: Services::new(told),
+            settings,
+            objects,
+            changed,
+            leading,
+            live,
+            served,
+            figures,
+        };
+        (controller, Outputs { catalogs, ports })
+    }
+
+    /// Runs until `stop`, and answers whoever asks whether it does.
+    pub(crate) async fn run(mut self, heartbeat: Arc<Heartbeat>, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let leading = *self.leading.borrow_and_update();
+            let deadline = self.turn(leading, Timestamp::now());
+            self.wait(deadline, &heartbeat, &stop).await;
+        }
+        self.writer.end().await;
+    }
+
+    /// Until something has changed, or is due.
+    async fn wait(&mut self, deadline: Option<Instant>, heartbeat: &Heartbeat, stop: &CancellationToken) {
+        let pause = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut pause = std::pin::pin!(pause);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.changed.notified() => return,
+                Ok(()) = self.leading.changed() => return,
+                () = &mut pause => return,
+                () = heartbeat.asked() => heartbeat.answer(),
+            }
+        }
+    }
+
+    /// Does what is due, and returns when something is although nothing has changed.
+    fn turn(&mut self, leading: bool, now: Timestamp) -> Option<Instant> {
+        let at = Instant::now();
+        for ended in self.workshop.ends.take() {
+            if let Some(catalog) = self.catalogs.get_mut(&ended.id) {
+                catalog.on_end(ended.number, ended.done, now);
+            }
+        }
+        self.version.on_round(self.live.sources.rounds());
+        let sources = all(&self.live.sources)?;
+        let next = self.look_after(&sources, leading, (now, at));
+        self.publish(&sources);
+        self.services.tell(&sources, &self.settings, &self.live);
+        let judged = if leading { self.bring(&sources, (now, at)) } else { None };
+        let next = next.into_iter().chain(judged).min().map(|next| until(next, now));
+        next.into_iter().chain(self.writer.next()).min()
+    }
+
+    /// Decides for each CatalogSource, and begins what was decided. Returns when one is to be looked at again.
+    fn look_after(&mut self, sources: &Sources, leading: bool, (now, at): (Timestamp, Instant)) -> Option<Timestamp> {
+        self.catalogs.retain(|id, catalog| sources.get(id).is_some_and(|source| catalog.is_of(&source.0)));
+        let names: BTreeSet<Name> = {
+            let look = |name: &Name| self.watched.get(name);
+            let names = sources.values().flat_map(|source| access::names(&source.0, &look));
+            names.chain(self.shared.names()).collect()
+        };
+        self.watched.want(names);
+        let (shared, version) = (self.shared.known(&self.watched), self.version.known());
+        let mut next: Option<Timestamp> = None;
+        for (id, source) in sources {
+            let inputs = Inputs::of(&source.0, &|name| self.watched.get(name), shared.clone());
+            let catalog = self.catalogs.entry(id.clone()).or_insert_with(|| Catalog::of(&source.0));
+            catalog.on_inputs(inputs);
+            let siblings = siblings(sources, id);
+            let config_map = config_map(source, &self.watched);
+            let facts = Facts {
+                object: &source.0,
+                siblings: &siblings,
+                version: version.as_ref(),
+                leading,
+                held: &catalog.held,
+                config_map: config_map.as_ref(),
+                channel: None,
+            };
+            let check = |image: &str| parse(image).map(drop).map_err(|error| error.to_string());
+            let decision = decide(&facts, &check, now);
+            next = next.into_iter().chain(decision.next).min();
+            self.perform(id, source, decision, leading, at);
+        }
+        next
+    }
+
+    fn perform(&mut self, id: &Id, source: &Arc<SourceView>, decision: Decision, leading: bool, at: Instant) {
+        let Decision { image, status, adopt: adopts, work, serve, dial: _, next: _ } = decision;
+        if let Some(catalog) = self.catalogs.get_mut(id) {
+            catalog.serve = serve;
+            if serve == Serve::Address {
+                catalog.drop_content();
+            }
+            catalog.begin(&source.0, id, work, leading, &self.workshop);
+        }
+        if !leading {
+            return;
+        }
+        if image.is_some() || status.is_some() {
+            let write = write_source(self.objects.clone(), self.live.clone(), source.0.clone(), image, status);
+            self.writer.begin(Key::Source(id.clone()), at, Duration::ZERO, write);
+        }
+        if adopts {
+            let key = Key::ConfigMap((id.0.clone(), source.0.spec.config_map.clone()));
+            self.writer.begin(key, at, Duration::ZERO, adopt(self.objects.clone(), source.0.clone()));
+        }
+    }
+
+    /// What is served from now on.
+    fn publish(&self, sources: &Sources) {
+        let mut missing = Vec::new();
+        let (mut served, mut snapshots) = (served::Catalogs::new(), BTreeMap::new());
+        for (id, source) in sources {
+            let Some(catalog) = self.catalogs.get(id) else { continue };
+            served.extend(catalog.served(&source.0).map(|it| (id.clone(), it)));
+            snapshots.insert(id.clone(), catalog.snapshots);
+            if !catalog.has_tried(&source.0) {
+                missing.push(id.clone());
+            }
+        }
+        self.figures.count(snapshots);
+        self.served.send_if_modified(|known| {
+            let differs = !is_same(known, &served);
+            if differs {
+                *known = Arc::new(served);
+            }
+            differs
+        });
+        self.figures.wait_for(missing);
+    }
+
+    /// What the holder of the lease writes besides what is said at CatalogSources.
+    fn bring(&mut self, sources: &Sources, (now, at): (Timestamp, Instant)) -> Option<Timestamp> {
+        let (parts, settings) = ((&self.objects, &self.live), &self.settings);
+        self.services.bring(sources, settings, parts, &self.writer, at);
+        let defaults = defaults::bring(sources, settings, parts, &self.writer, at);
+        let busy = self.writer.busy().1;
+        let catalogs = Progress {
+            done: !busy.iter().any(|key| matches!(key, Key::Source(_))),
+            errors: failures(&self.writer, "CatalogSource "),
+        };
+        let defaults = defaults.map(|(errors, done)| Progress { done, errors });
+        let outlook = Outlook { catalogs, defaults };
+        reports::bring(&outlook, settings, parts, &self.writer, (at, now))
+    }
+}
+
+/// What keeps failing of writes whose keys begin so.
+fn failures(writer: &Writer<Key>, prefix: &str) -> Vec<String> {
+    let failures = writer.failures();
+    let of = failures.into_iter().filter(|(key, _)| key.starts_with(prefix));
+    of.map(|(key, error)| format!("{key}: {error}")).collect()
+}
+
+/// The other CatalogSources of the namespace.
+fn siblings(sources: &Sources, id: &Id) -> Vec<Sibling> {
+    let others = sources.iter().filter(|((namespace, name), _)| *namespace == id.0 && *name != id.1);
+    let sibling = |(other, source): (&Id, &Arc<SourceView>)| Sibling {
+        name: other.1.clone(),
+        created: source.0.metadata.creation_timestamp.as_ref().map(|time| time.0),
+    };
+    others.map(sibling).collect()
+}
+
+/// The ConfigMap that a CatalogSource names, as far as it is known.
+fn config_map(source: &SourceView, watched: &Watched) -> Option<ConfigMapState> {
+    let metadata = &source.0.metadata;
+    let (namespace, uid) = (metadata.namespace.as_deref()?, metadata.uid.as_deref().unwrap_or_default());
+    let (state, since) = watched.get(&Name::new(What::ConfigMap, namespace, &source.0.spec.config_map))?;
+    let read = match &*state {
+        Read::Value(Seen::ConfigMap(view)) => Read::Value(ConfigMapSeen {
+            uid: view.uid.clone(),
+            resource_version: view.resource_version.clone(),
+            digest: view.digest.clone(),
+            adopted: view.labelled && view.owners.contains(uid),
+        }),
+        Read::Value(_) | Read::Absent => Read::Absent,
+        Read::Failed(cause) => Read::Failed(cause.clone()),
+    };
+    Some(ConfigMapState { read, since })
+}
+
+fn is_same(known: &served::Catalogs, served: &served::Catalogs) -> bool {
+    let same = |(one, other): (&served::Served, &served::Served)| {
+        Arc::ptr_eq(&one.content, &other.content) && one.about == other.about
+    };
+    known.keys().eq(served.keys()) && known.values().zip(served.values()).all(same)
+}
+
+fn until(time: Timestamp, now: Timestamp) -> Instant {
+    Instant::now() + Duration::try_from(time.duration_since(now)).unwrap_or_default()
+}

@@ -1,0 +1,300 @@
+//! What this process has for one CatalogSource, and the work that is under way for it.
+
+use super::access::{Inputs, Reach};
+use super::reading::{Done, Ended, Job, Reader};
+use crate::cluster::task;
+use crate::net::registry::digest::Tagged;
+use crate::olm::api::catalog_source::CatalogSource;
+use crate::olm::catalog::served::{self, Served};
+use crate::olm::endpoints::Id;
+use crate::olm::packages::view;
+use crate::olm::source::content::{Subject, record};
+use crate::olm::source::health::stale_since;
+use crate::olm::source::held::{Held, Outcome, Work};
+use crate::olm::source::{Serve, spec};
+use jiff::Timestamp;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Where work says that it has ended.
+#[derive(Clone)]
+pub(super) struct Ends {
+    queue: Arc<Mutex<Vec<Ended>>>,
+    changed: Arc<Notify>,
+}
+
+impl Ends {
+    pub(super) fn new(changed: Arc<Notify>) -> Ends {
+        Ends { queue: Arc::default(), changed }
+    }
+
+    pub(super) fn take(&self) -> Vec<Ended> {
+        std::mem::take(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn push(&self, ended: Ended) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(ended);
+        self.changed.notify_one();
+    }
+}
+
+/// What work needs besides what it is about.
+pub(super) struct Workshop {
+    pub reader: Arc<Reader>,
+    pub ends: Ends,
+    pub stop: CancellationToken,
+}
+
+#[derive(Default)]
+pub(super) struct Catalog {
+    uid: String,
+    pub held: Held,
+    /// That of `held.loaded`.
+    content: Option<Arc<served::Content>>,
+    tagged: Option<Tagged>,
+    inputs: Option<Inputs>,
+    reach: Option<Result<Reach, String>>,
+    running: Option<Running>,
+    number: u64,
+    /// What is not on disk, and waits until it is known how images are reached.
+    waiting: Option<Work>,
+    pub serve: Serve,
+    /// How often another content has come.
+    pub snapshots: u64,
+}
+
+/// Work that is under way, until this is dropped.
+struct Running {
+    work: Work,
+    number: u64,
+    /// What was to be done when credentials were others.
+    outdated: bool,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Catalog {
+    pub(super) fn of(source: &CatalogSource) -> Catalog {
+        Catalog { uid: source.metadata.uid.clone().unwrap_or_default(), ..Catalog::default() }
+    }
+
+    /// Whether it is that of this very object.
+    pub(super) fn is_of(&self, source: &CatalogSource) -> bool {
+        source.metadata.uid.as_deref() == Some(self.uid.as_str())
+    }
+
+    /// How the image is reached now. What has failed may succeed where that is another way than before.
+    pub(super) fn on_inputs(&mut self, inputs: Option<Inputs>) {
+        let Some(inputs) = inputs else { return };
+        if self.inputs.as_ref() == Some(&inputs) {
+            return;
+        }
+        self.reach = Some(inputs.reach());
+        if self.inputs.replace(inputs).is_some() {
+            self.held.try_again();
+            self.running.iter_mut().for_each(|running| running.outdated = true);
+        }
+        self.waiting = None;
+    }
+
+    pub(super) fn on_end(&mut self, number: u64, done: Done, now: Timestamp) {
+        let Some(running) = self.running.take_if(|running| running.number == number) else { return };
+        let Done { outcome, content, tagged } = done;
+        let Some(outcome) = outcome else {
+            // It may be known since.
+            self.waiting = Some(running.work).filter(|_| self.reach.is_none());
+            return;
+        };
+        self.tagged = tagged.or(self.tagged.take());
+        if let (Outcome::Loaded { .. }, Some(content)) = (&outcome, content) {
+            let same = self.content.as_ref().is_some_and(|known| Arc::ptr_eq(known, &content));
+            self.snapshots += u64::from(!same);
+            self.content = Some(content);
+        }
+        match &outcome {
+            Outcome::Failed { cause } | Outcome::Refused { cause, .. } => {
+                tracing::warn!(catalog = %self.uid, %cause, "a catalog is not read");
+            }
+            Outcome::Loaded { content, .. } => tracing::info!(%content, "a catalog is read"),
+            Outcome::Asked { .. } => {}
+        }
+        self.held.on(&running.work, outcome, now);
+        if running.outdated {
+            self.held.try_again();
+        }
+    }
+
+    /// Begins the work, unless it is under way, and ends whatever else is. `leading`: what is served must not be lost.
+    pub(super) fn begin(
+        &mut self,
+        source: &CatalogSource,
+        id: &Id,
+        work: Option<Work>,
+        leading: bool,
+        shop: &Workshop,
+    ) {
+        let Some(work) = work else {
+            self.running = None;
+            return;
+        };
+        if self.running.as_ref().is_some_and(|running| running.work == work) || self.waiting.as_ref() == Some(&work) {
+            return;
+        }
+        self.number += 1;
+        let number = self.number;
+        let job = Job {
+            namespace: id.0.clone(),
+            told: is_told(source, &work),
+            work: work.clone(),
+            reach: self.reach.clone(),
+            tagged: self.tagged.clone(),
+            served: self.content.clone().filter(|_| leading),
+        };
+        let (reader, ends, id) = (shop.reader.clone(), shop.ends.clone(), id.clone());
+        let working = async move {
+            let done = reader.perform(job).await;
+            ends.push(Ended { id, number, done });
+        };
+        let task = tokio::spawn(task::guarded("a catalog", &shop.stop, working));
+        self.running = Some(Running { work, number, outdated: false, _task: AbortOnDropHandle::new(task) });
+    }
+
+    /// What those get who ask for it.
+    pub(super) fn served(&self, source: &CatalogSource) -> Option<Served> {
+        let content = self.content.clone().filter(|_| self.serve == Serve::Content)?;
+        Some(Served { about: Arc::new(about(source)), content })
+    }
+
+    /// Another server has it.
+    pub(super) fn drop_content(&mut self) {
+        self.held.drop_content();
+        self.content = None;
+    }
+
+    /// Whether what the holder of the lease says is served is so here, or was tried in vain.
+    pub(super) fn has_tried(&self, source: &CatalogSource) -> bool {
+        let status = source.status.as_ref();
+        let told = status.and_then(|status| record(status, spec::directory(&source.spec))).filter(|it| it.served);
+        let Some(told) = told else { return true };
+        let held = self.held.loaded.as_ref().map(|loaded| &loaded.content);
+        let has_failed = |subject: &Subject| self.held.trouble(subject).is_some();
+        held == Some(&told.content)
+            || has_failed(&Work::read(&told.content).subject())
+            || has_failed(&Subject::Image(source.spec.image.clone()))
+    }
+}
+
+/// Whether the status says that this is what was served.
+fn is_told(source: &CatalogSource, work: &Work) -> bool {
+    let Work::Pull { image, .. } = work else { return false };
+    let status = source.status.as_ref();
+    let told = status.and_then(|status| record(status, spec::directory(&source.spec)));
+    told.is_some_and(|told| Some(told.content.digest()) == image.split_once('@').map(|(_, digest)| digest))
+}
+
+fn about(source: &CatalogSource) -> view::Catalog {
+    let metadata = &source.metadata;
+    view::Catalog {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+        display_name: source.spec.display_name.clone(),
+        publisher: source.spec.publisher.clone(),
+        labels: metadata.labels.clone().unwrap_or_default(),
+        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+        priority: source.spec.priority,
+        stale_since: stale_since(source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::olm::api::catalog_source::{CatalogSourceSpec, CatalogSourceStatus, SourceType, condition};
+    use crate::olm::source::content::Content;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+    const IMAGE: &str = "a.example/b:1";
+
+    fn digest(name: &str) -> String {
+        format!("sha256:{}", name.repeat(64))
+    }
+
+    /// A catalog of which this content is said to be served.
+    fn told(image: &str, content: &str) -> CatalogSource {
+        let spec = CatalogSourceSpec { source_type: SourceType::Grpc, image: image.to_owned(), ..Default::default() };
+        let mut source = CatalogSource::new("a", spec);
+        source.metadata.uid = Some("u".to_owned());
+        let loaded = Condition {
+            type_: condition::CONTENT_LOADED.to_owned(),
+            status: "True".to_owned(),
+            reason: condition::LOADED.to_owned(),
+            message: format!("{IMAGE}@{}", digest(content)),
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+            observed_generation: None,
+        };
+        source.status = Some(CatalogSourceStatus { conditions: vec![loaded], ..Default::default() });
+        source
+    }
+
+    fn ended(catalog: &mut Catalog, work: &Work, outcome: Option<Outcome>) {
+        let task = AbortOnDropHandle::new(tokio::spawn(async {}));
+        let running = Running { work: work.clone(), number: 1, outdated: false, _task: task };
+        catalog.running = Some(running);
+        catalog.on_end(1, Done { outcome, ..Done::default() }, Timestamp::UNIX_EPOCH);
+    }
+
+    #[tokio::test]
+    async fn what_is_said_to_be_served_is_waited_for_until_it_is_or_was_tried_in_vain() {
+        let pinned = format!("{IMAGE}@{}", digest("a"));
+        for image in [IMAGE, &pinned] {
+            let source = told(image, "a");
+            let content = Content::of_image(IMAGE, &digest("a"), "");
+            let work = Work::Pull { image: image.to_owned(), digest: None, directory: String::new() };
+            for (outcome, expected) in [
+                (Outcome::Failed { cause: "no".to_owned() }, true),
+                (Outcome::Loaded { content: content.clone(), notes: String::new() }, true),
+                (Outcome::Asked { digest: digest("b") }, false),
+            ] {
+                let mut catalog = Catalog::of(&source);
+                assert!(!catalog.has_tried(&source), "{image}");
+                ended(&mut catalog, &work, Some(outcome.clone()));
+                assert_eq!(catalog.has_tried(&source), expected, "{image} {outcome:?}");
+            }
+        }
+        assert!(Catalog::default().has_tried(&CatalogSource::new("a", CatalogSourceSpec::default())));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_on_disk_waits_until_it_is_known_how_images_are_reached() {
+        let source = told(IMAGE, "a");
+        let work = Work::Pull { image: IMAGE.to_owned(), digest: Some(digest("a")), directory: String::new() };
+        let mut catalog = Catalog::of(&source);
+        ended(&mut catalog, &work, None);
+        assert_eq!(catalog.waiting.as_ref(), Some(&work));
+        assert!(!catalog.has_tried(&source));
+        catalog.reach = Some(Err("no way".to_owned()));
+        ended(&mut catalog, &work, None);
+        assert_eq!(catalog.waiting, None, "it is known since");
+    }
+
+    #[tokio::test]
+    async fn end_of_work_that_is_not_wanted_any_more_does_not_count() {
+        let source = told(IMAGE, "a");
+        let mut catalog = Catalog::of(&source);
+        let outcome = Outcome::Failed { cause: "no".to_owned() };
+        catalog.on_end(1, Done { outcome: Some(outcome), ..Done::default() }, Timestamp::UNIX_EPOCH);
+        assert!(!catalog.has_tried(&source));
+        assert!(catalog.is_of(&source) && catalog.snapshots == 0);
+    }
+
+    #[test]
+    fn pinned_image_is_taken_from_the_disk_only_if_it_was_served() {
+        let work = |image: &str| Work::Pull { image: image.to_owned(), digest: None, directory: String::new() };
+        let pinned = |name: &str| format!("{IMAGE}@{}", digest(name));
+        assert!(is_told(&told(&pinned("a"), "a"), &work(&pinned("a"))));
+        assert!(!is_told(&told(&pinned("b"), "a"), &work(&pinned("b"))));
+        assert!(!is_told(&told(IMAGE, "a"), &work(IMAGE)));
+        assert!(!is_told(&CatalogSource::new("a", CatalogSourceSpec::default()), &work(&pinned("a"))));
+    }
+}

@@ -1,0 +1,102 @@
+//! What metrics and probes are told.
+
+use super::live::{Live, all};
+use crate::cluster::requests::RequestCounts;
+use crate::olm::endpoints::Id;
+use crate::olm::metrics::{CatalogFigures, OperatorsSnapshot, text};
+use crate::olm::source::health::health;
+use crate::serve::process;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Is asked at each scrape and by probes.
+pub(crate) struct Figures {
+    requests: RequestCounts,
+    live: OnceLock<Live>,
+    snapshots: Mutex<BTreeMap<Id, u64>>,
+    /// What was served before the process began that is not served yet; `None` before that is known, or once it is served.
+    missing: Mutex<Missing>,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Missing {
+    /// The CatalogSources are not known.
+    #[default]
+    All,
+    /// Some of them.
+    Some(Vec<Id>),
+    /// It has answered for all of them once.
+    Nothing,
+}
+
+impl Figures {
+    pub(crate) fn new(requests: RequestCounts) -> Figures {
+        Figures { requests, live: OnceLock::new(), snapshots: Mutex::default(), missing: Mutex::default() }
+    }
+
+    pub(super) fn show(&self, live: Live) {
+        let _first = self.live.set(live);
+    }
+
+    pub(super) fn count(&self, snapshots: BTreeMap<Id, u64>) {
+        *self.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = snapshots;
+    }
+
+    /// Catalogs that were served before and are not yet. Once there are none, the process is ready, whatever comes.
+    pub(super) fn wait_for(&self, catalogs: Vec<Id>) {
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*missing, Missing::Nothing) {
+            *missing = if catalogs.is_empty() { Missing::Nothing } else { Missing::Some(catalogs) };
+        }
+    }
+
+    /// Whether the process answers for what it answered for before it began anew, or what is missing.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        match &*self.missing.lock().unwrap_or_else(PoisonError::into_inner) {
+            Missing::Nothing => Ok(()),
+            Missing::All => Err("the CatalogSources are not known yet".to_owned()),
+            Missing::Some(all) => {
+                let names: Vec<String> = all.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+                Err(format!("these catalogs were served before and are being read: {}", names.join(", ")))
+            }
+        }
+    }
+
+    /// The metrics as text.
+    pub(crate) fn text(&self) -> String {
+        let mut snapshot =
+            OperatorsSnapshot { requests: self.requests.current(), process: process::read(), ..Default::default() };
+        let sources = self.live.get().and_then(|live| all(&live.sources));
+        let counts = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshot.catalogs = sources.map(|sources| {
+            let figures = sources.iter().map(|(id, source)| CatalogFigures {
+                namespace: id.0.clone(),
+                name: id.1.clone(),
+                ready: health(&source.0).is_ok(),
+                snapshots: counts.get(id).copied().unwrap_or_default(),
+            });
+            figures.collect()
+        });
+        text(&snapshot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_is_ready_once_it_answers_for_what_was_served_before_and_stays_so() {
+        let figures = Figures::new(RequestCounts::default());
+        let id = |name: &str| ("olm".to_owned(), name.to_owned());
+        assert!(figures.ready().unwrap_err().contains("not known yet"));
+        figures.wait_for(vec![id("a"), id("b")]);
+        let missing = figures.ready().unwrap_err();
+        assert!(missing.contains("olm/a, olm/b"), "{missing}");
+        figures.wait_for(Vec::new());
+        assert_eq!(figures.ready(), Ok(()));
+        // A catalog of which another content is read.
+        figures.wait_for(vec![id("a")]);
+        assert_eq!(figures.ready(), Ok(()));
+    }
+}

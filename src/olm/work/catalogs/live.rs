@@ -1,0 +1,117 @@
+//! What is kept current of the cluster all the time.
+
+use super::settings::Settings;
+use super::views::{ApiView, DefaultsView, HubView, OperatorView, PodView, ServiceView, SliceView, SourceView};
+use crate::cluster::followed::{Followed, View};
+use crate::cluster::watcher::{Selection, Selector};
+use crate::cluster::{Clients, Kind};
+use crate::object::cluster_operator::ClusterOperator;
+use crate::olm::api::catalog_source::CatalogSource;
+use crate::olm::api::operator_hub::{self, OperatorHub};
+use crate::olm::api::package_manifest;
+use crate::olm::endpoints;
+use crate::olm::source::hub;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// The label of the pods of this process, and its value.
+const PODS: &str = "app=olm-operator";
+
+#[derive(Clone)]
+pub(super) struct Live {
+    pub sources: Arc<Followed<SourceView>>,
+    pub services: Arc<Followed<ServiceView>>,
+    pub slices: Arc<Followed<SliceView>>,
+    pub pods: Arc<Followed<PodView>>,
+    pub hub: Arc<Followed<HubView>>,
+    pub defaults: Arc<Followed<DefaultsView>>,
+    pub packages: Arc<Followed<ApiView>>,
+    /// By their names.
+    pub operators: BTreeMap<String, Arc<Followed<OperatorView>>>,
+}
+
+pub(super) fn source_kind() -> Kind {
+    Kind::of::<CatalogSource>(true)
+}
+
+pub(super) fn hub_kind() -> Kind {
+    Kind::of::<OperatorHub>(false)
+}
+
+pub(super) fn operator_kind() -> Kind {
+    Kind::of::<ClusterOperator>(false)
+}
+
+pub(super) fn service_kind() -> Kind {
+    Kind::known("", "v1", "Service", "services", true)
+}
+
+pub(super) fn slice_kind() -> Kind {
+    Kind::known("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true)
+}
+
+impl Live {
+    pub(super) fn start(
+        settings: &Settings,
+        clients: &Clients,
+        changed: &Arc<Notify>,
+        stop: &CancellationToken,
+    ) -> Live {
+        let labelled = || Selector::Labels(endpoints::selector());
+        let follow = Follow { clients, changed, stop };
+        let name = |name: &str| Selector::Name(name.to_owned());
+        let api = Kind::known("apiregistration.k8s.io", "v1", "APIService", "apiservices", false);
+        let api_name = format!("{}.{}", package_manifest::VERSION, package_manifest::GROUP);
+        Live {
+            sources: follow.start(source_kind(), "", Selector::All),
+            services: follow.start(service_kind(), "", labelled()),
+            slices: follow.start(slice_kind(), "", labelled()),
+            pods: follow.start(Kind::pod(), &settings.namespace, Selector::Labels(PODS.to_owned())),
+            hub: follow.start(hub_kind(), "", name(operator_hub::NAME)),
+            defaults: follow.start(Kind::config_map(), &settings.global_namespace, name(hub::CONFIG_MAP)),
+            packages: follow.start(api, "", name(&api_name)),
+            operators: settings
+                .operators
+                .names()
+                .map(|operator| (operator.to_owned(), follow.start(operator_kind(), "", name(operator))))
+                .collect(),
+        }
+    }
+}
+
+struct Follow<'a> {
+    clients: &'a Clients,
+    changed: &'a Arc<Notify>,
+    stop: &'a CancellationToken,
+}
+
+impl Follow<'_> {
+    fn start<V: View>(&self, kind: Kind, namespace: &str, selector: Selector) -> Arc<Followed<V>> {
+        // None of the kinds of the platform need be there, and who waits for them need not ask all the time.
+        let platform = kind.group.ends_with(".openshift.io");
+        let selection = Selection::new(kind, namespace, selector);
+        let selection = if platform { selection.optional() } else { selection };
+        Followed::start(self.clients, selection, self.changed.clone(), self.stop.clone())
+    }
+}
+
+/// All views of a kind by namespace and name. A kind that the server does not have has none; `None` before that is known.
+pub(super) fn all<V: View>(followed: &Followed<V>) -> Option<BTreeMap<(String, String), Arc<V>>> {
+    let views = match followed.all() {
+        Some(views) => views,
+        None if followed.is_absent() => BTreeMap::new(),
+        None => return None,
+    };
+    let id = |name: &str| {
+        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+        (namespace.to_owned(), name.to_owned())
+    };
+    Some(views.into_iter().map(|(name, view)| (id(&name), view)).collect())
+}
+
+/// The only view; `Some(None)` if there is none, or no such kind.
+pub(super) fn only<V: View>(followed: &Followed<V>) -> Option<Option<Arc<V>>> {
+    Some(all(followed)?.into_values().next())
+}

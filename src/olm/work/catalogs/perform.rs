@@ -1,0 +1,182 @@
+//! Writes what was decided.
+
+use super::live::{Live, hub_kind, operator_kind, service_kind, slice_kind, source_kind};
+use crate::cluster::{ApiError, Kind, Objects};
+use crate::object::cluster_operator::{ClusterOperator, ClusterOperatorStatus};
+use crate::olm::api::GROUP;
+use crate::olm::api::catalog_source::{CatalogSource, CatalogSourceStatus};
+use crate::olm::api::keys::label;
+use crate::olm::api::operator_hub::{self, OperatorHub, OperatorHubStatus};
+use crate::olm::endpoints::{Id, Write};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
+
+/// What is written, one at a time for each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Source(Id),
+    ConfigMap(Id),
+    Service(Id),
+    Slice(Id),
+    /// A default catalog, by its name.
+    Default(String),
+    Hub,
+    Operator(String),
+}
+
+/// What stands before the name of a default catalog.
+pub(super) const DEFAULT: &str = "default catalog ";
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Source((namespace, name)) => write!(f, "CatalogSource {namespace}/{name}"),
+            Key::ConfigMap((namespace, name)) => write!(f, "ConfigMap {namespace}/{name}"),
+            Key::Service((namespace, name)) => write!(f, "Service {namespace}/{name}"),
+            Key::Slice((namespace, name)) => write!(f, "EndpointSlice {namespace}/{name}"),
+            Key::Default(name) => write!(f, "{DEFAULT}{name}"),
+            Key::Hub => write!(f, "OperatorHub {}", operator_hub::NAME),
+            Key::Operator(name) => write!(f, "ClusterOperator {name}"),
+        }
+    }
+}
+
+fn of_answer<T: DeserializeOwned>(answer: Value) -> Option<T> {
+    serde_json::from_value(answer).ok()
+}
+
+/// First the image, then the status, which is that of an object with this image.
+pub(super) async fn write_source(
+    objects: Objects,
+    live: Live,
+    source: Arc<CatalogSource>,
+    image: Option<String>,
+    status: Option<CatalogSourceStatus>,
+) -> Result<(), ApiError> {
+    let mut object = (*source).clone();
+    let (namespace, name) = id(&object);
+    if let Some(image) = image {
+        let patch =
+            json!({"metadata": {"resourceVersion": object.metadata.resource_version}, "spec": {"image": image}});
+        object = objects.merge_patch(&source_kind(), &namespace, &name, &patch).await?;
+        live.sources.on_written(object.clone());
+    }
+    if let Some(status) = status {
+        object.status = Some(status);
+        let written = objects.replace_status(&source_kind(), &namespace, &name, &json!(object)).await?;
+        of_answer(written).into_iter().for_each(|written| live.sources.on_written(written));
+    }
+    Ok(())
+}
+
+/// Namespace and name.
+pub(super) fn id(source: &CatalogSource) -> Id {
+    (source.metadata.namespace.clone().unwrap_or_default(), source.metadata.name.clone().unwrap_or_default())
+}
+
+/// The ConfigMap belongs to the CatalogSource from now on, and is removed with it.
+pub(super) async fn adopt(objects: Objects, source: Arc<CatalogSource>) -> Result<(), ApiError> {
+    let (namespace, name) = (id(&source).0, source.spec.config_map.as_str());
+    let Some(mut object) = objects.get(&Kind::config_map(), &namespace, name).await? else { return Ok(()) };
+    let owner = json!({
+        "apiVersion": format!("{GROUP}/v1alpha1"), "kind": "CatalogSource", "name": source.metadata.name,
+        "uid": source.metadata.uid, "controller": false, "blockOwnerDeletion": false,
+    });
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return Ok(()) };
+    let owners = metadata.entry("ownerReferences").or_insert_with(|| json!([]));
+    if let Some(owners) = owners.as_array_mut()
+        && owners.iter().all(|known| known.get("uid") != owner.get("uid"))
+    {
+        owners.push(owner);
+    }
+    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert(label::MANAGED.to_owned(), "false".into());
+    }
+    objects.replace(&Kind::config_map(), &namespace, name, &object).await.map(drop)
+}
+
+pub(super) async fn write_service(objects: Objects, live: Live, change: Write) -> Result<(), ApiError> {
+    let written: Option<Service> = write(&objects, &service_kind(), change).await?;
+    written.into_iter().for_each(|written| live.services.on_written(written));
+    Ok(())
+}
+
+pub(super) async fn write_slice(objects: Objects, live: Live, change: Write) -> Result<(), ApiError> {
+    let written: Option<EndpointSlice> = write(&objects, &slice_kind(), change).await?;
+    written.into_iter().for_each(|written| live.slices.on_written(written));
+    Ok(())
+}
+
+async fn write<T: DeserializeOwned>(objects: &Objects, kind: &Kind, change: Write) -> Result<Option<T>, ApiError> {
+    match change {
+        Write::Create { id: (namespace, _), object } => Ok(of_answer(objects.create(kind, &namespace, &object).await?)),
+        Write::Change { id: (namespace, name), patch } => {
+            objects.merge_patch(kind, &namespace, &name, &patch).await.map(Some)
+        }
+        Write::Delete { id: (namespace, name), uid } => {
+            objects.delete(kind, &namespace, &name, &uid).await.map(|_| None)
+        }
+    }
+}
+
+/// What is to become of a default catalog.
+pub(super) enum Default {
+    Create(Box<CatalogSource>),
+    Repair(Box<CatalogSource>),
+    Delete { namespace: String, name: String, uid: String },
+}
+
+pub(super) async fn write_default(objects: Objects, live: Live, change: Default) -> Result<(), ApiError> {
+    let written = match change {
+        Default::Create(source) => objects.create(&source_kind(), &id(&source).0, &json!(source)).await?,
+        Default::Repair(source) => {
+            let (namespace, name) = id(&source);
+            objects.replace(&source_kind(), &namespace, &name, &json!(source)).await?
+        }
+        Default::Delete { namespace, name, uid } => {
+            return objects.delete(&source_kind(), &namespace, &name, &uid).await.map(drop);
+        }
+    };
+    of_answer(written).into_iter().for_each(|written| live.sources.on_written(written));
+    Ok(())
+}
+
+pub(super) async fn write_hub(
+    objects: Objects,
+    live: Live,
+    mut hub: OperatorHub,
+    status: OperatorHubStatus,
+) -> Result<(), ApiError> {
+    hub.status = Some(status);
+    let written = objects.replace_status(&hub_kind(), "", operator_hub::NAME, &json!(hub)).await?;
+    of_answer(written).into_iter().for_each(|written| live.hub.on_written(written));
+    Ok(())
+}
+
+/// `version`: of the object that the status is based on; it is made if there is none.
+pub(super) async fn write_operator(
+    objects: Objects,
+    live: Live,
+    name: String,
+    version: Option<String>,
+    status: ClusterOperatorStatus,
+) -> Result<(), ApiError> {
+    if version.is_none() {
+        let object = json!(ClusterOperator::new(&name, std::default::Default::default()));
+        if let Err(error) = objects.create(&operator_kind(), "", &object).await
+            && !error.is_already_exists()
+        {
+            return Err(error);
+        }
+    }
+    let metadata = version.map_or_else(|| json!({}), |version| json!({"resourceVersion": version}));
+    let patch = json!({"metadata": metadata, "status": status});
+    let written: ClusterOperator = objects.merge_patch_status(&operator_kind(), "", &name, &patch).await?;
+    live.operators.get(&name).into_iter().for_each(|followed| followed.on_written(written.clone()));
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! Does the work for a catalog that takes time: asks registries, and reads contents.
+
+use super::access::Reach;
+use super::watched;
+use crate::cluster::{Kind, Objects};
+use crate::error::chain;
+use crate::heap;
+use crate::net::registry::digest::Tagged;
+use crate::net::registry::{RegistryError, source};
+use crate::olm::catalog::served;
+use crate::olm::endpoints::Id;
+use crate::olm::net::pull::{self, PullError};
+use crate::olm::net::store::{Key, Store, StoreError, Stored};
+use crate::olm::source::content::Content;
+use crate::olm::source::health::judge;
+use crate::olm::source::held::{Outcome, Work};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Contents that are read at the same time: each takes some 60 MiB.
+const MOST: usize = 2;
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub namespace: String,
+    pub work: Work,
+    /// How images are reached; `None` before that is known: then only what is on disk is looked for.
+    pub reach: Option<Result<Reach, String>>,
+    /// What the registry said last.
+    pub tagged: Option<Tagged>,
+    /// The status says that this very content was served, so that it may be taken from the disk without asking for it.
+    pub told: bool,
+    /// What is served, if packages of it must not be lost.
+    pub served: Option<Arc<served::Content>>,
+}
+
+/// What came of it; nothing if it is not there and cannot be asked for yet.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub outcome: Option<Outcome>,
+    pub content: Option<Arc<served::Content>>,
+    pub tagged: Option<Tagged>,
+}
+
+/// Work that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub id: Id,
+    /// Which of the works of this catalog it is.
+    pub number: u64,
+    pub done: Done,
+}
+
+pub(super) struct Reader {
+    store: Arc<Store>,
+    objects: Objects,
+    places: Arc<Semaphore>,
+}
+
+/// A failure, by whether it is of the content.
+enum Failure {
+    Passing(String),
+    Lasting(Content, String),
+    /// It is not known yet how images are reached.
+    Waiting,
+}
+
+impl From<RegistryError> for Failure {
+    fn from(error: RegistryError) -> Failure {
+        Failure::Passing(error.to_string())
+    }
+}
+
+type Read = Result<(Content, Stored), Failure>;
+
+impl Reader {
+    pub(super) fn new(store: Arc<Store>, objects: Objects) -> Reader {
+        Reader { store, objects, places: Arc::new(Semaphore::new(MOST)) }
+    }
+
+    pub(super) async fn perform(&self, job: Job) -> Done {
+        let read = match &job.work {
+            Work::Ask { image } => return self.ask(&job, image).await,
+            Work::Pull { image, digest, directory } => self.pull(&job, (image, digest.as_deref(), directory)).await,
+            Work::ReadConfigMap { name, digest } => self.config_map(&job, name, digest).await,
+        };
+        match read {
+            Ok((content, stored)) => judged(&job, content, stored),
+            Err(Failure::Passing(cause)) => Done { outcome: Some(Outcome::Failed { cause }), ..Done::default() },
+            Err(Failure::Lasting(content, cause)) => {
+                Done { outcome: Some(Outcome::Refused { content, cause }), ..Done::default() }
+            }
+            Err(Failure::Waiting) => Done::default(),
+        }
+    }
+
+    async fn ask(&self, job: &Job, image: &str) -> Done {
+        let asked = async {
+            let reach = reach(job)?;
+            let image = source::parse(image)?;
+            let asked = reach.sources.digest(&image, job.tagged.as_ref()).await;
+            asked.map_err(|error| Failure::Passing(explained(&error, reach)))
+        };
+        match asked.await {
+            Ok(tagged) => {
+                let outcome = Some(Outcome::Asked { digest: tagged.digest.clone() });
+                Done { outcome, tagged: Some(tagged), ..Done::default() }
+            }
+            Err(Failure::Passing(cause) | Failure::Lasting(_, cause)) => {
+                Done { outcome: Some(Outcome::Failed { cause }), ..Done::default() }
+            }
+            Err(Failure::Waiting) => Done::default(),
+        }
+    }
+
+    async fn pull(&self, job: &Job, (image, digest, directory): (&str, Option<&str>, &str)) -> Read {
+        let reference = source::parse(image)?;
+        let pinned = reference.digest.as_deref().filter(|_| job.told);
+        if let Some(known) = digest.or(pinned) {
+            let content = Content::of_image(image, known, directory);
+            if let Some(stored) = pull::stored(&self.store, &Key::of(&content)).await {
+                return Ok((content, stored));
+            }
+        }
+        let reach = reach(job)?;
+        let opened = pull::open(&reach.sources, &reference, digest).await;
+        let opened = opened.map_err(|error| Failure::Passing(explained(&error, reach)))?;
+        let content = Content::of_image(image, &opened.image.named, directory);
+        let key = Key::of(&content);
+        let reading = self.store.reading(&key);
+        let _alone = reading.lock().await;
+        // Another catalog may have read it meanwhile.
+        if let Some(stored) = pull::stored(&self.store, &key).await {
+            return Ok((content, stored));
+        }
+        let permit = self.place().await?;
+        let read = pull::image(&self.store, &opened, directory, key, permit).await;
+        heap::give_back();
+        finished(content, read, Some(reach))
+    }
+
+    async fn config_map(&self, job: &Job, name: &str, digest: &str) -> Read {
+        let content = Content::ConfigMap { name: name.to_owned(), digest: digest.to_owned() };
+        let key = Key::of(&content);
+        let reading = self.store.reading(&key);
+        let _alone = reading.lock().await;
+        if let Some(stored) = pull::stored(&self.store, &key).await {
+            return Ok((content, stored));
+        }
+        let place = format!("ConfigMap {}/{name}", job.namespace);
+        let object = self.objects.get(&Kind::config_map(), &job.namespace, name).await;
+        let object = object.map_err(|error| Failure::Passing(error.to_string()))?;
+        let object = object.ok_or_else(|| Failure::Passing(format!("{place} does not exist")))?;
+        let data = watched::data(&object);
+        if watched::digest(&data) != digest {
+            return Err(Failure::Passing(format!("{place} has another content by now")));
+        }
+        let permit = self.place().await?;
+        let read = pull::config_map(&self.store, data, key, permit).await;
+        heap::give_back();
+        finished(content, read, None)
+    }
+
+    async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        let place = self.places.clone().acquire_owned().await;
+        // It is never closed.
+        place.map_err(|error| Failure::Passing(StoreError::Stopped(error.to_string()).to_string()))
+    }
+}
+
+fn reach(job: &Job) -> Result<&Reach, Failure> {
+    match &job.reach {
+        None => Err(Failure::Waiting),
+        Some(Err(cause)) => Err(Failure::Passing(cause.clone())),
+        Some(Ok(reach)) => Ok(reach),
+    }
+}
+
+fn finished(content: Content, read: Result<Stored, PullError>, reach: Option<&Reach>) -> Read {
+    match (read, reach) {
+        (Ok(stored), _) => Ok((content, stored)),
+        (Err(error), _) if error.is_of_content() => {
+            let cause = format!("{content}: {}", chain(&error));
+            Err(Failure::Lasting(content, cause))
+        }
+        (Err(PullError::Registry(error)), Some(reach)) => Err(Failure::Passing(explained(&error, reach))),
+        (Err(error), _) => Err(Failure::Passing(chain(&error))),
+    }
+}
+
+/// Whoever is refused is told what is wrong with the credentials.
+fn explained(error: &RegistryError, reach: &Reach) -> String {
+    match error.is_denied() && !reach.notes.is_empty() {
+        true => format!("{error}; {}", reach.notes.join("; ")),
+        false => error.to_string(),
+    }
+}
+
+/// The content, unless it must not be served.
+fn judged(job: &Job, content: Content, stored: Stored) -> Done {
+    let is_served = |package: &str| job.served.as_ref().is_some_and(|served| served.index.package(package).is_some());
+    match judge(&stored.found, is_served) {
+        Ok(notes) => {
+            let outcome = Some(Outcome::Loaded { content, notes });
+            Done { outcome, content: Some(stored.content), ..Done::default() }
+        }
+        Err(cause) => {
+            let cause = format!("{content}: {cause}");
+            Done { outcome: Some(Outcome::Refused { content, cause }), ..Done::default() }
+        }
+    }
+}

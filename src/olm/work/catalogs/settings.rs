@@ -1,0 +1,35 @@
+//! What the controller of catalogs is configured by.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// The release of this process.
+    pub version: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Catalogs of this namespace are visible in all of them.
+    pub global_namespace: String,
+    /// The address of this process.
+    pub address: Option<IpAddr>,
+    /// Of which each catalog gets one.
+    pub ports: RangeInclusive<u16>,
+    pub operators: Operators,
+}
+
+/// Names of the ClusterOperators that are reported; empty for none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Operators {
+    pub lifecycle: String,
+    pub catalog: String,
+    pub packages: String,
+    pub marketplace: String,
+}
+
+impl Operators {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let all = [&self.lifecycle, &self.catalog, &self.packages, &self.marketplace];
+        all.into_iter().map(String::as_str).filter(|name| !name.is_empty())
+    }
+}

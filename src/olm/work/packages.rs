@@ -1,0 +1,79 @@
+//! Starts the server of packages, and what it has to follow.
+
+use super::certificate::{self, Identity};
+use crate::cluster::{Clients, Kinds, task};
+use crate::olm::catalog::served::Catalogs;
+use crate::olm::certificate::Stored;
+use crate::olm::serve::packages::{PackageServer, Sources};
+use crate::process::serving::{Served, again_and_again, authentication, demands};
+use crate::serve::front_proxy::FrontProxy;
+use crate::serve::{Server, tls};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How long it is served after the process has been told to stop: API servers learn of that a little later, and ask until then.
+const LINGER: Duration = Duration::from_secs(15);
+
+/// How packages are served, from the command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub listen: SocketAddr,
+    /// What the command line demands of TLS.
+    pub flags: tls::Flags,
+    /// Catalogs of this namespace are seen by all.
+    pub global: String,
+    pub identity: Identity,
+}
+
+/// The server at work.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// For whoever asks whether it is ready.
+    pub server: Arc<PackageServer>,
+    /// For the holder of the lease: [`certificate::keep`].
+    pub stored: watch::Receiver<Stored>,
+    /// Ends when the last request is answered, some time after the process has been told to stop.
+    pub ended: JoinHandle<()>,
+}
+
+/// Serves the packages of these catalogs until some time after `stop`.
+pub(crate) fn start(
+    settings: Settings,
+    catalogs: watch::Receiver<Arc<Catalogs>>,
+    clients: &Clients,
+    kinds: &Arc<Kinds>,
+    stop: &CancellationToken,
+) -> Running {
+    let Settings { listen, flags, global, identity } = settings;
+    let certificate::Followed { stored, key } = certificate::follow(&identity, clients, kinds, stop);
+    let lacking = "nobody can ask for packages";
+    let front_proxy = authentication::follow(clients, kinds.clone(), stop, lacking, FrontProxy::parse);
+    let sources = Sources {
+        global,
+        catalogs,
+        front_proxy,
+        certificate: key,
+        demands: demands(flags, clients, kinds, stop),
+        stopping: stop.clone(),
+    };
+    let server = PackageServer::new(sources, clients.call.clone(), stop);
+    let (ending, stopped) = (CancellationToken::new(), stop.clone());
+    let (serving, until) = (server.clone(), ending.clone());
+    let serve = move || -> Served {
+        let (server, until) = (serving.clone(), until.clone());
+        Box::pin(async move { server.serve(Server::bind(listen).await?, until).await })
+    };
+    let served = async move {
+        let last = async {
+            stopped.cancelled().await;
+            tokio::time::sleep(LINGER).await;
+            ending.cancel();
+        };
+        tokio::join!(again_and_again("packages", ending.clone(), serve), last);
+    };
+    Running { server, stored, ended: tokio::spawn(task::guarded("packages", stop, served)) }
+}
