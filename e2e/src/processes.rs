@@ -33,7 +33,8 @@ pub async fn assert_ends_when_it_has_only_just_begun(command: impl Fn(&Path) -> 
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     let told = Instant::now();
-    let status = process.wait().await.unwrap();
+    let ended = until(format!("{what} to end"), Duration::from_secs(30)).end_of(process.wait());
+    let status = ended.await.unwrap().unwrap();
     println!("{what}: a handler after {ready:?}, ended after {:?}", told.elapsed());
     assert!(status.success(), "{what}: {status}");
     assert!(told.elapsed() < Duration::from_secs(5), "{what}: {:?}", told.elapsed());

@@ -96,6 +96,8 @@ async fn claims_of_nodes_outlast_the_processes_that_made_them() {
     cluster.set_program(Some(before.clone())).unwrap();
     cluster.run_daemon(&releases[0]).await.unwrap();
     cluster.completed(&releases[0]).await.unwrap();
+    // It may be one that drops what the controller writes, whenever it sees the pool.
+    cluster.stop_daemon().await.unwrap();
     fill(&cluster).await;
     // They are told to update, and do not begin.
     let slow = play(&cluster, Duration::from_secs(3600));
@@ -113,7 +115,6 @@ async fn claims_of_nodes_outlast_the_processes_that_made_them() {
     };
     println!("before: {:?} by {:?}", claims(&claimed), managers(&claimed));
 
-    cluster.stop_daemon().await.unwrap();
     assert!(cluster.control_plane.terminate(CONTROLLER, LIMIT).await.unwrap());
     let stopped = pools.get("worker").await.unwrap();
     let mut seen = changes(pools.clone(), watcher::Config::default());
