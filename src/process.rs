@@ -1,4 +1,4 @@
-//! What the processes of this program have in common: flags, the lease they work under, signals, servers, events, the way out of
+//! What the processes of this program have in common: flags, the lease they work under, signals, turns, servers, events, the way out of
 //! the cluster and the queries of a Prometheus API.
 
 pub(crate) mod egress;
@@ -8,3 +8,4 @@ pub(crate) mod prometheus;
 pub(crate) mod serving;
 pub(crate) mod settings;
 pub(crate) mod signals;
+pub(crate) mod turns;

@@ -16,6 +16,7 @@ use crate::machine_config::decide::{Key, Remembered, Room, Seen, Settings, decid
 use crate::machine_config::operator;
 use crate::process::events::Events;
 use crate::process::prometheus::Querier;
+use crate::process::turns::{until, wait};
 use crate::serve::health::Heartbeat;
 use approvals::Approvals;
 use draining::Drains;
@@ -26,7 +27,7 @@ use live::{Live, sources};
 use overrides::FollowedOverrides;
 use perform::Performer;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -115,49 +116,5 @@ impl MachineConfigController {
             pools,
             configs,
         })
-    }
-}
-
-/// Until something has changed, or is due.
-async fn wait(changed: &Notify, deadline: Option<Instant>, heartbeat: &Heartbeat, stop: &CancellationToken) {
-    let pause = async {
-        match deadline {
-            Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-            None => std::future::pending().await,
-        }
-    };
-    let mut pause = std::pin::pin!(pause);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = changed.notified() => return,
-            () = &mut pause => return,
-            () = heartbeat.asked() => heartbeat.answer(),
-        }
-    }
-}
-
-fn until(time: Timestamp, now: Timestamp) -> Instant {
-    Instant::now() + Duration::try_from(time.duration_since(now)).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn whoever_asks_while_nothing_happens_is_answered() {
-        let (changed, heartbeat, stop) = (Notify::new(), Heartbeat::default(), CancellationToken::new());
-        let asking = async {
-            for _ in 0..3 {
-                // Before the loop has begun there is nobody to answer.
-                while heartbeat.check().await != Ok("ok") {
-                    tokio::task::yield_now().await;
-                }
-            }
-            changed.notify_one();
-        };
-        let both = async { tokio::join!(wait(&changed, None, &heartbeat, &stop), asking) };
-        tokio::time::timeout(Duration::from_secs(20), both).await.expect("it answers, and ends when something changes");
     }
 }

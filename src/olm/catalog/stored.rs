@@ -2,7 +2,8 @@
 //! cannot be decoded now is not what was written.
 
 use super::fields::Fields;
-use super::index::{Bundle, IndexError, Package};
+use super::index::{Bundle, IndexError};
+use super::objects;
 use super::properties::base64;
 use super::record::StoredKind;
 use super::served::Content;
@@ -11,14 +12,6 @@ use serde::Deserialize;
 
 /// The kind of the object that says what a bundle is.
 const CSV: &str = "ClusterServiceVersion";
-
-/// A picture of a package.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Icon {
-    /// Base64, perhaps with ends of lines in it.
-    pub data: String,
-    pub media_type: String,
-}
 
 /// What a catalog has of the ClusterServiceVersion of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,29 +24,9 @@ pub(crate) enum Csv {
     Object(Vec<u8>),
 }
 
-/// Empty if there is none.
-pub(crate) fn description(content: &Content, package: Package<'_>) -> Result<String, IndexError> {
-    let Some(stored) = package.stored(StoredKind::Description) else { return Ok(String::new()) };
-    serde_json::from_str(&content.json(stored)?).map_err(|_| IndexError::Data)
-}
-
-pub(crate) fn icon(content: &Content, package: Package<'_>) -> Result<Option<Icon>, IndexError> {
-    let Some(stored) = package.stored(StoredKind::Icon) else { return Ok(None) };
-    let json = content.json(stored)?;
-    let fields = Fields::parse(&json).map_err(|_| IndexError::Data)?;
-    let text = |name| fields.text(name).map(|text| text.into_owned()).map_err(|_| IndexError::Data);
-    Ok(Some(Icon { data: text("base64data")?, media_type: text("mediatype")? }))
-}
-
 /// The images that a bundle names, without those that are empty.
 pub(crate) fn related_images(content: &Content, bundle: Bundle<'_>) -> Result<Vec<String>, IndexError> {
-    let mut images = Vec::new();
-    for stored in bundle.stored(StoredKind::RelatedImages) {
-        let json = content.json(stored)?;
-        for image in serde_json::from_str::<Vec<Fields<'_>>>(&json).map_err(|_| IndexError::Data)? {
-            images.push(image.text("image").map_err(|_| IndexError::Data)?.into_owned());
-        }
-    }
+    let mut images: Vec<String> = objects::related_images(content, bundle)?.into_iter().map(|it| it.image).collect();
     images.retain(|image| !image.is_empty());
     Ok(images)
 }

@@ -4,8 +4,9 @@ use super::manifest::PackageManifest;
 use super::metadata::Labelled;
 use super::view::{self, CsvSource, IconSource};
 use crate::olm::catalog::index::{Channel, Entry, IndexError, Package};
+use crate::olm::catalog::objects::{self, Icon};
 use crate::olm::catalog::served::Content;
-use crate::olm::catalog::stored::{self, Csv, Icon};
+use crate::olm::catalog::stored::{self, Csv};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,15 +56,15 @@ impl<'a> Read<'a> {
                 heads.insert(bundle.name(), Head { csv, images });
             }
         }
-        let icon = if part == Part::All { stored::icon(content, package)? } else { None };
-        Ok(Read { package, channels, description: stored::description(content, package)?, icon, heads })
+        let icon = if part == Part::All { objects::icon(content, package)? } else { None };
+        Ok(Read { package, channels, description: objects::description(content, package)?, icon, heads })
     }
 
     pub(crate) fn view(&self) -> view::Package<'_> {
         view::Package {
             name: self.package.name(),
             description: &self.description,
-            icon: self.icon.as_ref().map(|icon| IconSource { data: &icon.data, media_type: &icon.media_type }),
+            icon: self.icon.as_ref().map(|icon| IconSource { data: &icon.base64data, media_type: &icon.mediatype }),
             default_channel: self.package.default_channel().map(Channel::name).unwrap_or_default(),
             deprecation: self.package.deprecation(),
             channels: self.channels.iter().map(|channel| self.channel(*channel)).collect(),

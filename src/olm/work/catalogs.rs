@@ -28,6 +28,7 @@ use crate::olm::net::store::Store;
 use crate::olm::source::operators::Progress;
 use crate::olm::source::spec::Sibling;
 use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, Serve, decide};
+use crate::process::turns::{until, wait};
 use crate::serve::health::Heartbeat;
 use access::Inputs;
 use catalog::{Catalog, Ends, Workshop};
@@ -116,29 +117,12 @@ impl CatalogController {
         while !stop.is_cancelled() {
             let leading = *self.leading.borrow_and_update();
             let deadline = self.turn(leading, Timestamp::now());
-            self.wait(deadline, &heartbeat, &stop).await;
+            tokio::select! {
+                () = wait(&self.changed, deadline, &heartbeat, &stop) => {}
+                Ok(()) = self.leading.changed() => {}
+            }
         }
         self.writer.end().await;
-    }
-
-    /// Until something has changed, or is due.
-    async fn wait(&mut self, deadline: Option<Instant>, heartbeat: &Heartbeat, stop: &CancellationToken) {
-        let pause = async {
-            match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-                None => std::future::pending().await,
-            }
-        };
-        let mut pause = std::pin::pin!(pause);
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = self.changed.notified() => return,
-                Ok(()) = self.leading.changed() => return,
-                () = &mut pause => return,
-                () = heartbeat.asked() => heartbeat.answer(),
-            }
-        }
     }
 
     /// Does what is due, and returns when something is although nothing has changed.
@@ -294,8 +278,4 @@ fn is_same(known: &served::Catalogs, served: &served::Catalogs) -> bool {
         Arc::ptr_eq(&one.content, &other.content) && one.about == other.about
     };
     known.keys().eq(served.keys()) && known.values().zip(served.values()).all(same)
-}
-
-fn until(time: Timestamp, now: Timestamp) -> Instant {
-    Instant::now() + Duration::try_from(time.duration_since(now)).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::olm::catalog::builder::tests::{bundle, channel, package};
+use crate::olm::catalog::objects::{Icon, description, icon};
 use crate::olm::catalog::served::tests::content;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -39,7 +40,7 @@ fn description_icon_and_images_are_decoded() {
     let content = catalog(&[]);
     let (a, b) = (content.index.package("a").unwrap(), content.index.package("b").unwrap());
     assert_eq!(description(&content, a).unwrap(), "Line\n\"two\"");
-    let expected = Icon { data: "YWJj".into(), media_type: "image/png".into() };
+    let expected = Icon { base64data: "YWJj".into(), mediatype: "image/png".into() };
     assert_eq!(icon(&content, a).unwrap(), Some(expected));
     assert_eq!(related_images(&content, a.bundle("a1").unwrap()).unwrap(), ["y", "z"]);
     assert_eq!((description(&content, b).unwrap().as_str(), icon(&content, b).unwrap()), ("", None));
