@@ -11,6 +11,7 @@ pub(crate) mod daemon;
 pub(crate) mod duration;
 pub(crate) mod endpoints;
 pub(crate) mod metrics;
+pub(crate) mod names;
 pub(crate) mod net;
 pub(crate) mod packages;
 pub(crate) mod registry;

@@ -6,21 +6,14 @@ use super::finding::{Check, Finding};
 use super::metadata::{self, Declared};
 use super::{Bundle, Object};
 use crate::object::definition::defined_group;
+use crate::olm::names::property::{
+    CONSTRAINT, GVK, GVK_REQUIRED, LABEL, LABEL_REQUIRED, METADATA, OBJECT, PACKAGE, PACKAGE_REQUIRED,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub(crate) const PACKAGE: &str = "olm.package";
-pub(crate) const PACKAGE_REQUIRED: &str = "olm.package.required";
-pub(crate) const GVK: &str = "olm.gvk";
-pub(crate) const GVK_REQUIRED: &str = "olm.gvk.required";
-pub(crate) const LABEL: &str = "olm.label";
-pub(crate) const LABEL_REQUIRED: &str = "olm.label.required";
-pub(crate) const CONSTRAINT: &str = "olm.constraint";
-pub(crate) const CSV_METADATA: &str = "olm.csv.metadata";
-pub(crate) const BUNDLE_OBJECT: &str = "olm.bundle.object";
-pub(crate) const MAX_CLUSTER_VERSION: &str = "olm.maxOpenShiftVersion";
 /// Annotation of a ClusterServiceVersion: a JSON list of properties.
 pub(crate) const ANNOTATION: &str = "olm.properties";
 
@@ -190,7 +183,7 @@ fn shape(kind: &str, value: &Value) -> Result<(), String> {
         GVK | GVK_REQUIRED => texts(value, ["group", "version", "kind"]).map(drop),
         LABEL | LABEL_REQUIRED => texts(value, ["label"]).map(drop),
         CONSTRAINT if !value.is_object() => Err("the constraint must be a mapping".to_owned()),
-        CSV_METADATA | BUNDLE_OBJECT => Err(format!("{kind} is made of the manifests: remove the property")),
+        METADATA | OBJECT => Err(format!("{kind} is made of the manifests: remove the property")),
         _ => Ok(()),
     }
 }

@@ -1,8 +1,10 @@
 //! Writes a bundle as the blob of a file-based catalog. One bundle gives the same bytes each time.
 
 use super::csv::RelatedImage;
-use super::properties::{BUNDLE_OBJECT, CSV_METADATA, Property};
+use super::properties::Property;
 use super::{Bundle, BundleError};
+use crate::olm::names::property::{METADATA, OBJECT};
+use crate::olm::names::schema::BUNDLE;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -96,18 +98,18 @@ pub(crate) fn blob(bundle: &Bundle, image: &str, form: Form) -> Result<String, B
         match form {
             Form::Metadata => {
                 let raw = bundle.csv_object().raw.bytes();
-                properties.push(Line { kind: CSV_METADATA.to_owned(), value: metadata(&raw)? });
+                properties.push(Line { kind: METADATA.to_owned(), value: metadata(&raw)? });
             }
             Form::Objects => {
                 for object in &bundle.objects {
                     let value = to_raw_value(&Data { data: STANDARD.encode(object.raw.bytes()) })?;
-                    properties.push(Line { kind: BUNDLE_OBJECT.to_owned(), value });
+                    properties.push(Line { kind: OBJECT.to_owned(), value });
                 }
             }
         }
         let name = &bundle.csv.metadata.name;
         let related_images = related_images(bundle, image);
-        serde_json::to_string(&Blob { schema: "olm.bundle", name, package, image, properties, related_images })
+        serde_json::to_string(&Blob { schema: BUNDLE, name, package, image, properties, related_images })
     };
     written().map_err(|error| {
         let object = bundle.csv_object();

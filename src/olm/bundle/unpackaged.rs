@@ -11,6 +11,7 @@ use super::render::{Form, blob};
 use super::{Bundle, BundleError, CSV, Contents, Object, SourceFile};
 use crate::object::manifest::is_manifest;
 use crate::object::yaml;
+use crate::olm::names::schema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -174,9 +175,9 @@ fn add_package<'a>(
         return out.findings.push(Finding::error(Check::UpdateEdge, (file, 0), name, message));
     }
     let default_channel = &package.default_channel;
-    line(out, &PackageBlob { schema: "olm.package", name, default_channel });
+    line(out, &PackageBlob { schema: schema::PACKAGE, name, default_channel });
     for (channel, entries) in &channels {
-        line(out, &ChannelBlob { schema: "olm.channel", package: name, name: channel, entries });
+        line(out, &ChannelBlob { schema: schema::CHANNEL, package: name, name: channel, entries });
     }
     for (csv, bundle) in bundles.iter().filter(|(csv, _)| names.contains(**csv)) {
         used.insert(csv);

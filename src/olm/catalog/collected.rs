@@ -4,10 +4,12 @@
 use super::decode::Decoded;
 use super::fault::Reason;
 use super::faults::{Faults, Place};
-use super::properties::{self, Property};
-use super::record::{BUNDLE, CHANNEL, Content, DEPRECATIONS, PACKAGE, Record, Stored, Target};
+use super::properties::Property;
+use super::record::{Content, Record, Stored, Target};
 use super::rows::{ApiRow, CustomRow, Extent, PropertyRow, Span};
 use super::strings::{Interner, StringId};
+use crate::olm::names::property::{GVK, GVK_REQUIRED};
+use crate::olm::names::schema::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -218,7 +220,7 @@ impl Collected {
         let start = self.properties.len();
         for property in properties {
             let (kind, value) = (self.strings.add(&property.kind), self.strings.add(&property.compact()));
-            if [properties::GVK, properties::GVK_REQUIRED].contains(&property.kind.as_ref()) {
+            if [GVK, GVK_REQUIRED].contains(&property.kind.as_ref()) {
                 self.api(value, property);
             }
             self.properties.push(PropertyRow { kind, value });

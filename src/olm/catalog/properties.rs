@@ -3,23 +3,12 @@
 use super::fault::{Reason, short};
 use super::fields::{FieldError, Fields, compact};
 use crate::object::yaml;
+use crate::olm::names::property::{GVK, GVK_REQUIRED, METADATA, OBJECT, PACKAGE, PACKAGE_REQUIRED};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-
-/// Package, version and release of a bundle.
-pub(crate) const PACKAGE: &str = "olm.package";
-/// An API that a bundle provides, and one that it requires.
-pub(crate) const GVK: &str = "olm.gvk";
-pub(crate) const GVK_REQUIRED: &str = "olm.gvk.required";
-/// A package that a bundle requires.
-pub(crate) const PACKAGE_REQUIRED: &str = "olm.package.required";
-/// What a ClusterServiceVersion says for people.
-pub(crate) const METADATA: &str = "olm.csv.metadata";
-/// A manifest of a bundle.
-pub(crate) const OBJECT: &str = "olm.bundle.object";
 
 /// A property that was located.
 #[derive(Debug)]

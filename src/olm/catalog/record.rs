@@ -6,19 +6,11 @@ use super::fault::{Reason, short};
 use super::fields::{FieldError, Fields};
 use super::properties::{self, Identity, Property};
 use super::pull_spec::is_pull_spec;
+use crate::olm::names::schema::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
+use crate::olm::names::{is_label, is_release, property};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashSet;
-
-pub(crate) const PACKAGE: &str = "olm.package";
-pub(crate) const CHANNEL: &str = "olm.channel";
-pub(crate) const BUNDLE: &str = "olm.bundle";
-pub(crate) const DEPRECATIONS: &str = "olm.deprecations";
-
-/// The longest release of a bundle.
-const MAX_RELEASE: usize = 20;
-/// The longest label of a host name, which the name of a package is.
-const MAX_LABEL: usize = 63;
 
 /// A blob.
 #[derive(Debug)]
@@ -183,13 +175,13 @@ impl<'a> Record<'a> {
             // What is missing may be in a property that nobody understands.
             return Ok(Content::None);
         }
-        for (kind, stored) in [(properties::METADATA, StoredKind::Metadata), (properties::OBJECT, StoredKind::Object)] {
+        for (kind, stored) in [(property::METADATA, StoredKind::Metadata), (property::OBJECT, StoredKind::Object)] {
             for property in properties.iter().filter(|property| property.kind == kind) {
                 self.store(stored, Some(property.value));
             }
         }
         let has_objects = self.stored.iter().any(|stored| stored.kind == StoredKind::Object);
-        properties.retain(|property| ![properties::METADATA, properties::OBJECT].contains(&property.kind.as_ref()));
+        properties.retain(|property| ![property::METADATA, property::OBJECT].contains(&property.kind.as_ref()));
         self.related_images(fields)?;
         let image = fields.text("image")?;
         match image.as_ref() {
@@ -198,7 +190,7 @@ impl<'a> Record<'a> {
             image if is_pull_spec(image) => {}
             image => self.reasons.push(Reason::Image { image: short(image) }),
         }
-        let mut identities = properties.iter().filter(|property| property.kind == properties::PACKAGE);
+        let mut identities = properties.iter().filter(|property| property.kind == property::PACKAGE);
         let identity = match (identities.next(), identities.count()) {
             (Some(only), 0) => only.identity(),
             (first, more) => return Err(Reason::PackageProperties { count: more + usize::from(first.is_some()) }),
@@ -319,17 +311,6 @@ fn has_icon(icon: &RawValue) -> Result<bool, Reason> {
     }
     properties::base64(&data).map_err(|cause| Reason::Icon { cause: format!("base64data: {cause}") })?;
     Ok(true)
-}
-
-/// Whether a text is a label as in host names (RFC 1123).
-fn is_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    text.len() <= MAX_LABEL && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
-}
-
-/// Identifiers as in a pre-release.
-fn is_release(text: &str) -> bool {
-    text.len() <= MAX_RELEASE && semver::Prerelease::new(text).is_ok_and(|release| !release.is_empty())
 }
 
 #[cfg(test)]

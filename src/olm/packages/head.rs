@@ -2,6 +2,8 @@
 //! Members that are only passed on are located and checked for their type, not decoded.
 
 use super::view::{CsvSource, Head, Package};
+use crate::error::of_json;
+use crate::olm::bundle::csv::{Install, RelatedImage, nullable};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,66 +175,9 @@ struct Members<'a> {
     install: Install,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RelatedImage {
-    #[serde(deserialize_with = "nullable")]
-    image: String,
-}
-
-/// The containers of the operator, as far as their images.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Install {
-    #[serde(deserialize_with = "nullable")]
-    spec: Strategy,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Strategy {
-    #[serde(deserialize_with = "nullable")]
-    deployments: Vec<Deployment>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Deployment {
-    #[serde(deserialize_with = "nullable")]
-    spec: DeploymentSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct DeploymentSpec {
-    #[serde(deserialize_with = "nullable")]
-    template: Template,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Template {
-    #[serde(deserialize_with = "nullable")]
-    spec: PodSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodSpec {
-    #[serde(deserialize_with = "nullable")]
-    containers: Vec<RelatedImage>,
-    #[serde(deserialize_with = "nullable")]
-    init_containers: Vec<RelatedImage>,
-}
-
-/// `null` is the default, as programs in Go read it.
-fn nullable<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
-}
-
 impl<'a> Shown<'a> {
     pub(super) fn of(head: &Head<'a>, package: &Package<'a>) -> Result<Self, HeadError> {
-        let error = |error: serde_json::Error| HeadError::Json(error.to_string());
+        let error = |error: serde_json::Error| HeadError::Json(of_json(&error));
         let (name, labels, members) = match head.csv {
             CsvSource::Absent => return Err(HeadError::Absent),
             CsvSource::Object(json) => {
@@ -245,7 +190,8 @@ impl<'a> Shown<'a> {
                 let labels =
                     members.labels.map(|labels| serde_json::from_str(labels.get()).map_err(error)).transpose()?;
                 members.version = head.version.to_owned();
-                let images = head.related_images.iter().map(|image| RelatedImage { image: (*image).to_owned() });
+                let images = head.related_images.iter().map(|image| (*image).to_owned());
+                let images = images.map(|image| RelatedImage { image, name: String::new() });
                 members.related_images = images.collect();
                 (String::new(), labels.unwrap_or_default(), members)
             }
@@ -286,9 +232,8 @@ impl<'a> Members<'a> {
     }
 
     fn description(self, package: &Package<'a>) -> Description<'a> {
-        let pods = self.install.spec.deployments.into_iter().map(|deployment| deployment.spec.template.spec);
-        let containers = pods.flat_map(|pod| pod.containers.into_iter().chain(pod.init_containers));
-        let images = self.related_images.into_iter().chain(containers).map(|it| it.image);
+        let containers = self.install.images().into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+        let images = self.related_images.into_iter().map(|it| it.image).chain(containers);
         let written = self.description.filter(|text| text.get() != "\"\"").map(Text::Raw);
         let of_package = (!package.description.is_empty()).then_some(Text::OfPackage(package.description));
         Description {

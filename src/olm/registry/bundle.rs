@@ -4,8 +4,8 @@ use super::csv::{self, Beside};
 use super::messages::{Bundle, Dependency, Deprecation, GroupVersionKind, Property};
 use crate::olm::catalog::index::{self, Api, Entry, IndexError};
 use crate::olm::catalog::objects;
-use crate::olm::catalog::properties::{GVK, GVK_REQUIRED, PACKAGE, PACKAGE_REQUIRED};
 use crate::olm::catalog::served::Content;
+use crate::olm::names::property::{GVK, GVK_REQUIRED, PACKAGE, PACKAGE_REQUIRED};
 use serde::Serialize;
 
 /// How much is told.

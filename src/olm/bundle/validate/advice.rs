@@ -2,8 +2,9 @@
 
 use super::super::Bundle;
 use super::super::finding::{Check, Finding};
-use super::super::properties::{CONSTRAINT, GVK_REQUIRED, MAX_CLUSTER_VERSION, PACKAGE, PACKAGE_REQUIRED, Written};
+use super::super::properties::Written;
 use super::constraint;
+use crate::olm::names::property::{CONSTRAINT, GVK_REQUIRED, MAX_CLUSTER_VERSION, PACKAGE, PACKAGE_REQUIRED};
 use crate::olm::version_range::VersionRange;
 use serde_json::Value;
 

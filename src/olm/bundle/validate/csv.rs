@@ -3,8 +3,8 @@
 use super::super::Bundle;
 use super::super::csv::Csv;
 use super::super::finding::{Check, Finding};
-use super::labels::is_dns_name;
 use crate::object::definition::defined_group;
+use crate::olm::names::{MAX_RELEASE, is_object_name, is_release};
 use crate::olm::version_range::VersionRange;
 use crate::version;
 use base64::Engine;
@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 
 const MODES: [&str; 4] = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"];
 const EXAMPLES: &str = "alm-examples";
-const MAX_RELEASE: usize = 20;
 
 /// Findings about one object.
 struct Checks<'a> {
@@ -46,7 +45,7 @@ pub(super) fn check(bundle: &Bundle) -> Vec<Finding> {
 
 fn names_and_versions(csv: &Csv, checks: &mut Checks) {
     let (name, spec) = (&csv.metadata.name, &csv.spec);
-    if !name.is_empty() && !is_dns_name(name) {
+    if !name.is_empty() && !is_object_name(name) {
         let message = format!(
             "{name:?} is no name of an object: write small letters, digits, hyphens and dots, such as widgets.v1.2.3"
         );
@@ -80,7 +79,7 @@ fn tolerant(text: &str) -> Option<Version> {
 fn release(csv: &Csv, checks: &mut Checks) {
     let Csv { metadata, spec } = csv;
     let release = &spec.release;
-    if release.len() > MAX_RELEASE || semver::Prerelease::new(release).is_err() {
+    if !is_release(release) {
         let message = format!(
             "{release:?} is no release: write identifiers with dots between them, without leading zeros, at most {MAX_RELEASE} characters"
         );
@@ -119,7 +118,7 @@ fn fields(csv: &Csv, checks: &mut Checks) {
     let mut names = BTreeSet::new();
     for (number, deployment) in deployments.iter().enumerate() {
         let place = format!("spec.install.spec.deployments[{number}].name");
-        if !is_dns_name(&deployment.name) {
+        if !is_object_name(&deployment.name) {
             checks.error(Check::Name, &place, format!("{:?} is no name of a Deployment: correct it", deployment.name));
         } else if !names.insert(&deployment.name) {
             checks.error(Check::Duplicate, &place, format!("{:?} is there twice: rename one of them", deployment.name));

@@ -3,6 +3,7 @@
 use super::super::annotations::PREFIX;
 use super::super::finding::{Check, Finding};
 use super::super::{Contents, MEDIA_TYPE};
+use crate::olm::names::is_label;
 
 const EXPECTED: [&str; 4] = ["mediatype.v1", "manifests.v1", "metadata.v1", "package.v1"];
 
@@ -24,7 +25,7 @@ pub(super) fn check(contents: &Contents) -> Vec<Finding> {
     if !media_type.is_empty() && media_type != MEDIA_TYPE {
         error("mediatype.v1", format!("{media_type:?} cannot be installed, only {MEDIA_TYPE}: build the bundle so"));
     }
-    if !annotations.package().is_empty() && !is_dns_label(annotations.package()) {
+    if !annotations.package().is_empty() && !is_label(annotations.package()) {
         error(
             "package.v1",
             format!(
@@ -78,22 +79,6 @@ fn agreement(contents: &Contents) -> Vec<Finding> {
         findings.push(Finding::warning(Check::Annotation, (file, 0), key, message));
     }
     findings
-}
-
-/// Whether a text is small letters, digits and hyphens, none at its ends, at most 63.
-fn is_dns_label(text: &str) -> bool {
-    let letters = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-    !text.is_empty() && text.len() <= 63 && letters && !text.starts_with('-') && !text.ends_with('-')
-}
-
-/// Whether a text is a DNS name: labels with dots between them, at most 253.
-pub(super) fn is_dns_name(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_dns_label_of_any_length)
-}
-
-fn is_dns_label_of_any_length(text: &str) -> bool {
-    let letters = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-    !text.is_empty() && letters && !text.starts_with('-') && !text.ends_with('-')
 }
 
 fn is_channel(text: &str) -> bool {

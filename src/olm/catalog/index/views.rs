@@ -1,12 +1,12 @@
 //! Questions to an index.
 
 use super::{Index, IndexError};
-use crate::olm::catalog::properties;
 use crate::olm::catalog::record::StoredKind;
 use crate::olm::catalog::rows::{
     ApiRow, BundleRow, ChannelRow, CustomRow, EntryRow, Extent, PackageRow, PropertyRow, Span,
 };
 use crate::olm::catalog::strings::StringId;
+use crate::olm::names::property::{GVK, GVK_REQUIRED};
 
 /// Defines a view: an index and a row of it.
 macro_rules! views {
@@ -91,7 +91,7 @@ impl Index {
     /// The bundles that provide an API.
     pub fn providing(&self, api: Api<'_>) -> impl Iterator<Item = Bundle<'_>> {
         let id = |text: &str| self.strings.find(text);
-        let kind = id(properties::GVK);
+        let kind = id(GVK);
         // The same API may be written in several ways.
         let wanted = [id(api.group), id(api.version), id(api.kind)];
         let same = move |row: &&ApiRow| [row.group, row.version, row.kind].map(Some) == wanted;
@@ -263,12 +263,12 @@ impl<'a> Bundle<'a> {
 
     /// The APIs that it provides.
     pub fn provided(self) -> impl Iterator<Item = Api<'a>> {
-        self.apis(properties::GVK)
+        self.apis(GVK)
     }
 
     /// The APIs that it requires.
     pub fn required(self) -> impl Iterator<Item = Api<'a>> {
-        self.apis(properties::GVK_REQUIRED)
+        self.apis(GVK_REQUIRED)
     }
 
     fn apis(self, kind: &'static str) -> impl Iterator<Item = Api<'a>> {

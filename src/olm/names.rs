@@ -1,0 +1,86 @@
+//! Names that catalogs and bundles share: schemas of blobs, types of properties, and what may be the name of something.
+
+/// The longest label of a host name (RFC 1123).
+const MAX_LABEL: usize = 63;
+/// The longest name of an object.
+const MAX_NAME: usize = 253;
+/// The longest release of a bundle.
+pub(crate) const MAX_RELEASE: usize = 20;
+
+/// Schemas of blobs that have a meaning here.
+pub(crate) mod schema {
+    pub(crate) const PACKAGE: &str = "olm.package";
+    pub(crate) const CHANNEL: &str = "olm.channel";
+    pub(crate) const BUNDLE: &str = "olm.bundle";
+    pub(crate) const DEPRECATIONS: &str = "olm.deprecations";
+}
+
+/// Types of properties that have a meaning here.
+pub(crate) mod property {
+    /// Package, version and release of a bundle.
+    pub(crate) const PACKAGE: &str = "olm.package";
+    /// A package that a bundle requires.
+    pub(crate) const PACKAGE_REQUIRED: &str = "olm.package.required";
+    /// An API that a bundle provides, and one that it requires.
+    pub(crate) const GVK: &str = "olm.gvk";
+    pub(crate) const GVK_REQUIRED: &str = "olm.gvk.required";
+    pub(crate) const LABEL: &str = "olm.label";
+    pub(crate) const LABEL_REQUIRED: &str = "olm.label.required";
+    pub(crate) const CONSTRAINT: &str = "olm.constraint";
+    /// What a ClusterServiceVersion says for people.
+    pub(crate) const METADATA: &str = "olm.csv.metadata";
+    /// A manifest of a bundle.
+    pub(crate) const OBJECT: &str = "olm.bundle.object";
+    /// The last version of the cluster that a bundle can run on.
+    pub(crate) const MAX_CLUSTER_VERSION: &str = "olm.maxOpenShiftVersion";
+}
+
+/// Whether a text is a label as in host names (RFC 1123), which the name of a package is.
+pub(crate) fn is_label(text: &str) -> bool {
+    text.len() <= MAX_LABEL && is_label_of_any_length(text)
+}
+
+/// Whether a text can be the name of an object: labels with dots between them.
+pub(crate) fn is_object_name(text: &str) -> bool {
+    text.len() <= MAX_NAME && text.split('.').all(is_label_of_any_length)
+}
+
+fn is_label_of_any_length(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// Whether a text can tell rebuilds of one version apart: identifiers as in a pre-release.
+pub(crate) fn is_release(text: &str) -> bool {
+    text.len() <= MAX_RELEASE && semver::Prerelease::new(text).is_ok_and(|release| !release.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_small_letters_digits_and_hyphens() {
+        let (longest, longer) = ("a".repeat(MAX_LABEL), "a".repeat(MAX_LABEL + 1));
+        assert!(["a", "0", "a-1", &longest].into_iter().all(is_label));
+        for text in ["", "A", "a.b", "a_b", "-a", "a-", "ä", &longer] {
+            assert!(!is_label(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_objects_are_labels_with_dots_between_them() {
+        assert!(["a", "a.v1.0.0", &"a".repeat(MAX_NAME)].into_iter().all(is_object_name));
+        for text in ["", "a..b", ".a", "a.", "A.b", "a.-b", &"a".repeat(MAX_NAME + 1)] {
+            assert!(!is_object_name(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn releases_are_identifiers_of_a_pre_release() {
+        assert!(["1", "2.b", "rc-1", &"1".repeat(MAX_RELEASE)].into_iter().all(is_release));
+        for text in ["", "02", "a..b", "a b", "a_b", &"1".repeat(MAX_RELEASE + 1)] {
+            assert!(!is_release(text), "{text:?}");
+        }
+    }
+}
