@@ -1,7 +1,11 @@
 //! Catalogs of operators, and the process that looks after them.
 
 mod catalogs;
+mod hub;
+mod kills;
 mod packages;
+mod polls;
+mod templates;
 
 use std::time::Duration;
 
@@ -58,6 +62,8 @@ impl World {
         let user = self.cluster.kubeconfig_as(name, &user, &["system:masters"]).unwrap();
         Cvo::new(["olm", "start", "--release-version=1.0.0", "--listen="])
             .kubeconfig(user)
+            // As a restarted container of a pod has it.
+            .flag("--identity", name)
             .flag("--listen-health", format!("127.0.0.1:{}", self.cluster.port(&format!("{name} health"))))
             .flag("--listen-catalogs", format!("{address}:{}", self.cluster.port("catalogs")))
             .flag("--catalog-ports", format!("{}-{last}", self.first_port))
