@@ -1,10 +1,11 @@
 //! The status of a CatalogSource, derived anew from all that is known. Of the status before only times are kept, and what another
 //! process serves while this one still reads it.
 
+use super::Serve;
+use super::content::{Content, Subject};
 use super::spec::{Wanted, service_name};
 use super::template::Resolved;
 use super::turn::{Plan, Turn, seconds};
-use super::{Serve, content::Content};
 use crate::error::{shortened, together};
 use crate::object::read::Read;
 use crate::olm::api::catalog_source::{
@@ -47,13 +48,19 @@ impl Said<'_> {
         service_name(self.turn.name())
     }
 
-    /// Of the whole life of the object, so that whoever goes on knows when it is due.
+    /// Of the whole life of the object, so that whoever goes on knows when it is due. A poll that has found another content counts
+    /// once that is served or was tried in vain: whoever goes on before asks again.
     fn latest_poll(&self) -> Option<Time> {
         let before = self.turn.before.latest_image_registry_poll.clone();
         let Some(Wanted::Image { image, .. }) = self.wanted else { return before };
-        let asked =
-            self.turn.facts.held.asked.as_ref().filter(|asked| asked.image == *image && self.turn.every.is_some());
-        before.max(asked.map(|asked| Time(seconds(asked.at))))
+        let held = self.turn.facts.held;
+        let is_served = |digest: &str| self.turn.loaded().is_some_and(|content| content.digest() == digest);
+        let is_over = |digest: &str| is_served(digest) || held.trouble(&Subject::Image(image.clone())).is_some();
+        let asked = held.asked.as_ref().filter(|asked| asked.image == *image && self.turn.every.is_some());
+        let asked = asked.filter(|asked| is_over(&asked.digest)).map(|asked| Time(seconds(asked.at)));
+        // One that is still to come is that of a clock which was wrong.
+        let past = before.clone().filter(|before| before.0 <= self.turn.now);
+        past.max(asked).or(before)
     }
 
     fn config_map(&self) -> Option<ConfigMapReference> {

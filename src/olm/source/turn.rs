@@ -66,8 +66,11 @@ impl Turn<'_> {
 
     /// When the registry is to be asked for the image the next time.
     pub(super) fn poll(&self, image: &str, every: SignedDuration) -> Timestamp {
-        let own = self.facts.held.asked.as_ref().filter(|asked| asked.image == image).map(|asked| asked.at);
-        let said = self.before.latest_image_registry_poll.as_ref().map(|time| time.0);
+        // A time that is still to come is that of a clock which was wrong.
+        let past = |time: &Timestamp| *time <= self.now;
+        let own =
+            self.facts.held.asked.as_ref().filter(|asked| asked.image == image).map(|asked| asked.at).filter(past);
+        let said = self.before.latest_image_registry_poll.as_ref().map(|time| time.0).filter(past);
         let created = self.facts.object.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let last = own.max(said).or(created).unwrap_or(self.now);
         let uid = self.facts.object.metadata.uid.as_deref().unwrap_or_default();
