@@ -34,7 +34,7 @@ const LIMITS: Limits = Limits {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PullError {
     #[error("{0}")]
-    Registry(#[from] RegistryError),
+    Registry(RegistryError),
     #[error(
         "image {image} has no folder {folder} with a catalog: build it with one (label {CONFIGS_LABEL}), or name its folder in \
          spec.grpcPodConfig.extractContent.catalogDir"
@@ -49,6 +49,18 @@ pub(crate) enum PullError {
     ConfigMap(#[from] ConfigMapError),
     #[error("{0}")]
     Store(#[from] StoreError),
+}
+
+/// Where the disk is full matters to nobody, and the way out is the same.
+impl From<RegistryError> for PullError {
+    fn from(error: RegistryError) -> PullError {
+        match error {
+            RegistryError::Files { source: FilesError::Disk { path, cause }, .. } => {
+                StoreError::write(Path::new(&path), cause).into()
+            }
+            other => PullError::Registry(other),
+        }
+    }
 }
 
 impl PullError {
@@ -88,14 +100,14 @@ pub(crate) async fn open(sources: &Sources, image: &Reference, digest: Option<&s
     }
 }
 
-/// Reads the catalog in an image. `directory`: where it is; if empty, the image says so. `permit` is given back once nothing of it is
-/// read any more, also if nobody waits.
+/// Reads the catalog in an image. `directory`: where it is; if empty, the image says so. `place` is waited for when all of it is on
+/// disk, and given back once nothing of it is read any more, also if nobody waits.
 pub(crate) async fn image(
     store: &Arc<Store>,
     opened: &Opened,
     directory: &str,
     key: Key,
-    permit: OwnedSemaphorePermit,
+    place: impl Future<Output = Result<OwnedSemaphorePermit, StoreError>>,
 ) -> Result<Stored, PullError> {
     let found = &opened.image;
     let name = || format!("{} ({})", opened.name(), found.named);
@@ -111,7 +123,7 @@ pub(crate) async fn image(
     let Some(inside) = summary.found.first() else {
         return Err(PullError::NoCatalog { image: name(), folder: folder.to_owned() });
     };
-    let (store, catalog) = (store.clone(), files.join(inside));
+    let (store, catalog, permit) = (store.clone(), files.join(inside), place.await?);
     blocking(move || {
         let _permit = permit;
         Ok(store.keep(&key, &catalog, aside, Vec::new())?)

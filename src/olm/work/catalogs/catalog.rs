@@ -114,7 +114,7 @@ impl Catalog {
         }
         match &outcome {
             Outcome::Failed { cause } | Outcome::Refused { cause, .. } => {
-                tracing::warn!(catalog = %self.uid, %cause, "a catalog is not read");
+                tracing::warn!(%cause, "a catalog is not read");
             }
             Outcome::Loaded { content, .. } => tracing::info!(%content, "a catalog is read"),
             Outcome::Asked { .. } => {}
@@ -209,7 +209,9 @@ fn about(source: &CatalogSource) -> view::Catalog {
 
 #[cfg(test)]
 mod tests {
+    use super::super::access::Shared;
     use super::*;
+    use crate::object::read::Read;
     use crate::olm::api::catalog_source::{CatalogSourceSpec, CatalogSourceStatus, SourceType, condition};
     use crate::olm::source::content::Content;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -296,5 +298,67 @@ mod tests {
         assert!(!is_told(&told(&pinned("b"), "a"), &work(&pinned("b"))));
         assert!(!is_told(&told(IMAGE, "a"), &work(IMAGE)));
         assert!(!is_told(&CatalogSource::new("a", CatalogSourceSpec::default()), &work(&pinned("a"))));
+    }
+
+    #[test]
+    fn what_is_said_of_a_catalog_is_what_its_object_says() {
+        let mut source = told(IMAGE, "a");
+        source.metadata.namespace = Some("shop".to_owned());
+        source.metadata.labels = Some([("tier".to_owned(), "gold".to_owned())].into());
+        source.metadata.creation_timestamp = Some(Time("2026-03-01T00:00:00Z".parse().unwrap()));
+        source.spec.priority = -400;
+        (source.spec.display_name, source.spec.publisher) = ("Community".to_owned(), "Others".to_owned());
+        let expected = view::Catalog {
+            namespace: "shop".to_owned(),
+            name: "a".to_owned(),
+            display_name: "Community".to_owned(),
+            publisher: "Others".to_owned(),
+            labels: [("tier".to_owned(), "gold".to_owned())].into(),
+            created: "2026-03-01T00:00:00Z".parse().ok(),
+            priority: -400,
+            stale_since: None,
+        };
+        assert_eq!(about(&source), expected);
+        let message = "no route; since 2026-03-02T00:00:00Z, and a@sha256:1 is served meanwhile";
+        source.status.as_mut().unwrap().message = message.to_owned();
+        let stale_since = "2026-03-02T00:00:00Z".parse().ok();
+        assert_eq!(about(&source), view::Catalog { stale_since, ..expected });
+    }
+
+    #[test]
+    fn catalog_that_was_made_again_under_its_name_is_another_one() {
+        let source = told(IMAGE, "a");
+        let mut again = source.clone();
+        again.metadata.uid = Some("v".to_owned());
+        let catalog = Catalog::of(&source);
+        assert!(catalog.is_of(&source) && !catalog.is_of(&again));
+    }
+
+    /// All that is looked up is absent.
+    fn inputs(source: &CatalogSource, shared: Result<Arc<Shared>, String>) -> Option<Inputs> {
+        let absent = (Arc::new(Read::Absent), Timestamp::UNIX_EPOCH);
+        Inputs::of(source, &|_| Some(absent.clone()), Some(shared))
+    }
+
+    #[tokio::test]
+    async fn what_failed_is_tried_again_once_images_are_reached_in_another_way() {
+        let source = told(IMAGE, "a");
+        let work = Work::Pull { image: IMAGE.to_owned(), digest: None, directory: String::new() };
+        let failed = || Some(Outcome::Failed { cause: "no route".to_owned() });
+        let mut catalog = Catalog::of(&source);
+        catalog.on_inputs(inputs(&source, Err("no proxy is known".to_owned())));
+        assert_eq!(catalog.reach.as_ref().unwrap().as_ref().unwrap_err(), "no proxy is known");
+        ended(&mut catalog, &work, failed());
+        catalog.on_inputs(inputs(&source, Err("no proxy is known".to_owned())));
+        catalog.on_inputs(None);
+        assert!(catalog.held.trouble(&work.subject()).is_some(), "it is the same way");
+        catalog.on_inputs(inputs(&source, Ok(Arc::default())));
+        assert!(catalog.reach.as_ref().unwrap().is_ok() && catalog.held.trouble(&work.subject()).is_none());
+        // What began before has the old passwords, so that its end says nothing of the new ones.
+        let task = AbortOnDropHandle::new(tokio::spawn(async {}));
+        catalog.running = Some(Running { work: work.clone(), number: 7, outdated: false, _task: task });
+        catalog.on_inputs(inputs(&source, Err("the proxy is gone".to_owned())));
+        catalog.on_end(7, Done { outcome: failed(), ..Done::default() }, Timestamp::UNIX_EPOCH);
+        assert!(catalog.held.trouble(&work.subject()).is_none());
     }
 }

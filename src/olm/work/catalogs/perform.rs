@@ -101,26 +101,45 @@ pub(super) async fn adopt(objects: Objects, source: Arc<CatalogSource>) -> Resul
 }
 
 pub(super) async fn write_service(objects: Objects, live: Live, change: Write) -> Result<(), ApiError> {
-    let written: Option<Service> = write(&objects, &service_kind(), change).await?;
-    written.into_iter().for_each(|written| live.services.on_written(written));
+    let written: Result<Option<Service>, ApiError> = write(&objects, &service_kind(), &change).await;
+    if let (Err(error), Write::Create { id, object }) = (&written, &change)
+        && error.is_already_exists()
+    {
+        clear(&objects, &service_kind(), id, object).await?;
+    }
+    written?.into_iter().for_each(|written| live.services.on_written(written));
+    Ok(())
+}
+
+/// Deletes what another program has made in its place for the same owner: with a Service go the endpoints that are kept for its
+/// selector. What belongs to nobody or to others stays, and so does what has our labels and is only not known here yet.
+async fn clear(objects: &Objects, kind: &Kind, (namespace, name): &Id, wanted: &Value) -> Result<(), ApiError> {
+    let Some(object) = objects.get(kind, namespace, name).await? else { return Ok(()) };
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let (own, uid) = (wanted.pointer("/metadata/ownerReferences/0/uid"), object.pointer("/metadata/uid"));
+    let is_ours = object.pointer("/metadata/labels").is_some_and(|labels| labels.get(label::CATALOG_SOURCE).is_some());
+    if let Some(uid) = uid.and_then(Value::as_str).filter(|_| !is_ours)
+        && owners.into_iter().flatten().any(|owner| owner.get("uid") == own)
+    {
+        tracing::info!(namespace, name, "a Service that another program has made for a catalog is replaced");
+        objects.delete(kind, namespace, name, uid).await?;
+    }
     Ok(())
 }
 
 pub(super) async fn write_slice(objects: Objects, live: Live, change: Write) -> Result<(), ApiError> {
-    let written: Option<EndpointSlice> = write(&objects, &slice_kind(), change).await?;
+    let written: Option<EndpointSlice> = write(&objects, &slice_kind(), &change).await?;
     written.into_iter().for_each(|written| live.slices.on_written(written));
     Ok(())
 }
 
-async fn write<T: DeserializeOwned>(objects: &Objects, kind: &Kind, change: Write) -> Result<Option<T>, ApiError> {
+async fn write<T: DeserializeOwned>(objects: &Objects, kind: &Kind, change: &Write) -> Result<Option<T>, ApiError> {
     match change {
-        Write::Create { id: (namespace, _), object } => Ok(of_answer(objects.create(kind, &namespace, &object).await?)),
+        Write::Create { id: (namespace, _), object } => Ok(of_answer(objects.create(kind, namespace, object).await?)),
         Write::Change { id: (namespace, name), patch } => {
-            objects.merge_patch(kind, &namespace, &name, &patch).await.map(Some)
+            objects.merge_patch(kind, namespace, name, patch).await.map(Some)
         }
-        Write::Delete { id: (namespace, name), uid } => {
-            objects.delete(kind, &namespace, &name, &uid).await.map(|_| None)
-        }
+        Write::Delete { id: (namespace, name), uid } => objects.delete(kind, namespace, name, uid).await.map(|_| None),
     }
 }
 
@@ -179,4 +198,43 @@ pub(super) async fn write_operator(
     let written: ClusterOperator = objects.merge_patch_status(&operator_kind(), "", &name, &patch).await?;
     live.operators.get(&name).into_iter().for_each(|followed| followed.on_written(written.clone()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+    use std::sync::Mutex;
+
+    /// An API server that has this object, and what it is asked.
+    fn server(object: Value) -> (Objects, Arc<Mutex<Vec<String>>>) {
+        let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = asked.clone();
+        tokio::spawn(async move {
+            while let Some((request, respond)) = requests.next_request().await {
+                log.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
+                respond.send_response(http::Response::new(Body::from(object.to_string().into_bytes())));
+            }
+        });
+        (Objects::new(kube::Client::new(service, "default"), "test", Arc::new(|| true)), asked)
+    }
+
+    #[tokio::test]
+    async fn service_that_was_made_for_the_catalog_is_replaced_and_that_of_others_is_not() {
+        let owned = |uid: &str| json!({"metadata": {"name": "a", "uid": "7", "ownerReferences": [{"uid": uid}]}});
+        let (id, path) = (("shop".to_owned(), "a".to_owned()), "/api/v1/namespaces/shop/services/a");
+        let mut ours = owned("own");
+        ours["metadata"]["labels"] = json!({label::CATALOG_SOURCE: "a"});
+        for (live, expected) in [
+            (ours, vec![format!("GET {path}")]),
+            (owned("own"), vec![format!("GET {path}"), format!("DELETE {path}")]),
+            (owned("other"), vec![format!("GET {path}")]),
+            (json!({"metadata": {"name": "a", "uid": "7"}}), vec![format!("GET {path}")]),
+        ] {
+            let (objects, asked) = server(live);
+            clear(&objects, &service_kind(), &id, &owned("own")).await.unwrap();
+            assert_eq!(*asked.lock().unwrap(), expected);
+        }
+    }
 }

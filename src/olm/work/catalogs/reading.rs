@@ -15,10 +15,13 @@ use crate::olm::source::content::Content;
 use crate::olm::source::health::judge;
 use crate::olm::source::held::{Outcome, Work};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Contents that are read at the same time: each takes some 60 MiB.
+/// Contents that are read from the disk at the same time: each takes some 60 MiB.
 const MOST: usize = 2;
+/// Images that come from registries at the same time, for catalogs of the global namespace and for all others: of each some 16 MiB
+/// are in memory.
+const IMAGES: usize = 2;
 
 /// What is to be done.
 #[derive(Debug)]
@@ -55,7 +58,11 @@ pub(super) struct Ended {
 pub(super) struct Reader {
     store: Arc<Store>,
     objects: Objects,
+    global: String,
     places: Arc<Semaphore>,
+    /// A registry may take half an hour for an image, so that those of users keep none of the platform waiting.
+    global_images: Semaphore,
+    other_images: Semaphore,
 }
 
 /// A failure, by whether it is of the content.
@@ -72,11 +79,25 @@ impl From<RegistryError> for Failure {
     }
 }
 
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Passing(error.to_string())
+    }
+}
+
 type Read = Result<(Content, Stored), Failure>;
 
 impl Reader {
-    pub(super) fn new(store: Arc<Store>, objects: Objects) -> Reader {
-        Reader { store, objects, places: Arc::new(Semaphore::new(MOST)) }
+    /// `global`: the namespace whose catalogs are visible in all others.
+    pub(super) fn new(store: Arc<Store>, objects: Objects, global: &str) -> Reader {
+        Reader {
+            store,
+            objects,
+            global: global.to_owned(),
+            places: Arc::new(Semaphore::new(MOST)),
+            global_images: Semaphore::new(IMAGES),
+            other_images: Semaphore::new(IMAGES),
+        }
     }
 
     pub(super) async fn perform(&self, job: Job) -> Done {
@@ -134,8 +155,8 @@ impl Reader {
         if let Some(stored) = pull::stored(&self.store, &key).await {
             return Ok((content, stored));
         }
-        let permit = self.place().await?;
-        let read = pull::image(&self.store, &opened, directory, key, permit).await;
+        let _image = self.images(&job.namespace).acquire().await.map_err(|error| stopped(&error))?;
+        let read = pull::image(&self.store, &opened, directory, key, self.place()).await;
         heap::give_back();
         finished(content, read, Some(reach))
     }
@@ -162,11 +183,18 @@ impl Reader {
         finished(content, read, None)
     }
 
-    async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        let place = self.places.clone().acquire_owned().await;
-        // It is never closed.
-        place.map_err(|error| Failure::Passing(StoreError::Stopped(error.to_string()).to_string()))
+    async fn place(&self) -> Result<OwnedSemaphorePermit, StoreError> {
+        self.places.clone().acquire_owned().await.map_err(|error| stopped(&error))
     }
+
+    fn images(&self, namespace: &str) -> &Semaphore {
+        if namespace == self.global { &self.global_images } else { &self.other_images }
+    }
+}
+
+/// Never: no semaphore is closed.
+fn stopped(error: &AcquireError) -> StoreError {
+    StoreError::Stopped(error.to_string())
 }
 
 fn reach(job: &Job) -> Result<&Reach, Failure> {
@@ -211,3 +239,6 @@ fn judged(job: &Job, content: Content, stored: Stored) -> Done {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
