@@ -16,7 +16,8 @@ const PORT_NAME: &str = "grpc";
 /// Says who looks after an EndpointSlice, so that nobody else does.
 const MANAGED_BY: &str = "operator-lifecycle-manager";
 const MANAGED_BY_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
-const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+/// On EndpointSlices: the name of their Service.
+pub(super) const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 /// Longest value of a label.
 const MAX_LABEL: usize = 63;
 
@@ -225,15 +226,20 @@ fn metadata(catalog: &Exposed, name: &str) -> Value {
     json!({
         "name": name, "namespace": catalog.namespace,
         "labels": {label::MANAGED: "true", label::CATALOG_SOURCE: label_of(&catalog.catalog)},
-        "ownerReferences": [{
-            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": catalog.catalog,
-            "uid": catalog.uid, "controller": true, "blockOwnerDeletion": false,
-        }],
+        "ownerReferences": [owner(&catalog.catalog, &catalog.uid)],
+    })
+}
+
+/// What belongs to a catalog is removed with it.
+pub(super) fn owner(catalog: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": catalog, "uid": uid,
+        "controller": true, "blockOwnerDeletion": false,
     })
 }
 
 /// A name that is too long for a label is shortened, and told apart by its hash.
-fn label_of(name: &str) -> String {
+pub(super) fn label_of(name: &str) -> String {
     if name.len() <= MAX_LABEL {
         return name.to_owned();
     }

@@ -15,6 +15,7 @@ pub(crate) mod template;
 
 mod follow;
 mod lead;
+mod server;
 mod status;
 mod turn;
 
@@ -98,28 +99,20 @@ pub(crate) enum Serve {
     Nothing,
     /// What this process has read.
     Content,
-    /// What the server at the address says. Content that was served before is not needed any more.
-    Address,
 }
 
 /// What is to be done for a CatalogSource.
 pub(crate) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -> Decision {
     if facts.object.metadata.deletion_timestamp.is_some() {
         let address = facts.channel.map(|channel| channel.address.as_str());
-        return Decision { serve: serve(facts, address), dial: address.map(str::to_owned), ..Decision::default() };
+        return Decision { serve: serve(facts), dial: address.map(str::to_owned), ..Decision::default() };
     }
     if facts.leading { lead::decide(facts, check, now) } else { follow::decide(facts, now) }
 }
 
-/// `address`: the one that is wanted. What was read before is served until it answers.
-fn serve(facts: &Facts<'_>, address: Option<&str>) -> Serve {
-    let ready = |channel: &&Channel| Some(channel.address.as_str()) == address && channel.state == Connection::Ready;
-    match (facts.channel.filter(ready), &facts.held.loaded) {
-        (Some(_), _) => Serve::Address,
-        (None, Some(_)) => Serve::Content,
-        (None, None) if address.is_some() => Serve::Address,
-        (None, None) => Serve::Nothing,
-    }
+/// What was read is served until something better is.
+fn serve(facts: &Facts<'_>) -> Serve {
+    if facts.held.loaded.is_some() { Serve::Content } else { Serve::Nothing }
 }
 
 /// A number from 0 to 1 that is the same each time for the same texts: it spreads what many objects would do at once.

@@ -1,5 +1,6 @@
 //! Catalogs in images and ConfigMaps, read into the store.
 
+use super::registry_client;
 use super::store::{Key, Store, StoreError, Stored};
 use crate::images::platform::Platform;
 use crate::images::reference::Reference;
@@ -48,6 +49,8 @@ pub(crate) enum PullError {
     #[error("{0}")]
     ConfigMap(#[from] ConfigMapError),
     #[error("{0}")]
+    Server(#[from] registry_client::RegistryError),
+    #[error("{0}")]
     Store(#[from] StoreError),
 }
 
@@ -64,7 +67,7 @@ impl PullError {
                     | FilesError::Unpacked { .. }
                     | FilesError::DiffId { .. }
             ),
-            PullError::Registry(_) => false,
+            PullError::Registry(_) | PullError::Server(_) => false,
         }
     }
 }
@@ -146,7 +149,9 @@ pub(crate) async fn stored(store: &Arc<Store>, key: &Key) -> Option<Stored> {
     tokio::task::spawn_blocking(move || store.get(&key)).await.ok().flatten()
 }
 
-async fn blocking(work: impl FnOnce() -> Result<Stored, PullError> + Send + 'static) -> Result<Stored, PullError> {
+pub(super) async fn blocking(
+    work: impl FnOnce() -> Result<Stored, PullError> + Send + 'static,
+) -> Result<Stored, PullError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(StoreError::Stopped(error.to_string()).into()))
 }

@@ -4,7 +4,7 @@
 use super::spec::{Wanted, service_name};
 use super::template::Resolved;
 use super::turn::{Plan, Turn, seconds};
-use super::{Serve, content::Content};
+use super::{Serve, content::Content, server};
 use crate::error::{shortened, together};
 use crate::object::read::Read;
 use crate::olm::api::catalog_source::{
@@ -105,15 +105,14 @@ impl Said<'_> {
     fn connection(&self) -> Option<ConnectionState> {
         let own = format!("{}.{}.svc:{PORT}", self.service(), self.turn.namespace());
         let before = self.turn.before.connection_state.as_ref();
+        let of_server = matches!(self.turn.loaded(), None | Some(Content::Server { .. }));
         let (address, state, since) = match (self.serve, self.wanted) {
+            (_, Some(Wanted::Address(address))) if of_server => match self.server(address) {
+                Some((state, since)) => (address.clone(), state, since),
+                None if before.is_some_and(|before| before.address == *address) => return before.cloned(),
+                None => (address.clone(), Connection::Connecting, self.turn.now),
+            },
             (Serve::Content, _) => (own, Connection::Ready, self.turn.now),
-            (_, Some(Wanted::Address(address))) => {
-                match self.turn.facts.channel.filter(|channel| channel.address == *address) {
-                    Some(channel) => (address.clone(), channel.state.clone(), channel.since),
-                    None if before.is_some_and(|before| before.address == *address) => return before.cloned(),
-                    None => (address.clone(), Connection::Connecting, self.turn.now),
-                }
-            }
             _ if self.plan.restoring && before.is_some() => return before.cloned(),
             _ if self.plan.failing => (own, Connection::TransientFailure, self.turn.now),
             (_, Some(_)) => (own, Connection::Connecting, self.turn.now),
@@ -123,6 +122,19 @@ impl Said<'_> {
         let same = before.filter(|before| (&before.address, &before.last_observed_state) == (&address, &state));
         let last_connect = same.and_then(|before| before.last_connect.clone()).unwrap_or(Time(seconds(since)));
         Some(ConnectionState { address, last_observed_state: state, last_connect: Some(last_connect) })
+    }
+
+    /// The state of the connection to a server, and since when. One that is connected is ready once its content is there. `None`: it
+    /// is not known, and may be as it was.
+    fn server(&self, address: &str) -> Option<(Connection, Timestamp)> {
+        let channel = server::channel(self.turn.facts, address)?;
+        let has_content = matches!(self.turn.loaded(), Some(Content::Server { address: of, .. }) if of == address);
+        Some(match (&channel.state, has_content) {
+            (Connection::Ready, false) if self.plan.restoring => return None,
+            (Connection::Ready, false) if self.plan.failing => (Connection::TransientFailure, self.turn.now),
+            (Connection::Ready, false) => (Connection::Connecting, channel.since),
+            (state, _) => (state.clone(), channel.since),
+        })
     }
 
     fn conditions(&self) -> Vec<Condition> {
@@ -159,7 +171,7 @@ impl Said<'_> {
         let wanted = match self.wanted {
             Some(Wanted::Image { image, .. }) => image.clone(),
             Some(Wanted::ConfigMap(name)) => format!("ConfigMap {name}"),
-            Some(Wanted::Address(_)) => return None,
+            Some(Wanted::Address(address)) => format!("server {address}"),
             None => String::new(),
         };
         let subject = match &self.turn.record {

@@ -196,6 +196,8 @@ fn read(work: &Work, name: &str) -> Content {
             Content::of_image(image, &wanted.clone().unwrap_or_else(|| digest(name)), directory)
         }
         Work::ReadConfigMap { name, digest } => Content::ConfigMap { name: name.clone(), digest: digest.clone() },
+        Work::ReadServer { address, .. } => Content::Server { address: address.clone(), digest: digest(name) },
+        Work::TakeKept { address, digest } => Content::Server { address: address.clone(), digest: digest.clone() },
         Work::Ask { .. } => panic!("nothing is read"),
     }
 }

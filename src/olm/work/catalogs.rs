@@ -11,6 +11,7 @@ mod live;
 mod perform;
 mod reading;
 mod reports;
+mod servers;
 mod services;
 mod settings;
 mod shared;
@@ -20,6 +21,7 @@ mod watched;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
+use crate::net::registry::Access;
 use crate::net::registry::source::parse;
 use crate::object::read::Read;
 use crate::olm::catalog::served;
@@ -27,7 +29,7 @@ use crate::olm::endpoints::Id;
 use crate::olm::net::store::Store;
 use crate::olm::source::operators::Progress;
 use crate::olm::source::spec::Sibling;
-use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, Serve, decide};
+use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, decide};
 use crate::process::turns::{until, wait};
 use crate::serve::health::Heartbeat;
 use access::Inputs;
@@ -38,6 +40,7 @@ use live::{Live, all};
 use perform::{Key, adopt, write_source};
 use reading::Reader;
 use reports::Outlook;
+use servers::Server;
 use services::Services;
 pub(crate) use settings::{Operators, Settings};
 use shared::FollowedShared;
@@ -62,6 +65,9 @@ pub(crate) struct Outputs {
 pub(crate) struct CatalogController {
     settings: Settings,
     objects: Objects,
+    clients: Arc<Clients>,
+    /// What is known of registries, and connections to them.
+    registries: Access,
     changed: Arc<Notify>,
     leading: watch::Receiver<bool>,
     live: Live,
@@ -103,6 +109,8 @@ impl CatalogController {
             services: Services::new(told),
             settings,
             objects,
+            clients: clients.clone(),
+            registries: Access::default(),
             changed,
             leading,
             live,
@@ -157,9 +165,9 @@ impl CatalogController {
         for (id, source) in sources {
             let inputs = Inputs::of(&source.0, &|name| self.watched.get(name), shared.clone());
             let catalog = self.catalogs.entry(id.clone()).or_insert_with(|| Catalog::of(&source.0));
-            catalog.on_inputs(inputs);
+            catalog.on_inputs(inputs, &self.registries);
             let siblings = siblings(sources, id);
-            let config_map = config_map(source, &self.watched);
+            let (config_map, channel) = (config_map(source, &self.watched), catalog.channel());
             let facts = Facts {
                 object: &source.0,
                 siblings: &siblings,
@@ -167,7 +175,7 @@ impl CatalogController {
                 leading,
                 held: &catalog.held,
                 config_map: config_map.as_ref(),
-                channel: None,
+                channel: channel.as_ref(),
             };
             let check = |image: &str| parse(image).map(drop).map_err(|error| error.to_string());
             let decision = decide(&facts, &check, now);
@@ -178,12 +186,11 @@ impl CatalogController {
     }
 
     fn perform(&mut self, id: &Id, source: &Arc<SourceView>, decision: Decision, leading: bool, at: Instant) {
-        let Decision { image, status, adopt: adopts, work, serve, dial: _, next: _ } = decision;
+        let Decision { image, status, adopt: adopts, work, serve, dial, next: _ } = decision;
         if let Some(catalog) = self.catalogs.get_mut(id) {
             catalog.serve = serve;
-            if serve == Serve::Address {
-                catalog.drop_content();
-            }
+            let start = |address: &str| Server::start(address, &self.clients, &self.changed, &self.workshop.stop);
+            catalog.dial(dial.as_deref(), start);
             catalog.begin(&source.0, id, work, leading, &self.workshop);
         }
         if !leading {

@@ -10,7 +10,7 @@ use kube::Api;
 
 impl World {
     /// The API server reaches the process, which runs in no pod, by the name of this machine.
-    async fn register(&self, port: u16) {
+    pub(super) async fn register(&self, port: u16) {
         let service = json!({"apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "packageserver-service", "namespace": NAMESPACE},
             "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}});
@@ -25,7 +25,7 @@ impl World {
         self.cluster.kubectl(["apply", "-f", &file.display().to_string()]).await.unwrap();
     }
 
-    async fn kubectl(&self, arguments: &str) -> String {
+    pub(super) async fn kubectl(&self, arguments: &str) -> String {
         self.cluster.kubectl(arguments.split(' ')).await.unwrap()
     }
 }

@@ -1,6 +1,7 @@
 //! Whatever is known: no panic, nothing good is dropped, nothing is written twice, and nothing waits for ever.
 
 use super::*;
+use crate::olm::source::held::Loaded;
 use proptest::prelude::*;
 
 const IMAGES: [&str; 5] = ["", "a/b:1", "a/b:2", "a b", "a/b:1@sha256:cc"];
@@ -69,7 +70,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::TryAgain),
         10 => (0..6_u8, 0..3_u8).prop_map(|(how, which)| Event::End(how, which)),
         3 => (0..5000_i64).prop_map(Event::Pass),
-        1 => "(a/b:1@sha256:a{64}|ConfigMap c@sha256:b{64}(: x)?|.{0,20})".prop_map(Event::Spoil),
+        1 => "(a/b:1@sha256:a{64}|server a:50051@sha256:c{64}|ConfigMap c@sha256:b{64}(: x)?|.{0,20})".prop_map(Event::Spoil),
     ]
 }
 
@@ -148,7 +149,7 @@ impl World {
         let Some(work) = self.decide(now).work else { return };
         let outcome = match (how, &work) {
             (0, _) => Outcome::Failed { cause: "no".to_owned() },
-            (1, Work::Pull { .. } | Work::ReadConfigMap { .. }) => {
+            (1, Work::Pull { .. } | Work::ReadConfigMap { .. } | Work::ReadServer { .. }) => {
                 Outcome::Refused { content: read(&work, &name(which)), cause: "sick".to_owned() }
             }
             _ => loaded(&work, &name(which)),
@@ -160,11 +161,7 @@ impl World {
     fn check(&mut self, now: i64) {
         let before = self.held.clone();
         let decision = self.decide(now);
-        let ready = self.channel.as_ref().is_some_and(|channel| channel.state == Connection::Ready);
-        match (&before.loaded, decision.serve) {
-            (Some(_), serve) => assert!(serve == Serve::Content || serve == Serve::Address && ready, "{serve:?}"),
-            (None, serve) => assert_ne!(serve, Serve::Content),
-        }
+        assert_eq!(before.loaded.is_some(), decision.serve == Serve::Content);
         assert!(self.leading || (&decision.status, &decision.image, decision.adopt) == (&None, &None, false));
         assert!(decision.next.is_none_or(|next| next > at(now)), "it would be decided again at once");
         self.write(&decision);
@@ -174,7 +171,9 @@ impl World {
         if self.leading && decision.status.is_some() {
             let status = self.status();
             let state = status.connection_state.map(|connection| connection.last_observed_state);
-            assert!(decision.serve != Serve::Content || state == Some(Connection::Ready), "what is served is ready");
+            let of_server = matches!(&before.loaded, Some(Loaded { content: Content::Server { .. }, .. }));
+            let ready = of_server || state == Some(Connection::Ready);
+            assert!(decision.serve != Serve::Content || ready, "what is served is ready");
         }
         self.is_going_somewhere(&again);
     }
