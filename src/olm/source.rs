@@ -10,12 +10,14 @@ pub(crate) mod health;
 pub(crate) mod held;
 pub(crate) mod hub;
 pub(crate) mod operators;
+pub(crate) mod pod;
 pub(crate) mod spec;
 pub(crate) mod template;
 
 mod follow;
 mod lead;
 mod server;
+mod serving;
 mod status;
 mod turn;
 
@@ -23,6 +25,8 @@ use crate::object::read::Read;
 use crate::olm::api::catalog_source::{CatalogSource, CatalogSourceStatus, Connection};
 use held::{Held, Work};
 use jiff::Timestamp;
+use pod::decide::PodWrite;
+use pod::{Objects, Pods};
 use spec::Sibling;
 use template::KubeVersion;
 
@@ -44,6 +48,8 @@ pub(crate) struct Facts<'a> {
     pub config_map: Option<&'a ConfigMapState>,
     /// The connection to the address that it names; `None` before there is one.
     pub channel: Option<&'a Channel>,
+    /// What pods are made by, and which there are; `None` before that is known.
+    pub pods: Option<&'a Pods<'a>>,
 }
 
 /// A ConfigMap as it was seen.
@@ -85,6 +91,10 @@ pub(crate) struct Decision {
     /// Make the CatalogSource an owner of its ConfigMap, and label that.
     pub adopt: bool,
     pub work: Option<Work>,
+    /// What is made for a pod that serves the catalog. Without it there is to be none.
+    pub pod: Option<Objects>,
+    /// What becomes of its pods.
+    pub pod_writes: Vec<PodWrite>,
     /// Be connected to this server.
     pub dial: Option<String>,
     pub serve: Serve,

@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod packages;
+mod pods;
 mod servers;
 
 use std::time::Duration;

@@ -55,6 +55,11 @@ pub(crate) enum PullError {
 }
 
 impl PullError {
+    /// Whether only a server in the image itself can read the catalog.
+    pub(crate) fn only_serves(&self) -> bool {
+        matches!(self, PullError::Database { .. })
+    }
+
     /// Whether it will be the same as long as the content is.
     pub(crate) fn is_of_content(&self) -> bool {
         match self {

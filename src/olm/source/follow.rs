@@ -10,9 +10,14 @@ pub(super) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
     let spec = &facts.object.spec;
     let is_address = spec.source_type == SourceType::Grpc && spec.image.is_empty() && !spec.address.is_empty();
     let address = is_address.then(|| spec.address.clone());
-    let mut decision = Decision { serve: serve(facts), dial: address, ..Decision::default() };
     let status = facts.object.status.as_ref();
     let told = status.and_then(|status| record(status, spec::directory(spec))).filter(|record| record.served);
+    // A pod may serve it.
+    let of_pod = told.as_ref().and_then(|told| match &told.content {
+        Content::Server { address, .. } if !spec.image.is_empty() => Some(address.clone()),
+        _ => None,
+    });
+    let mut decision = Decision { serve: serve(facts), dial: address.or(of_pod), ..Decision::default() };
     let due = match &decision.dial {
         Some(address) => of_server(facts, told.as_ref(), address),
         None => told.and_then(|told| of_told(facts, told)),

@@ -66,6 +66,8 @@ pub(crate) enum Outcome {
     Loaded { content: Content, notes: String },
     /// The content is there, and is not to be served; it will be the same the next time.
     Refused { content: Content, cause: String },
+    /// The image has a server of its own, which alone can read its catalog.
+    OnlyServes { digest: String },
     /// It may succeed later.
     Failed { cause: String },
     /// The same, and the registry does not want to be asked before that long.
@@ -81,6 +83,8 @@ pub(crate) struct Held {
     pub asked: Option<Asked>,
     /// Since when the server was connected of which the content was read last: what it says may have changed with its next start.
     pub heard: Option<Timestamp>,
+    /// An image whose catalog only its own server can read.
+    pub only_serves: Option<String>,
     troubles: BTreeMap<Subject, Trouble>,
 }
 
@@ -145,6 +149,13 @@ impl Held {
                 self.on_answer(work, content.digest(), now);
                 let trouble = self.on_trouble(work, &cause, now);
                 trouble.refused = Some((content, cause));
+            }
+            Outcome::OnlyServes { digest } => {
+                self.on_answer(work, &digest, now);
+                if let Work::Pull { image, .. } = work {
+                    self.only_serves = Some(image.clone());
+                }
+                self.troubles.remove(&work.subject());
             }
             Outcome::Failed { cause } => self.on_failure(work, &cause, Duration::ZERO, now),
             Outcome::Busy { cause, wait } => self.on_failure(work, &cause, wait, now),

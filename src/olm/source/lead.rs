@@ -31,6 +31,10 @@ pub(super) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -
         Some(Ok(Wanted::Image { image, directory })) => turn.image(&mut plan, image, directory),
         Some(Ok(Wanted::ConfigMap(name))) => turn.config_map(&mut plan, name),
         Some(Ok(Wanted::Address(address))) => turn.address(&mut plan, address),
+        Some(Ok(Wanted::Pod { image, only_serves })) => turn.pod(&mut plan, image, *only_serves),
+    }
+    if matches!(&wanted, Some(Ok(Wanted::Image { .. } | Wanted::Address(_) | Wanted::ConfigMap(_)))) {
+        turn.without_pods(&mut plan);
     }
     plan.problems.extend(interval.map(|cause| (reason::INVALID_INTERVAL, cause)));
     let notes = facts.held.loaded.as_ref().map(|loaded| loaded.notes.clone()).filter(|notes| !notes.is_empty());
@@ -41,14 +45,15 @@ pub(super) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -
     };
     let dial = match &wanted {
         Some(Ok(Wanted::Address(address))) => Some(address.clone()),
+        Some(Ok(Wanted::Pod { .. })) => Some(turn.own_address()),
         _ => None,
     };
     let serve = serve(facts);
     let status = wanted.as_ref().map(|wanted| status::status(&turn, &plan, wanted.as_ref().ok(), serve));
     let status = status.filter(|status| status != before);
-    let adopt = plan.adopt;
+    let (adopt, pod, pod_writes) = (plan.adopt, plan.pod.take(), std::mem::take(&mut plan.pod_writes));
     let (work, next) = plan.first_due(now);
-    Decision { image, status, adopt, work, dial, serve, next }
+    Decision { image, status, adopt, work, pod, pod_writes, dial, serve, next }
 }
 
 impl Turn<'_> {
@@ -67,8 +72,8 @@ impl Turn<'_> {
         let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
         Some(wanted(spec, image, check).and_then(|wanted| match &wanted {
             Wanted::Address(_) => Ok(wanted),
-            Wanted::Image { .. } | Wanted::ConfigMap(_) => {
-                collision(self.name(), created, self.facts.siblings).map_or(Ok(wanted), Err)
+            Wanted::Image { .. } | Wanted::ConfigMap(_) | Wanted::Pod { .. } => {
+                collision(self.name(), created, self.facts.siblings).map_or(Ok(self.by_pod(wanted)), Err)
             }
         }))
     }
@@ -171,7 +176,7 @@ impl Turn<'_> {
         self.restore(plan, Some(&target));
     }
 
-    fn address(&self, plan: &mut Plan, address: &str) {
+    pub(super) fn address(&self, plan: &mut Plan, address: &str) {
         let channel = server::channel(self.facts, address);
         let trouble = self.facts.held.trouble(&Subject::Server(address.to_owned()));
         if let Some(channel) = channel.filter(|channel| channel.state == Connection::TransientFailure) {

@@ -50,7 +50,7 @@ impl Said<'_> {
     /// Of the whole life of the object, so that whoever goes on knows when it is due.
     fn latest_poll(&self) -> Option<Time> {
         let before = self.turn.before.latest_image_registry_poll.clone();
-        let Some(Wanted::Image { image, .. }) = self.wanted else { return before };
+        let Some(Wanted::Image { image, .. } | Wanted::Pod { image, .. }) = self.wanted else { return before };
         let asked =
             self.turn.facts.held.asked.as_ref().filter(|asked| asked.image == *image && self.turn.every.is_some());
         before.max(asked.map(|asked| Time(seconds(asked.at))))
@@ -86,7 +86,7 @@ impl Said<'_> {
         let mut service = match self.wanted {
             None => return before.filter(|_| self.turn.loaded().is_some() || self.plan.restoring).cloned(),
             Some(Wanted::Address(_)) => RegistryService { protocol: PROTOCOL.to_owned(), ..RegistryService::default() },
-            Some(Wanted::Image { .. } | Wanted::ConfigMap(_)) => RegistryService {
+            Some(Wanted::Image { .. } | Wanted::Pod { .. } | Wanted::ConfigMap(_)) => RegistryService {
                 protocol: PROTOCOL.to_owned(),
                 service_name: self.service(),
                 service_namespace: self.turn.namespace().to_owned(),
@@ -103,21 +103,26 @@ impl Said<'_> {
 
     /// There is one notion of health: the content is there, and can be asked for.
     fn connection(&self) -> Option<ConnectionState> {
-        let own = format!("{}.{}.svc:{PORT}", self.service(), self.turn.namespace());
+        let own = self.turn.own_address();
         let before = self.turn.before.connection_state.as_ref();
         let of_server = matches!(self.turn.loaded(), None | Some(Content::Server { .. }));
-        let (address, state, since) = match (self.serve, self.wanted) {
-            (_, Some(Wanted::Address(address))) if of_server => match self.server(address) {
+        let server = match self.wanted {
+            Some(Wanted::Address(address)) => Some(address),
+            Some(Wanted::Pod { .. }) => Some(&own),
+            _ => None,
+        };
+        let (address, state, since) = match (self.serve, server.filter(|_| of_server), self.wanted) {
+            (_, Some(address), _) => match self.server(address) {
                 Some((state, since)) => (address.clone(), state, since),
                 None if before.is_some_and(|before| before.address == *address) => return before.cloned(),
                 None => (address.clone(), Connection::Connecting, self.turn.now),
             },
-            (Serve::Content, _) => (own, Connection::Ready, self.turn.now),
+            (Serve::Content, ..) => (own, Connection::Ready, self.turn.now),
             _ if self.plan.restoring && before.is_some() => return before.cloned(),
             _ if self.plan.failing => (own, Connection::TransientFailure, self.turn.now),
-            (_, Some(_)) => (own, Connection::Connecting, self.turn.now),
-            (_, None) if self.plan.restoring => (own, Connection::Connecting, self.turn.now),
-            (_, None) => return None,
+            (_, _, Some(_)) => (own, Connection::Connecting, self.turn.now),
+            (_, _, None) if self.plan.restoring => (own, Connection::Connecting, self.turn.now),
+            (_, _, None) => return None,
         };
         let same = before.filter(|before| (&before.address, &before.last_observed_state) == (&address, &state));
         let last_connect = same.and_then(|before| before.last_connect.clone()).unwrap_or(Time(seconds(since)));
@@ -169,7 +174,7 @@ impl Said<'_> {
             return Some((true, condition::LOADED, content.to_string()));
         }
         let wanted = match self.wanted {
-            Some(Wanted::Image { image, .. }) => image.clone(),
+            Some(Wanted::Image { image, .. } | Wanted::Pod { image, .. }) => image.clone(),
             Some(Wanted::ConfigMap(name)) => format!("ConfigMap {name}"),
             Some(Wanted::Address(address)) => format!("server {address}"),
             None => String::new(),

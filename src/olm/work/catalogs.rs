@@ -9,6 +9,7 @@ mod defaults;
 mod figures;
 mod live;
 mod perform;
+mod pods;
 mod reading;
 mod reports;
 mod servers;
@@ -40,9 +41,10 @@ use live::{Live, all};
 use perform::{Key, adopt, write_source};
 use reading::Reader;
 use reports::Outlook;
+use serde_json::Value;
 use servers::Server;
 use services::Services;
-pub(crate) use settings::{Operators, Settings};
+pub(crate) use settings::{Operators, PodSettings, Settings};
 use shared::FollowedShared;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -161,6 +163,7 @@ impl CatalogController {
         };
         self.watched.want(names);
         let (shared, version) = (self.shared.known(&self.watched), self.version.known());
+        let pods = pods::Known::of(&self.live);
         let mut next: Option<Timestamp> = None;
         for (id, source) in sources {
             let inputs = Inputs::of(&source.0, &|name| self.watched.get(name), shared.clone());
@@ -168,6 +171,7 @@ impl CatalogController {
             catalog.on_inputs(inputs, &self.registries);
             let siblings = siblings(sources, id);
             let (config_map, channel) = (config_map(source, &self.watched), catalog.channel());
+            let pods = pods.as_ref().map(|pods| pods.pods(&source.0, &self.settings.pods));
             let facts = Facts {
                 object: &source.0,
                 siblings: &siblings,
@@ -176,6 +180,7 @@ impl CatalogController {
                 held: &catalog.held,
                 config_map: config_map.as_ref(),
                 channel: channel.as_ref(),
+                pods: pods.as_ref(),
             };
             let check = |image: &str| parse(image).map(drop).map_err(|error| error.to_string());
             let decision = decide(&facts, &check, now);
@@ -186,11 +191,15 @@ impl CatalogController {
     }
 
     fn perform(&mut self, id: &Id, source: &Arc<SourceView>, decision: Decision, leading: bool, at: Instant) {
-        let Decision { image, status, adopt: adopts, work, serve, dial, next: _ } = decision;
+        let Decision { image, status, adopt: adopts, work, pod, pod_writes, serve, dial, next: _ } = decision;
         if let Some(catalog) = self.catalogs.get_mut(id) {
             catalog.serve = serve;
             let start = |address: &str| Server::start(address, &self.clients, &self.changed, &self.workshop.stop);
             catalog.dial(dial.as_deref(), start);
+            if leading {
+                pods::begin(id, pod.as_ref(), pod_writes, (&self.objects, &self.live), &self.writer, at);
+            }
+            catalog.pod = pod;
             catalog.begin(&source.0, id, work, leading, &self.workshop);
         }
         if !leading {
@@ -232,7 +241,14 @@ impl CatalogController {
     /// What the holder of the lease writes besides what is said at CatalogSources.
     fn bring(&mut self, sources: &Sources, (now, at): (Timestamp, Instant)) -> Option<Timestamp> {
         let (parts, settings) = ((&self.objects, &self.live), &self.settings);
-        self.services.bring(sources, settings, parts, &self.writer, at);
+        // Whether a pod serves a catalog is told by pods.
+        let known = pods::Known::of(&self.live).is_some();
+        let made = self.catalogs.iter().filter_map(|(id, catalog)| Some((id, catalog.pod.as_ref()?)));
+        let of_pods: BTreeMap<Id, Value> = made.clone().map(|(id, made)| (id.clone(), made.service.clone())).collect();
+        if known {
+            pods::bring(made.map(|(_, made)| made), parts, &self.writer, at);
+            self.services.bring((sources, &of_pods), settings, parts, &self.writer, at);
+        }
         let defaults = defaults::bring(sources, settings, parts, &self.writer, at);
         let busy = self.writer.busy().1;
         let catalogs = Progress {

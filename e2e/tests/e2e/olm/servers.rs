@@ -96,7 +96,8 @@ async fn catalog_of_a_server_is_read_and_stays_while_the_server_is_away() {
 
     world.sources(id.0).delete(id.1, &Default::default()).await.unwrap();
     let wait = world.cluster.until("the packages to be gone", &[PROCESS]).within(LIMIT);
-    let gone = async || world.kubectl("get packagemanifests -n shop --no-headers --ignore-not-found").await.trim().is_empty();
+    let gone =
+        async || world.kubectl("get packagemanifests -n shop --no-headers --ignore-not-found").await.trim().is_empty();
     wait.holds(gone).await.unwrap();
     world.cluster.down().await.unwrap();
 }
@@ -106,7 +107,7 @@ impl World {
     async fn until_package(&self, name: &str, head: &str) -> Value {
         let get = format!("get packagemanifests {name} -n shop --ignore-not-found -o json");
         let read = async || serde_json::from_str::<Value>(&self.kubectl(&get).await).unwrap_or_default();
-        let wait = self.cluster.until(&format!("{head} to be served"), &[PROCESS]).within(LIMIT);
+        let wait = self.cluster.until(format!("{head} to be served"), &[PROCESS]).within(LIMIT);
         wait.holds(async || read().await["status"]["channels"][0]["currentCSV"] == head).await.unwrap();
         read().await
     }

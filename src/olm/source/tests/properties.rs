@@ -26,6 +26,8 @@ enum Event {
     See(Option<Read<u8>>),
     Channel(Option<Connection>),
     Sibling(Option<i64>),
+    /// Pods are known, and each image has one.
+    Pods(Option<bool>),
     Lead(bool),
     Restart,
     TryAgain,
@@ -65,6 +67,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => proptest::option::of(read).prop_map(Event::See),
         1 => proptest::option::of(connection).prop_map(Event::Channel),
         1 => proptest::option::of(-1..2_i64).prop_map(Event::Sibling),
+        1 => proptest::option::of(any::<bool>()).prop_map(Event::Pods),
         1 => any::<bool>().prop_map(Event::Lead),
         1 => Just(Event::Restart),
         1 => Just(Event::TryAgain),
@@ -125,6 +128,7 @@ impl World {
             Event::Lead(leading) => self.leading = *leading,
             Event::Restart => self.restart(),
             Event::TryAgain => self.held.try_again(),
+            Event::Pods(known) => self.pods = known.map(|always| Pods { always, ..Pods::default() }),
             Event::Terminate => self.object.metadata.deletion_timestamp = time(*now),
             Event::Pass(seconds) => *now += seconds,
             Event::Spoil(message) => self.spoil(message, *now),
@@ -149,6 +153,7 @@ impl World {
         let Some(work) = self.decide(now).work else { return };
         let outcome = match (how, &work) {
             (0, _) => Outcome::Failed { cause: "no".to_owned() },
+            (2, Work::Pull { .. }) if which == 2 => Outcome::OnlyServes { digest: digest(&name(which)) },
             (1, Work::Pull { .. } | Work::ReadConfigMap { .. } | Work::ReadServer { .. }) => {
                 Outcome::Refused { content: read(&work, &name(which)), cause: "sick".to_owned() }
             }
@@ -183,7 +188,10 @@ impl World {
         let spec = &self.object.spec;
         let terminating = self.object.metadata.deletion_timestamp.is_some();
         let wanted = spec.source_type == SourceType::Grpc && ["a/b:1", "a/b:2"].contains(&spec.image.as_str());
-        let free = self.siblings.is_empty() && self.object.metadata.annotations.is_none();
+        let free = self.pods.is_none()
+            && self.held.only_serves.is_none()
+            && self.siblings.is_empty()
+            && self.object.metadata.annotations.is_none();
         if self.leading && wanted && free && !terminating {
             let serves = self.serves().is_some_and(|content| content.starts_with(&format!("{}@", spec.image)));
             assert!(serves || decision.work.is_some() || decision.next.is_some(), "it waits for nothing");
@@ -226,7 +234,7 @@ proptest! {
         // From now on everything is as it should be.
         world.object.spec = World::polled("a/b:9", "1m").object.spec;
         world.object.metadata.annotations = None;
-        for event in [Event::Lead(true), Event::Version(minor), Event::Sibling(None)] {
+        for event in [Event::Lead(true), Event::Version(minor), Event::Sibling(None), Event::Pods(Some(false))] {
             world.apply(&event, &mut now);
         }
         for _ in 0..6 {

@@ -13,6 +13,7 @@ use crate::olm::packages::view;
 use crate::olm::source::content::{Content, Subject, record};
 use crate::olm::source::health::stale_since;
 use crate::olm::source::held::{Held, Outcome, Work};
+use crate::olm::source::pod;
 use crate::olm::source::{Channel, Serve, spec};
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,6 +65,8 @@ pub(super) struct Catalog {
     /// What is not on disk, and waits until it is known how images are reached.
     waiting: Option<Work>,
     pub serve: Serve,
+    /// What is made for a pod, if one is to serve it.
+    pub pod: Option<pod::Objects>,
     /// How often another content has come.
     pub snapshots: u64,
 }
@@ -132,6 +135,7 @@ impl Catalog {
                 tracing::warn!(catalog = %self.uid, %cause, "a catalog is not read");
             }
             Outcome::Loaded { content, .. } => tracing::info!(%content, "a catalog is read"),
+            Outcome::OnlyServes { digest } => tracing::info!(%digest, "only a pod can serve the catalog of an image"),
             Outcome::Asked { .. } => {}
         }
         self.held.on(&running.work, outcome, now);

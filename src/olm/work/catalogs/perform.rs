@@ -22,6 +22,11 @@ pub(super) enum Key {
     ConfigMap(Id),
     Service(Id),
     Slice(Id),
+    Account(Id),
+    Policy(Id),
+    /// A pod to be made, by its catalog.
+    NewPod(Id),
+    Pod(Id),
     /// A default catalog, by its name.
     Default(String),
     Hub,
@@ -38,6 +43,10 @@ impl fmt::Display for Key {
             Key::ConfigMap((namespace, name)) => write!(f, "ConfigMap {namespace}/{name}"),
             Key::Service((namespace, name)) => write!(f, "Service {namespace}/{name}"),
             Key::Slice((namespace, name)) => write!(f, "EndpointSlice {namespace}/{name}"),
+            Key::Account((namespace, name)) => write!(f, "ServiceAccount {namespace}/{name}"),
+            Key::Policy((namespace, name)) => write!(f, "NetworkPolicy {namespace}/{name}"),
+            Key::NewPod((namespace, name)) => write!(f, "pod of CatalogSource {namespace}/{name}"),
+            Key::Pod((namespace, name)) => write!(f, "pod {namespace}/{name}"),
             Key::Default(name) => write!(f, "{DEFAULT}{name}"),
             Key::Hub => write!(f, "OperatorHub {}", operator_hub::NAME),
             Key::Operator(name) => write!(f, "ClusterOperator {name}"),
@@ -45,7 +54,7 @@ impl fmt::Display for Key {
     }
 }
 
-fn of_answer<T: DeserializeOwned>(answer: Value) -> Option<T> {
+pub(super) fn of_answer<T: DeserializeOwned>(answer: Value) -> Option<T> {
     serde_json::from_value(answer).ok()
 }
 
@@ -112,7 +121,11 @@ pub(super) async fn write_slice(objects: Objects, live: Live, change: Write) -> 
     Ok(())
 }
 
-async fn write<T: DeserializeOwned>(objects: &Objects, kind: &Kind, change: Write) -> Result<Option<T>, ApiError> {
+pub(super) async fn write<T: DeserializeOwned>(
+    objects: &Objects,
+    kind: &Kind,
+    change: Write,
+) -> Result<Option<T>, ApiError> {
     match change {
         Write::Create { id: (namespace, _), object } => Ok(of_answer(objects.create(kind, &namespace, &object).await?)),
         Write::Change { id: (namespace, name), patch } => {

@@ -69,6 +69,8 @@ enum Failure {
     /// The same, and the registry does not want to be asked before that long.
     Busy(String, Duration),
     Lasting(Content, String),
+    /// Only a pod can serve it.
+    OnlyServes(Content),
     /// It is not known yet how images are reached.
     Waiting,
 }
@@ -93,6 +95,7 @@ impl Failure {
             Failure::Passing(cause) => Some(Outcome::Failed { cause }),
             Failure::Busy(cause, wait) => Some(Outcome::Busy { cause, wait }),
             Failure::Lasting(content, cause) => Some(Outcome::Refused { content, cause }),
+            Failure::OnlyServes(content) => Some(Outcome::OnlyServes { digest: content.digest().to_owned() }),
             Failure::Waiting => None,
         }
     }
@@ -217,6 +220,7 @@ fn reach(job: &Job) -> Result<&Reach, Failure> {
 fn finished(content: Content, read: Result<Stored, PullError>, reach: Option<&Reach>) -> Read {
     match (read, reach) {
         (Ok(stored), _) => Ok((content, stored)),
+        (Err(error), _) if error.only_serves() => Err(Failure::OnlyServes(content)),
         (Err(error), _) if error.is_of_content() => {
             let cause = format!("{content}: {}", chain(&error));
             Err(Failure::Lasting(content, cause))
