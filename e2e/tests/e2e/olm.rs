@@ -4,7 +4,9 @@ mod catalogs;
 mod hub;
 mod kills;
 mod packages;
+mod pods;
 mod polls;
+mod servers;
 mod templates;
 
 use std::time::Duration;

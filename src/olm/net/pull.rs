@@ -1,5 +1,6 @@
 //! Catalogs in images and ConfigMaps, read into the store.
 
+use super::registry_client;
 use super::store::{Key, Store, StoreError, Stored};
 use crate::images::platform::Platform;
 use crate::images::reference::Reference;
@@ -48,6 +49,8 @@ pub(crate) enum PullError {
     #[error("{0}")]
     ConfigMap(#[from] ConfigMapError),
     #[error("{0}")]
+    Server(#[from] registry_client::RegistryError),
+    #[error("{0}")]
     Store(#[from] StoreError),
 }
 
@@ -64,6 +67,11 @@ impl From<RegistryError> for PullError {
 }
 
 impl PullError {
+    /// Whether only a server in the image itself can read the catalog.
+    pub(crate) fn only_serves(&self) -> bool {
+        matches!(self, PullError::Database { .. })
+    }
+
     /// Whether it will be the same as long as the content is.
     pub(crate) fn is_of_content(&self) -> bool {
         match self {
@@ -76,7 +84,7 @@ impl PullError {
                     | FilesError::Unpacked { .. }
                     | FilesError::DiffId { .. }
             ),
-            PullError::Registry(_) => false,
+            PullError::Registry(_) | PullError::Server(_) => false,
         }
     }
 }
@@ -158,7 +166,9 @@ pub(crate) async fn stored(store: &Arc<Store>, key: &Key) -> Option<Stored> {
     tokio::task::spawn_blocking(move || store.get(&key)).await.ok().flatten()
 }
 
-async fn blocking(work: impl FnOnce() -> Result<Stored, PullError> + Send + 'static) -> Result<Stored, PullError> {
+pub(super) async fn blocking(
+    work: impl FnOnce() -> Result<Stored, PullError> + Send + 'static,
+) -> Result<Stored, PullError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(StoreError::Stopped(error.to_string()).into()))
 }

@@ -78,6 +78,7 @@ impl Key {
         let directory = match content {
             content::Content::Image { directory, .. } => directory.as_str(),
             content::Content::ConfigMap { .. } => "ConfigMap",
+            content::Content::Server { .. } => "server",
         };
         Key(hex::encode(Sha256::digest(format!("{}\n{directory}", content.digest()))))
     }

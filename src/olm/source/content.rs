@@ -5,6 +5,8 @@ use std::fmt;
 
 /// What stands before the name of a ConfigMap. No name of an image has a space.
 const CONFIG_MAP: &str = "ConfigMap ";
+/// The same for the address of a server.
+const SERVER: &str = "server ";
 
 /// What a catalog is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,13 @@ pub(crate) enum Content {
         /// `sha256:…` of its data.
         digest: String,
     },
+    /// What a server answered.
+    Server {
+        /// `host:port`.
+        address: String,
+        /// `sha256:…` of all that it told.
+        digest: String,
+    },
 }
 
 impl Content {
@@ -33,7 +42,9 @@ impl Content {
 
     pub(crate) fn digest(&self) -> &str {
         match self {
-            Content::Image { digest, .. } | Content::ConfigMap { digest, .. } => digest,
+            Content::Image { digest, .. } | Content::ConfigMap { digest, .. } | Content::Server { digest, .. } => {
+                digest
+            }
         }
     }
 
@@ -50,21 +61,25 @@ impl Content {
         }
         let digest = format!("{algorithm}:{hex}");
         let plain = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
-        let content = match name.strip_prefix(CONFIG_MAP) {
-            Some(name) if plain(name) => Content::ConfigMap { name: name.to_owned(), digest },
-            None if plain(name) => Content::Image { image: name.to_owned(), digest, directory: directory.to_owned() },
+        let content = match (name.strip_prefix(CONFIG_MAP), name.strip_prefix(SERVER)) {
+            (Some(name), _) if plain(name) => Content::ConfigMap { name: name.to_owned(), digest },
+            (_, Some(address)) if plain(address) => Content::Server { address: address.to_owned(), digest },
+            (None, None) if plain(name) => {
+                Content::Image { image: name.to_owned(), digest, directory: directory.to_owned() }
+            }
             _ => return None,
         };
         Some((content, behind))
     }
 }
 
-/// The pull spec with its digest, or `ConfigMap NAME@sha256:…`.
+/// The pull spec with its digest, `ConfigMap NAME@sha256:…` or `server ADDRESS@sha256:…`.
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Content::Image { image, digest, .. } => write!(f, "{image}@{digest}"),
             Content::ConfigMap { name, digest } => write!(f, "{CONFIG_MAP}{name}@{digest}"),
+            Content::Server { address, digest } => write!(f, "{SERVER}{address}@{digest}"),
         }
     }
 }
@@ -76,6 +91,10 @@ pub(crate) enum Subject {
     Image(String),
     /// With the digest: another content has not been tried yet.
     ConfigMap(String, String),
+    /// By its address.
+    Server(String),
+    /// What a server answered once, by its address and the digest of it.
+    Kept(String, String),
 }
 
 /// What the holder of the lease has said.
@@ -121,6 +140,7 @@ mod tests {
             Content::of_image("quay.io/a/b:v1", &digest, "/configs"),
             Content::of_image("localhost:5000/a", &digest, "/configs"),
             Content::ConfigMap { name: "catalog".to_owned(), digest: digest.clone() },
+            Content::Server { address: "a.b.svc:50051".to_owned(), digest: digest.clone() },
         ] {
             let text = content.to_string();
             assert_eq!(told("True", "Loaded", &text), Some(Record { content: content.clone(), served: true }));

@@ -2,6 +2,8 @@
 
 use super::content::{Content, Record};
 use super::held::{Trouble, Work};
+use super::pod::Objects;
+use super::pod::decide::PodWrite;
 use super::template::Resolved;
 use super::{Facts, spread};
 use crate::error::shortened;
@@ -27,11 +29,16 @@ pub(super) struct Plan {
     pub restoring: bool,
     /// There was an attempt to get content, in vain.
     pub failing: bool,
+    /// What is made for a pod, and what becomes of pods.
+    pub pod: Option<Objects>,
+    pub pod_writes: Vec<PodWrite>,
+    /// Decide again then.
+    pub again: Option<Timestamp>,
 }
 
 impl Plan {
     pub(super) fn first_due(self, now: Timestamp) -> (Option<Work>, Option<Timestamp>) {
-        let next = self.due.iter().map(|(at, _)| *at).filter(|at| *at > now).min();
+        let next = self.due.iter().map(|(at, _)| *at).chain(self.again).filter(|at| *at > now).min();
         (self.due.into_iter().find(|(at, _)| *at <= now).map(|(_, work)| work), next)
     }
 }

@@ -9,8 +9,10 @@ mod defaults;
 mod figures;
 mod live;
 mod perform;
+mod pods;
 mod reading;
 mod reports;
+mod servers;
 mod services;
 mod settings;
 mod shared;
@@ -20,6 +22,7 @@ mod watched;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
+use crate::net::registry::Access;
 use crate::net::registry::source::parse;
 use crate::object::read::Read;
 use crate::olm::catalog::served;
@@ -27,7 +30,7 @@ use crate::olm::endpoints::Id;
 use crate::olm::net::store::Store;
 use crate::olm::source::operators::Progress;
 use crate::olm::source::spec::{Sibling, service_name};
-use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, Serve, decide};
+use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, decide};
 use crate::process::turns::{until, wait};
 use crate::serve::health::Heartbeat;
 use access::Inputs;
@@ -38,8 +41,10 @@ use live::{Live, all};
 use perform::{Key, adopt, write_source};
 use reading::Reader;
 use reports::Outlook;
+use serde_json::Value;
+use servers::Server;
 use services::Services;
-pub(crate) use settings::{Operators, Settings};
+pub(crate) use settings::{Operators, PodSettings, Settings};
 use shared::FollowedShared;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,6 +67,9 @@ pub(crate) struct Outputs {
 pub(crate) struct CatalogController {
     settings: Settings,
     objects: Objects,
+    clients: Arc<Clients>,
+    /// What is known of registries, and connections to them.
+    registries: Access,
     changed: Arc<Notify>,
     leading: watch::Receiver<bool>,
     live: Live,
@@ -104,6 +112,8 @@ impl CatalogController {
             services: Services::new(told),
             settings,
             objects,
+            clients: clients.clone(),
+            registries: Access::default(),
             changed,
             leading,
             live,
@@ -156,13 +166,15 @@ impl CatalogController {
         };
         self.watched.want(names);
         let (shared, version) = (self.shared.known(&self.watched), self.version.known());
+        let pods = pods::Known::of(&self.live);
         let (mut next, sharing): (Option<Timestamp>, _) = (None, sharing(sources));
         for (id, source) in sources {
             let inputs = Inputs::of(&source.0, &|name| self.watched.get(name), shared.clone());
             let catalog = self.catalogs.entry(id.clone()).or_insert_with(|| Catalog::of(&source.0));
-            catalog.on_inputs(inputs);
+            catalog.on_inputs(inputs, &self.registries);
             let siblings = sharing.get(&service(id)).map(Vec::as_slice).unwrap_or_default();
-            let config_map = config_map(source, &self.watched);
+            let (config_map, channel) = (config_map(source, &self.watched), catalog.channel());
+            let pods = pods.as_ref().map(|pods| pods.pods(&source.0, &self.settings.pods));
             let facts = Facts {
                 object: &source.0,
                 siblings,
@@ -170,7 +182,8 @@ impl CatalogController {
                 leading,
                 held: &catalog.held,
                 config_map: config_map.as_ref(),
-                channel: None,
+                channel: channel.as_ref(),
+                pods: pods.as_ref(),
             };
             let check = |image: &str| parse(image).map(drop).map_err(|error| error.to_string());
             let decision = decide(&facts, &check, now);
@@ -181,12 +194,15 @@ impl CatalogController {
     }
 
     fn perform(&mut self, id: &Id, source: &Arc<SourceView>, decision: Decision, leading: bool, at: Instant) {
-        let Decision { image, status, adopt: adopts, work, serve, dial: _, next: _ } = decision;
+        let Decision { image, status, adopt: adopts, work, pod, pod_writes, serve, dial, next: _ } = decision;
         if let Some(catalog) = self.catalogs.get_mut(id) {
             catalog.serve = serve;
-            if serve == Serve::Address {
-                catalog.drop_content();
+            let start = |address: &str| Server::start(address, &self.clients, &self.changed, &self.workshop.stop);
+            catalog.dial(dial.as_deref(), start);
+            if leading {
+                pods::begin(id, pod.as_ref(), pod_writes, (&self.objects, &self.live), &self.writer, at);
             }
+            catalog.pod = pod;
             catalog.begin(&source.0, id, work, leading, &self.workshop);
         }
         if !leading {
@@ -228,7 +244,14 @@ impl CatalogController {
     /// What the holder of the lease writes besides what is said at CatalogSources.
     fn bring(&mut self, sources: &Sources, (now, at): (Timestamp, Instant)) -> Option<Timestamp> {
         let (parts, settings) = ((&self.objects, &self.live), &self.settings);
-        self.services.bring(sources, settings, parts, &self.writer, at);
+        // Whether a pod serves a catalog is told by pods.
+        let known = pods::Known::of(&self.live).is_some();
+        let made = self.catalogs.iter().filter_map(|(id, catalog)| Some((id, catalog.pod.as_ref()?)));
+        let of_pods: BTreeMap<Id, Value> = made.clone().map(|(id, made)| (id.clone(), made.service.clone())).collect();
+        if known {
+            pods::bring(made.map(|(_, made)| made), parts, &self.writer, at);
+            self.services.bring((sources, &of_pods), settings, parts, &self.writer, at);
+        }
         let defaults = defaults::bring(sources, settings, parts, &self.writer, at);
         let failing = self.writer.failures();
         let catalogs = Progress { done: is_done(&self.writer.busy().1, &failing), errors: failures(&failing) };

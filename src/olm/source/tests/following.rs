@@ -56,7 +56,20 @@ fn follower_tries_again_later_and_later() {
 #[test]
 fn follower_is_connected_to_the_address_as_well() {
     let leader = World::address("a:1");
-    let other = follower(&leader);
+    let mut other = follower(&leader);
     let decision = other.decide(1);
-    assert_eq!((decision.dial.as_deref(), decision.serve, decision.status), (Some("a:1"), Serve::Address, None));
+    assert_eq!((decision.dial.as_deref(), decision.serve, decision.status), (Some("a:1"), Serve::Nothing, None));
+    let connected = at(2);
+    let channel = Channel { address: "a:1".to_owned(), state: Connection::Ready, since: connected, error: None };
+    other.channel = Some(channel);
+    assert_eq!(other.decide(3).work, Some(Work::ReadServer { address: "a:1".to_owned(), connected }));
+    let decision = other.fail(3, "it is slow");
+    assert_eq!((decision.work, decision.next.is_some_and(|next| next >= at(13))), (None, true));
+    assert_eq!(other.load(20, "a").serve, Serve::Content);
+    // The holder may have read another content of the server that is being replaced.
+    let mut leader = leader;
+    leader.channel = other.channel.clone();
+    leader.load(21, "b");
+    other.object = leader.object.clone();
+    assert_eq!(other.decide(22).work, None);
 }

@@ -22,6 +22,11 @@ pub(super) enum Key {
     ConfigMap(Id),
     Service(Id),
     Slice(Id),
+    Account(Id),
+    Policy(Id),
+    /// A pod to be made, by its catalog.
+    NewPod(Id),
+    Pod(Id),
     /// A default catalog, by its name.
     Default(String),
     Hub,
@@ -38,6 +43,10 @@ impl fmt::Display for Key {
             Key::ConfigMap((namespace, name)) => write!(f, "ConfigMap {namespace}/{name}"),
             Key::Service((namespace, name)) => write!(f, "Service {namespace}/{name}"),
             Key::Slice((namespace, name)) => write!(f, "EndpointSlice {namespace}/{name}"),
+            Key::Account((namespace, name)) => write!(f, "ServiceAccount {namespace}/{name}"),
+            Key::Policy((namespace, name)) => write!(f, "NetworkPolicy {namespace}/{name}"),
+            Key::NewPod((namespace, name)) => write!(f, "pod of CatalogSource {namespace}/{name}"),
+            Key::Pod((namespace, name)) => write!(f, "pod {namespace}/{name}"),
             Key::Default(name) => write!(f, "{DEFAULT}{name}"),
             Key::Hub => write!(f, "OperatorHub {}", operator_hub::NAME),
             Key::Operator(name) => write!(f, "ClusterOperator {name}"),
@@ -45,7 +54,7 @@ impl fmt::Display for Key {
     }
 }
 
-fn of_answer<T: DeserializeOwned>(answer: Value) -> Option<T> {
+pub(super) fn of_answer<T: DeserializeOwned>(answer: Value) -> Option<T> {
     serde_json::from_value(answer).ok()
 }
 
@@ -101,7 +110,7 @@ pub(super) async fn adopt(objects: Objects, source: Arc<CatalogSource>) -> Resul
 }
 
 pub(super) async fn write_service(objects: Objects, live: Live, change: Write) -> Result<(), ApiError> {
-    let written: Result<Option<Service>, ApiError> = write(&objects, &service_kind(), &change).await;
+    let written: Result<Option<Service>, ApiError> = write(&objects, &service_kind(), change.clone()).await;
     if let (Err(error), Write::Create { id, object }) = (&written, &change)
         && error.is_already_exists()
     {
@@ -128,18 +137,24 @@ async fn clear(objects: &Objects, kind: &Kind, (namespace, name): &Id, wanted: &
 }
 
 pub(super) async fn write_slice(objects: Objects, live: Live, change: Write) -> Result<(), ApiError> {
-    let written: Option<EndpointSlice> = write(&objects, &slice_kind(), &change).await?;
+    let written: Option<EndpointSlice> = write(&objects, &slice_kind(), change).await?;
     written.into_iter().for_each(|written| live.slices.on_written(written));
     Ok(())
 }
 
-async fn write<T: DeserializeOwned>(objects: &Objects, kind: &Kind, change: &Write) -> Result<Option<T>, ApiError> {
+pub(super) async fn write<T: DeserializeOwned>(
+    objects: &Objects,
+    kind: &Kind,
+    change: Write,
+) -> Result<Option<T>, ApiError> {
     match change {
-        Write::Create { id: (namespace, _), object } => Ok(of_answer(objects.create(kind, namespace, object).await?)),
+        Write::Create { id: (namespace, _), object } => Ok(of_answer(objects.create(kind, &namespace, &object).await?)),
         Write::Change { id: (namespace, name), patch } => {
-            objects.merge_patch(kind, namespace, name, patch).await.map(Some)
+            objects.merge_patch(kind, &namespace, &name, &patch).await.map(Some)
         }
-        Write::Delete { id: (namespace, name), uid } => objects.delete(kind, namespace, name, uid).await.map(|_| None),
+        Write::Delete { id: (namespace, name), uid } => {
+            objects.delete(kind, &namespace, &name, &uid).await.map(|_| None)
+        }
     }
 }
 

@@ -10,11 +10,14 @@ use crate::net::registry::{RegistryError, source};
 use crate::olm::catalog::served;
 use crate::olm::endpoints::Id;
 use crate::olm::net::pull::{self, PullError};
+use crate::olm::net::registry_client::RegistryClient;
+use crate::olm::net::server;
 use crate::olm::net::store::{Key, Store, StoreError, Stored};
 use crate::olm::source::content::Content;
 use crate::olm::source::health::judge;
 use crate::olm::source::held::{Outcome, Work};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Contents that are read from the disk at the same time: each takes some 60 MiB.
@@ -32,6 +35,8 @@ pub(super) struct Job {
     pub reach: Option<Result<Reach, String>>,
     /// What the registry said last.
     pub tagged: Option<Tagged>,
+    /// The server that the catalog names.
+    pub server: Option<RegistryClient>,
     /// The status says that this very content was served, so that it may be taken from the disk without asking for it.
     pub told: bool,
     /// What is served, if packages of it must not be lost.
@@ -68,7 +73,11 @@ pub(super) struct Reader {
 /// A failure, by whether it is of the content.
 enum Failure {
     Passing(String),
+    /// The same, and the registry does not want to be asked before that long.
+    Busy(String, Duration),
     Lasting(Content, String),
+    /// Only a pod can serve it.
+    OnlyServes(Content),
     /// It is not known yet how images are reached.
     Waiting,
 }
@@ -82,6 +91,26 @@ impl From<RegistryError> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         Failure::Passing(error.to_string())
+    }
+}
+
+impl Failure {
+    fn of_registry(error: &RegistryError, reach: &Reach) -> Failure {
+        let cause = explained(error, reach);
+        match error.retry_after() {
+            Some(wait) => Failure::Busy(cause, wait),
+            None => Failure::Passing(cause),
+        }
+    }
+
+    fn outcome(self) -> Option<Outcome> {
+        match self {
+            Failure::Passing(cause) => Some(Outcome::Failed { cause }),
+            Failure::Busy(cause, wait) => Some(Outcome::Busy { cause, wait }),
+            Failure::Lasting(content, cause) => Some(Outcome::Refused { content, cause }),
+            Failure::OnlyServes(content) => Some(Outcome::OnlyServes { digest: content.digest().to_owned() }),
+            Failure::Waiting => None,
+        }
     }
 }
 
@@ -105,14 +134,12 @@ impl Reader {
             Work::Ask { image } => return self.ask(&job, image).await,
             Work::Pull { image, digest, directory } => self.pull(&job, (image, digest.as_deref(), directory)).await,
             Work::ReadConfigMap { name, digest } => self.config_map(&job, name, digest).await,
+            Work::ReadServer { address, .. } => self.server(&job, address).await,
+            Work::TakeKept { address, digest } => self.kept(address, digest).await,
         };
         match read {
             Ok((content, stored)) => judged(&job, content, stored),
-            Err(Failure::Passing(cause)) => Done { outcome: Some(Outcome::Failed { cause }), ..Done::default() },
-            Err(Failure::Lasting(content, cause)) => {
-                Done { outcome: Some(Outcome::Refused { content, cause }), ..Done::default() }
-            }
-            Err(Failure::Waiting) => Done::default(),
+            Err(failure) => Done { outcome: failure.outcome(), ..Done::default() },
         }
     }
 
@@ -121,17 +148,14 @@ impl Reader {
             let reach = reach(job)?;
             let image = source::parse(image)?;
             let asked = reach.sources.digest(&image, job.tagged.as_ref()).await;
-            asked.map_err(|error| Failure::Passing(explained(&error, reach)))
+            asked.map_err(|error| Failure::of_registry(&error, reach))
         };
         match asked.await {
             Ok(tagged) => {
                 let outcome = Some(Outcome::Asked { digest: tagged.digest.clone() });
                 Done { outcome, tagged: Some(tagged), ..Done::default() }
             }
-            Err(Failure::Passing(cause) | Failure::Lasting(_, cause)) => {
-                Done { outcome: Some(Outcome::Failed { cause }), ..Done::default() }
-            }
-            Err(Failure::Waiting) => Done::default(),
+            Err(failure) => Done { outcome: failure.outcome(), ..Done::default() },
         }
     }
 
@@ -146,7 +170,7 @@ impl Reader {
         }
         let reach = reach(job)?;
         let opened = pull::open(&reach.sources, &reference, digest).await;
-        let opened = opened.map_err(|error| Failure::Passing(explained(&error, reach)))?;
+        let opened = opened.map_err(|error| Failure::of_registry(&error, reach))?;
         let content = Content::of_image(image, &opened.image.named, directory);
         let key = Key::of(&content);
         let reading = self.store.reading(&key);
@@ -183,6 +207,22 @@ impl Reader {
         finished(content, read, None)
     }
 
+    async fn server(&self, job: &Job, address: &str) -> Read {
+        let Some(client) = job.server.as_ref().filter(|client| client.address() == address) else {
+            return Err(Failure::Passing(format!("the server at {address} is not the one of the catalog any more")));
+        };
+        let read = server::read(&self.store, client, &self.places).await;
+        heap::give_back();
+        read.map_err(|error| Failure::Passing(chain(&error)))
+    }
+
+    async fn kept(&self, address: &str, digest: &str) -> Read {
+        let content = Content::Server { address: address.to_owned(), digest: digest.to_owned() };
+        let stored = pull::stored(&self.store, &Key::of(&content)).await;
+        let stored = stored.ok_or_else(|| Failure::Passing(format!("{content} is not on this disk any more")))?;
+        Ok((content, stored))
+    }
+
     async fn place(&self) -> Result<OwnedSemaphorePermit, StoreError> {
         self.places.clone().acquire_owned().await.map_err(|error| stopped(&error))
     }
@@ -208,11 +248,12 @@ fn reach(job: &Job) -> Result<&Reach, Failure> {
 fn finished(content: Content, read: Result<Stored, PullError>, reach: Option<&Reach>) -> Read {
     match (read, reach) {
         (Ok(stored), _) => Ok((content, stored)),
+        (Err(error), _) if error.only_serves() => Err(Failure::OnlyServes(content)),
         (Err(error), _) if error.is_of_content() => {
             let cause = format!("{content}: {}", chain(&error));
             Err(Failure::Lasting(content, cause))
         }
-        (Err(PullError::Registry(error)), Some(reach)) => Err(Failure::Passing(explained(&error, reach))),
+        (Err(PullError::Registry(error)), Some(reach)) => Err(Failure::of_registry(&error, reach)),
         (Err(error), _) => Err(Failure::Passing(chain(&error))),
     }
 }

@@ -21,6 +21,7 @@ fn job(fake: &Fake, namespace: &str, notes: &[&str]) -> Job {
         reach: Some(Ok(Reach { sources: Sources::default(), notes })),
         tagged: None,
         told: false,
+        server: None,
         served: None,
     }
 }
