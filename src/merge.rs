@@ -34,7 +34,7 @@ pub(crate) use desired::{Desired, DesiredError, desired};
 pub(crate) use initial::{initial, initial_status};
 pub(crate) use metadata::Owner;
 pub use ownership::Manager;
-pub(crate) use ownership::ReadSchema;
+pub(crate) use ownership::{OfOthers, ReadSchema};
 pub(crate) use schemas::Schemas;
 pub(crate) use step::{Applied, Skip, Step, step};
 

@@ -78,7 +78,7 @@ impl Cluster {
         let cluster = Self { site, owned: true, may_end: Mutex::default(), ports: Mutex::default() };
         control_plane::write_identities(&cluster.site, &options)?;
         tokio::try_join!(cluster.start_control_plane(&options), cluster.start_registry(&options), async {
-            if options.node { node::prepare(&cluster.site).await } else { Ok(()) }
+            cluster.prepare_node(&options).await
         })?;
         if options.node {
             node::start(&cluster.site, cluster.client().await?).await?;
@@ -178,6 +178,16 @@ impl Cluster {
     /// `127.0.0.1:<port>` of the registry; nothing listens there unless `Options::registry` was set.
     pub fn registry(&self) -> String {
         format!("127.0.0.1:{}", self.site.ports().registry)
+    }
+
+    /// `address:port` of the same registry for pods of a node, by TLS with a certificate of the cluster's authority.
+    pub fn registry_for_pods(&self) -> String {
+        registry::for_pods(&self.site)
+    }
+
+    /// The cluster's authority, PEM.
+    pub fn authority(&self) -> Result<String> {
+        files::read(&self.site.pki("ca.crt"))
     }
 
     /// The port of that name, for the caller's processes: one of the 24 ports of the cluster that the harness does not use itself.
@@ -339,6 +349,16 @@ impl Cluster {
     async fn start_control_plane(&self, options: &Options) -> Result<()> {
         control_plane::start(&self.site, options).await?;
         self.wait_for_default_account().await
+    }
+
+    async fn prepare_node(&self, options: &Options) -> Result<()> {
+        if options.node {
+            node::prepare(&self.site).await?;
+            if options.registry {
+                registry::start_for_pods(&self.site).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn start_registry(&self, options: &Options) -> Result<()> {

@@ -8,6 +8,7 @@
 pub mod administrator;
 #[allow(clippy::indexing_slicing)]
 pub mod browser;
+pub mod catalogs;
 pub mod chaos;
 pub mod conditions;
 #[allow(clippy::string_slice, clippy::indexing_slicing)]

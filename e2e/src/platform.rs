@@ -8,6 +8,7 @@ pub mod follow;
 pub mod images;
 pub mod install;
 pub mod nodes;
+pub mod operators;
 pub mod releases;
 mod restarts;
 

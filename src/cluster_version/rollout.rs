@@ -29,7 +29,7 @@ use crate::cluster_version::progress::{NodeProgress, NodeState, WaitingFor};
 use crate::cluster_version::status::failure::{Effect, UpdateError};
 use crate::gate;
 use crate::machine_config::summary;
-use crate::merge::{Applied, Manager, Owner};
+use crate::merge::{Applied, Manager, OfOthers, Owner};
 use crate::object::definition::defined_group;
 use crate::object::manifest::{Manifest, ObjectId};
 use crate::release::api::Release;
@@ -42,9 +42,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tally::Tally;
 
-/// Under whose name the objects of a release are written. The machine-config controller wrote under the same name once, such
-/// as which nodes of a pool have their turn.
-pub const MANAGER: Manager = Manager { name: FIELD_MANAGER, of_others: &[summary::DOMAIN] };
+/// Under whose name the objects of a release are written. The machine-config controller wrote under the same name once: which
+/// nodes of a pool have their turn, and which configuration.
+pub const MANAGER: Manager = Manager {
+    name: FIELD_MANAGER,
+    of_others: &[
+        OfOthers::Annotations(summary::DOMAIN),
+        OfOthers::Field { group: summary::DOMAIN, kind: "MachineConfigPool", path: &["f:spec", "f:configuration"] },
+    ],
+};
 
 /// The ClusterVersion, which owns all objects of the payload. If it is deleted, the garbage collector removes the platform.
 pub fn owner(name: &str, uid: &str) -> Owner {

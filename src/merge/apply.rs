@@ -52,8 +52,12 @@ fn remove_nulls(value: &mut Value) {
 pub(crate) fn taken_over(live: &Value, manager: Manager) -> Option<Value> {
     let mut object = live.clone();
     let entries = object.pointer_mut("/metadata/managedFields")?.as_array_mut()?;
+    let places = |set: &Map<String, Value>| -> Vec<Vec<String>> {
+        let places = manager.places_of_others(live, set).into_iter();
+        places.map(|path| path.into_iter().map(str::to_owned).collect()).collect()
+    };
     let is_ours = |entry: &Value, operation: &str| manager.owns(entry) && text(entry, "operation") == operation;
-    let (apart, own) = split(std::mem::take(entries), |entry| is_ours(entry, "Update"), manager);
+    let (apart, own) = split(std::mem::take(entries), |entry| is_ours(entry, "Update"), places);
     *entries = own;
     let position = |operation: &str| entries.iter().position(|entry| is_ours(entry, operation));
     let mut applied = entries.remove(position("Apply").or_else(|| position("Update"))?);
@@ -81,41 +85,53 @@ pub(crate) fn taken_over(live: &Value, manager: Manager) -> Option<Value> {
     Some(object)
 }
 
-/// The entries of updates under our name with nothing but the annotations of another process, and all entries without those.
-fn split(entries: Vec<Value>, is_update: impl Fn(&Value) -> bool, manager: Manager) -> (Vec<Value>, Vec<Value>) {
+/// The entries of updates under our name with nothing but what another process has written, and all entries without that.
+fn split(
+    entries: Vec<Value>,
+    is_update: impl Fn(&Value) -> bool,
+    places: impl Fn(&Map<String, Value>) -> Vec<Vec<String>>,
+) -> (Vec<Value>, Vec<Value>) {
     let (mut apart, mut own) = (Vec::new(), Vec::new());
     for mut entry in entries {
         let updated = is_update(&entry);
-        let annotations = entry.pointer_mut("/fieldsV1/f:metadata/f:annotations").and_then(Value::as_object_mut);
-        let theirs = annotations.filter(|_| updated).map(|annotations| {
-            let (theirs, ours): (Map<_, _>, Map<_, _>) =
-                std::mem::take(annotations).into_iter().partition(|(key, _)| manager.is_of_others(key));
-            *annotations = ours;
-            theirs
+        let set = entry.get_mut("fieldsV1").and_then(Value::as_object_mut).filter(|_| updated);
+        let theirs = set.map(|set| {
+            let mut theirs = Value::Object(Map::new());
+            let taken = places(set).into_iter().filter_map(|path| take(set, &path));
+            taken.for_each(|field| unite(&mut theirs, field));
+            (theirs, set.is_empty())
         });
-        let Some(theirs) = theirs.filter(|theirs| !theirs.is_empty()) else {
+        let Some((theirs, is_all)) = theirs.filter(|(theirs, _)| *theirs != json!({})) else {
             own.push(entry);
             continue;
         };
         let mut part = entry.clone();
         if let Some(set) = part.get_mut("fieldsV1") {
-            *set = json!({"f:metadata": {"f:annotations": theirs}});
+            *set = theirs;
         }
         apart.push(part);
-        if entry.get("fieldsV1").is_some_and(has_fields) {
+        if !is_all {
             own.push(entry);
         }
     }
     (apart, own)
 }
 
-/// Whether a field set names a field, and not only places.
-fn has_fields(set: &Value) -> bool {
-    let Some(set) = set.as_object() else { return false };
-    set.iter().any(|(key, below)| {
-        let is_place = ["f:metadata", "f:annotations"].contains(&key.as_str());
-        key != "." && (!is_place || has_fields(below))
-    })
+/// Removes a field from a field set, with the places that have led to it alone. Returns a field set with nothing else.
+fn take(set: &mut Map<String, Value>, path: &[String]) -> Option<Value> {
+    let (key, rest) = path.split_first()?;
+    let taken = match rest {
+        [] => set.remove(key)?,
+        _ => {
+            let below = set.get_mut(key)?.as_object_mut()?;
+            let taken = take(below, rest)?;
+            if below.keys().all(|key| key == ".") {
+                set.remove(key);
+            }
+            taken
+        }
+    };
+    Some(json!({ (key.as_str()): taken }))
 }
 
 fn unite(into: &mut Value, set: Value) {

@@ -4,6 +4,7 @@
 //! The inside of an atomic list or map is in no entry. Who owns it owns all of it, but for the defaults of the kind.
 
 use super::equal;
+use super::metadata::group;
 use super::rule::Rule;
 use super::schema::Schema;
 use super::walk::{At, Merged, Walk};
@@ -17,9 +18,43 @@ use std::sync::Arc;
 pub struct Manager {
     /// The field manager.
     pub name: &'static str,
-    /// Domains of annotations that another process may have written under the same name by updates. They are its own: no
-    /// manifest has set them, unless the object was applied with them.
-    pub of_others: &'static [&'static str],
+    /// What another process may have written under the same name by updates. It is its own: no manifest has set it, unless
+    /// the object was applied with it.
+    pub of_others: &'static [OfOthers],
+}
+
+/// Fields that another process writes.
+#[derive(Clone, Copy, Debug)]
+pub enum OfOthers {
+    /// The annotations of a domain, on whichever object.
+    Annotations(&'static str),
+    /// A field of a kind.
+    Field {
+        /// The group of the kind.
+        group: &'static str,
+        /// The kind.
+        kind: &'static str,
+        /// The keys of field sets that lead to it, such as `f:spec`.
+        path: &'static [&'static str],
+    },
+}
+
+impl OfOthers {
+    /// Where the field set of this object has such fields.
+    fn places<'a>(self, object: &Value, set: &'a Map<String, Value>) -> Vec<Vec<&'a str>> {
+        match self {
+            Self::Annotations(of) => {
+                let annotations = set.get("f:metadata").and_then(|set| set.get("f:annotations")?.as_object());
+                let domain = |key: &str| key.strip_prefix("f:")?.split_once('/').map(|(domain, _)| domain == of);
+                let keys = annotations.into_iter().flat_map(Map::keys).filter(|key| domain(key) == Some(true));
+                keys.map(|key| vec!["f:metadata", "f:annotations", key.as_str()]).collect()
+            }
+            Self::Field { group: of, kind, path } => {
+                let is_of_kind = text(object, "kind") == kind && group(text(object, "apiVersion")) == of;
+                Vec::from_iter(Some(path.to_vec()).filter(|path| is_of_kind && has(set, path)))
+            }
+        }
+    }
 }
 
 impl Manager {
@@ -28,11 +63,20 @@ impl Manager {
         text(entry, "manager") == self.name && text(entry, "subresource").is_empty()
     }
 
-    /// Whether an annotation, as field sets name it, is of one of those domains.
-    pub(super) fn is_of_others(&self, key: &str) -> bool {
-        let domain = key.strip_prefix("f:").and_then(|name| name.split_once('/')).map(|(domain, _)| domain);
-        domain.is_some_and(|domain| self.of_others.contains(&domain))
+    /// Where the field set of this object has fields that another process writes.
+    pub(super) fn places_of_others<'a>(&self, object: &Value, set: &'a Map<String, Value>) -> Vec<Vec<&'a str>> {
+        self.of_others.iter().flat_map(|fields| fields.places(object, set)).collect()
     }
+}
+
+/// Whether a field set has this place.
+fn has(set: &Map<String, Value>, path: &[&str]) -> bool {
+    let mut set = Some(set);
+    path.iter().all(|key| {
+        let below = set.and_then(|set| set.get(*key));
+        set = below.and_then(Value::as_object);
+        below.is_some()
+    })
 }
 
 /// Reads the defaults of the kind, if they are known.
@@ -77,16 +121,15 @@ fn sets<'a>(live: &'a Value, manager: Manager) -> (Nodes<'a>, Nodes<'a>) {
     (ours, others)
 }
 
-/// The annotations, as field sets name them, that another process has written under our name: those of its domains that no
-/// apply of ours has set.
-fn of_others(live: &Value, manager: Manager) -> BTreeSet<&str> {
-    let annotations = |operation: &'static str| {
+/// The paths of what another process has written under our name: what is its own and no apply of ours has set.
+fn of_others(live: &Value, manager: Manager) -> BTreeSet<String> {
+    let ours = |operation: &'static str| {
         let ours = entries(live).filter(move |(entry, _)| manager.owns(entry) && text(entry, "operation") == operation);
-        let sets = ours.filter_map(|(_, set)| set.get("f:metadata")?.get("f:annotations")?.as_object());
-        sets.flat_map(Map::keys).map(String::as_str)
+        ours.map(|(_, set)| set)
     };
-    let applied: BTreeSet<&str> = annotations("Apply").collect();
-    annotations("Update").filter(|key| manager.is_of_others(key) && !applied.contains(key)).collect()
+    let places = ours("Update").flat_map(|set| manager.places_of_others(live, set));
+    let places = places.filter(|path| !ours("Apply").any(|set| has(set, path)));
+    places.map(|path| path.into_iter().fold(String::new(), |path, key| named(&path, key))).collect()
 }
 
 /// The element of a list, or the field of a map, that a key of a field set names.
@@ -203,8 +246,8 @@ impl<'a> Place<'a> {
 
 struct Search<'a> {
     typed: bool,
-    /// Annotations that are not ours.
-    spared: &'a BTreeSet<&'a str>,
+    /// Paths that are not ours.
+    spared: &'a BTreeSet<String>,
     /// Fields that the manifest does not set.
     dropped: Vec<String>,
     /// Atomic lists and maps with content that the manifest lacks.
@@ -223,11 +266,9 @@ impl Search<'_> {
             if place.desired.is_some() && is_key_field(last, key) {
                 continue;
             }
-            if path == "metadata.annotations" && self.spared.contains(key) {
-                continue;
-            }
-            if let Some(child) = place.child(key) {
-                self.visit(&below(ours, key), &below(others, key), child, &named(path, key), key);
+            let path = named(path, key);
+            if let Some(child) = place.child(key).filter(|_| !self.spared.contains(&path)) {
+                self.visit(&below(ours, key), &below(others, key), child, &path, key);
             }
         }
     }

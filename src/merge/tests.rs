@@ -15,7 +15,13 @@ use super::*;
 use serde_json::json;
 
 /// Under whose name the tests write.
-pub(super) const US: Manager = Manager { name: "us", of_others: &["others.example.com"] };
+pub(super) const US: Manager = Manager {
+    name: "us",
+    of_others: &[
+        OfOthers::Annotations("others.example.com"),
+        OfOthers::Field { group: "example.com", kind: "Thing", path: &["f:spec", "f:chosen"] },
+    ],
+};
 
 /// As [`super::merge`], by us.
 pub(super) fn merge(live: &Value, desired: &Value) -> Result<Outcome, MergeError> {

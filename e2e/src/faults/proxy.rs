@@ -23,6 +23,7 @@ use hyper_util::{
 };
 use kube::client::ConfigExt;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use serde_json::json;
 use std::{
     collections::BTreeSet,
     net::SocketAddr,
@@ -67,6 +68,8 @@ struct Shared {
     forbidden: Mutex<Option<String>>,
     /// The kinds that were asked for.
     asked: Mutex<BTreeSet<String>>,
+    /// What the server calls its version.
+    version: Mutex<Option<String>>,
 }
 
 /// One connection of the client. It has its own connections to the API server, as it would have without a proxy.
@@ -99,6 +102,7 @@ impl Proxy {
             no_initial_events: Mutex::default(),
             forbidden: Mutex::default(),
             asked: Mutex::default(),
+            version: Mutex::default(),
         });
         let acceptor = TlsAcceptor::from(Arc::new(serving(&cluster.dir().join("pki"))?));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -122,6 +126,11 @@ impl Proxy {
     /// From now on requests for this kind are forbidden, and no others; `*` are all of them.
     pub fn forbid(&self, resource: Option<&str>) {
         *self.shared.forbidden.lock().unwrap() = resource.map(str::to_owned);
+    }
+
+    /// From now on the API server seems to have this version (`v1.36.0`).
+    pub fn say_version(&self, version: &str) {
+        *self.shared.version.lock().unwrap() = Some(version.to_owned());
     }
 
     /// The kinds (`configmaps`) that were asked for since this was called last.
@@ -209,6 +218,9 @@ async fn respond(State(connection): State<Connection>, request: Request) -> Resp
     if shared.forbids(&uri) {
         return FORBIDDEN.response(&uri);
     }
+    if let Some(version) = shared.version(&uri) {
+        return version;
+    }
     match outcome {
         Outcome::Refused(refusal) if !refusal.after_forwarding => refusal.response(&uri),
         Outcome::Refused(refusal) => {
@@ -268,6 +280,16 @@ impl Shared {
         }
         self.asked.lock().unwrap().insert(resource.to_owned());
         self.forbidden.lock().unwrap().as_ref().is_some_and(|it| it == "*" || it == resource)
+    }
+
+    fn version(&self, uri: &Uri) -> Option<Response<Body>> {
+        let version = self.version.lock().unwrap().clone().filter(|_| uri.path() == "/version")?;
+        let mut parts = version.trim_start_matches('v').split('.');
+        let (major, minor) = (parts.next(), parts.next());
+        let said = json!({"major": major, "minor": minor, "gitVersion": version, "gitCommit": "", "gitTreeState": "",
+            "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+        let answer = Response::builder().header(header::CONTENT_TYPE, "application/json");
+        answer.body(Body::from(said.to_string())).ok()
     }
 
     fn count(&self, method: &Method, uri: &Uri, outcome: Outcome) {

@@ -132,6 +132,7 @@ pub(super) fn write_identities(site: &Site, options: &Options) -> Result<()> {
         "kubelet-serving",
         &authority.server(&site.node_name(), &[&node, "127.0.0.1", &site.node_name()])?,
     )?;
+    write_leaf(site, "registry", &authority.server("registry", &[&node])?)?;
     // The aggregator authenticates to extension servers with a separate authority, which may speak for any user.
     let front = Authority::new(FRONT)?;
     write_leaf(site, "front-ca", &front.leaf)?;

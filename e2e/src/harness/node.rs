@@ -15,7 +15,7 @@ use super::{
     error::Result,
     files, image, network,
     process::{self, Launch},
-    programs, ready,
+    programs, ready, registry,
     site::Site,
     toolbox::is_oldest_kubernetes,
 };
@@ -39,6 +39,12 @@ pub async fn prepare(site: &Site) -> Result<()> {
         "server = \"http://{registry}\"\n[host.\"http://{registry}\"]\ncapabilities = [\"pull\", \"resolve\"]\n"
     );
     files::write(&site.dir().join("certs.d").join(&registry).join("hosts.toml"), hosts)?;
+    let (for_pods, authority) = (registry::for_pods(site), site.pki("ca.crt"));
+    let hosts = format!(
+        "server = \"https://{for_pods}\"\n[host.\"https://{for_pods}\"]\ncapabilities = [\"pull\", \"resolve\"]\nca = \"{}\"\n",
+        authority.display()
+    );
+    files::write(&site.dir().join("certs.d").join(&for_pods).join("hosts.toml"), hosts)?;
     let arguments = [format!("--config={}", site.dir().join("containerd.toml").display())];
     site.spawn(&Launch::new("containerd", site.tools().node("containerd"), arguments))?;
     let service = SocketAddr::from((site.service_address(), 443));

@@ -9,6 +9,7 @@ use std::{fs, path::PathBuf, time::Duration};
 use super::{
     Platform, Release,
     component::{Component, change, health_port},
+    operators,
     releases::Contents,
 };
 use crate::harness::Cluster;
@@ -68,28 +69,35 @@ pub const COMPONENT: Component = Component {
     },
 };
 
-/// The samples with a configuration of the nodes of the control plane in each.
+/// The samples with a configuration of the nodes of the control plane in each, and a catalog of operators.
 const SAMPLES: [Contents<'static>; 3] = [
-    Contents { version: "1.0.0", folders: &["base", NODE], previous: &[], components: &[COMPONENT] },
+    Contents {
+        version: "1.0.0",
+        folders: &["base", NODE],
+        previous: &[],
+        components: &[COMPONENT, operators::COMPONENT],
+    },
     Contents {
         version: "1.0.1",
         folders: &["base", "1.0.1", NODE, "node-1.0.1"],
         previous: &["1.0.0"],
-        components: &[COMPONENT],
+        components: &[COMPONENT, operators::COMPONENT],
     },
     Contents {
         version: "1.1.0",
         folders: &["base", "1.1.0", NODE, "node-1.1.0"],
         previous: &["1.0.1"],
-        components: &[COMPONENT],
+        components: &[COMPONENT, operators::COMPONENT],
     },
 ];
 
-/// The three samples that configure nodes, and the node of the cluster ready for them, as one of the control plane.
+/// The three samples that configure nodes and bring operators, and the cluster ready for them: the node is one of the control
+/// plane.
 pub async fn samples(platform: &Platform) -> anyhow::Result<[Release; 3]> {
     make_root(platform)?;
     let node = platform.cluster.node_name();
     platform.cluster.kubectl(["label", "node", &node, "node-role.kubernetes.io/master="]).await?;
+    operators::prepare(platform).await?;
     platform.chain(SAMPLES).await
 }
 

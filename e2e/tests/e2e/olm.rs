@@ -1,9 +1,12 @@
 //! Catalogs of operators, and the process that looks after them.
 
 mod catalogs;
+mod hub;
+mod kills;
 mod packages;
+mod polls;
+mod templates;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cvo::testing::api::olm::catalog_source::CatalogSource;
@@ -13,7 +16,6 @@ use e2e::platform::component::Component;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 /// Name of the process, and of its log.
 const PROCESS: &str = "olm";
@@ -60,6 +62,8 @@ impl World {
         let user = self.cluster.kubeconfig_as(name, &user, &["system:masters"]).unwrap();
         Cvo::new(["olm", "start", "--release-version=1.0.0", "--listen="])
             .kubeconfig(user)
+            // As a restarted container of a pod has it.
+            .flag("--identity", name)
             .flag("--listen-health", format!("127.0.0.1:{}", self.cluster.port(&format!("{name} health"))))
             .flag("--listen-catalogs", format!("{address}:{}", self.cluster.port("catalogs")))
             .flag("--catalog-ports", format!("{}-{last}", self.first_port))
@@ -126,51 +130,10 @@ impl World {
 
 /// A catalog with one package of one version.
 fn catalog(package: &str, version: &str) -> String {
-    let bundle = format!("{package}.v{version}");
-    let property = json!({"type": "olm.package", "value": {"packageName": package, "version": version}});
-    let metadata = json!({"type": "olm.csv.metadata", "value": {"displayName": package}});
-    let blobs = [
-        json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}),
-        json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": [{"name": bundle}]}),
-        json!({"schema": "olm.bundle", "package": package, "name": bundle, "image": format!("registry.invalid/{package}:1"),
-            "properties": [property, metadata]}),
-    ];
-    blobs.map(|blob| blob.to_string()).join("\n")
-}
-
-fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+    e2e::catalogs::catalog(package, &[version])
 }
 
 /// Pushes an image (`repository:tag`) with these files, and returns its digest.
 async fn push(registry: &str, image: &str, files: &[(&str, &[u8])], labels: &[(&str, &str)]) -> String {
-    let (repository, tag) = image.rsplit_once(':').unwrap();
-    let mut archive = tar::Builder::new(Vec::new());
-    for (name, content) in files {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(content.len() as u64);
-        header.set_mode(0o644);
-        archive.append_data(&mut header, name, *content).unwrap();
-    }
-    let layer = archive.into_inner().unwrap();
-    let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
-    let config = json!({"architecture": "amd64", "os": "linux", "config": {"Labels": labels},
-        "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]}});
-    let config = config.to_string().into_bytes();
-    let part = |kind: &str, bytes: &[u8]| json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": digest(bytes), "size": bytes.len()});
-    let kind = "application/vnd.oci.image.manifest.v1+json";
-    let manifest = json!({"schemaVersion": 2, "mediaType": kind, "config": part("config.v1+json", &config),
-        "layers": [part("layer.v1.tar", &layer)]});
-    let (http, manifest) = (reqwest::Client::new(), manifest.to_string());
-    for blob in [layer, config] {
-        let begun = http.post(format!("http://{registry}/v2/{repository}/blobs/uploads/")).send().await.unwrap();
-        let place = begun.headers()["location"].to_str().unwrap().to_owned();
-        let place = if place.starts_with('/') { format!("http://{registry}{place}") } else { place };
-        let put = http.put(place).query(&[("digest", digest(&blob))]).body(blob);
-        put.send().await.unwrap().error_for_status().unwrap();
-    }
-    let put = http.put(format!("http://{registry}/v2/{repository}/manifests/{tag}"));
-    let put = put.header("Content-Type", kind).body(manifest.clone());
-    put.send().await.unwrap().error_for_status().unwrap();
-    digest(manifest.as_bytes())
+    e2e::catalogs::push(registry, image, files, labels).await.unwrap()
 }

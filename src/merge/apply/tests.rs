@@ -73,3 +73,22 @@ fn what_another_process_has_written_under_our_name_is_not_taken_over() {
     assert_eq!(taken_over(&object(&[ours, theirs.clone()]), US), None, "there is nothing more to take over");
     assert_eq!(taken_over(&object(&[theirs]), US), None);
 }
+
+#[test]
+fn field_that_another_process_has_written_under_our_name_is_not_taken_over() {
+    let thing = |entries: &[Value]| {
+        let mut thing = object(entries);
+        thing["apiVersion"] = json!("example.com/v1");
+        thing["kind"] = json!("Thing");
+        thing
+    };
+    let chosen = json!({"f:spec": {"f:chosen": {".": {}, "f:name": {}}}});
+    let theirs = entry("Update", "v1", chosen.clone());
+    let ours = entry("Apply", "v1", json!({"f:spec": {"f:a": {}}}));
+    let mut both = chosen;
+    both["f:spec"]["f:a"] = json!({});
+    let both = [entry("Update", "v1", both)];
+    assert_eq!(taken_over(&thing(&both), US).unwrap(), thing(&[ours.clone(), theirs.clone()]));
+    assert_eq!(taken_over(&thing(&[ours, theirs]), US), None, "there is nothing more to take over");
+    assert_eq!(taken_over(&object(&both), US).unwrap()["metadata"]["managedFields"].as_array().unwrap().len(), 1);
+}

@@ -82,6 +82,25 @@ fn annotations_that_another_process_has_written_under_our_name_are_not_dropped()
     assert_eq!(fields(&live, json!({}), None), both);
 }
 
+/// Another process wrote a field of its own under our name, in a kind that manifests bring.
+#[test]
+fn field_that_another_process_has_written_under_our_name_is_not_dropped() {
+    let set = json!({".": {}, "f:chosen": {".": {}, "f:name": {}}, "f:mine": {}});
+    let spec = json!({"chosen": {"name": "x"}, "mine": 1});
+    let updated = live(spec.clone(), &[(US, "Update", set.clone())]);
+    assert_eq!(fields(&updated, json!({}), None), ["spec.mine"]);
+    let mut another = updated.clone();
+    another["kind"] = json!("Other");
+    let desired =
+        |kind: &str| json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "a", "namespace": "b"}});
+    assert!(
+        matches!(merge(&another, &desired("Other")).unwrap(), Outcome::Changed { fields, .. } if fields == ["spec.chosen.name", "spec.mine"])
+    );
+    // A former manifest had it.
+    let both = live(spec, &[(US, "Update", set.clone()), (US, "Apply", set)]);
+    assert_eq!(fields(&both, json!({}), None), ["spec.chosen.name", "spec.mine"]);
+}
+
 #[test]
 fn elements_of_keyed_lists_are_dropped_one_by_one() {
     let list = json!([{"name": "a", "port": 1, "note": "n"}, {"name": "b", "port": 1}, {"name": "c", "port": 1}]);

@@ -10,14 +10,14 @@ use clap::Args;
 use futures::StreamExt;
 
 use super::interrupt::interrupted;
-use cvo::testing::api::machine_config::MachineConfigPool;
+use cvo::testing::api::{machine_config::MachineConfigPool, olm::GLOBAL_CATALOG_NAMESPACE};
 use e2e::{
     conditions::Conditions,
     harness::{Cluster, Options, Programs, Running},
     platform::{
         Platform, Release,
         follow::{self, Change},
-        nodes,
+        nodes, operators,
     },
 };
 
@@ -70,7 +70,8 @@ async fn start(demo: &Demo) -> anyhow::Result<()> {
 
 async fn updates(platform: &Platform) -> anyhow::Result<()> {
     step(
-        "Building three releases of a platform of four components and a configuration of nodes; 1.0.1, 1.1.0 are signed",
+        "Building three releases of a platform of four components, a configuration of nodes and a catalog of operators; \
+         1.0.1, 1.1.0 are signed",
     );
     let releases = nodes::samples(platform).await?;
     for release in &releases {
@@ -84,6 +85,7 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     platform.install(&first).await?;
     let mut follower = Follower::start(platform)?;
     follower.watch(platform, &first).await?;
+    operators(platform, &first).await?;
     for update in updates {
         let version = &update.version;
         let what = format!("{version} to be offered by the update service");
@@ -94,6 +96,7 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
         ));
         platform.ask_version(version).await?;
         follower.watch(platform, &update).await?;
+        operators(platform, &update).await?;
     }
 
     let what = "the nodes to have the configuration of the last release";
@@ -110,6 +113,19 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     }
     step("cvo history --all: where the time went");
     print!("{}", platform.cluster.cvo(["history", "--all"]).output().await?);
+    Ok(())
+}
+
+/// Shows what the default catalog of the release offers.
+async fn operators(platform: &Platform, release: &Release) -> anyhow::Result<()> {
+    operators::until_offered(&platform.cluster, release, LIMIT).await?;
+    step(&format!("kubectl get catalogsources,packagemanifests: the operators that {} offers", release.version));
+    let namespace = GLOBAL_CATALOG_NAMESPACE;
+    let columns =
+        "-o=custom-columns=CATALOG:.metadata.name,IMAGE:.spec.image,STATE:.status.connectionState.lastObservedState";
+    print!("{}", platform.cluster.kubectl(["get", "catalogsources", "-n", namespace, columns]).await?);
+    let columns = "-o=custom-columns=PACKAGE:.metadata.name,CHANNEL:.status.channels[*].name,OFFERS:.status.channels[*].currentCSV";
+    print!("{}", platform.cluster.kubectl(["get", "packagemanifests", "-n", namespace, columns]).await?);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use kube::Api;
 
 impl World {
     /// The API server reaches the process, which runs in no pod, by the name of this machine.
-    async fn register(&self, port: u16) {
+    pub(super) async fn register(&self, port: u16) {
         let service = json!({"apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "packageserver-service", "namespace": NAMESPACE},
             "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}});

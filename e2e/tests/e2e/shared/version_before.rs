@@ -1,6 +1,6 @@
 //! A cluster of the version before, whose processes are replaced in the middle of an update of its nodes.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,18 +10,17 @@ use e2e::harness::Cvo;
 use e2e::nodes::agents::{self, Times};
 use e2e::nodes::fleet;
 use e2e::simulator::cluster::{LIMIT, SimulatedCluster};
-use e2e::until::{changes, until};
+use e2e::until::changes;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::runtime::watcher;
 use serde_json::{Value, json};
 
 /// Names the program of the version before.
 const PROGRAM: &str = "CVO_VERSION_BEFORE";
 const CONTROLLER: &str = "controller";
-const CLAIMED: &str = "machineconfiguration.openshift.io/claimed";
 const ROLE: &str = "machineconfiguration.openshift.io/role";
 
 /// Which administrators may not change: releases bring it anew.
@@ -47,12 +46,6 @@ fn config() -> Value {
         "metadata": {"name": "10-file", "labels": {ROLE: "worker"}},
         "spec": {"config": {"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}}},
     })
-}
-
-fn claims(pool: &MachineConfigPool) -> BTreeMap<String, String> {
-    let annotations = pool.metadata.annotations.as_ref();
-    let text = annotations.and_then(|annotations| annotations.get(CLAIMED));
-    text.map(|text| serde_json::from_str(text).unwrap()).unwrap_or_default()
 }
 
 async fn fill(cluster: &SimulatedCluster) {
@@ -83,10 +76,26 @@ fn play(cluster: &SimulatedCluster, stage: Duration) -> tokio::task::JoinHandle<
     tokio::spawn(agents::play(cluster.client.clone(), move |_| times))
 }
 
-/// What the machine-config controller has written of a pool that the release brings is kept by both processes, whichever name the
-/// version before has written it under.
+/// Who has written this field, as field sets name it.
+fn managers(pool: &MachineConfigPool, field: &str) -> Vec<String> {
+    let entries = pool.metadata.managed_fields.iter().flatten();
+    let entries = entries.filter(|entry| entry.fields_v1.as_ref().is_some_and(|set| set.0.pointer(field).is_some()));
+    entries.filter_map(|entry| Some(format!("{} {}", entry.operation.as_ref()?, entry.manager.as_ref()?))).collect()
+}
+
+/// The nodes that were told to update and have not done it.
+async fn told(cluster: &SimulatedCluster) -> BTreeSet<String> {
+    let nodes = Api::<Node>::all(cluster.client.clone()).list(&ListParams::default()).await.unwrap();
+    let desired = |node: &Node| agents::annotation(node, "desiredConfig");
+    let told = nodes.items.into_iter().filter(|node| desired(node) != agents::annotation(node, "currentConfig"));
+    told.filter_map(|node| node.metadata.name).collect()
+}
+
+/// What the machine-config controller has written of a pool that the release brings is kept by both processes, whichever name
+/// the version before has written it under: no moment lacks the target of the pool, no node more is disturbed, none is
+/// forgotten.
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_of_nodes_outlast_the_processes_that_made_them() {
+async fn pool_outlasts_the_processes_that_have_begun_to_update_its_nodes() {
     let Some(before) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
         return println!("skipped: {PROGRAM} names no program of the version before");
     };
@@ -102,21 +111,19 @@ async fn claims_of_nodes_outlast_the_processes_that_made_them() {
     // They are told to update, and do not begin.
     let slow = play(&cluster, Duration::from_secs(3600));
     start_controller(&cluster, Some(&before));
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let mut changed = changes(nodes, watcher::Config::default());
+    while told(&cluster).await.len() < 2 {
+        changed.next().await.unwrap();
+    }
     let pools: Api<MachineConfigPool> = Api::all(cluster.client.clone());
-    let two = |pool: &MachineConfigPool| claims(pool).len() == 2;
-    let claimed = until("two claims", LIMIT).existing(pools.clone(), "worker", two).await.unwrap();
-    let managers = |pool: &MachineConfigPool| {
-        let entries = pool.metadata.managed_fields.iter().flatten();
-        let of_claims = entries.filter(|entry| {
-            let annotation = format!("/f:metadata/f:annotations/f:{}", CLAIMED.replace('/', "~1"));
-            entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(&annotation).is_some())
-        });
-        of_claims.filter_map(|entry| entry.manager.clone()).collect::<Vec<_>>()
-    };
-    println!("before: {:?} by {:?}", claims(&claimed), managers(&claimed));
+    let target = |pool: &MachineConfigPool| pool.spec.configuration.name.clone();
+    let writers = |pool: &MachineConfigPool| managers(pool, "/f:spec/f:configuration");
 
     assert!(cluster.control_plane.terminate(CONTROLLER, LIMIT).await.unwrap());
-    let stopped = pools.get("worker").await.unwrap();
+    let (stopped, told_before) = (pools.get("worker").await.unwrap(), told(&cluster).await);
+    println!("before: {} by {:?}, told {told_before:?}", target(&stopped), writers(&stopped));
+    assert_eq!(told_before.len(), 2);
     let mut seen = changes(pools.clone(), watcher::Config::default());
     let since = Timestamp::now();
     cluster.set_program(None).unwrap();
@@ -124,28 +131,22 @@ async fn claims_of_nodes_outlast_the_processes_that_made_them() {
     start_controller(&cluster, None);
     cluster.rolled_out(&releases[0], since).await.unwrap();
     let taken_over = pools.get("worker").await.unwrap();
-    println!("after: {:?} by {:?}", claims(&taken_over), managers(&taken_over));
-    assert_eq!(claims(&taken_over), claims(&stopped));
-    assert!(two(&stopped), "{:?}", claims(&stopped));
+    println!("after: {} by {:?}", target(&taken_over), writers(&taken_over));
+    assert_eq!(told(&cluster).await, told_before);
 
     slow.abort();
     let fast = play(&cluster, Duration::ZERO);
-    let watched = tokio::spawn(async move {
+    let wanted = target(&stopped);
+    let watched = async {
         while let Some(pool) = seen.next().await {
-            let count = claims(&pool).len();
-            let done = pool.has("Updated=True");
-            assert!(
-                count >= 1 || done || pool.status.is_some_and(|status| status.updated_machine_count > 0),
-                "none claimed"
-            );
-            if done {
+            assert_eq!(target(&pool), wanted, "{:?}", pool.metadata.managed_fields);
+            if pool.has("Updated=True") {
                 return;
             }
         }
-    });
-    let updated = |pool: &MachineConfigPool| pool.has("Updated=True");
-    until("the pool to be updated", LIMIT).existing(pools, "worker", updated).await.unwrap();
-    watched.await.unwrap();
+    };
+    tokio::time::timeout(LIMIT, watched).await.expect("the pool is not updated");
+    assert_eq!(told(&cluster).await, BTreeSet::new());
     fast.abort();
     cluster.close().await.unwrap();
 }

@@ -1,0 +1,75 @@
+//! Catalogs of operators for tests: their content, and images of them in a registry.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+/// A catalog with one package, whose versions each replace the one before.
+pub fn catalog(package: &str, versions: &[&str]) -> String {
+    let name = |version: &str| format!("{package}.v{version}");
+    let entry = |(number, version): (usize, &&str)| {
+        let replaced = number.checked_sub(1).and_then(|before| versions.get(before)).map(|version| name(version));
+        match replaced {
+            Some(replaced) => json!({"name": name(version), "replaces": replaced}),
+            None => json!({"name": name(version)}),
+        }
+    };
+    let entries: Vec<_> = versions.iter().enumerate().map(entry).collect();
+    let mut blobs = vec![
+        json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": entries}),
+    ];
+    for version in versions {
+        let property = json!({"type": "olm.package", "value": {"packageName": package, "version": version}});
+        let metadata = json!({"type": "olm.csv.metadata", "value": {"displayName": package}});
+        blobs.push(json!({"schema": "olm.bundle", "package": package, "name": name(version),
+            "image": format!("registry.invalid/{package}:{version}"), "properties": [property, metadata]}));
+    }
+    blobs.into_iter().map(|blob| blob.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+}
+
+/// Pushes an image (`repository:tag`) with these files and labels to a registry without TLS, and returns its digest.
+pub async fn push(
+    registry: &str,
+    image: &str,
+    files: &[(&str, &[u8])],
+    labels: &[(&str, &str)],
+) -> anyhow::Result<String> {
+    let (repository, tag) = image.rsplit_once(':').with_context(|| format!("{image} has no tag"))?;
+    let layer = archive(files)?;
+    let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+    let config = json!({"architecture": "amd64", "os": "linux", "config": {"Labels": labels},
+        "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]}});
+    let config = config.to_string().into_bytes();
+    let part = |kind: &str, bytes: &[u8]| json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": digest(bytes), "size": bytes.len()});
+    let kind = "application/vnd.oci.image.manifest.v1+json";
+    let manifest = json!({"schemaVersion": 2, "mediaType": kind, "config": part("config.v1+json", &config),
+        "layers": [part("layer.v1.tar", &layer)]});
+    let (http, manifest) = (reqwest::Client::new(), manifest.to_string());
+    for blob in [layer, config] {
+        let begun = http.post(format!("http://{registry}/v2/{repository}/blobs/uploads/")).send().await?;
+        let place = begun.headers().get("location").context("no place to upload to")?.to_str()?;
+        let place = if place.starts_with('/') { format!("http://{registry}{place}") } else { place.to_owned() };
+        http.put(place).query(&[("digest", digest(&blob))]).body(blob).send().await?.error_for_status()?;
+    }
+    let put = http.put(format!("http://{registry}/v2/{repository}/manifests/{tag}"));
+    put.header("Content-Type", kind).body(manifest.clone()).send().await?.error_for_status()?;
+    Ok(digest(manifest.as_bytes()))
+}
+
+fn archive(files: &[(&str, &[u8])]) -> std::io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, *content)?;
+    }
+    archive.into_inner()
+}
