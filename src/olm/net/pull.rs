@@ -10,16 +10,16 @@ use crate::net::registry::{RegistryError, architecture};
 use crate::olm::bundle::config_map::{self, ConfigMapError};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The label of an image that says where its catalog is, and that of one with a database in its place.
-const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+pub(crate) const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 /// Where catalogs are in images that do not say so.
-const CONFIGS: &str = "/configs";
+pub(crate) const CONFIGS: &str = "/configs";
 /// How much is read of the image of a catalog. The largest known ones have some 500 MB of files.
 const LIMITS: Limits = Limits {
     files: 100_000,
@@ -117,6 +117,19 @@ pub(crate) async fn image(
     key: Key,
     place: impl Future<Output = Result<OwnedSemaphorePermit, StoreError>>,
 ) -> Result<Stored, PullError> {
+    let aside = store.aside()?;
+    let catalog = unpacked(opened, directory, &aside.files()).await?;
+    let (store, permit) = (store.clone(), place.await?);
+    blocking(move || {
+        let _permit = permit;
+        Ok(store.keep(&key, &catalog, aside, Vec::new())?)
+    })
+    .await
+}
+
+/// Writes the files of the catalog in an image below a folder that does not exist yet, and returns where its root is. `directory`:
+/// as for [`image`].
+pub(crate) async fn unpacked(opened: &Opened, directory: &str, to: &Path) -> Result<PathBuf, PullError> {
     let found = &opened.image;
     let name = || format!("{} ({})", opened.name(), found.named);
     let folder = match (directory, found.label(CONFIGS_LABEL), found.label(DATABASE_LABEL)) {
@@ -125,18 +138,10 @@ pub(crate) async fn image(
         ("", _, None) => CONFIGS,
         (folder, ..) => folder,
     };
-    let aside = store.aside()?;
-    let files = aside.files();
-    let summary = opened.write(&[folder], &files, &LIMITS).await?;
-    let Some(inside) = summary.found.first() else {
-        return Err(PullError::NoCatalog { image: name(), folder: folder.to_owned() });
-    };
-    let (store, catalog, permit) = (store.clone(), files.join(inside), place.await?);
-    blocking(move || {
-        let _permit = permit;
-        Ok(store.keep(&key, &catalog, aside, Vec::new())?)
-    })
-    .await
+    let summary = opened.write(&[folder], to, &LIMITS).await?;
+    let inside = summary.found.first();
+    let inside = inside.ok_or_else(|| PullError::NoCatalog { image: name(), folder: folder.to_owned() })?;
+    Ok(to.join(inside))
 }
 
 /// Reads the catalog in the data of a ConfigMap.
