@@ -1,11 +1,11 @@
 //! The status of a CatalogSource, derived anew from all that is known. Of the status before only times are kept, and what another
 //! process serves while this one still reads it.
 
-use super::{Serve, server};
 use super::content::{Content, Subject};
 use super::spec::{Wanted, service_name};
 use super::template::Resolved;
 use super::turn::{Plan, Turn, seconds};
+use super::{Serve, server};
 use crate::error::{shortened, together};
 use crate::object::read::Read;
 use crate::olm::api::catalog_source::{
