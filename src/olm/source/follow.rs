@@ -2,7 +2,7 @@
 
 use super::content::{Content, Record, record};
 use super::held::{Trouble, Work};
-use super::{Decision, Facts, serve, server, spec, spread};
+use super::{Decision, Facts, serve, server, spread};
 use crate::olm::api::catalog_source::SourceType;
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ pub(super) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
     let is_address = spec.source_type == SourceType::Grpc && spec.image.is_empty() && !spec.address.is_empty();
     let address = is_address.then(|| spec.address.clone());
     let status = facts.object.status.as_ref();
-    let told = status.and_then(|status| record(status, spec::directory(spec))).filter(|record| record.served);
+    let told = status.and_then(record).filter(|record| record.served);
     // A pod may serve it.
     let of_pod = told.as_ref().and_then(|told| match &told.content {
         Content::Server { address, .. } if !spec.image.is_empty() => Some(address.clone()),

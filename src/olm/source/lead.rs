@@ -2,7 +2,7 @@
 
 use super::content::{Content, Subject, record};
 use super::held::Work;
-use super::spec::{Wanted, collision, directory, interval, wanted};
+use super::spec::{Wanted, collision, interval, wanted};
 use super::template::{Resolved, resolve};
 use super::turn::{CAUSE, Plan, Turn};
 use super::{CheckImage, ConfigMapSeen, Decision, Facts, serve, server, status};
@@ -18,7 +18,7 @@ pub(super) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -
     let template = object.metadata.annotations.as_ref().and_then(|all| all.get(CATALOG_IMAGE_TEMPLATE));
     let template = template.map(|template| resolve(template, facts.version, check));
     let (every, interval) = interval(&object.spec);
-    let record = record(before, directory(&object.spec)).filter(|record| !server::is_lost(facts, record));
+    let record = record(before).filter(|record| !server::is_lost(facts, record));
     let turn = Turn { facts, now, before, record, template, every };
     let mut plan = Plan::default();
     let wanted = turn.wanted(check);

@@ -73,3 +73,28 @@ fn follower_is_connected_to_the_address_as_well() {
     other.object = leader.object.clone();
     assert_eq!(other.decide(22).work, None);
 }
+
+/// Nobody has judged what is in it.
+#[test]
+fn follower_does_not_read_another_folder_before_the_holder_says_that_it_is_served() {
+    let mut leader = World::image("a/b:1");
+    leader.load(1, "a");
+    let mut other = follower(&leader);
+    other.load(2, "");
+    let extract_content = Some(ExtractContent { catalog_dir: "/mine".to_owned(), ..ExtractContent::default() });
+    leader.object.spec.grpc_pod_config = Some(GrpcPodConfig { extract_content, ..GrpcPodConfig::default() });
+    leader.refuse(3, "a", "it has no package");
+    other.object = leader.object.clone();
+    assert_eq!(other.decide(4).work, None);
+    // Nor does the holder lose the old one.
+    let mut next = leader.clone();
+    next.restart();
+    assert_eq!(next.decide(4).work, pull("a/b:1", Some(digest("a"))));
+    leader.restart();
+    leader.load(5, "");
+    leader.load(6, "b");
+    let said = leader.words(condition::CONTENT_LOADED).unwrap().2;
+    assert_eq!(said, format!("a/b:1@{} in \"/mine\"", digest("b")));
+    other.object = leader.object.clone();
+    assert!(matches!(other.decide(7).work, Some(Work::Pull { directory, .. }) if directory == "/mine"));
+}

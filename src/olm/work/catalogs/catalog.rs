@@ -14,7 +14,7 @@ use crate::olm::source::content::{Content, Subject, record};
 use crate::olm::source::health::stale_since;
 use crate::olm::source::held::{Held, Outcome, Work};
 use crate::olm::source::pod;
-use crate::olm::source::{Channel, Serve, spec};
+use crate::olm::source::{Channel, Serve};
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
@@ -190,7 +190,7 @@ impl Catalog {
     /// Whether what the holder of the lease says is served is so here, or was tried in vain.
     pub(super) fn has_tried(&self, source: &CatalogSource) -> bool {
         let status = source.status.as_ref();
-        let told = status.and_then(|status| record(status, spec::directory(&source.spec))).filter(|it| it.served);
+        let told = status.and_then(record).filter(|it| it.served);
         let Some(told) = told else { return true };
         let held = self.held.loaded.as_ref().map(|loaded| &loaded.content);
         let has_failed = |subject: &Subject| self.held.trouble(subject).is_some();
@@ -206,7 +206,7 @@ impl Catalog {
 fn is_told(source: &CatalogSource, work: &Work) -> bool {
     let Work::Pull { image, .. } = work else { return false };
     let status = source.status.as_ref();
-    let told = status.and_then(|status| record(status, spec::directory(&source.spec)));
+    let told = status.and_then(record);
     told.is_some_and(|told| Some(told.content.digest()) == image.split_once('@').map(|(_, digest)| digest))
 }
 
