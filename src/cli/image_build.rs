@@ -8,7 +8,7 @@ use crate::net::registry::layer::{self, Layer, LayerFile, Packing};
 use crate::net::registry::layout::Layout;
 use crate::net::registry::{Access, RegistryError, Repository, copy, parse_reference, pull_spec};
 use anyhow::{Context, anyhow, bail, ensure};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -182,7 +182,7 @@ pub(crate) fn folder(dir: &Path, to: &str) -> anyhow::Result<Vec<LayerFile>> {
 
 /// Where an image goes that is built.
 #[derive(Args, Clone, Debug)]
-#[group(id = "to", required = true, multiple = true)]
+#[command(group(ArgGroup::new("to").required(true).multiple(true).args(["tag", "to_dir", "dry_run"])))]
 pub(crate) struct ImageTarget {
     /// Push the image here; with --to-dir the name that it has in the folder, and nothing is pushed
     #[arg(short, long, value_name = "REPOSITORY:TAG", value_parser = pullable)]

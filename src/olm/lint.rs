@@ -2,6 +2,8 @@
 
 use crate::olm::bundle::finding::{Check, Finding, Weight};
 use crate::olm::bundle::validate::advice::{of_property, together};
+use crate::olm::catalog::diff::{Next, next};
+use crate::olm::catalog::fault::names;
 use crate::olm::catalog::index::{Api, Bundle, Channel, Entry, Index, Package};
 use crate::olm::catalog::record::StoredKind;
 use crate::olm::names::property::PACKAGE_REQUIRED;
@@ -37,6 +39,7 @@ pub(crate) fn lint(index: &Index, all: bool) -> Vec<Remark> {
     for package in index.packages() {
         let mut seen = BTreeSet::new();
         for channel in package.channels() {
+            remarks.extend(stuck(package, channel));
             let wanted = |entry: &Entry<'_>| all || channel.head().is_some_and(|head| head.name() == entry.name());
             for entry in channel.entries().filter(wanted) {
                 remarks.extend(range(package, channel, entry));
@@ -128,6 +131,23 @@ fn range(package: Package<'_>, channel: Channel<'_>, entry: Entry<'_>) -> Option
     })
 }
 
+/// Versions that nobody is updated from, because whatever follows them is skipped itself.
+fn stuck(package: Package<'_>, channel: Channel<'_>) -> Option<Remark> {
+    let version = |entry: &Entry<'_>| entry.bundle().and_then(|bundle| bundle.version().parse().ok());
+    let is_stuck = |entry: &Entry<'_>| next(channel, entry.name(), version(entry).as_ref()) == Next::NoWay;
+    let stuck = names(channel.entries().filter(is_stuck).map(Entry::name));
+    (!stuck.is_empty()).then(|| Remark {
+        schema: CHANNEL,
+        package: package.name().to_owned(),
+        name: channel.name().to_owned(),
+        weight: Weight::Warning,
+        check: Check::UpdateEdge,
+        message: format!(
+            "who has {stuck} is not updated any more, because what replaces or skips that is skipped itself: let the head skip it as well"
+        ),
+    })
+}
+
 /// What is installed without asking for anything else is deprecated.
 fn deprecated_head(package: Package<'_>) -> Option<Remark> {
     let channel = package.default_channel().filter(|_| package.deprecation().is_none())?;
@@ -213,6 +233,27 @@ mod tests {
             assert!(found.iter().any(|it| it.0.contains(expected) && it.1 == check), "{expected}: {found:?}");
         }
         assert_eq!(one(&[gvk("B")]), []);
+    }
+
+    #[test]
+    fn version_whose_successors_are_all_skipped_is_told() {
+        let entry =
+            |name: &str, replaces: &str, skips: &[&str]| json!({"name": name, "replaces": replaces, "skips": skips});
+        let entries = |skips: &[&str]| {
+            json!([
+                entry("a.v1.0.0", "", &[]),
+                entry("a.v2.0.0", "a.v1.0.0", &["a.v1.0.0"]),
+                entry("a.v3.0.0", "a.v2.0.0", skips)
+            ])
+        };
+        let digest = format!("r.io/a@sha256:{}", "1".repeat(64));
+        for (skips, expected) in [(&["a.v2.0.0"][..], 1), (&["a.v2.0.0", "a.v1.0.0"], 0), (&[], 0)] {
+            let mut blobs = package("a", entries(skips)).to_vec();
+            blobs.extend(["1.0.0", "2.0.0", "3.0.0"].map(|version| bundle("a", version, &digest, &[])));
+            let found = linted(&blobs, false);
+            assert_eq!(found.len(), expected, "{found:?}");
+            assert!(found.iter().all(|it| it.0.starts_with("who has a.v1.0.0 is not updated any more")), "{found:?}");
+        }
     }
 
     #[test]

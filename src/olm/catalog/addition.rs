@@ -15,6 +15,8 @@ pub(crate) struct Addition {
     pub version: Version,
     /// Without it the head, or what comes before it if the head is skipped.
     pub replaces: Option<String>,
+    /// What the first entry of a channel replaces, which is not there: the versions that were published elsewhere. May be empty.
+    pub before_all: String,
     /// Entries that nobody is to be updated to any more.
     pub skips: Vec<String>,
     /// All earlier entries of the same minor version are skipped.
@@ -73,6 +75,7 @@ pub(crate) fn entry(
     let skips = skipped(old, versions, addition)?;
     let replaces = match &addition.replaces {
         Some(name) => known(old, "--replaces", name)?.to_owned(),
+        None if old.is_empty() => addition.before_all.clone(),
         None => before(old, head, &skips).to_owned(),
     };
     let added = Entry {

@@ -128,8 +128,9 @@ fn of_channel<'a>(old: Channel<'a>, new: Channel<'a>, changes: &mut Vec<Change<'
         changes.push(Change::HeadMoved { channel: old.name(), from: head(old), to: head(new) });
     }
     for entry in old.entries() {
-        let version = entry.bundle().and_then(|bundle| bundle.version().parse().ok());
-        if matches!(next(new, entry.name(), version.as_ref()), Next::NoWay) {
+        let version: Option<Version> = entry.bundle().and_then(|bundle| bundle.version().parse().ok());
+        let after = |channel| next(channel, entry.name(), version.as_ref());
+        if after(old) != Next::NoWay && after(new) == Next::NoWay {
             changes.push(Change::NoWay { channel: old.name(), bundle: entry.name() });
         }
     }
@@ -261,6 +262,12 @@ pub(crate) mod tests {
         // The head that is put back.
         let lost = changes(&["a: s = a.v1 a.v2<a.v1"], &["a: s = a.v1"]);
         assert!(lost.contains(&"noWay,channel:s,bundle:a.v2".to_owned()), "{lost:?}");
+    }
+
+    #[test]
+    fn version_that_had_no_way_before_is_no_difference() {
+        let stuck = ["a: s = a.v1 a.v2<a.v1!a.v0 a.v3<a.v1!a.v2 a.v0"];
+        assert_eq!(changes(&stuck, &stuck), Vec::<String>::new());
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn added(old: &str, name: &str, flags: &str) -> Result<String, AdditionError> {
         name: name.to_owned(),
         version: name.parse().unwrap(),
         replaces: replaces.first().cloned(),
+        before_all: "0.9.0".to_owned(),
         skips: value("--skip="),
         z_stream: flags.contains("--z-stream"),
         skip_range: String::new(),
@@ -42,7 +43,7 @@ fn added(old: &str, name: &str, flags: &str) -> Result<String, AdditionError> {
 #[test]
 fn new_version_replaces_the_head_unless_that_is_skipped() {
     for (old, name, flags, expected) in [
-        ("", "1.0.0", "", "1.0.0"),
+        ("", "1.0.0", "", "1.0.0<0.9.0"),
         ("1.0.0", "1.1.0", "", "1.1.0<1.0.0"),
         ("1.0.0 1.1.0<1.0.0", "1.2.0", "", "1.2.0<1.1.0"),
         ("1.0.0 1.1.0<1.0.0", "1.2.0", "--skip=1.1.0", "1.2.0<1.0.0!1.1.0"),
@@ -100,6 +101,7 @@ fn range_counts_only_where_nothing_replaces_or_skips() {
         name: "1.2.0".to_owned(),
         version: Version::new(1, 2, 0),
         replaces: None,
+        before_all: String::new(),
         skips: Vec::new(),
         z_stream: false,
         skip_range: "<1.2.0".to_owned(),
@@ -130,6 +132,7 @@ fn additions_keep_one_successor_for_each_entry() {
         let addition = Addition {
             name: format!("1.{}.{round}", round / 5),
             version: Version::new(1, round / 5, round),
+            before_all: String::new(),
             replaces: (random(4) == 0).then(|| pick(random(names.len() + 1))).flatten(),
             skips: (0..random(3)).filter_map(|_| pick(random(names.len() + 1))).collect(),
             z_stream: random(3) == 0,

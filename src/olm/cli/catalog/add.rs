@@ -107,6 +107,7 @@ fn add(args: &AddArgs, bundle: &Bundle, image: &str) -> anyhow::Result<Added> {
         name: name.to_owned(),
         version,
         replaces: args.replaces.clone(),
+        before_all: bundle.csv.spec.replaces.clone(),
         skips: args.skip.clone(),
         z_stream: args.z_stream,
         skip_range: bundle.csv.skip_range().to_owned(),

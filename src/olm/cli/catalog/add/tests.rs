@@ -114,7 +114,8 @@ fn first_bundle_makes_package_and_channel() {
     assert_eq!(added(dir.path(), EXAMPLE, &["--dry-run"]).unwrap(), Exit::Success);
     assert_eq!(added(dir.path(), EXAMPLE, &[]).unwrap(), Exit::Success);
     let folder = dir.path().join("configs");
-    assert!(folder.join("widget-operator/catalog.yaml").is_file());
+    let text = fs::read_to_string(folder.join("widget-operator/catalog.yaml")).unwrap();
+    assert!(text.contains("  replaces: widget-operator.v1.1.0\n"), "as the ClusterServiceVersion says: {text}");
     assert_eq!(exit(&folder, &["validate"]).unwrap(), Exit::Success);
     assert_eq!(exit(&folder, &["show", "widget-operator"]).unwrap(), Exit::Success);
 }

@@ -107,7 +107,8 @@ async fn catalog_with_faults_is_not_built_unless_asked_for() {
     assert!(!to.exists());
     assert_eq!(cvo(&["build", dir, "--dry-run", "--with-faults"]).await.unwrap(), Exit::Success);
     for (arguments, expected) in [
-        (&["build", dir][..], "--tag"),
+        (&["build", dir][..], "<--tag <REPOSITORY:TAG>|--to-dir <FOLDER>|--dry-run>"),
+        (&["build", dir, "--created=2026-01-01T00:00:00Z"], "--dry-run>"),
         (
             &["build", dir, "-t", "r.io/a@sha256:1111111111111111111111111111111111111111111111111111111111111111"],
             "must not have a digest",
