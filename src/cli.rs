@@ -59,7 +59,7 @@ enum Command {
     MachineConfig(Box<machine_config::daemon::Settings>),
     /// The catalogs of operators in a cluster
     #[command(subcommand)]
-    Olm(olm::cli::start::OlmCommand),
+    Olm(olm::cli::olm::OlmCommand),
     Render(render::RenderArgs),
     Status(status::StatusArgs),
     History(history::HistoryArgs),
@@ -72,7 +72,7 @@ enum Command {
     Ack(ack::AckArgs),
     Doctor(doctor::DoctorArgs),
     Wait(wait::WaitArgs),
-    /// Check and inspect file-based catalogs of operators
+    /// Check, inspect, change, build and serve file-based catalogs of operators
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
     /// Plan changes of the configuration of nodes
@@ -81,7 +81,7 @@ enum Command {
     Rbac(Box<rbac::RbacArgs>),
     Graph(graph::GraphArgs),
     Image(image::ImageArgs),
-    /// Check bundles of operators
+    /// Check and build bundles of operators
     #[command(subcommand)]
     Bundle(bundle::BundleCommand),
     /// Build, inspect, extract and sign release images
@@ -106,7 +106,7 @@ enum Command {
 }
 
 /// The subcommands that run until they are told to stop.
-const DAEMONS: [&str; 4] = ["start", "machine-config", "node-agent", "olm start"];
+const DAEMONS: [&str; 5] = ["start", "machine-config", "node-agent", "olm start", "catalog serve"];
 
 /// Parses the arguments and runs the subcommand. The cause of a failure is on standard error.
 pub fn run() -> ExitCode {
@@ -196,13 +196,13 @@ async fn perform(command: Command, set_log_level: SetLogLevel, stop: Cancellatio
         Command::Doctor(args) => return doctor::run(args).await,
         Command::Wait(args) => return wait::run(args).await,
         Command::Upgrade(args) => return upgrade::run(*args).await,
-        Command::Catalog(command) => return catalog::run(&command),
+        Command::Catalog(command) => return catalog::run(&command, stop).await,
         Command::Release(command) => return release::run(command).await,
         Command::Node(command) => return node::run(command).await,
         Command::Verify(args) => return verify::run(args).await,
-        Command::Bundle(command) => return bundle::run(command),
+        Command::Bundle(command) => return bundle::run(command).await,
+        Command::Olm(command) => return olm::cli::olm::run(command, stop).await,
         Command::Start(args) => start::run(*args, set_log_level, stop).await,
-        Command::Olm(command) => olm::cli::start::run(command, stop).await,
         Command::MachineConfig(args) => machine_config::cli::machine_config::run(*args, stop).await,
         Command::Render(args) => render::run(args).await,
         Command::Rollback(args) => upgrade::rollback(args).await,

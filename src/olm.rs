@@ -1,6 +1,7 @@
 //! Operators that administrators add to the platform: the catalogs that offer them, what is installed of them, and what keeps it
 //! running.
 
+pub(crate) mod affected;
 pub(crate) mod api;
 #[cfg_attr(not(test), expect(dead_code, reason = "the loops over catalogs and plans use the rest"))]
 pub(crate) mod bundle;
@@ -10,12 +11,14 @@ pub(crate) mod cli;
 pub(crate) mod daemon;
 pub(crate) mod duration;
 pub(crate) mod endpoints;
+pub(crate) mod lint;
 pub(crate) mod metrics;
 pub(crate) mod names;
 pub(crate) mod net;
 pub(crate) mod packages;
 pub(crate) mod registry;
 pub(crate) mod serve;
+pub(crate) mod servers;
 pub(crate) mod source;
 pub(crate) mod version_range;
 pub(crate) mod work;

@@ -74,6 +74,7 @@ const ROWS: &[Row] = &[
     ("machine-config", DAEMON),
     ("node-agent", DAEMON),
     ("olm start", DAEMON),
+    ("catalog serve", DAEMON),
     ("plan", &[
         (Exit::Success, "nothing is known that would stop the update"),
         (Exit::Failure, "no plan could be made, or every manifest of the release is excluded"),
@@ -128,6 +129,48 @@ const ROWS: &[Row] = &[
         (Exit::Failure, "the catalog cannot be read"),
         USAGE,
         (Exit::Found, "faults"),
+    ]),
+    ("catalog render", &[
+        (Exit::Success, "everything was written"),
+        (Exit::Failure, "an input cannot be read"),
+        USAGE,
+        (Exit::Found, "something of a folder with a package.yaml was left out"),
+    ]),
+    ("catalog add", &[
+        (Exit::Success, "the bundle is added, or with --dry-run could be"),
+        (Exit::Failure, "the catalog or the bundle cannot be read, or the file cannot be written"),
+        USAGE,
+        (Exit::Refused, "the new graph would not be right, and nothing is changed"),
+    ]),
+    ("catalog lint", &[
+        (Exit::Success, "no errors, though perhaps warnings"),
+        (Exit::Failure, "the catalog cannot be read"),
+        USAGE,
+        (Exit::Found, "errors, or with --strict warnings"),
+    ]),
+    ("catalog diff", &[
+        (Exit::Success, "nobody who has installed something loses by it"),
+        (Exit::Failure, "a catalog or the cluster cannot be read"),
+        USAGE,
+        (Exit::Found, "a package or a channel is gone, or nothing leads on from a version; with --cluster: a Subscription loses by that"),
+    ]),
+    ("catalog build", &[
+        (Exit::Success, "the image is built, and where it was to go"),
+        (Exit::Failure, "it is not"),
+        USAGE,
+        (Exit::Found, "packages have faults, and nothing is built"),
+    ]),
+    ("bundle build", &[
+        (Exit::Success, "the image is built, and where it was to go"),
+        (Exit::Failure, "it is not"),
+        USAGE,
+        (Exit::Found, "the bundle has errors, and nothing is built"),
+    ]),
+    ("olm catalogs", &[
+        (Exit::Success, "no catalog fails"),
+        (Exit::Failure, "the cluster cannot be read"),
+        USAGE,
+        (Exit::Found, "a catalog fails"),
     ]),
     ("release lint", &[
         (Exit::Success, "no errors, though perhaps warnings"),

@@ -5,9 +5,10 @@ use super::output;
 use super::release::{OWN_MANIFESTS, RegistryArgs, new::created};
 use crate::net::registry::image::{self, Image, Start};
 use crate::net::registry::layer::{self, Layer, LayerFile, Packing};
-use crate::net::registry::{Access, parse_reference, pull_spec};
+use crate::net::registry::layout::Layout;
+use crate::net::registry::{Access, RegistryError, Repository, copy, parse_reference, pull_spec};
 use anyhow::{Context, anyhow, bail, ensure};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -126,9 +127,8 @@ pub(crate) async fn run(args: ImageBuildArgs) -> anyhow::Result<()> {
 /// manifests changes only the second. Blocks while it compresses.
 pub(crate) fn build(recipe: &Recipe) -> anyhow::Result<Built> {
     let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());
-    let program = read(&recipe.binary)?;
-    let architecture = static_architecture(&program).with_context(|| recipe.binary.display().to_string())?;
-    let mut system = vec![LayerFile { path: inside(&recipe.binary_path)?, mode: 0o755, bytes: program }];
+    let (program, architecture) = program(&recipe.binary, &recipe.binary_path)?;
+    let mut system = vec![program];
     if let Some(path) = &recipe.ca_bundle {
         let bytes = read(path).context("bundle of CA certificates (name one with --ca-bundle)")?;
         ensure!(
@@ -164,6 +164,79 @@ pub(crate) fn build(recipe: &Recipe) -> anyhow::Result<Built> {
         architecture: architecture.into(),
     };
     Ok(Built { image: image::scratch(&layers, &start, recipe.created)?, layers })
+}
+
+/// A static program as a file of an image, and its architecture.
+pub(crate) fn program(binary: &Path, path: &str) -> anyhow::Result<(LayerFile, &'static str)> {
+    let bytes = std::fs::read(binary).with_context(|| binary.display().to_string())?;
+    let architecture = static_architecture(&bytes).with_context(|| binary.display().to_string())?;
+    Ok((LayerFile { path: inside(path)?, mode: 0o755, bytes }, architecture))
+}
+
+/// All files of a folder, as they are in an image below a path.
+pub(crate) fn folder(dir: &Path, to: &str) -> anyhow::Result<Vec<LayerFile>> {
+    let mut files = Vec::new();
+    add_folder(&mut files, dir, &inside(to)?, true)?;
+    Ok(files)
+}
+
+/// Where an image goes that is built.
+#[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("to").required(true).multiple(true).args(["tag", "to_dir", "dry_run"])))]
+pub(crate) struct ImageTarget {
+    /// Push the image here; with --to-dir the name that it has in the folder, and nothing is pushed
+    #[arg(short, long, value_name = "REPOSITORY:TAG", value_parser = pullable)]
+    pub tag: Option<String>,
+    /// Write the image into this folder (an OCI image layout), which other tools read too
+    #[arg(short = 'o', long, value_name = "FOLDER", conflicts_with = "dry_run")]
+    pub to_dir: Option<PathBuf>,
+    /// Build the image and print its digest, but push and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Creation time; fixed, so that building again gives the same digest [default: 1970-01-01T00:00:00Z]
+    #[arg(long, value_name = "RFC3339", conflicts_with = "source_date_epoch")]
+    pub created: Option<Timestamp>,
+    /// The same in seconds since 1970
+    #[arg(long, value_name = "SECONDS", env = "SOURCE_DATE_EPOCH", hide = true)]
+    pub source_date_epoch: Option<i64>,
+}
+
+/// What an image is called in a folder if nothing else is said.
+const UNNAMED: &str = "latest";
+
+/// A name that an image can be pushed to.
+fn pullable(given: &str) -> Result<String, String> {
+    let reference = parse_reference(given).map_err(|error| error.to_string())?;
+    match reference.digest() {
+        None => Ok(given.to_owned()),
+        Some(_) => Err("it must not have a digest: write REGISTRY/REPOSITORY:TAG".to_owned()),
+    }
+}
+
+impl ImageTarget {
+    pub(crate) fn created(&self) -> anyhow::Result<Timestamp> {
+        created(self.created, self.source_date_epoch)
+    }
+
+    /// Writes or pushes the image, and prints its digest and name.
+    pub(crate) async fn put(&self, built: Built, access: &Access, base: Option<&Repository>) -> anyhow::Result<()> {
+        let Built { image, layers } = built;
+        let digest = image.digest.clone();
+        match (&self.to_dir, &self.tag) {
+            _ if self.dry_run => output::line(&digest),
+            (Some(dir), tag) => {
+                let name = tag.as_deref().unwrap_or(UNNAMED);
+                let layout = Layout::create(dir).await.map_err(RegistryError::from)?;
+                copy::keep(&image, layers, base, (&layout, name)).await?;
+                output::line(&format!("{digest} {name}"))
+            }
+            (None, Some(tag)) => {
+                access.repository(&parse_reference(tag)?)?.push(&image, layers, base).await?;
+                output::line(&format!("{digest} {tag}"))
+            }
+            (None, None) => Ok(()),
+        }
+    }
 }
 
 /// Pushes a built image; returns its pull spec with digest.
@@ -233,4 +306,4 @@ fn static_architecture(program: &[u8]) -> anyhow::Result<&'static str> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -79,7 +79,8 @@ pub(crate) async fn run(args: ImageFilesArgs) -> anyhow::Result<()> {
     output::line(&opened.image.digest)
 }
 
-async fn in_folder(folder: &Path, name: Option<&str>) -> anyhow::Result<(Place, String)> {
+/// The image of this name in a folder with images; without a name the only one that is there.
+pub(crate) async fn in_folder(folder: &Path, name: Option<&str>) -> anyhow::Result<(Place, String)> {
     let place = || folder.display().to_string();
     if !Layout::is_at(folder) {
         bail!("{} is not a folder with images: it has no file oci-layout", place());

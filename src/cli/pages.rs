@@ -14,13 +14,15 @@ pub(crate) const PROXY: &str = "The API server is reached as the kubeconfig says
 type Row = (&'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
-const PAGES: [Row; 43] = [
+const PAGES: &[Row] = &[
     ("overview", &["updates.md#watch", "troubleshooting.md"]),
     ("start", &["reference.md#flags-of-cvo-start", "monitoring.md"]),
     ("machine-config", &["nodes.md", "reference.md#flags-of-cvo-machine-config"]),
     ("node-agent", &["nodes.md", "reference.md#flags-of-cvo-node-agent"]),
     ("olm", &["operators.md"]),
     ("olm start", &["operators.md", "reference.md#flags-of-cvo-olm-start"]),
+    ("olm catalogs", &["operators.md#what-a-cluster-offers"]),
+    ("olm packages", &["operators.md#what-a-cluster-offers"]),
     ("render", &["install.md#render-the-manifests-of-the-installation"]),
     ("status", &["updates.md#watch", "troubleshooting.md"]),
     ("history", &["updates.md#after"]),
@@ -38,6 +40,13 @@ const PAGES: [Row; 43] = [
     ("catalog", &["catalogs.md"]),
     ("catalog validate", &["catalogs.md#check"]),
     ("catalog show", &["catalogs.md#look-inside"]),
+    ("catalog render", &["catalogs.md#render"]),
+    ("catalog add", &["catalogs.md#add-a-version"]),
+    ("catalog graph", &["catalogs.md#look-inside"]),
+    ("catalog lint", &["catalogs.md#check"]),
+    ("catalog diff", &["catalogs.md#compare"]),
+    ("catalog build", &["catalogs.md#build-an-image"]),
+    ("catalog serve", &["catalogs.md#serve"]),
     ("rbac", &["rights.md"]),
     ("graph", &["releases.md#check-and-inspect"]),
     ("image", &["releases.md#check-and-inspect"]),
@@ -51,6 +60,7 @@ const PAGES: [Row; 43] = [
     ("release mirror", &["offline.md"]),
     ("bundle", &["operators.md"]),
     ("bundle validate", &["operators.md#check-a-bundle"]),
+    ("bundle build", &["operators.md#build-the-image-of-a-bundle"]),
     ("verify", &["updates.md#sign"]),
     ("image-build", &["install.md#build-the-image-and-the-tool"]),
     ("image-files", &["releases.md#check-and-inspect"]),
@@ -149,7 +159,7 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER);
         let mut named = BTreeSet::new();
         for (path, pages) in PAGES {
-            assert!(known.contains(path) || path == "man-pages", "there is no command {path}");
+            assert!(known.contains(*path) || *path == "man-pages", "there is no command {path}");
             named.extend(pages.iter().map(|page| page.split('#').next().unwrap().to_owned()));
         }
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -6,9 +6,12 @@
 //! packages, `assemble` makes the index of those without faults. A fault keeps its own package from being served, and no other.
 //! `served` is a catalog that can be asked, `stored` what is decoded of the data beside its index.
 
+pub(crate) mod addition;
 pub(crate) mod blobs;
 pub(crate) mod builder;
+pub(crate) mod channel;
 pub(crate) mod decode;
+pub(crate) mod diff;
 pub(crate) mod fault;
 pub(crate) mod fields;
 pub(crate) mod index;
@@ -17,9 +20,9 @@ pub(crate) mod properties;
 pub(crate) mod record;
 pub(crate) mod served;
 pub(crate) mod stored;
+pub(crate) mod written;
 
 mod assemble;
-mod channel;
 mod collected;
 mod faults;
 mod pull_spec;

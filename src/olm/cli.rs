@@ -2,4 +2,8 @@
 
 pub(crate) mod bundle;
 pub(crate) mod catalog;
-pub(crate) mod start;
+pub(crate) mod catalogs;
+pub(crate) mod cluster_output;
+pub(crate) mod input;
+pub(crate) mod olm;
+pub(crate) mod packages;

@@ -5,7 +5,9 @@ mod clients;
 mod hub;
 mod kills;
 mod packages;
+mod pods;
 mod polls;
+mod servers;
 mod templates;
 
 use std::time::Duration;

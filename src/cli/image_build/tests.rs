@@ -1,7 +1,7 @@
 use super::*;
 
 /// An ELF header followed by a program header table with these types.
-fn elf(machine: u8, headers: &[u8]) -> Vec<u8> {
+pub(crate) fn elf(machine: u8, headers: &[u8]) -> Vec<u8> {
     let mut program = vec![0; 64];
     program[..6].copy_from_slice(b"\x7fELF\x02\x01");
     (program[18], program[32], program[54], program[56]) = (machine, 64, 56, headers.len() as u8);

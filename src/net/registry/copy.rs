@@ -1,10 +1,12 @@
 //! Copies images between registries and folders, by digest and with everything they consist of. What is at the target already is
 //! not sent again, so a copy that was interrupted goes on where it was.
 
-use super::RegistryError;
-use super::content::{cause_of, kept};
-use super::layout::Entry;
+use super::content::{cause_of, kept, parts};
+use super::image::Image;
+use super::layer::Layer;
+use super::layout::{Entry, Layout};
 use super::place::Place;
+use super::{RegistryError, Repository};
 use futures::{StreamExt, TryStreamExt, stream};
 use oci_client::Reference;
 use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciManifest};
@@ -138,6 +140,43 @@ impl Place {
             }
         }
     }
+}
+
+/// Nobody is told.
+#[derive(Debug)]
+struct Silent;
+
+impl Progress for Silent {
+    fn expect(&self, _bytes: u64) {}
+
+    fn done(&self, _bytes: u64, _copied: bool) {}
+}
+
+/// Writes an image that was built into a folder, under a name. Layers that are not among the new ones are copied from where the base
+/// image is.
+pub(crate) async fn keep(
+    image: &Image,
+    new_layers: Vec<Layer>,
+    base: Option<&Repository>,
+    (folder, name): (&Layout, &str),
+) -> Result<(), RegistryError> {
+    let (to, silent): (_, Arc<dyn Progress>) = (Place::Folder(folder.clone()), Arc::new(Silent));
+    let mut new_layers: BTreeMap<String, Vec<u8>> =
+        new_layers.into_iter().map(|layer| (layer.digest, layer.bytes)).collect();
+    let of_base = base.map(|base| Place::Registry(Box::new(base.clone())));
+    for part in &image.manifest.layers {
+        match (new_layers.remove(&part.digest), &of_base) {
+            (Some(bytes), _) => folder.write(part, parts(bytes)).await?,
+            (None, Some(base)) => to.take(base, part, &silent).await?,
+            (None, None) => {
+                let cause = "its content is neither given nor in a base image";
+                return Err(to.failed(&format!("write layer {}", part.digest), cause));
+            }
+        }
+    }
+    folder.write(&image.manifest.config, parts(image.config_bytes.clone())).await?;
+    let name = Name { tag: name.to_owned(), annotations: BTreeMap::new() };
+    to.finish(image.manifest_bytes.clone(), &image.digest, &image.media_type, Some(&name)).await
 }
 
 #[cfg(test)]

@@ -68,6 +68,18 @@ pub(crate) fn scratch(layers: &[Layer], start: &Start, created: Timestamp) -> Re
     finish(config, OCI_IMAGE_MEDIA_TYPE, IMAGE_CONFIG_MEDIA_TYPE, layers.iter().map(|l| descriptor(l, false)).collect())
 }
 
+/// What an image has besides those of its base.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Top<'a> {
+    pub layer: &'a Layer,
+    /// What is in the layer, for the history of the image.
+    pub content: &'a str,
+    /// Instead of the labels of the base.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Instead of the entry point and the command of the base, unless it is empty.
+    pub entrypoint: &'a [String],
+}
+
 /// `base` with one more layer, these labels instead of its own, and this time of creation. Entry point, environment and
 /// everything else stay those of the base.
 pub(crate) fn append(
@@ -76,12 +88,23 @@ pub(crate) fn append(
     labels: &BTreeMap<String, String>,
     created: Timestamp,
 ) -> Result<Image, ImageError> {
+    on_top(base, &Top { layer, content: "release manifests", labels, entrypoint: &[] }, created)
+}
+
+/// The same with all that may be changed.
+pub(crate) fn on_top(base: &Image, top: &Top<'_>, created: Timestamp) -> Result<Image, ImageError> {
+    let Top { layer, content, labels, entrypoint } = *top;
     let wrong = |cause: &str| ImageError::Config { place: format!("base image {}", base.digest), cause: cause.into() };
     let mut config = base.config.clone();
     let top = config.as_object_mut().ok_or_else(|| wrong("it is not a JSON object"))?;
     top.insert("created".into(), json!(seconds(created)));
     let run = top.entry("config").or_insert_with(|| Value::Object(Map::new()));
-    run.as_object_mut().ok_or_else(|| wrong("\"config\" is not an object"))?.insert("Labels".into(), json!(labels));
+    let run = run.as_object_mut().ok_or_else(|| wrong("\"config\" is not an object"))?;
+    run.insert("Labels".into(), json!(labels));
+    if !entrypoint.is_empty() {
+        run.insert("Entrypoint".into(), json!(entrypoint));
+        run.remove("Cmd");
+    }
     let diff_ids = top.get_mut("rootfs").and_then(|r| r.get_mut("diff_ids")).and_then(Value::as_array_mut);
     let diff_ids = diff_ids.ok_or_else(|| wrong("\"rootfs.diff_ids\" is not a list"))?;
     if diff_ids.len() != base.manifest.layers.len() {
@@ -89,7 +112,7 @@ pub(crate) fn append(
     }
     diff_ids.push(json!(layer.diff_id));
     if let Some(list) = top.get_mut("history").and_then(Value::as_array_mut) {
-        list.push(history(created, "release manifests"));
+        list.push(history(created, content));
     }
     let mut layers = base.manifest.layers.clone();
     layers.push(descriptor(layer, base.media_type == IMAGE_MANIFEST_MEDIA_TYPE));

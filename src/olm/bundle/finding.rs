@@ -45,6 +45,12 @@ pub(crate) enum Check {
     Property,
     /// A dependency that says less or more than is probably meant.
     Advice,
+    /// A fault that keeps a package of a catalog from being served.
+    Catalog,
+    /// The image of a bundle.
+    Image,
+    /// What is not to be used any more.
+    Deprecation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

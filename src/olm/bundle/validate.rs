@@ -1,6 +1,6 @@
 //! What is wrong with a bundle, found without a cluster and before it goes into a catalog.
 
-mod advice;
+pub(crate) mod advice;
 mod apis;
 mod constraint;
 mod csv;

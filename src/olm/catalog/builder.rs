@@ -198,4 +198,4 @@ fn groups<'a>(all: &'a Collected, order: &'a Order) -> impl Iterator<Item = Grou
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

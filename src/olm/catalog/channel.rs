@@ -2,17 +2,22 @@
 
 use super::fault::{Reason, names, short};
 use crate::olm::version_range::VersionRange;
+use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 /// One entry of a channel.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Entry<'a> {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Entry<'a> {
     pub name: Cow<'a, str>,
     /// Empty if it replaces nothing.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub replaces: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skips: Vec<Cow<'a, str>>,
     /// Empty if there is none.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub skip_range: Cow<'a, str>,
 }
 

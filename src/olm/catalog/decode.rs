@@ -3,7 +3,7 @@
 
 use super::blobs::{Document, Form, MAX_DEPTH};
 use super::fault::Reason;
-use super::record::Record;
+use super::record::{Content, Record};
 use crate::error::of_json;
 use crate::object::yaml::{self, YamlError};
 use serde_json::Value;
@@ -20,6 +20,34 @@ pub struct Decoded<'a> {
     pub(super) line: usize,
     /// `None` if it is empty.
     pub(super) record: Result<Option<Record<'a>>, Reason>,
+}
+
+/// What a blob says of itself, and all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blob<'a> {
+    pub schema: &'a str,
+    /// Of an `olm.package` its name. Empty if there is none.
+    pub package: &'a str,
+    pub name: &'a str,
+    pub json: &'a str,
+}
+
+impl Decoded<'_> {
+    /// The blob; `None` if the document is empty. An error says why nobody knows what it is.
+    pub(crate) fn blob(&self) -> Result<Option<Blob<'_>>, &Reason> {
+        let record = match &self.record {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(None),
+            Err(reason) => return Err(reason),
+        };
+        match record.reasons.first() {
+            Some(reason) if matches!(record.content, Content::None) => Err(reason),
+            _ => {
+                let Record { schema, package, name, json, .. } = record;
+                Ok(Some(Blob { schema, package, name, json }))
+            }
+        }
+    }
 }
 
 impl<'a> Document<'a> {

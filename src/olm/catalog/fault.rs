@@ -142,7 +142,7 @@ pub enum Reason {
 }
 
 /// The first few names, and how many others there are.
-pub(super) fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names = names.into_iter();
     let mut text = names.by_ref().take(MAX_NAMES).map(short).collect::<Vec<_>>().join(", ");
     let others = names.count();

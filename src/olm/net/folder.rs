@@ -1,15 +1,17 @@
 //! A catalog in a folder: every file of it that no `.indexignore` excludes, read by two threads. One of them reads on while
 //! the other decodes.
 
-use crate::olm::catalog::blobs::{Blobs, BlobsError, Document, MAX_DOCUMENT};
+use crate::olm::catalog::blobs::{Blobs, BlobsError, Document, Form, MAX_DOCUMENT};
 use crate::olm::catalog::builder::{Catalog, CatalogBuilder, CatalogError, FileId, MAX_FILES};
+use crate::olm::catalog::decode::Blob;
 use crate::olm::catalog::fault::Reason;
 use ignore::{DirEntry, WalkBuilder};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Patterns of files that are no part of the catalog, in the syntax of `.gitignore`, for its folder and those below.
@@ -26,15 +28,101 @@ pub enum FolderError {
     Root { path: PathBuf, cause: io::Error },
     #[error("cannot read the catalog {path}: {cause}", path = path.display())]
     Catalog { path: PathBuf, cause: CatalogError },
+    #[error("{file}, line {line}: {reason}")]
+    Blob { file: String, line: usize, reason: Reason },
+    #[error("{0} is not what it was when it was read: do not change the catalog meanwhile")]
+    Changed(String),
+}
+
+/// Where a blob is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Path in the catalog.
+    pub file: Arc<str>,
+    /// The file itself, to which a link may lead.
+    pub path: Arc<Path>,
+    /// Where the document begins, from 1.
+    pub line: usize,
+    /// In bytes.
+    pub offset: u64,
+    pub length: usize,
+    pub form: Form,
+}
+
+/// Calls `each` with each blob, by file and line. Unlike [`read()`] it ends with the first one that nobody understands.
+pub(crate) fn each_blob(dir: &Path, each: &mut dyn FnMut(&Place, Blob<'_>)) -> Result<(), FolderError> {
+    let root = fs::canonicalize(dir).map_err(|cause| FolderError::Root { path: dir.to_owned(), cause })?;
+    let files = files(&root, MAX_FILES);
+    if files.len() > MAX_FILES {
+        return Err(FolderError::Catalog { path: dir.to_owned(), cause: CatalogError::TooManyFiles });
+    }
+    let mut json = Vec::new();
+    for (path, target) in files {
+        let file: Arc<str> = name(&root, &path).into();
+        let wrong = |line: usize, reason: Reason| FolderError::Blob { file: file.to_string(), line, reason };
+        let target: Arc<Path> = target.map_err(|reason| wrong(0, reason))?.into();
+        let unreadable = |error: io::Error| wrong(0, Reason::Unreadable(error.to_string()));
+        let mut blobs = Blobs::new(File::open(&target).map_err(unreadable)?);
+        loop {
+            let document = blobs.next_document().map_err(|error| match error {
+                BlobsError::Io(error) => unreadable(error),
+                BlobsError::TooLarge { line } => wrong(line, Reason::TooLarge { limit: MAX_DOCUMENT }),
+            })?;
+            let Some(document) = document else { break };
+            let Document { line, offset, form, bytes } = document;
+            let place = Place { file: file.clone(), path: target.clone(), line, offset, length: bytes.len(), form };
+            match document.decode(&mut json).blob() {
+                Ok(blob) => blob.into_iter().for_each(|blob| each(&place, blob)),
+                Err(reason) => return Err(wrong(line, reason.clone())),
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Place {
+    /// The JSON of the blob that was found here.
+    pub(crate) fn json(&self) -> Result<String, FolderError> {
+        let unreadable = |error: io::Error| {
+            let (file, reason) = (self.file.to_string(), Reason::Unreadable(error.to_string()));
+            FolderError::Blob { file, line: self.line, reason }
+        };
+        let mut bytes = vec![0; self.length];
+        File::open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, self.offset)).map_err(unreadable)?;
+        let document = Document { bytes: &bytes, form: self.form, line: self.line, offset: self.offset };
+        let mut json = Vec::new();
+        let decoded = document.decode(&mut json);
+        match decoded.blob() {
+            Ok(Some(blob)) => Ok(blob.json.to_owned()),
+            _ => Err(FolderError::Changed(self.file.to_string())),
+        }
+    }
 }
 
 /// Reads a catalog; what is large of it goes to `data`. What is wrong with single files and packages is no error, but part of
 /// what is returned.
 pub fn read<W: Write + Send>(dir: &Path, data: W) -> Result<Catalog<W>, FolderError> {
+    read_with(dir, data, None)
+}
+
+/// The same with another file in the place of one of them, or beside them.
+pub(crate) fn read_with<W: Write + Send>(
+    dir: &Path,
+    data: W,
+    other: Option<(&Path, &Path)>,
+) -> Result<Catalog<W>, FolderError> {
     let root = fs::canonicalize(dir).map_err(|cause| FolderError::Root { path: dir.to_owned(), cause })?;
     let failed = |cause| FolderError::Catalog { path: dir.to_owned(), cause };
     let builder = Mutex::new(CatalogBuilder::new(data));
-    let source = Mutex::new(Source { files: files(&root, MAX_FILES), root, open: None });
+    let mut files = files(&root, MAX_FILES);
+    if let Some((place, with)) = other {
+        let is_there = |(_, target): &Found| target.as_ref().is_ok_and(|target| target == place);
+        match files.iter().position(is_there).and_then(|at| files.get_mut(at)) {
+            Some((_, target)) => *target = Ok(with.to_owned()),
+            None => files.push_back((place.to_owned(), Ok(with.to_owned()))),
+        }
+    }
+    let source = Mutex::new(Source { files, root, open: None });
     let work = || work(&source, &builder);
     let (one, other) = thread::scope(|scope| {
         // Without a second thread it takes longer.
@@ -118,7 +206,7 @@ impl Source {
 
     fn open<W: Write>(&mut self, found: Found, builder: &Mutex<CatalogBuilder<W>>) -> Result<(), CatalogError> {
         let (path, target) = found;
-        let file = lock(builder).file(self.name(&path))?;
+        let file = lock(builder).file(name(&self.root, &path))?;
         let opened =
             target.and_then(|target| File::open(target).map_err(|error| Reason::Unreadable(error.to_string())));
         match opened {
@@ -127,12 +215,12 @@ impl Source {
         }
         Ok(())
     }
+}
 
-    /// The path in the catalog.
-    fn name(&self, path: &Path) -> String {
-        let inside = path.strip_prefix(&self.root).ok().filter(|inside| !inside.as_os_str().is_empty());
-        inside.or(path.file_name().map(Path::new)).unwrap_or(path).to_string_lossy().into_owned()
-    }
+/// The path in the catalog.
+fn name(root: &Path, path: &Path) -> String {
+    let inside = path.strip_prefix(root).ok().filter(|inside| !inside.as_os_str().is_empty());
+    inside.or(path.file_name().map(Path::new)).unwrap_or(path).to_string_lossy().into_owned()
 }
 
 /// The files below a folder, by their paths, or the one file that the path names. Of more than `limit` only so many that this shows.

@@ -78,6 +78,7 @@ impl Key {
         let directory = match content {
             content::Content::Image { directory, .. } => directory.as_str(),
             content::Content::ConfigMap { .. } => "ConfigMap",
+            content::Content::Server { .. } => "server",
         };
         Key(hex::encode(Sha256::digest(format!("{}\n{directory}", content.digest()))))
     }
@@ -135,6 +136,26 @@ impl Data for OnDisk {
         self.0.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
+}
+
+struct InMemory(Vec<u8>);
+
+impl Data for InMemory {
+    fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let part = usize::try_from(offset).ok().and_then(|at| self.0.get(at..at.checked_add(length)?));
+        part.map(<[u8]>::to_vec).ok_or(ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// Reads the catalog in a folder, for who serves nothing else. `to`: an empty folder for its data; without one they are in memory.
+pub(crate) fn content(catalog: &Path, to: Option<&Path>) -> Result<Stored, StoreError> {
+    if let Some(to) = to {
+        write(catalog, to, Vec::new())?;
+        return Ok(read(to)?);
+    }
+    let read = folder::read(catalog, Vec::new()).map_err(StoreError::Folder)?;
+    let found = Arc::new(found(&read));
+    Ok(Stored { content: Arc::new(Content::new(read.index, Box::new(InMemory(read.data)))), found })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -225,12 +246,17 @@ impl Store {
             other => other,
         })?;
         let folder = self.root.join(&key.0);
-        // Only one that was damaged may be there.
-        let _gone = fs::remove_dir_all(&folder);
-        fs::rename(&whole, &folder).map_err(disk)?;
+        let stored = {
+            // Whoever keeps another one does not remove this one before it is used.
+            let mut used = lock(&self.used);
+            // Only one that was damaged may be there, or that of who has not waited for the end of reading it.
+            let _gone = fs::remove_dir_all(&folder);
+            fs::rename(&whole, &folder).map_err(disk)?;
+            let stored = read(&folder)?;
+            used.insert(key.clone(), (Arc::downgrade(&stored.content), stored.found.clone()));
+            stored
+        };
         drop(aside);
-        let stored = read(&folder)?;
-        lock(&self.used).insert(key.clone(), (Arc::downgrade(&stored.content), stored.found.clone()));
         self.trim();
         Ok(stored)
     }

@@ -10,7 +10,7 @@ mod calls;
 mod connection;
 mod others;
 
-use crate::olm::catalog::served::{Catalogs, Ports};
+use crate::olm::catalog::served::{Catalogs, Ports, Served};
 use crate::olm::registry::authority::{Key, find};
 use crate::serve::places::Places;
 use crate::serve::{ServeError, listen};
@@ -129,6 +129,18 @@ impl Server {
                 () = tokio::time::sleep(BIND_PAUSE), if !complete => {}
             }
         }
+        shared.connections.close();
+        shared.connections.wait().await;
+    }
+}
+
+impl Server {
+    /// Serves one catalog, by whatever name a client knows the server, until `stop`; then waits for calls under way.
+    pub(crate) async fn run_one(self, served: Served, stop: CancellationToken) {
+        let key = (served.about.namespace.clone(), served.about.name.clone());
+        let (_sender, catalogs) = watch::channel(Arc::new(Catalogs::from([(key.clone(), served)])));
+        let shared = Shared::new(catalogs, self.limits);
+        shared.clone().accept(self.listener, Target::Own(Arc::new(key)), stop).await;
         shared.connections.close();
         shared.connections.wait().await;
     }

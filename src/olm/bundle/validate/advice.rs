@@ -1,7 +1,7 @@
 //! Dependencies and properties: ranges that are none, and what authors of catalogs are advised to avoid.
 
 use super::super::Bundle;
-use super::super::finding::{Check, Finding};
+use super::super::finding::{Check, Finding, Weight};
 use super::super::properties::Written;
 use super::constraint;
 use crate::olm::names::property::{CONSTRAINT, GVK_REQUIRED, MAX_CLUSTER_VERSION, PACKAGE, PACKAGE_REQUIRED};
@@ -11,46 +11,57 @@ use serde_json::Value;
 pub(super) fn check(bundle: &Bundle) -> Vec<Finding> {
     let mut findings = Vec::new();
     for it in bundle.dependencies.iter().chain(&bundle.properties) {
-        match it.property.kind.as_str() {
-            PACKAGE_REQUIRED => findings.extend(package(it)),
-            CONSTRAINT => {
-                let verdict = constraint::judge(&it.property.value);
-                findings.extend(verdict.errors.into_iter().map(|message| error(it, Check::Dependency, message)));
-                findings.extend(verdict.warnings.into_iter().map(|message| warning(it, message)));
-            }
-            _ => {}
-        }
+        let of = of_property(&it.property.kind, &it.property.value);
+        findings.extend(of.into_iter().map(|judged| at(it, judged)));
     }
-    findings.extend(together(bundle));
+    findings.extend(first_of_several(bundle));
     findings.extend(identity(bundle));
-    findings.extend(maximum(bundle));
+    findings.extend(twice(bundle));
     findings
 }
 
-fn error(it: &Written, check: Check, message: String) -> Finding {
-    Finding::error(check, (&it.file, it.line), &it.place, message)
+/// What is wrong, how much that counts, and what was looked for.
+pub(crate) type Judged = (Weight, Check, String);
+
+fn at(it: &Written, (weight, check, message): Judged) -> Finding {
+    Finding { weight, ..Finding::error(check, (&it.file, it.line), &it.place, message) }
 }
 
-fn warning(it: &Written, message: String) -> Finding {
-    Finding::warning(Check::Advice, (&it.file, it.line), &it.place, message)
+fn error(it: &Written, check: Check, message: String) -> Finding {
+    at(it, (Weight::Error, check, message))
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn package(it: &Written) -> Option<Finding> {
-    let value = &it.property.value;
+/// What is wrong with a property by itself, or what authors are advised to avoid in it.
+pub(crate) fn of_property(kind: &str, value: &Value) -> Vec<Judged> {
+    match kind {
+        PACKAGE_REQUIRED => package(value).into_iter().collect(),
+        CONSTRAINT => {
+            let verdict = constraint::judge(value);
+            let errors = verdict.errors.into_iter().map(|message| (Weight::Error, Check::Dependency, message));
+            let warnings = verdict.warnings.into_iter().map(|message| (Weight::Warning, Check::Advice, message));
+            errors.chain(warnings).collect()
+        }
+        MAX_CLUSTER_VERSION => maximum(value).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn package(value: &Value) -> Option<Judged> {
     let (name, range) = (text(value, "packageName"), text(value, "versionRange"));
     if let Err(cause) = VersionRange::parse(range) {
-        return Some(error(it, Check::Dependency, format!("{range:?} is no range of versions: {cause}")));
+        let message = format!("{range:?} is no range of versions: {cause}");
+        return Some((Weight::Error, Check::Dependency, message));
     }
     let maximum = maximum_of(range)?;
     let message = format!(
         "{range:?} ends with {maximum}, so that later versions of {name} cannot be installed beside this operator: end no \
          sooner than with the next major version, and exclude single versions that are known to be bad with !"
     );
-    Some(warning(it, message))
+    Some((Weight::Warning, Check::Advice, message))
 }
 
 /// The term of a range that ends it within a major version. `<2.0.0` is as close as a maximum should be.
@@ -80,20 +91,30 @@ fn maximum_of(range: &str) -> Option<&str> {
     None
 }
 
-/// Several dependencies that one operator is probably meant to meet. Each may be met by another one.
-fn together(bundle: &Bundle) -> Option<Finding> {
-    let has = |kind: &str| bundle.dependencies.iter().any(|it| it.property.kind == kind);
-    let first = bundle.dependencies.iter().find(|it| it.property.kind == PACKAGE_REQUIRED)?;
-    let message = if has(GVK_REQUIRED) {
-        "a package and an API are two dependencies, which two different operators may meet: if one is meant to meet both, write \
-         one olm.constraint with all"
+/// Several dependencies that one operator is probably meant to meet. Each may be met by another one. `has`: whether there is a
+/// dependency of this type.
+pub(crate) fn together(has: impl Fn(&str) -> bool) -> Option<&'static str> {
+    if !has(PACKAGE_REQUIRED) {
+        None
+    } else if has(GVK_REQUIRED) {
+        Some(
+            "a package and an API are two dependencies, which two different operators may meet: if one is meant to meet both, write \
+             one olm.constraint with all",
+        )
     } else if !has(CONSTRAINT) {
-        "only packages are named: depend on the API by olm.gvk, so that any operator with it will do, and on a package only where \
-         a version is needed"
+        Some(
+            "only packages are named: depend on the API by olm.gvk, so that any operator with it will do, and on a package only where \
+             a version is needed",
+        )
     } else {
-        return None;
-    };
-    Some(warning(first, message.to_owned()))
+        None
+    }
+}
+
+fn first_of_several(bundle: &Bundle) -> Option<Finding> {
+    let first = bundle.dependencies.iter().find(|it| it.property.kind == PACKAGE_REQUIRED)?;
+    let message = together(|kind| bundle.dependencies.iter().any(|it| it.property.kind == kind))?;
+    Some(at(first, (Weight::Warning, Check::Advice, message.to_owned())))
 }
 
 /// A package and version that the author writes besides those of the annotations and the ClusterServiceVersion.
@@ -122,29 +143,24 @@ fn identity(bundle: &Bundle) -> Vec<Finding> {
 }
 
 /// The last version of the cluster that the operator can run on: one text `MAJOR.MINOR`.
-fn maximum(bundle: &Bundle) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (number, it) in bundle.properties.iter().filter(|it| it.property.kind == MAX_CLUSTER_VERSION).enumerate() {
-        if number > 0 {
-            let message = "it is there twice, which blocks every update of the cluster: keep one".to_owned();
-            findings.push(error(it, Check::Property, message));
-        }
-        let value = &it.property.value;
-        let version = value.as_str().unwrap_or_default();
-        let numbers = version.trim_start_matches('v').split('+').next().unwrap_or_default();
-        let mut parts = numbers.split('.').map(str::parse::<u64>);
-        let valid = matches!(
-            (parts.next(), parts.next(), parts.next(), parts.next()),
-            (Some(Ok(_)), Some(Ok(_)), None | Some(Ok(0)), None)
-        );
-        if !valid {
-            let message = format!(
-                "{value} is no minor version of a cluster, which blocks every update of it: write a text such as \"4.9\""
-            );
-            findings.push(error(it, Check::Property, message));
-        }
-    }
-    findings
+fn maximum(value: &Value) -> Option<Judged> {
+    let version = value.as_str().unwrap_or_default();
+    let numbers = version.trim_start_matches('v').split('+').next().unwrap_or_default();
+    let mut parts = numbers.split('.').map(str::parse::<u64>);
+    let valid = matches!(
+        (parts.next(), parts.next(), parts.next(), parts.next()),
+        (Some(Ok(_)), Some(Ok(_)), None | Some(Ok(0)), None)
+    );
+    let message = format!(
+        "{value} is no minor version of a cluster, which blocks every update of it: write a text such as \"4.9\""
+    );
+    (!valid).then_some((Weight::Error, Check::Property, message))
+}
+
+fn twice(bundle: &Bundle) -> Vec<Finding> {
+    let all = bundle.properties.iter().filter(|it| it.property.kind == MAX_CLUSTER_VERSION);
+    let message = "it is there twice, which blocks every update of the cluster: keep one";
+    all.skip(1).map(|it| error(it, Check::Property, message.to_owned())).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// Reads files as a server does.
-pub(in crate::olm::catalog) fn read(files: &[(&str, &str)]) -> Catalog<Vec<u8>> {
+pub(crate) fn read(files: &[(&str, &str)]) -> Catalog<Vec<u8>> {
     let (mut builder, mut json) = (CatalogBuilder::new(Vec::new()), Vec::new());
     for (name, text) in files {
         let file = builder.file((*name).to_owned()).unwrap();
@@ -22,12 +22,12 @@ pub(in crate::olm::catalog) fn read(files: &[(&str, &str)]) -> Catalog<Vec<u8>> 
     builder.finish().unwrap()
 }
 
-pub(in crate::olm::catalog) fn package(name: &str, default: &str) -> Value {
+pub(crate) fn package(name: &str, default: &str) -> Value {
     json!({"schema": "olm.package", "name": name, "defaultChannel": default})
 }
 
 /// Entries as a list of names, each replacing the one before it.
-pub(in crate::olm::catalog) fn channel(package: &str, name: &str, entries: &[&str]) -> Value {
+pub(crate) fn channel(package: &str, name: &str, entries: &[&str]) -> Value {
     let entry = |at: usize| match at.checked_sub(1) {
         Some(before) => json!({"name": entries[at], "replaces": entries[before]}),
         None => json!({"name": entries[at]}),
@@ -36,7 +36,7 @@ pub(in crate::olm::catalog) fn channel(package: &str, name: &str, entries: &[&st
     json!({"schema": "olm.channel", "package": package, "name": name, "entries": entries})
 }
 
-pub(in crate::olm::catalog) fn bundle(package: &str, name: &str, version: &str) -> Value {
+pub(crate) fn bundle(package: &str, name: &str, version: &str) -> Value {
     let identity = json!({"type": "olm.package", "value": {"packageName": package, "version": version}});
     json!({"schema": "olm.bundle", "package": package, "name": name, "image": "a/b", "properties": [identity]})
 }

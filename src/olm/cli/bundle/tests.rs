@@ -2,6 +2,7 @@
 
 use super::*;
 use clap::Parser;
+use std::fs;
 use tempfile::TempDir;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/olm/bundle/tests/widgets");
@@ -13,7 +14,7 @@ struct Line {
 }
 
 fn validated(arguments: &[&str]) -> anyhow::Result<Exit> {
-    run(Line::parse_from(["bundle", "validate"].iter().chain(arguments)).command)
+    futures::executor::block_on(run(Line::parse_from(["bundle", "validate"].iter().chain(arguments)).command))
 }
 
 /// A copy of the example without one file.

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 pub(super) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
     let catalog = super::read(&args.dir)?;
     let packages: Vec<Package<'_>> = match &args.package {
-        Some(name) => vec![find(&catalog, name, args)?],
+        Some(name) => vec![find(&catalog, name, &args.dir.display().to_string())?],
         None => catalog.index.packages().collect(),
     };
     let page = layout::page();
@@ -27,15 +27,17 @@ pub(super) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
         (Output::Text, false) => print(&list(&packages, &page))?,
         (Output::Text, true) => print(&packages.iter().map(|it| text(*it, &page)).collect::<String>())?,
     }
-    if catalog.fault_count > 0 {
-        let sick = counted(catalog.sick_count, "package");
-        remark(&format!("{sick} with faults left out: cvo catalog validate {} tells why", args.dir.display()));
-    }
+    remark_of_sick(&catalog, &args.dir.display().to_string()).into_iter().for_each(|text| remark(&text));
     Ok(Exit::Success)
 }
 
-fn find<'a, W>(catalog: &'a Catalog<W>, name: &str, args: &ShowArgs) -> anyhow::Result<Package<'a>> {
-    let dir = args.dir.display();
+/// What is not shown of a catalog.
+pub(super) fn remark_of_sick<W>(catalog: &Catalog<W>, dir: &str) -> Option<String> {
+    let sick = counted(catalog.sick_count, "package");
+    (catalog.fault_count > 0).then(|| format!("{sick} with faults left out: cvo catalog validate {dir} tells why"))
+}
+
+pub(super) fn find<'a, W>(catalog: &'a Catalog<W>, name: &str, dir: &str) -> anyhow::Result<Package<'a>> {
     match (catalog.index.package(name), catalog.sick.iter().find(|sick| sick.package == name)) {
         (Some(package), _) => Ok(package),
         (None, Some(sick)) => {
@@ -153,7 +155,7 @@ impl<'a> ShownBundle<'a> {
 }
 
 /// The head, what it replaces and so on, and then all other entries.
-fn from_head<'a>(channel: Channel<'a>) -> Vec<Entry<'a>> {
+pub(super) fn from_head<'a>(channel: Channel<'a>) -> Vec<Entry<'a>> {
     let by_name: HashMap<&str, Entry<'a>> = channel.entries().map(|entry| (entry.name(), entry)).collect();
     let (mut found, mut known, mut next) = (Vec::new(), HashSet::new(), channel.head());
     while let Some(entry) = next.filter(|entry| known.insert(entry.name())) {

@@ -5,7 +5,7 @@ use std::fs;
 use tempfile::TempDir;
 
 /// A package `a` with two versions, deprecated in part, and a package `b` with a fault.
-fn catalog() -> TempDir {
+pub(super) fn catalog() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let bundle = |name: &str, version: &str| {
         let identity = json!({"type": "olm.package", "value": {"packageName": "a", "version": version}});
@@ -33,9 +33,10 @@ struct Line {
     command: CatalogCommand,
 }
 
-fn exit(dir: &Path, arguments: &[&str]) -> anyhow::Result<Exit> {
+pub(super) fn exit(dir: &Path, arguments: &[&str]) -> anyhow::Result<Exit> {
     let line = ["cvo", arguments[0], dir.to_str().unwrap()];
-    run(&Line::parse_from(line.iter().chain(&arguments[1..])).command)
+    let command = Line::parse_from(line.iter().chain(&arguments[1..])).command;
+    futures::executor::block_on(run(&command, CancellationToken::new()))
 }
 
 #[test]
@@ -50,7 +51,7 @@ fn faults_are_found_and_one_package_is_still_shown() {
     assert!(refused("c").contains("has no package c"), "{}", refused("c"));
     let empty = tempfile::tempdir().unwrap();
     let error = exit(empty.path(), &["validate"]).unwrap_err().to_string();
-    assert!(error.contains("is no catalog: 0 files, and no olm.package"), "{error}");
+    assert!(error.contains("is no catalog: it has 0 files, and no olm.package"), "{error}");
     assert!(exit(&empty.path().join("gone"), &["validate"]).is_err());
 }
 

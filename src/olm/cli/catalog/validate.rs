@@ -127,7 +127,7 @@ pub(super) fn text<W>(catalog: &Catalog<W>, page: &Page) -> String {
     out
 }
 
-fn place(fault: &Fault) -> String {
+pub(super) fn place(fault: &Fault) -> String {
     let Fault { file, line, blob, reason, .. } = fault;
     let line = if *line > 0 { format!(":{line}") } else { String::new() };
     let blob = if blob.is_empty() { String::new() } else { format!(" {blob}:") };

@@ -182,3 +182,20 @@ fn findings_are_kept_with_the_content() {
     let store = Store::open(root.path(), 1 << 30).unwrap();
     assert_eq!(*store.get(&key("a")).unwrap().found, found);
 }
+
+/// There is room for none, so that each that is kept removes what nobody uses.
+#[test]
+fn contents_that_are_kept_at_the_same_time_do_not_remove_each_other() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), 0).unwrap();
+    std::thread::scope(|scope| {
+        for names in [["a", "b"], ["c", "d"], ["a", "e"]] {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..30 {
+                    assert_eq!(packages(&keep(store, &key(names[number % 2]), "one")), ["one"]);
+                }
+            });
+        }
+    });
+}

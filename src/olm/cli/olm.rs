@@ -1,0 +1,26 @@
+//! `cvo olm`: the controller of operators, and what people ask a cluster of it.
+
+use super::{catalogs, packages};
+use crate::cli::exit::Exit;
+use crate::olm::daemon;
+use crate::olm::daemon::Settings;
+use clap::Subcommand;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OlmCommand {
+    Start(Box<Settings>),
+    Catalogs(catalogs::CatalogsArgs),
+    Packages(packages::PackagesArgs),
+}
+
+pub(crate) async fn run(command: OlmCommand, stop: CancellationToken) -> anyhow::Result<Exit> {
+    match command {
+        OlmCommand::Start(settings) => {
+            daemon::run(*settings, stop).await?;
+            Ok(Exit::Success)
+        }
+        OlmCommand::Catalogs(args) => catalogs::run(&args).await,
+        OlmCommand::Packages(args) => packages::run(&args).await,
+    }
+}
