@@ -4,6 +4,7 @@ mod catalogs;
 mod clients;
 mod hub;
 mod kills;
+mod node;
 mod packages;
 mod pods;
 mod polls;

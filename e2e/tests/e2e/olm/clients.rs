@@ -111,6 +111,16 @@ async fn grpcurl_asks_for_everything_that_a_catalog_offers() {
         assert_eq!(health, json!({"status": "SERVING"}), "{service}");
     }
 
+    assert_methods(&server).await;
+    assert_custom_schemas(&server, &services).await;
+    for (method, data) in nothing() {
+        let answer = server.ask(&call(method, data)).await;
+        assert!(answer.as_ref().is_ok_and(Vec::is_empty) || answer.is_err(), "{method}: {answer:?}");
+    }
+    world.cluster.down().await.unwrap();
+}
+
+async fn assert_methods(server: &Server<'_>) {
     assert_eq!(server.one("api.Registry/ListPackages", json!({})).await, json!({"name": "gears"}));
     let package = server.one("api.Registry/GetPackage", json!({"name": "gears"})).await;
     let channels = json!([{"name": "stable", "csvName": "gears.v1.1.0"}]);
@@ -136,7 +146,9 @@ async fn grpcurl_asks_for_everything_that_a_catalog_offers() {
     assert_eq!(latest["bundleName"], "gears.v1.1.0");
     let default = server.one("api.Registry/GetDefaultBundleThatProvides", gear).await;
     assert_eq!(default["csvName"], "gears.v1.1.0");
+}
 
+async fn assert_custom_schemas(server: &Server<'_>, services: &str) {
     let custom = "ExperimentalRegistry/ExperimentalListPackageCustomSchemas";
     let custom = services
         .lines()
@@ -149,12 +161,6 @@ async fn grpcurl_asks_for_everything_that_a_catalog_offers() {
     assert_eq!(serde_json::from_str::<Value>(&notes).unwrap()["text"], "turn");
     // Who has not acknowledged it is not disturbed.
     assert_eq!(server.run(&["-d", &asked, &server.address, &custom]).await.unwrap(), "");
-
-    for (method, data) in nothing() {
-        let answer = server.ask(&call(method, data)).await;
-        assert!(answer.as_ref().is_ok_and(Vec::is_empty) || answer.is_err(), "{method}: {answer:?}");
-    }
-    world.cluster.down().await.unwrap();
 }
 
 /// Questions about what no catalog has.
@@ -256,6 +262,32 @@ fn replacing<'a>(bundles: &'a [Value], bundle: &Value) -> Vec<&'a Value> {
     bundles.iter().filter(is_beside).filter(follows).map(|other| &other["csvName"]).collect()
 }
 
+/// Everything that can be asked about these packages and bundles, but for what the peer answers by chance.
+async fn questions(ours: &Server<'_>, packages: &[Value], bundles: &[Value]) -> Vec<Call> {
+    let mut calls = vec![call("api.Registry/ListPackages", json!({})), call("api.Registry/ListBundles", json!({}))];
+    calls.extend(packages.iter().map(|package| call("api.Registry/GetPackage", package.clone())));
+    let mut heads = BTreeMap::new();
+    for bundle in bundles {
+        let of = json!({"pkgName": bundle["packageName"], "channelName": bundle["channelName"], "csvName": bundle["csvName"]});
+        let channel = json!({"pkgName": bundle["packageName"], "channelName": bundle["channelName"]});
+        heads.insert(channel.to_string(), channel);
+        calls.push(call("api.Registry/GetBundle", of.clone()));
+        let next = call("api.Registry/GetBundleThatReplaces", of);
+        match replacing(bundles, bundle).as_slice() {
+            // The peer names whichever its map has first.
+            several @ [_, _, ..] => {
+                let said = ours.ask(&next).await.unwrap();
+                assert!(matches!(&said[..], [one] if several.contains(&&one["csvName"])), "{next:?}: {said:?}");
+            }
+            _ => calls.push(next),
+        }
+        calls.push(call("api.Registry/GetChannelEntriesThatReplace", json!({"csvName": bundle["csvName"]})));
+    }
+    calls.extend(heads.into_values().map(|of| call("api.Registry/GetBundleForChannel", of)));
+    calls.extend(nothing().map(|(method, data)| call(method, data)));
+    calls
+}
+
 /// Both servers on the same folder of published catalogs, question by question.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_those_of_the_server_of_operator_registry() {
@@ -291,27 +323,7 @@ async fn answers_are_those_of_the_server_of_operator_registry() {
     let packages = ours.ask(&call("api.Registry/ListPackages", json!({}))).await.unwrap();
     let bundles = ours.ask(&call("api.Registry/ListBundles", json!({}))).await.unwrap();
     println!("{} packages, {} entries of channels", packages.len(), bundles.len());
-    let mut calls = vec![call("api.Registry/ListPackages", json!({})), call("api.Registry/ListBundles", json!({}))];
-    calls.extend(packages.iter().map(|package| call("api.Registry/GetPackage", package.clone())));
-    let mut heads = BTreeMap::new();
-    for bundle in &bundles {
-        let of = json!({"pkgName": bundle["packageName"], "channelName": bundle["channelName"], "csvName": bundle["csvName"]});
-        let channel = json!({"pkgName": bundle["packageName"], "channelName": bundle["channelName"]});
-        heads.insert(channel.to_string(), channel);
-        calls.push(call("api.Registry/GetBundle", of.clone()));
-        let next = call("api.Registry/GetBundleThatReplaces", of);
-        match replacing(&bundles, bundle).as_slice() {
-            // The peer names whichever its map has first.
-            several @ [_, _, ..] => {
-                let said = ours.ask(&next).await.unwrap();
-                assert!(matches!(&said[..], [one] if several.contains(&&one["csvName"])), "{next:?}: {said:?}");
-            }
-            _ => calls.push(next),
-        }
-        calls.push(call("api.Registry/GetChannelEntriesThatReplace", json!({"csvName": bundle["csvName"]})));
-    }
-    calls.extend(heads.into_values().map(|of| call("api.Registry/GetBundleForChannel", of)));
-    calls.extend(nothing().map(|(method, data)| call(method, data)));
+    let calls = questions(&ours, &packages, &bundles).await;
     let number = calls.len();
     let found = differences(&ours, &peer, calls).await;
     let mut by_method: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
