@@ -3,8 +3,8 @@
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as MetaCondition, Time};
 use kube::CustomResource;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Number, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What `status.reason` says besides nothing.
@@ -122,26 +122,11 @@ pub struct GrpcPodConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_context_config: Option<SecurityConfig>,
     /// Memory that is requested for the server, and which it tries not to exceed.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "quantity")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_target: Option<Quantity>,
     /// Take the catalog out of the image and let our own server serve it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extract_content: Option<ExtractContent>,
-}
-
-/// A number is a quantity as well, as it is for the API server.
-fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Quantity>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Number(Number),
-        Text(String),
-    }
-    let written = Option::<Written>::deserialize(deserializer)?;
-    Ok(written.map(|written| match written {
-        Written::Number(number) => Quantity(number.to_string()),
-        Written::Text(text) => Quantity(text),
-    }))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
