@@ -6,6 +6,7 @@ mod hub;
 mod kills;
 mod node;
 mod packages;
+mod pages;
 mod pods;
 mod polls;
 mod servers;
