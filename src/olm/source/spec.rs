@@ -1,6 +1,7 @@
 //! What the spec of a CatalogSource asks for, and what is wrong with it.
 
 use super::CheckImage;
+use super::pod::Why;
 use crate::error::shortened;
 use crate::olm::api::catalog_source::{CatalogSourceSpec, SourceType};
 use crate::olm::duration;
@@ -25,8 +26,7 @@ pub(crate) enum Wanted {
     /// A pod serves the catalog of this image.
     Pod {
         image: String,
-        /// Only its own server can read it; otherwise somebody wants it so.
-        only_serves: bool,
+        why: Why,
     },
     /// Name of a ConfigMap.
     ConfigMap(String),

@@ -60,6 +60,7 @@ impl Known {
         });
         Pods {
             always: settings.always,
+            access: settings.access,
             enforced: self.enforced.get(&namespace).map(String::as_str),
             set_user: settings.set_user,
             server_image: &settings.server_image,
