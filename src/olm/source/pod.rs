@@ -7,7 +7,7 @@ use crate::merge::quantity;
 use crate::olm::api::catalog_source::{CatalogSource, ExtractContent, GrpcPodConfig, SecurityConfig};
 use crate::olm::api::keys::{annotation, label};
 use crate::olm::endpoints::{PORT, label_of, owner};
-use crate::olm::source::spec::service_name;
+use crate::olm::source::spec::{Why, service_name};
 use decide::PodSeen;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -36,32 +36,6 @@ const SCRATCH: &str = "tmp";
 /// Where these are.
 const TOOL: &str = "/utilities/cvo";
 const CATALOG: &str = "/extracted-catalog/catalog";
-
-/// Why a pod serves the catalog of an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// Somebody wants it so.
-    Asked,
-    /// Only the server in the image can read it.
-    OnlyServes,
-    /// The image is read through a node, which has credentials and ways of its own.
-    Access,
-}
-
-impl Why {
-    /// As it stands at pods, for a process that begins anew; nothing where it follows from what is asked for.
-    fn word(self) -> Option<&'static str> {
-        match self {
-            Why::Asked => None,
-            Why::OnlyServes => Some("image"),
-            Why::Access => Some("access"),
-        }
-    }
-
-    pub(crate) fn of(word: &str) -> Option<Why> {
-        [Why::OnlyServes, Why::Access].into_iter().find(|why| why.word() == Some(word))
-    }
-}
 
 /// How images are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

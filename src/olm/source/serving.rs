@@ -4,9 +4,9 @@
 use super::content::{Content, Subject};
 use super::held::Work;
 use super::pod::decide::{PodSeen, decide, remove};
-use super::pod::{ImageAccess, Objects, PodInput, Pods, Why, images, pod_hash};
+use super::pod::{ImageAccess, Objects, PodInput, Pods, images, pod_hash};
 use super::server;
-use super::spec::{Wanted, service_address};
+use super::spec::{Wanted, Why, service_address};
 use super::turn::{Plan, Turn};
 use crate::olm::api::catalog_source::reason;
 use crate::olm::api::keys::annotation::CATALOG_SERVING;

@@ -1,7 +1,7 @@
 //! Which pods of a catalog are made, put into use and removed. While another content is brought into use there is no moment in which
 //! nobody answers: the new pod gets into the Service when it is ready, and the old one goes when the Service leads to the new one.
 
-use super::Why;
+use crate::olm::source::spec::Why;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,8 @@
 use super::*;
 use crate::olm::api::keys::annotation::CATALOG_SERVING;
 use crate::olm::source::pod::decide::PodSeen;
-use crate::olm::source::pod::{ImageAccess, Why, images, pod_hash};
+use crate::olm::source::pod::{ImageAccess, images, pod_hash};
+use crate::olm::source::spec::Why;
 
 const OWN: &str = "community.olm.svc:50051";
 
