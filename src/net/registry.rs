@@ -117,6 +117,15 @@ impl RegistryError {
         matches!(self.status(), Some(401 | 403))
     }
 
+    /// Whether we are refused or get no answer, which may be otherwise for who has other credentials or another way.
+    pub(crate) fn has_no_access(&self) -> bool {
+        match self {
+            RegistryError::Failed { status, .. } => matches!(status, None | Some(401 | 403)),
+            RegistryError::Everywhere { attempts, .. } => attempts.iter().any(RegistryError::has_no_access),
+            _ => false,
+        }
+    }
+
     /// Whether it is the place that fails, so that another one may have the image.
     fn is_of_place(&self) -> bool {
         matches!(

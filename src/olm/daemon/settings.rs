@@ -3,6 +3,7 @@
 
 use crate::merge::quantity;
 use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE, PACKAGE_SERVICE};
+use crate::olm::source::pod::ImageAccess;
 use crate::olm::work::catalogs;
 use crate::olm::work::certificate::Identity;
 use crate::process::serving::Serving;
@@ -50,6 +51,10 @@ pub(crate) struct Settings {
     /// Which catalogs of images are served by pods: only those that nothing else can read, or that ask for one (auto); or all (pod).
     #[arg(long, value_enum, default_value_t = CatalogServing::Auto, value_name = "WAY")]
     catalog_serving: CatalogServing,
+    /// How images of catalogs are read: by this process, and where a registry refuses it or cannot be reached through the nodes of
+    /// pods (auto); never so (direct); or always so (pod).
+    #[arg(long, value_enum, default_value_t = Access::Auto, value_name = "WAY")]
+    image_access: Access,
     /// Pods of catalogs get a user of their own, and not root, where they are restricted.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false, action = ArgAction::Set)]
     set_workload_user_id: bool,
@@ -60,6 +65,13 @@ pub(crate) struct Settings {
     pub lease: LeaseSettings,
     #[command(flatten)]
     older: Older,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Access {
+    Auto,
+    Direct,
+    Pod,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -158,6 +170,11 @@ impl Settings {
             },
             pods: catalogs::PodSettings {
                 always: self.catalog_serving == CatalogServing::Pod,
+                access: match self.image_access {
+                    Access::Auto => ImageAccess::Auto,
+                    Access::Direct => ImageAccess::Direct,
+                    Access::Pod => ImageAccess::Pod,
+                },
                 set_user: self.set_workload_user_id,
                 server_image: self.image.clone(),
             },

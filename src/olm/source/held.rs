@@ -70,6 +70,8 @@ pub(crate) enum Outcome {
     OnlyServes { digest: String },
     /// It may succeed later.
     Failed { cause: String },
+    /// The same: the registry refuses us, or cannot be reached. A node may have other credentials and ways.
+    NoAccess { cause: String },
     /// The same, and the registry does not want to be asked before that long.
     Busy { cause: String, wait: Duration },
 }
@@ -113,6 +115,8 @@ pub(crate) struct Trouble {
     pub count: u32,
     /// For how long the registry does not want to be asked.
     pub wait: Duration,
+    /// The registry refuses us, or cannot be reached.
+    pub no_access: bool,
     /// The content that was refused, and is not read again; and why.
     pub refused: Option<(Content, String)>,
 }
@@ -157,16 +161,17 @@ impl Held {
                 }
                 self.troubles.remove(&work.subject());
             }
-            Outcome::Failed { cause } => self.on_failure(work, &cause, Duration::ZERO, now),
-            Outcome::Busy { cause, wait } => self.on_failure(work, &cause, wait, now),
+            Outcome::Failed { cause } => _ = self.on_failure(work, &cause, now),
+            Outcome::NoAccess { cause } => self.on_failure(work, &cause, now).no_access = true,
+            Outcome::Busy { cause, wait } => self.on_failure(work, &cause, now).wait = wait,
         }
     }
 
-    fn on_failure(&mut self, work: &Work, cause: &str, wait: Duration, now: Timestamp) {
+    fn on_failure(&mut self, work: &Work, cause: &str, now: Timestamp) -> &mut Trouble {
         let asks = matches!(work, Work::Ask { .. });
         let trouble = self.on_trouble(work, cause, now);
-        trouble.wait = wait;
         trouble.refused = trouble.refused.take().filter(|_| asks);
+        trouble
     }
 
     /// Something that failures may have been caused by has changed, such as a password: it is tried again at once.
@@ -199,7 +204,7 @@ impl Held {
             && content.digest() == digest
         {
             let (count, refused) = (count.saturating_add(1), Some((content, cause.clone())));
-            let trouble = Trouble { cause, first, last: now, count, wait: Duration::ZERO, refused };
+            let trouble = Trouble { cause, first, last: now, count, wait: Duration::ZERO, no_access: false, refused };
             self.troubles.insert(subject, trouble);
         }
     }
@@ -211,10 +216,18 @@ impl Held {
                 self.troubles.iter().min_by_key(|(_, trouble)| trouble.last).map(|(subject, _)| subject.clone());
             oldest.map(|oldest| self.troubles.remove(&oldest));
         }
-        let new =
-            Trouble { cause: String::new(), first: now, last: now, count: 0, wait: Duration::ZERO, refused: None };
+        let new = Trouble {
+            cause: String::new(),
+            first: now,
+            last: now,
+            count: 0,
+            wait: Duration::ZERO,
+            no_access: false,
+            refused: None,
+        };
         let trouble = self.troubles.entry(subject).or_insert(new);
-        (trouble.count, trouble.wait) = (trouble.count.saturating_add(1), Duration::ZERO);
+        trouble.count = trouble.count.saturating_add(1);
+        (trouble.wait, trouble.no_access) = (Duration::ZERO, false);
         (trouble.cause, trouble.last) = (cause.to_owned(), now);
         trouble
     }

@@ -31,7 +31,7 @@ pub(super) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -
         Some(Ok(Wanted::Image { image, directory })) => turn.image(&mut plan, image, directory),
         Some(Ok(Wanted::ConfigMap(name))) => turn.config_map(&mut plan, name),
         Some(Ok(Wanted::Address(address))) => turn.address(&mut plan, address),
-        Some(Ok(Wanted::Pod { image, only_serves })) => turn.pod(&mut plan, image, *only_serves),
+        Some(Ok(Wanted::Pod { image, why })) => turn.pod(&mut plan, image, *why),
     }
     if matches!(&wanted, Some(Ok(Wanted::Image { .. } | Wanted::Address(_) | Wanted::ConfigMap(_)))) {
         turn.without_pods(&mut plan);
@@ -79,7 +79,7 @@ impl Turn<'_> {
     }
 
     /// Where nothing is served here, reads again what was served before. `wanted`: what is to be served, as far as that is known.
-    fn restore(&self, plan: &mut Plan, wanted: Option<&Content>) {
+    pub(super) fn restore(&self, plan: &mut Plan, wanted: Option<&Content>) {
         let Some(record) = &self.record else { return };
         if self.loaded().is_some() || wanted == Some(&record.content) {
             return;

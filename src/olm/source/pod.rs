@@ -7,7 +7,7 @@ use crate::merge::quantity;
 use crate::olm::api::catalog_source::{CatalogSource, ExtractContent, GrpcPodConfig, SecurityConfig};
 use crate::olm::api::keys::{annotation, label};
 use crate::olm::endpoints::{PORT, label_of, owner};
-use crate::olm::source::spec::service_name;
+use crate::olm::source::spec::{Why, service_name};
 use decide::PodSeen;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -17,9 +17,11 @@ use std::collections::BTreeMap;
 const CONTAINER: &str = "registry-server";
 /// Lets an autoscaler remove the node: the pod is made anew elsewhere.
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
-/// On pods: the image as the CatalogSource names it, and that only its own server can read its catalog.
+/// On pods: the image as the CatalogSource names it, and why it has a pod.
 pub(crate) const IMAGE: &str = "olm.operatorframework.io/catalog-image";
-pub(crate) const ONLY_SERVES: &str = "olm.operatorframework.io/catalog-only-serves";
+pub(crate) const WHY: &str = "olm.operatorframework.io/catalog-serving-reason";
+/// Where catalogs are in images that do not say so, or cannot be asked.
+const CONFIGS: &str = "/configs";
 /// What is requested for the server.
 const CPU: &str = "10m";
 const MEMORY: &str = "50Mi";
@@ -35,11 +37,22 @@ const SCRATCH: &str = "tmp";
 const TOOL: &str = "/utilities/cvo";
 const CATALOG: &str = "/extracted-catalog/catalog";
 
+/// How images are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ImageAccess {
+    /// By this process, and where a registry refuses it or cannot be reached, through nodes.
+    #[default]
+    Auto,
+    Direct,
+    Pod,
+}
+
 /// How pods are made besides what a CatalogSource says, and which of them there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pods<'a> {
     /// Each catalog of an image has one.
     pub always: bool,
+    pub access: ImageAccess,
     /// What the namespace enforces of pod security.
     pub enforced: Option<&'a str>,
     /// Pods have a user of our own.
@@ -58,7 +71,7 @@ pub(crate) struct PodInput<'a> {
     pub named: &'a str,
     /// The same with its digest, as far as the registry has told it.
     pub image: &'a str,
-    pub only_serves: bool,
+    pub why: Why,
     pub pods: &'a Pods<'a>,
 }
 
@@ -174,9 +187,7 @@ pub(crate) fn pod(input: &PodInput<'_>, candidate: bool) -> Value {
     annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     annotations.insert(SAFE_TO_EVICT.to_owned(), "true".to_owned());
     annotations.insert(IMAGE.to_owned(), input.named.to_owned());
-    if input.only_serves {
-        annotations.insert(ONLY_SERVES.to_owned(), "true".to_owned());
-    }
+    annotations.extend(input.why.word().map(|word| (WHY.to_owned(), word.to_owned())));
     let spec = spec(input);
     let prefix: String = format!("{}-", input.name()).chars().take(MAX_PREFIX).collect();
     let mut metadata = input.metadata("");
@@ -213,6 +224,9 @@ fn spec(input: &PodInput<'_>) -> Value {
     let selector =
         config.node_selector.unwrap_or_else(|| BTreeMap::from([("kubernetes.io/os".into(), "linux".into())]));
     let extract = config.extract_content.filter(|extract| !extract.catalog_dir.is_empty());
+    // An image that is only data has no server.
+    let data = || ExtractContent { catalog_dir: CONFIGS.to_owned(), ..ExtractContent::default() };
+    let extract = extract.or_else(|| (input.why == Why::Access).then(data));
     let mut spec = json!({
         "serviceAccountName": input.name(), "automountServiceAccountToken": false, "nodeSelector": selector,
         "containers": [server(input, extract.as_ref())],

@@ -4,12 +4,15 @@
 use super::content::{Content, Subject};
 use super::held::Work;
 use super::pod::decide::{PodSeen, decide, remove};
-use super::pod::{Objects, PodInput, Pods, images, pod_hash};
-use super::spec::{Wanted, service_address};
+use super::pod::{ImageAccess, Objects, PodInput, Pods, images, pod_hash};
+use super::server;
+use super::spec::{Wanted, Why, service_address};
 use super::turn::{Plan, Turn};
 use crate::olm::api::catalog_source::reason;
 use crate::olm::api::keys::annotation::CATALOG_SERVING;
 
+/// How often a registry refuses us or does not answer before the image is read through a node.
+const DENIED: u32 = 2;
 /// The value of the annotation by which somebody wants a pod.
 const POD: &str = "pod";
 
@@ -19,22 +22,34 @@ impl Turn<'_> {
         let Wanted::Image { image, .. } = &wanted else { return wanted };
         let annotations = self.facts.object.metadata.annotations.as_ref();
         let asked = annotations.and_then(|all| all.get(CATALOG_SERVING)).is_some_and(|value| value == POD);
-        // A process that has only just begun knows it by the pod.
-        let by_pod = |pod: &PodSeen| pod.only_serves.as_ref() == Some(image);
-        let pods = self.facts.pods;
-        let only_serves = self.facts.held.only_serves.as_ref() == Some(image)
-            || pods.is_some_and(|pods| pods.seen.iter().any(by_pod));
-        match asked || only_serves || pods.is_some_and(|pods| pods.always) {
-            true => Wanted::Pod { image: image.clone(), only_serves },
-            false => wanted,
-        }
+        let held = self.facts.held;
+        let why = match self.facts.pods {
+            _ if asked => Some(Why::Asked),
+            Some(Pods { always: true, .. }) => Some(Why::Asked),
+            // A process that has only just begun knows it by the pod.
+            pods if held.only_serves.as_ref() == Some(image) || has(pods, image, Why::OnlyServes) => {
+                Some(Why::OnlyServes)
+            }
+            Some(Pods { access: ImageAccess::Pod, .. }) => Some(Why::Access),
+            Some(Pods { access: ImageAccess::Auto, .. }) if self.is_denied(image) => Some(Why::Access),
+            Some(_) | None => None,
+        };
+        why.map_or(wanted.clone(), |why| Wanted::Pod { image: image.clone(), why })
+    }
+
+    /// Whether the registry of the image does not let this process in, and has not since.
+    fn is_denied(&self, image: &str) -> bool {
+        let held = self.facts.held;
+        let trouble = held.trouble(&Subject::Image(image.to_owned()));
+        let denied = trouble.is_some_and(|trouble| trouble.no_access && trouble.count >= DENIED);
+        held.digest_of(image).is_none() && (denied || has(self.facts.pods, image, Why::Access))
     }
 
     pub(super) fn own_address(&self) -> String {
         service_address(self.namespace(), self.name())
     }
 
-    pub(super) fn pod(&self, plan: &mut Plan, image: &str, only_serves: bool) {
+    pub(super) fn pod(&self, plan: &mut Plan, image: &str, why: Why) {
         let held = self.facts.held;
         let trouble = held.trouble(&Subject::Image(image.to_owned()));
         let again = trouble.map_or(self.now, |trouble| self.again(trouble));
@@ -51,19 +66,26 @@ impl Turn<'_> {
             Some(digest) if !is_pinned => format!("{image}@{digest}"),
             Some(_) | None => image.to_owned(),
         };
+        let (own, mut done) = (self.own_address(), true);
         if let Some(pods) = self.facts.pods {
             let source = self.facts.object;
-            let objects = Objects::of(&PodInput { source, named: image, image: &exact, only_serves, pods });
+            let objects = Objects::of(&PodInput { source, named: image, image: &exact, why, pods });
             // Until the registry was asked, pods are left as they are.
             if is_pinned || digest.is_some() || trouble.is_some() {
-                self.pods(plan, &objects, pods);
+                done = self.pods(plan, &objects, pods);
             }
             plan.pod = Some(objects);
         }
-        self.address(plan, &self.own_address());
+        // As long as there is no pod it is no news that none answers.
+        if done {
+            return self.address(plan, &own);
+        }
+        plan.due.extend(server::reading(self.facts, &own, |trouble| self.again(trouble)));
+        self.restore(plan, None);
     }
 
-    fn pods(&self, plan: &mut Plan, objects: &Objects, pods: &Pods<'_>) {
+    /// Whether there is one that is ready.
+    fn pods(&self, plan: &mut Plan, objects: &Objects, pods: &Pods<'_>) -> bool {
         let wanted = images(&objects.pod);
         let seen: Vec<PodSeen> = pods
             .seen
@@ -81,6 +103,7 @@ impl Turn<'_> {
             plan.problems.push((reason::REGISTRY_SERVER, problem));
         }
         (plan.pod_writes, plan.again) = (decided.writes, decided.next);
+        decided.done
     }
 
     /// Pods that are left over once something else is served.
@@ -92,4 +115,10 @@ impl Turn<'_> {
             plan.pod_writes = remove(&pods.seen);
         }
     }
+}
+
+/// Whether there is a pod of the image for this reason.
+fn has(pods: Option<&Pods<'_>>, image: &str, why: Why) -> bool {
+    let is_it = |pod: &PodSeen| pod.why.as_ref().is_some_and(|(of, because)| of == image && *because == why);
+    pods.is_some_and(|pods| pods.seen.iter().any(is_it))
 }

@@ -25,11 +25,36 @@ pub(crate) enum Wanted {
     /// A pod serves the catalog of this image.
     Pod {
         image: String,
-        /// Only its own server can read it; otherwise somebody wants it so.
-        only_serves: bool,
+        why: Why,
     },
     /// Name of a ConfigMap.
     ConfigMap(String),
+}
+
+/// Why a pod serves the catalog of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Somebody wants it so.
+    Asked,
+    /// Only the server in the image can read it.
+    OnlyServes,
+    /// The image is read through a node, which has credentials and ways of its own.
+    Access,
+}
+
+impl Why {
+    /// As it stands at pods, for a process that begins anew; nothing where it follows from what is asked for.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            Why::Asked => None,
+            Why::OnlyServes => Some("image"),
+            Why::Access => Some("access"),
+        }
+    }
+
+    pub(crate) fn of(word: &str) -> Option<Why> {
+        [Why::OnlyServes, Why::Access].into_iter().find(|why| why.word() == Some(word))
+    }
 }
 
 /// Another CatalogSource of the namespace.

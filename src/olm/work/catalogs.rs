@@ -249,7 +249,11 @@ impl CatalogController {
         let made = self.catalogs.iter().filter_map(|(id, catalog)| Some((id, catalog.pod.as_ref()?)));
         let of_pods: BTreeMap<Id, Value> = made.clone().map(|(id, made)| (id.clone(), made.service.clone())).collect();
         if known {
-            pods::bring(made.map(|(_, made)| made), parts, &self.writer, at);
+            let absent = |id: &Id| {
+                let account = self.watched.get(&Name::new(What::Account, &id.0, &id.1));
+                account.is_some_and(|(state, _)| matches!(*state, Read::Absent))
+            };
+            pods::bring(made.map(|(_, made)| made), absent, parts, &self.writer, at);
             self.services.bring((sources, &of_pods), settings, parts, &self.writer, at);
         }
         let defaults = defaults::bring(sources, settings, parts, &self.writer, at);

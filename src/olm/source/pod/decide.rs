@@ -1,6 +1,7 @@
 //! Which pods of a catalog are made, put into use and removed. While another content is brought into use there is no moment in which
 //! nobody answers: the new pod gets into the Service when it is ready, and the old one goes when the Service leads to the new one.
 
+use crate::olm::source::spec::Why;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
@@ -18,8 +19,8 @@ pub(crate) struct PodSeen {
     pub hash: String,
     /// Its containers with their images, which somebody may change.
     pub images: BTreeMap<String, String>,
-    /// The image as the CatalogSource named it, if only its own server can read the catalog.
-    pub only_serves: Option<String>,
+    /// The image as the CatalogSource named it, and why it has a pod, unless somebody wanted it so.
+    pub why: Option<(String, Why)>,
     /// The Service leads to it as soon as it is ready. Otherwise it waits for that.
     pub in_use: bool,
     pub created: Timestamp,
@@ -146,7 +147,7 @@ mod tests {
             uid: name.to_owned(),
             hash: hash.to_owned(),
             images: BTreeMap::new(),
-            only_serves: None,
+            why: None,
             in_use: has("use"),
             created: at(0),
             terminating: has("going"),

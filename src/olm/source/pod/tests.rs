@@ -13,11 +13,17 @@ fn source(spec: Value) -> CatalogSource {
     source
 }
 
-static PODS: Pods<'static> =
-    Pods { always: false, enforced: None, set_user: false, server_image: "quay.io/cvo@sha256:aa", seen: Vec::new() };
+static PODS: Pods<'static> = Pods {
+    always: false,
+    access: ImageAccess::Auto,
+    enforced: None,
+    set_user: false,
+    server_image: "quay.io/cvo@sha256:aa",
+    seen: Vec::new(),
+};
 
 fn input<'a>(source: &'a CatalogSource, image: &'a str) -> PodInput<'a> {
-    PodInput { source, named: "quay.io/a/b:1", image, only_serves: false, pods: &PODS }
+    PodInput { source, named: "quay.io/a/b:1", image, why: Why::Asked, pods: &PODS }
 }
 
 /// The pod of a CatalogSource with this pod configuration.
@@ -248,4 +254,18 @@ fn names_that_are_too_long_are_cut() {
     let labels = pod["metadata"]["labels"].as_object().unwrap();
     assert!(labels.values().all(|value| value.as_str().unwrap().len() <= 63));
     assert!(pod["metadata"]["generateName"].as_str().unwrap().len() <= 58);
+}
+
+#[test]
+fn image_that_is_read_through_a_node_needs_no_server_and_pods_say_why_they_are_there() {
+    let source = source(json!({}));
+    let of = |why: Why| pod(&PodInput { why, ..input(&source, "a/b:1") }, false);
+    let command = &of(Why::Access)["spec"]["initContainers"][1]["command"];
+    assert_eq!(command[4], "/configs");
+    assert_eq!(of(Why::Asked)["spec"].get("initContainers"), None);
+    for (why, word) in [(Why::Asked, None), (Why::OnlyServes, Some("image")), (Why::Access, Some("access"))] {
+        let pod = of(why);
+        let told = pod["metadata"]["annotations"].get(WHY).and_then(Value::as_str);
+        assert_eq!((told, told.and_then(Why::of)), (word, Some(why).filter(|_| word.is_some())));
+    }
 }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::olm::api::keys::annotation::CATALOG_SERVING;
 use crate::olm::source::pod::decide::PodSeen;
-use crate::olm::source::pod::{images, pod_hash};
+use crate::olm::source::pod::{ImageAccess, images, pod_hash};
+use crate::olm::source::spec::Why;
 
 const OWN: &str = "community.olm.svc:50051";
 
@@ -52,9 +53,11 @@ fn pod_is_made_of_the_image_with_its_digest_and_read_like_a_server() {
     let pod = decision.pod.unwrap().pod;
     assert_eq!(pod["spec"]["containers"][0]["image"], format!("a/b:1@{}", digest("a")));
     run(&mut world, "p", false, 2);
+    let error = Some("refused".to_owned());
+    world.channel = Some(Channel { address: OWN.to_owned(), state: Connection::TransientFailure, since: at(2), error });
     world.step(3);
-    assert_eq!(world.said().1, "pod p: it is not ready yet");
-    assert_eq!(world.state(), Some(Connection::Connecting));
+    assert_eq!(world.said().1, "pod p: it is not ready yet", "that nobody answers is no news");
+    assert_eq!(world.state(), Some(Connection::TransientFailure));
     run(&mut world, "p", true, 4);
     connect(&mut world, 5);
     let decision = world.load(6, "c");
@@ -99,7 +102,7 @@ fn image_that_only_serves_has_a_pod_and_a_process_that_begins_anew_knows_it_by_t
     let decision = world.end(1, |_| Outcome::OnlyServes { digest: digest("a") });
     assert_eq!(decision.pod_writes, create(false));
     run(&mut world, "p", true, 2);
-    world.pods.as_mut().unwrap().seen[0].only_serves = Some("a/b:1".to_owned());
+    world.pods.as_mut().unwrap().seen[0].why = Some(("a/b:1".to_owned(), Why::OnlyServes));
     world.restart();
     assert_eq!(world.step(3).work, ask("a/b:1"));
     let decision = world.end(3, |_| Outcome::Asked { digest: digest("a") });
@@ -147,4 +150,53 @@ fn pods_go_once_the_process_itself_serves_the_image() {
     let decision = world.load(6, "a");
     let gone = PodWrite::Delete { name: "p".to_owned(), uid: "p".to_owned(), grace: 1 };
     assert_eq!((decision.pod_writes, decision.pod), (vec![gone], None));
+}
+
+fn denied(_: &Work) -> Outcome {
+    Outcome::NoAccess { cause: "denied".to_owned() }
+}
+
+#[test]
+fn image_that_only_nodes_may_read_is_read_through_one_until_we_may() {
+    let mut world = World::image("a/b:1");
+    world.pods = Some(Pods::default());
+    let decision = world.end(1, denied);
+    assert_eq!((decision.pod, decision.pod_writes), (None, vec![]), "it may pass");
+    let decision = world.end(100, denied);
+    assert_eq!(decision.pod_writes, create(false));
+    assert_eq!(decision.pod.unwrap().pod["spec"]["initContainers"][1]["image"], "a/b:1");
+    run(&mut world, "p", true, 101);
+    world.pods.as_mut().unwrap().seen[0].why = Some(("a/b:1".to_owned(), Why::Access));
+    connect(&mut world, 102);
+    let decision = world.load(103, "c");
+    assert_eq!((decision.serve, world.state()), (Serve::Content, Some(Connection::Ready)));
+    // The next process knows it by the pod, and asks again.
+    world.restart();
+    let content = world.load(104, "");
+    assert_eq!((content.pod.is_some(), content.pod_writes), (true, vec![]));
+    let decision = world.end(105, |_| Outcome::Asked { digest: digest("a") });
+    assert_eq!((decision.work, decision.serve), (pull("a/b:1", Some(digest("a"))), Serve::Content));
+    let decision = world.load(106, "");
+    assert!(matches!(&decision.pod_writes[..], [PodWrite::Delete { .. }]), "{decision:?}");
+}
+
+#[test]
+fn flag_says_whether_images_are_read_through_nodes() {
+    for (access, refusals, pod) in
+        [(ImageAccess::Direct, 3, false), (ImageAccess::Pod, 1, true), (ImageAccess::Auto, 3, true)]
+    {
+        let mut world = World::image("a/b:1");
+        world.pods = Some(Pods { access, ..Pods::default() });
+        for count in 1..=refusals {
+            world.end(1000 * count, denied);
+        }
+        assert_eq!(world.decide(10_000).pod.is_some(), pod, "{access:?}");
+        // A registry that fails is no reason.
+        let mut world = World::image("a/b:1");
+        world.pods = Some(Pods { access, ..Pods::default() });
+        for count in 1..=3 {
+            world.fail(1000 * count, "500");
+        }
+        assert_eq!(world.decide(10_000).pod.is_some(), access == ImageAccess::Pod, "{access:?}");
+    }
 }

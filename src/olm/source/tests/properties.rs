@@ -152,6 +152,7 @@ impl World {
     fn end_by(&mut self, how: u8, which: u8, now: i64) {
         let Some(work) = self.decide(now).work else { return };
         let outcome = match (how, &work) {
+            (0, _) if which == 1 => Outcome::NoAccess { cause: "no".to_owned() },
             (0, _) => Outcome::Failed { cause: "no".to_owned() },
             (2, Work::Pull { .. }) if which == 2 => Outcome::OnlyServes { digest: digest(&name(which)) },
             (1, Work::Pull { .. } | Work::ReadConfigMap { .. } | Work::ReadServer { .. }) => {

@@ -131,7 +131,10 @@ impl Catalog {
             self.content = Some(content);
         }
         match &outcome {
-            Outcome::Failed { cause } | Outcome::Busy { cause, .. } | Outcome::Refused { cause, .. } => {
+            Outcome::Failed { cause }
+            | Outcome::NoAccess { cause }
+            | Outcome::Busy { cause, .. }
+            | Outcome::Refused { cause, .. } => {
                 tracing::warn!(%cause, "a catalog is not read");
             }
             Outcome::Loaded { content, .. } => tracing::info!(%content, "a catalog is read"),

@@ -60,6 +60,7 @@ impl Known {
         });
         Pods {
             always: settings.always,
+            access: settings.access,
             enforced: self.enforced.get(&namespace).map(String::as_str),
             set_user: settings.set_user,
             server_image: &settings.server_image,
@@ -68,9 +69,11 @@ impl Known {
     }
 }
 
-/// Brings accounts and policies to what is wanted for these catalogs. What belongs to none of them is removed.
+/// Brings accounts and policies to what is wanted for these catalogs. What belongs to none of them is removed. An account that
+/// somebody else has made under the name of a catalog stays as it is; `absent` says that there is none.
 pub(super) fn bring<'a>(
     wanted: impl Iterator<Item = &'a pod::Objects> + Clone,
+    absent: impl Fn(&Id) -> bool,
     (objects, live): (&Objects, &Live),
     writer: &Arc<Writer<Key>>,
     seen: Instant,
@@ -84,7 +87,8 @@ pub(super) fn bring<'a>(
         let live = accounts.get(&id).map(|seen| &seen.object).unwrap_or(&Value::Null);
         (id, pod::account_with(it.account.clone(), live))
     };
-    for change in changes(wanted.clone().map(account).collect(), &accounts) {
+    let ours = |(id, _): &(Id, Value)| accounts.contains_key(id) || absent(id);
+    for change in changes(wanted.clone().map(account).filter(ours).collect(), &accounts) {
         let (objects, live, key) = (objects.clone(), live.clone(), Key::Account(change.id().clone()));
         writer.begin(key, seen, Duration::ZERO, async move {
             let written: Option<ServiceAccount> = write(&objects, &account_kind(), change).await?;

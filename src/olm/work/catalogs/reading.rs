@@ -75,6 +75,8 @@ enum Failure {
     Passing(String),
     /// The same, and the registry does not want to be asked before that long.
     Busy(String, Duration),
+    /// The same: the registry refuses us, or cannot be reached.
+    NoAccess(String),
     Lasting(Content, String),
     /// Only a pod can serve it.
     OnlyServes(Content),
@@ -99,6 +101,7 @@ impl Failure {
         let cause = explained(error, reach);
         match error.retry_after() {
             Some(wait) => Failure::Busy(cause, wait),
+            None if error.has_no_access() => Failure::NoAccess(cause),
             None => Failure::Passing(cause),
         }
     }
@@ -106,6 +109,7 @@ impl Failure {
     fn outcome(self) -> Option<Outcome> {
         match self {
             Failure::Passing(cause) => Some(Outcome::Failed { cause }),
+            Failure::NoAccess(cause) => Some(Outcome::NoAccess { cause }),
             Failure::Busy(cause, wait) => Some(Outcome::Busy { cause, wait }),
             Failure::Lasting(content, cause) => Some(Outcome::Refused { content, cause }),
             Failure::OnlyServes(content) => Some(Outcome::OnlyServes { digest: content.digest().to_owned() }),

@@ -1,5 +1,6 @@
 //! What the controller of catalogs is configured by.
 
+use crate::olm::source::pod::ImageAccess;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -24,6 +25,7 @@ pub(crate) struct Settings {
 pub(crate) struct PodSettings {
     /// Each catalog of an image is.
     pub always: bool,
+    pub access: ImageAccess,
     /// Pods have a user of our own.
     pub set_user: bool,
     /// The image of this process.

@@ -10,6 +10,7 @@ use crate::olm::endpoints::Seen;
 use crate::olm::servers::{Endpoints, endpoints};
 use crate::olm::source::pod::decide::PodSeen;
 use crate::olm::source::pod::{self, images};
+use crate::olm::source::spec::Why;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -280,7 +281,7 @@ fn pod_seen(pod: &Pod) -> PodSeen {
         uid: metadata.uid.clone().unwrap_or_default(),
         hash: label(label::POD_SPEC_HASH),
         images: images(&object).into_iter().map(|(name, image)| (name.to_owned(), image.to_owned())).collect(),
-        only_serves: annotation(pod::ONLY_SERVES).and_then(|_| annotation(pod::IMAGE)),
+        why: annotation(pod::IMAGE).and_then(|image| Some((image, Why::of(&annotation(pod::WHY)?)?))),
         in_use: !label(label::CATALOG_SOURCE).is_empty(),
         created: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
         terminating: metadata.deletion_timestamp.is_some(),
