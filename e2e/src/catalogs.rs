@@ -1,8 +1,11 @@
 //! Catalogs of operators for tests: their content, and images of them in a registry.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use anyhow::Context;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -42,15 +45,16 @@ pub async fn push(
     labels: &[(&str, &str)],
 ) -> anyhow::Result<String> {
     let (repository, tag) = image.rsplit_once(':').with_context(|| format!("{image} has no tag"))?;
-    let layer = archive(files)?;
+    let archive = archive(files)?;
+    let layer = compressed(&archive)?;
     let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
     let config = json!({"architecture": "amd64", "os": "linux", "config": {"Labels": labels},
-        "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]}});
+        "rootfs": {"type": "layers", "diff_ids": [digest(&archive)]}});
     let config = config.to_string().into_bytes();
     let part = |kind: &str, bytes: &[u8]| json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": digest(bytes), "size": bytes.len()});
     let kind = "application/vnd.oci.image.manifest.v1+json";
     let manifest = json!({"schemaVersion": 2, "mediaType": kind, "config": part("config.v1+json", &config),
-        "layers": [part("layer.v1.tar", &layer)]});
+        "layers": [part("layer.v1.tar+gzip", &layer)]});
     let (http, manifest) = (reqwest::Client::new(), manifest.to_string());
     for blob in [layer, config] {
         let begun = http.post(format!("http://{registry}/v2/{repository}/blobs/uploads/")).send().await?;
@@ -61,6 +65,12 @@ pub async fn push(
     let put = http.put(format!("http://{registry}/v2/{repository}/manifests/{tag}"));
     put.header("Content-Type", kind).body(manifest.clone()).send().await?.error_for_status()?;
     Ok(digest(manifest.as_bytes()))
+}
+
+fn compressed(archive: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(archive)?;
+    packed.finish()
 }
 
 fn archive(files: &[(&str, &[u8])]) -> std::io::Result<Vec<u8>> {

@@ -21,6 +21,7 @@ pub mod manifests;
 pub mod nodes;
 #[allow(clippy::unwrap_used)]
 pub mod objects;
+pub mod olm;
 pub mod platform;
 #[allow(clippy::unwrap_used)]
 pub mod processes;

@@ -323,9 +323,17 @@ impl Election {
     async fn change(&self) {
         let watch = async {
             let mut events = self.watch().await?;
-            // It may have changed between the read and the watch.
-            let now = events.next().await?.ok()?;
-            if self.is_as_read(&now) { events.next().await?.ok().map(drop) } else { Some(()) }
+            let mut first = true;
+            loop {
+                match events.next().await?.ok()? {
+                    // One follows the first state at once.
+                    WatchEvent::Bookmark(_) => {}
+                    WatchEvent::Error(_) => return None,
+                    // It may have changed between the read and the watch.
+                    event if std::mem::take(&mut first) && self.is_as_read(&event) => {}
+                    _ => return Some(()),
+                }
+            }
         };
         if watch.await.is_none() {
             tokio::time::sleep(self.times.retry).await;

@@ -1,11 +1,13 @@
 //! Components of this project in releases of test clusters: the manifests of a folder of `manifests/`, changed so that several
 //! clusters share a machine. Each product says what has to be changed in its own.
 
-use std::{fmt, fs, path::Path};
+use std::{collections::BTreeMap, fmt, fs, path::Path};
 
 use anyhow::{Context, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{conditions::Conditions, harness::Cluster, workspace};
 
@@ -69,6 +71,22 @@ impl Component {
     }
 }
 
+/// What a Deployment of `manifests/` sets as plain text: how a process uses memory is part of how it is installed.
+pub fn environment(deployment: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let file = workspace::root().join("manifests").join(deployment);
+    let text = fs::read_to_string(&file)?;
+    let documents: Vec<Value> =
+        serde_yaml::Deserializer::from_str(&text).map(Value::deserialize).collect::<Result<_, _>>()?;
+    let mut sets = documents.iter().filter_map(|it| it.pointer("/spec/template/spec/containers/0/env")?.as_array());
+    let variables = sets.next();
+    let variables = variables.with_context(|| format!("{} sets no environment", file.display()))?;
+    let plain = variables.iter().filter_map(|variable| {
+        let text = |key: &str| variable.get(key)?.as_str().map(str::to_owned);
+        text("name").zip(text("value")).filter(|(_, value)| !value.contains("{{"))
+    });
+    Ok(plain.collect())
+}
+
 fn write(folder: &str, changes: &[Change], to: &Path) -> anyhow::Result<()> {
     let from = workspace::root().join("manifests").join(folder);
     fs::create_dir_all(to)?;
@@ -96,6 +114,13 @@ fn write(folder: &str, changes: &[Change], to: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn environment_is_what_the_deployment_says_itself() {
+        let set = environment("olm/0000_50_olm_50_deployment.yaml").unwrap();
+        assert_eq!(set.get("MALLOC_ARENA_MAX").map(String::as_str), Some("1"));
+        assert!(!set.contains_key("POD_NAME"), "{set:?}");
+    }
 
     #[test]
     fn each_change_is_made_exactly_once_or_refused() {

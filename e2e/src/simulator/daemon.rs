@@ -3,8 +3,8 @@
 
 use super::releases::Release;
 use crate::harness::{Cluster, Cvo, Identity, process};
+use crate::platform::component::environment;
 use crate::until::changes;
-use crate::workspace;
 use anyhow::{Context, ensure};
 use cvo::testing::api::{NAMESPACE, OWN_DEPLOYMENT};
 use cvo::testing::work::retrieve;
@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 
+/// The daemon's Deployment.
+const DEPLOYMENT: &str = "cluster-version/0000_00_cluster-version-operator_30_deployment.yaml";
 /// What the daemon's Deployment grants a pod to end.
 const GRACE: Duration = Duration::from_secs(130);
 /// Name of the daemon's process in the harness, and of its log, where one daemon runs.
@@ -222,7 +222,7 @@ impl Node {
             .args(silent.flat_map(|flag| [flag, ""]))
             .log_level(self.log_level)
             .program(self.program.as_deref());
-        let daemon = deployed_environment()?.iter().fold(daemon, |daemon, (name, value)| daemon.env(name, value));
+        let daemon = environment(DEPLOYMENT)?.iter().fold(daemon, |daemon, (name, value)| daemon.env(name, value));
         let launch = daemon.launch(&self.name)?;
         let cluster = self.cluster.clone();
         let started = Timestamp::now();
@@ -242,17 +242,4 @@ pub(super) async fn said(mut channel: watch::Receiver<Option<String>>) -> String
 
 fn image(deployment: &Deployment) -> Option<String> {
     deployment.spec.as_ref()?.template.spec.as_ref()?.containers.first()?.image.clone()
-}
-
-/// What the daemon's own Deployment sets as plain text: how the daemon uses memory is part of how it is installed.
-fn deployed_environment() -> anyhow::Result<BTreeMap<String, String>> {
-    let file = "manifests/cluster-version/0000_00_cluster-version-operator_30_deployment.yaml";
-    let document: serde_json::Value = serde_yaml::from_str(&fs::read_to_string(workspace::root().join(file))?)?;
-    let variables = document.pointer("/spec/template/spec/containers/0/env").and_then(serde_json::Value::as_array);
-    let variables = variables.context("the daemon's Deployment sets no environment")?;
-    let plain = variables.iter().filter_map(|variable| {
-        let text = |key: &str| variable.get(key)?.as_str().map(str::to_owned);
-        text("name").zip(text("value")).filter(|(_, value)| !value.contains("{{"))
-    });
-    Ok(plain.collect())
 }

@@ -12,30 +12,24 @@ mod polls;
 mod servers;
 mod templates;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use cvo::testing::api::olm::catalog_source::CatalogSource;
-use cvo::testing::api::olm::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE};
-use e2e::harness::{Cluster, Cvo, Options};
-use e2e::platform::component::Component;
+use e2e::harness::{Cluster, Cvo, Options, named};
+use e2e::olm::{self, PROCESS};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// Name of the process, and of its log.
-const PROCESS: &str = "olm";
 /// For one step.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// What installs it. It runs as a process of the cluster, so that nothing is to be changed.
-const COMPONENT: Component = Component { folder: "olm", image: None, changes: |_| Vec::new() };
 
 /// A cluster with a registry, and the kinds that the process knows.
 struct World {
     cluster: Cluster,
     client: Client,
-    /// The first port of catalogs. Several clusters share a machine.
-    first_port: u16,
+    catalog_ports: RangeInclusive<u16>,
 }
 
 /// How many catalogs of a cluster have a port.
@@ -45,41 +39,19 @@ impl World {
     async fn up() -> World {
         let options = Options { registry: true, audit: true, ..Options::default() };
         let cluster = Cluster::up(options).await.unwrap();
-        COMPONENT.define(&cluster).await.unwrap();
-        let operators = Component { folder: "cluster-version", image: None, changes: |_| Vec::new() };
-        operators.define(&cluster).await.unwrap();
+        olm::prepare(&cluster).await.unwrap();
         let client = cluster.client().await.unwrap();
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        for name in [NAMESPACE, GLOBAL_CATALOG_NAMESPACE, "shop"] {
-            let namespace = Namespace { metadata: e2e::harness::named(name), ..Namespace::default() };
-            namespaces.create(&Default::default(), &namespace).await.unwrap();
-        }
-        // The first ones that are asked for follow each other.
-        let ports: Vec<u16> = (0..PORTS).map(|number| cluster.port(&format!("catalog {number}"))).collect();
-        World { cluster, client, first_port: ports[0] }
+        let namespace = Namespace { metadata: named("shop"), ..Namespace::default() };
+        namespaces.create(&Default::default(), &namespace).await.unwrap();
+        let catalog_ports = olm::catalog_ports(&cluster, PORTS).unwrap();
+        World { cluster, client, catalog_ports }
     }
 
     /// The process by this name. All replicas have the same ports, so that the others have another address.
     fn process(&self, name: &str) -> Cvo {
         let address = if name == PROCESS { "127.0.0.1" } else { "127.0.0.2" };
-        let last = self.first_port + PORTS - 1;
-        let user = format!("system:serviceaccount:{NAMESPACE}:olm-operator-serviceaccount");
-        let user = self.cluster.kubeconfig_as(name, &user, &["system:masters"]).unwrap();
-        Cvo::new(["olm", "start", "--release-version=1.0.0", "--listen="])
-            .kubeconfig(user)
-            // As a restarted container of a pod has it.
-            .flag("--identity", name)
-            .flag("--listen-health", format!("127.0.0.1:{}", self.cluster.port(&format!("{name} health"))))
-            .flag("--listen-catalogs", format!("{address}:{}", self.cluster.port("catalogs")))
-            .flag("--catalog-ports", format!("{}-{last}", self.first_port))
-            .flag("--catalog-cache-dir", self.cluster.dir().join(format!("{name}-cache")))
-            // It is in no pod. Services lead to addresses of nodes and pods, and to no others.
-            .flag("--pod-ip", "192.0.2.7")
-            .flag("--writeStatusName", "operator-lifecycle-manager")
-            .flag("--writeCatalogStatusName", "operator-lifecycle-manager-catalog")
-            .flag("--writePackageServerStatusName", "operator-lifecycle-manager-packageserver")
-            .flag("--writeMarketplaceStatusName", "marketplace")
-            .log_level("info,cvo=debug")
+        olm::process(&self.cluster, name, address, &self.catalog_ports).unwrap().log_level("info,cvo=debug")
     }
 
     /// Starts the process.
@@ -97,11 +69,7 @@ impl World {
     }
 
     async fn create(&self, namespace: &str, name: &str, spec: Value) {
-        let metadata = json!({"name": name, "namespace": namespace});
-        let api_version = "operators.coreos.com/v1alpha1";
-        let object = json!({"apiVersion": api_version, "kind": "CatalogSource", "metadata": metadata, "spec": spec});
-        let object: CatalogSource = serde_json::from_value(object).unwrap();
-        self.sources(namespace).create(&Default::default(), &object).await.unwrap();
+        olm::create(&self.client, namespace, name, spec).await.unwrap();
     }
 
     /// The CatalogSource as soon as it is so.
@@ -127,9 +95,7 @@ impl World {
 
     /// Whether a process that runs or is starting is ready.
     async fn is_ready(&self, name: &str) -> bool {
-        let port = self.cluster.port(&format!("{name} health"));
-        let answer = reqwest::get(&format!("http://127.0.0.1:{port}/readyz")).await;
-        answer.is_ok_and(|answer| answer.status().is_success())
+        olm::is_ready(&self.cluster, name).await
     }
 }
 

@@ -83,6 +83,38 @@ async fn lease_released_between_read_and_watch_is_taken_at_once() {
     assert!(begun.elapsed() < 5 * second, "{:?}", begun.elapsed());
 }
 
+/// API servers send a bookmark after the first state of a watch. It is no change of the lease.
+#[tokio::test]
+async fn candidate_does_not_ask_again_before_the_lease_changes() {
+    let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    tokio::spawn(async move {
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "version", "resourceVersion": "5"},
+            "spec": {"holderIdentity": "another", "leaseDurationSeconds": 600}});
+        let bookmark = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {
+            "resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}, "spec": {}});
+        let events = format!(
+            "{}\n{}\n",
+            json!({"type": "ADDED", "object": lease}),
+            json!({"type": "BOOKMARK", "object": bookmark})
+        );
+        while let Some((request, answer)) = requests.next_request().await {
+            count.fetch_add(1, Ordering::Relaxed);
+            let watch = request.uri().query().unwrap_or_default().contains("watch");
+            let body = Body::from(if watch { events.clone() } else { lease.to_string() }.into_bytes());
+            answer.send_response(http::Response::builder().status(200).body(body).unwrap());
+        }
+    });
+    let second = Duration::from_secs(1);
+    let times = Times { duration: 600 * second, renew_deadline: 300 * second, retry: 100 * second };
+    let candidate = Election::new(Client::new(service, "default"), "tests", ("ns", "version"), result(), "me", times);
+    let waited = tokio::time::timeout(second / 2, candidate.acquire(&CancellationToken::new())).await;
+    assert!(waited.is_err(), "another process holds the lease");
+    assert_eq!(asked.load(Ordering::Relaxed), 2, "one read and one watch");
+}
+
 /// Its holder goes on, and creates it again.
 #[tokio::test]
 async fn candidate_waits_until_the_holder_of_a_deleted_lease_has_given_up() {

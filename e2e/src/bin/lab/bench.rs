@@ -4,6 +4,7 @@
 //! Each run has clusters of its own, one for each group of rows. Seconds are those of the events themselves: when the daemon's
 //! process is started, when the watch shows the history entry Completed.
 
+mod catalog;
 mod cluster;
 mod figures;
 mod floor;
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What is measured, in the order in which it is shown. Whoever measures something else adds a group.
-static GROUPS: [&Group; 4] = [&updates::FLOOR, &updates::AT_ONCE, &updates::LATE, &nodes::GROUP];
+static GROUPS: [&Group; 5] = [&updates::FLOOR, &updates::AT_ONCE, &updates::LATE, &nodes::GROUP, &catalog::GROUP];
 
 /// Rows that are measured on one cluster.
 struct Group {

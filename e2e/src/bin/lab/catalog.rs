@@ -6,7 +6,8 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use content::Content;
 use cvo::testing::catalog::{Index, read};
-use serde::Serialize;
+use e2e::harness::process::memory as memory_of;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -25,25 +26,29 @@ pub(crate) enum Command {
 
 #[derive(Args, Debug)]
 pub(crate) struct WriteArgs {
-    #[arg(long, default_value_t = 600, value_name = "N")]
-    packages: usize,
+    #[arg(long, default_value_t = PACKAGES, value_name = "N")]
+    pub packages: usize,
     /// Of all packages together.
-    #[arg(long, default_value_t = 15_000, value_name = "N")]
-    bundles: usize,
+    #[arg(long, default_value_t = BUNDLES, value_name = "N")]
+    pub bundles: usize,
     #[arg(long, default_value_t = 1, value_name = "S")]
-    seed: u64,
+    pub seed: u64,
     #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
+    pub format: Format,
     /// One file instead of one a package.
     #[arg(long)]
-    one_file: bool,
+    pub one_file: bool,
     /// Where the catalog is written. It must be empty or absent.
     #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    pub out: PathBuf,
 }
 
+/// As many as the largest known catalog has.
+pub(crate) const PACKAGES: usize = 600;
+pub(crate) const BUNDLES: usize = 15_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     Json,
     Yaml,
 }
@@ -57,17 +62,31 @@ pub(crate) struct MeasureArgs {
     /// Where the index and the data beside it are left.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Print figures for programs: seconds until the index is on disk, and KiB of memory at the peak.
+    #[arg(long, hide = true, conflicts_with = "restart")]
+    json: bool,
+}
+
+/// What reading a catalog costs a process that does nothing else.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Cost {
+    pub seconds: f64,
+    pub peak_kib: u64,
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     match command {
-        Command::Write(args) => write(args),
+        Command::Write(args) => {
+            println!("{}", write(args)?);
+            Ok(())
+        }
         Command::Measure(args) if args.restart => restart(args.keep.as_deref().unwrap_or(Path::new("."))),
         Command::Measure(args) => measure(args),
     }
 }
 
-fn write(args: &WriteArgs) -> anyhow::Result<()> {
+/// Says what was written.
+pub(crate) fn write(args: &WriteArgs) -> anyhow::Result<String> {
     ensure!(args.packages > 0 && args.bundles >= args.packages, "each package needs a bundle");
     let is_empty = fs::read_dir(&args.out).map_or(true, |mut entries| entries.next().is_none());
     ensure!(is_empty, "{} is not empty", args.out.display());
@@ -91,15 +110,14 @@ fn write(args: &WriteArgs) -> anyhow::Result<()> {
         file.flush()?;
         whole = args.one_file.then_some(file);
     }
-    println!(
+    Ok(format!(
         "{} packages, {} bundles, {:.1} MB ({:.1} KB a bundle) in {}",
         args.packages,
         args.bundles,
         bytes as f64 / 1e6,
         bytes as f64 / 1e3 / args.bundles as f64,
         args.out.display()
-    );
-    Ok(())
+    ))
 }
 
 /// Writes a blob as the tools of catalogs do, and returns its bytes.
@@ -129,16 +147,21 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<()> {
     let catalog = read(&args.dir, BufWriter::with_capacity(256 << 10, File::create(folder.join("data"))?))?;
     let read = begun.elapsed();
     catalog.index.write(File::create(folder.join("index"))?)?;
-    println!(
-        "{} faults; read in {:.3} s, with its index written in {:.3} s; peak {}; index {:.1} MiB in memory, {:.1} on disk, data {:.1} MB",
-        catalog.fault_count,
-        read.as_secs_f64(),
-        begun.elapsed().as_secs_f64(),
-        memory("VmHWM")?,
-        catalog.index.size() as f64 / f64::from(1 << 20),
-        fs::metadata(folder.join("index"))?.len() as f64 / f64::from(1 << 20),
-        catalog.index.data_length() as f64 / 1e6,
-    );
+    let cost = Cost { seconds: begun.elapsed().as_secs_f64(), peak_kib: memory()?.0 };
+    if args.json {
+        println!("{}", serde_json::to_string(&cost)?);
+    } else {
+        println!(
+            "{} faults; read in {:.3} s, with its index written in {:.3} s; peak {}; index {:.1} MiB in memory, {:.1} on disk, data {:.1} MB",
+            catalog.fault_count,
+            read.as_secs_f64(),
+            cost.seconds,
+            mebibytes(cost.peak_kib),
+            catalog.index.size() as f64 / f64::from(1 << 20),
+            fs::metadata(folder.join("index"))?.len() as f64 / f64::from(1 << 20),
+            catalog.index.data_length() as f64 / 1e6,
+        );
+    }
     if args.keep.is_none() {
         fs::remove_dir_all(&temporary)?;
     }
@@ -153,19 +176,22 @@ fn restart(folder: &Path) -> anyhow::Result<()> {
     if heads == 0 {
         bail!("the index is empty");
     }
+    let (peak, resident) = memory()?;
     println!(
         "{heads} packages ready in {:.3} s; resident {}, peak {}",
         took.as_secs_f64(),
-        memory("VmRSS")?,
-        memory("VmHWM")?
+        mebibytes(resident),
+        mebibytes(peak)
     );
     Ok(())
 }
 
-/// A line of the kernel's status of this process.
-fn memory(name: &str) -> anyhow::Result<String> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let kibibytes: f64 = line.context("no such line")?.trim().trim_end_matches(" kB").parse()?;
-    Ok(format!("{:.1} MiB", kibibytes / 1024.0))
+/// Peak and resident memory of this process, in KiB.
+fn memory() -> anyhow::Result<(u64, u64)> {
+    let (peak, resident) = memory_of(i32::try_from(process::id())?);
+    peak.zip(resident).context("the kernel does not say how much memory this process has")
+}
+
+fn mebibytes(kib: u64) -> String {
+    format!("{:.1} MiB", kib as f64 / 1024.0)
 }

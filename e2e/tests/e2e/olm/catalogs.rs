@@ -100,7 +100,7 @@ async fn assert_leads_here(world: &World, namespace: &str, name: &str) {
     let wait = world.cluster.until("the EndpointSlice", &[PROCESS]).within(LIMIT);
     let slice = wait.existing(slices, &format!("{name}-olm"), |_| true).await.unwrap();
     assert_eq!(slice.endpoints.as_ref().unwrap()[0].addresses, ["192.0.2.7"]);
-    assert_eq!(slice.ports.unwrap()[0].port, Some(i32::from(world.first_port)));
+    assert_eq!(slice.ports.unwrap()[0].port, Some(i32::from(*world.catalog_ports.start())));
 }
 
 /// Another content of the tag is found at the next poll; one that lacks what is served is not taken.

@@ -67,7 +67,7 @@ impl Server<'_> {
 impl World {
     /// The server of the first catalog.
     fn served(&self) -> Server<'_> {
-        Server { world: self, address: format!("127.0.0.1:{}", self.first_port) }
+        Server { world: self, address: format!("127.0.0.1:{}", self.catalog_ports.start()) }
     }
 }
 

@@ -3,26 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{LIMIT, PROCESS, World};
-use cvo::testing::api::olm::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE};
+use cvo::testing::api::olm::GLOBAL_CATALOG_NAMESPACE;
 use e2e::conditions::Conditions;
+use e2e::olm;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 
 impl World {
-    /// The API server reaches the process, which runs in no pod, by the name of this machine.
     pub(super) async fn register(&self, port: u16) {
-        let service = json!({"apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": "packageserver-service", "namespace": NAMESPACE},
-            "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}});
-        let registered = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-            "metadata": {"name": "v1.packages.operators.coreos.com"},
-            "spec": {"group": "packages.operators.coreos.com", "version": "v1",
-                "groupPriorityMinimum": 2000, "versionPriority": 15,
-                "service": {"namespace": NAMESPACE, "name": "packageserver-service", "port": port}}});
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": [service, registered]});
-        let file = self.cluster.dir().join("packages.json");
-        std::fs::write(&file, list.to_string()).unwrap();
-        self.cluster.kubectl(["apply", "-f", &file.display().to_string()]).await.unwrap();
+        olm::register_packages(&self.cluster, port).await.unwrap();
     }
 
     pub(super) async fn kubectl(&self, arguments: &str) -> String {
@@ -45,7 +34,7 @@ async fn packages_of_a_catalog_are_read_with_kubectl() {
     world.register(port).await;
     let services: Api<APIService> = Api::all(world.client.clone());
     let wait = world.cluster.until("the API of packages", &[PROCESS]).within(LIMIT);
-    wait.existing(services, "v1.packages.operators.coreos.com", |it| it.has("Available=True")).await.unwrap();
+    wait.existing(services, olm::PACKAGES, |it| it.has("Available=True")).await.unwrap();
     let rows = async |of: &str| {
         let text = world.kubectl(&format!("get packagemanifests {of} --no-headers")).await;
         text.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect::<Vec<_>>()

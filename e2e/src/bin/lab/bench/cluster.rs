@@ -39,7 +39,7 @@ pub(super) static UPDATE_SLOW: Row = Row {
 };
 
 /// The audit log shows a request when it is answered: after this time all requests of a period are in it.
-const AUDIT_LAG: Duration = Duration::from_secs(2);
+pub(super) const AUDIT_LAG: Duration = Duration::from_secs(2);
 
 /// The cluster, ready to be installed.
 pub(super) struct BenchCluster {
