@@ -24,7 +24,7 @@ const DEPLOYMENT: &str = "olm/0000_50_olm_50_deployment.yaml";
 pub const PACKAGES: &str = "v1.packages.operators.coreos.com";
 
 /// What installs it. It runs as a process of the cluster, so that nothing is to be changed.
-const COMPONENT: Component = Component { folder: "olm", image: None, changes: |_| Vec::new() };
+pub const COMPONENT: Component = Component { folder: "olm", image: None, changes: |_| Vec::new() };
 
 /// Creates the kinds that it knows, and its namespaces.
 pub async fn prepare(cluster: &Cluster) -> anyhow::Result<()> {

@@ -14,11 +14,10 @@ use super::{
 use crate::catalogs::{catalog, push};
 use crate::conditions::Conditions;
 use crate::harness::{Cluster, files};
+use crate::olm::PACKAGES;
 
 /// Name of the default catalog, and of its only package.
 pub const CATALOG: &str = "sample-operators";
-/// The API of packages.
-const PACKAGES: &str = "v1.packages.operators.coreos.com";
 /// What it offers in each release.
 const OFFERED: [(&str, &[&str]); 3] = [("1.0.0", &["0.9.0"]), ("1.0.1", &["0.9.0"]), ("1.1.0", &["0.9.0", "1.0.0"])];
 

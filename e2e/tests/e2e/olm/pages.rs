@@ -4,10 +4,9 @@ use std::os::unix::fs::symlink;
 
 use e2e::docs::follow::{adapted, checkout, follow, script};
 use e2e::harness::programs;
+use e2e::olm::COMPONENT;
 use e2e::platform::{Platform, operators};
 use e2e::workspace;
-
-use super::COMPONENT;
 
 const PAGES: [&str; 1] = [".github/docs/operators.md"];
 
@@ -28,7 +27,11 @@ async fn page_of_operators_can_be_followed_from_the_first_command_to_the_last() 
     ];
     let (status, said) = follow(&platform, &home, &adapted(script(&PAGES), &changes)).await;
     assert!(status.success(), "{status}");
-    for words in ["gears in openshift-marketplace/gears", "catalogsource.operators.coreos.com/gears condition met", "gears.v1.0.0"] {
+    for words in [
+        "gears in openshift-marketplace/gears",
+        "catalogsource.operators.coreos.com/gears condition met",
+        "gears.v1.0.0",
+    ] {
         assert!(said.contains(words), "{words}: {said}");
     }
     platform.close().await.unwrap();

@@ -28,7 +28,7 @@ fn job(fake: &Fake, namespace: &str, notes: &[&str]) -> Job {
 
 fn cause(done: Done) -> String {
     match done.outcome {
-        Some(Outcome::Failed { cause } | Outcome::Refused { cause, .. }) => cause,
+        Some(Outcome::Failed { cause } | Outcome::NoAccess { cause } | Outcome::Refused { cause, .. }) => cause,
         other => panic!("{other:?}"),
     }
 }
